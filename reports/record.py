@@ -1,0 +1,294 @@
+"""The JSON record of one case: its schema, and how it is read and written.
+
+This is the only module that both sides share: `fixtures` writes records, `reports` reads them.
+It needs the standard library alone.
+"""
+
+import dataclasses
+import json
+import os
+import tempfile
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+
+#: The latency components of one request, in the order and with the names of the published tables.
+COMPONENTS = (
+    "client_send",
+    "network_server_send_recv",
+    "server_queue",
+    "server_compute_input",
+    "server_compute_infer",
+    "server_compute_output",
+    "client_recv",
+)
+
+
+class RecordError(Exception):
+    """A record file that cannot be used; the message names the file, the key and the cure."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A measured number: its value and the interval that holds it with the given confidence."""
+
+    value: float
+    low: float
+    high: float
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was measured, by the parts of its name."""
+
+    target: str
+    model: str
+    format: str
+    accelerator: str | None
+    precision: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Everything about the machine that a number depends on; two stamps never share a record."""
+
+    cpu: str
+    cores: int
+    memory_gib: int
+    gpu: str | None
+    gpu_driver: str | None
+    system: str
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Which server answered, and how the model was served."""
+
+    kind: str
+    """embedded, local, docker or remote."""
+    triton: str
+    """Triton's own version, as it reports it."""
+    backend: str
+    """Triton backend that ran the model: onnxruntime, pytorch, tensorrt, or python for the suite's runtimes."""
+    shared_memory: str
+    """How tensors reached the server under load: system, cuda or none."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """The settings of the model on the server."""
+
+    max_batch_size: int
+    instances: int
+    preferred_batch_sizes: Sequence[int]
+    max_queue_delay_us: int
+    cuda_graphs: bool
+    warmup: bool
+
+
+@dataclass(frozen=True)
+class Build:
+    """The converted artifact: what it was made from, and what making it cost."""
+
+    digest: str
+    weights: str
+    """Where the weights come from: a checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
+    build_time_s: float
+    size_mib: float
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The converted model in process against the framework, on the same samples."""
+
+    samples: int
+    relative_error: float
+    """Largest absolute difference over the largest absolute reference value, over all outputs."""
+    relative_error_limit: float
+    agreement: float
+    """Fraction of samples with the same decision."""
+    agreement_limit: float | None
+    """None where weights are random: their decisions are ties that any rounding breaks."""
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Samples on which two neighbouring stages decide differently."""
+
+    between: tuple[str, str]
+    count: int
+    lost: int
+    """Right in the first stage, wrong in the second."""
+    gained: int
+    """Wrong in the first stage, right in the second."""
+    samples: Sequence[str]
+    """Ids, at most the first hundred."""
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least score that passes, and where the figure comes from."""
+
+    value: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The ledger: the task's metric after each stage, on the same samples."""
+
+    metric: str
+    samples: int
+    framework: float
+    converted: float
+    served: float
+    disagreements: Sequence[Disagreement]
+    floors: Sequence[Floor]
+    requests: int
+    """Requests that carried the samples, of mixed batch sizes and with many in flight."""
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Load:
+    """One load point: throughput and latency with their intervals, and where the time went."""
+
+    scenario: str
+    """offline (static batching, one request in flight) or online (dynamic batching, batch 1)."""
+    batch: int
+    concurrency: int
+    throughput_per_s: Estimate
+    """Inferences per second: requests times batch."""
+    latency_ms: Mapping[str, Estimate]
+    """avg, p50, p90, p95, p99."""
+    components_ms: Mapping[str, float]
+    """Mean time per request in each of COMPONENTS."""
+    passes: int
+    requests: int
+    duration_s: float
+    notes: Sequence[str] = ()
+    """What a reader should know about this point, such as passes repeated because a file was damaged."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that is known of one case on one machine."""
+
+    case: Case
+    machine: Machine
+    serving: Serving
+    deployment: Deployment
+    build: Build
+    conversion: Conversion | None = None
+    accuracy: Accuracy | None = None
+    accuracy_missing: str | None = None
+    """Why there is no accuracy, when there is none."""
+    loads: Sequence[Load] = field(default_factory=tuple)
+    updated: str = ""
+    """UTC time of the last change, ISO 8601."""
+    schema: int = SCHEMA
+
+
+def case_id(case: Case) -> str:
+    """The case's name everywhere: test id, folder, record file and table row."""
+    parts = (case.target, case.model, case.format, case.accelerator, case.precision)
+    return "-".join(part for part in parts if part)
+
+
+def path_of(case: Case, results: Path) -> Path:
+    """Where the record of `case` lies below the folder `results`."""
+    return results / case.target / f"{case_id(case)}.json"
+
+
+def has_passed(record: Record) -> bool:
+    """Whether the speed of this case may be shown: conversion and accuracy hold.
+
+    A case whose weights are random has no task metric; its conversion stands for its rightness.
+    """
+    converted = record.conversion is not None and record.conversion.passed
+    if record.accuracy is not None:
+        return converted and record.accuracy.passed
+    return converted and record.build.weights.startswith("random")
+
+
+def write(record: Record, path: Path) -> None:
+    """Write `record` so that a reader, or a kill at any moment, sees the old file or the new one, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False) + "\n"
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, prefix=f".{path.stem}-", suffix=".tmp", delete=False
+    ) as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(file.name).replace(path)
+
+
+def read(path: Path) -> Record:
+    """Read one record; raises RecordError, which names the file and the key, if it is not a whole one."""
+    try:
+        data = json.loads(path.read_text())
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise RecordError(f"{path}: not JSON ({error}). Delete it and measure the case again.") from error
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != SCHEMA:
+        raise RecordError(
+            f"{path}: schema is {schema!r}, this version reads {SCHEMA}. Measure the case again, "
+            "or read it with the version that wrote it."
+        )
+    record: Record = _parse(Record, data, str(path))
+    return record
+
+
+def read_all(results: Path) -> list[Record]:
+    """Every record below `results`, in the order of their names. Superseded ones are left out."""
+    paths = sorted(path for path in results.glob("*/*.json") if not path.name.startswith("."))
+    return [read(path) for path in paths]
+
+
+def _parse(kind: Any, value: Any, where: str) -> Any:
+    """Turn plain JSON into the dataclass `kind`, checking names and types on the way down."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is types.UnionType:
+        if value is None and type(None) in arguments:
+            return None
+        kind = next(argument for argument in arguments if argument is not type(None))
+        return _parse(kind, value, where)
+    if dataclasses.is_dataclass(kind):
+        return _parse_dataclass(kind, value, where)
+    if origin in (Sequence, tuple):
+        if not isinstance(value, list):
+            raise RecordError(f"{where}: expected a list, found {value!r}")
+        return tuple(_parse(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if origin is Mapping:
+        if not isinstance(value, dict):
+            raise RecordError(f"{where}: expected an object, found {value!r}")
+        return {key: _parse(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise RecordError(f"{where}: expected {kind.__name__}, found {value!r}")
+    return value
+
+
+def _parse_dataclass(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise RecordError(f"{where}: expected an object, found {value!r}")
+    hints = typing.get_type_hints(kind)
+    unknown = sorted(set(value) - set(hints))
+    required = {f.name for f in dataclasses.fields(kind) if f.default is f.default_factory}
+    missing = sorted(required - set(value))
+    if unknown or missing:
+        problem = f"unknown key {unknown[0]!r}" if unknown else f"missing key {missing[0]!r}"
+        raise RecordError(f"{where}: {problem}. Delete the file and measure the case again.")
+    return kind(**{key: _parse(hints[key], item, f"{where}: {key}") for key, item in value.items()})
