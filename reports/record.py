@@ -7,9 +7,10 @@ It needs the standard library alone.
 import dataclasses
 import json
 import os
-import tempfile
+import shutil
 import types
 import typing
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -184,7 +185,8 @@ class Record:
 
     case: Case
     machine: Machine
-    serving: Serving
+    serving: Serving | None
+    """None until the case has been served."""
     deployment: Deployment
     build: Build
     conversion: Conversion | None = None
@@ -220,22 +222,31 @@ def has_passed(record: Record) -> bool:
 
 
 def write(record: Record, path: Path) -> None:
-    """Write `record` so that a reader, or a kill at any moment, sees the old file or the new one, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write `record` with `replace`; a number that is not finite is a ValueError, and the old file stays."""
     text = json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False) + "\n"
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f".{path.stem}-", suffix=".tmp", delete=False
-    ) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(file.name).replace(path)
+    replace(path, text.encode())
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write `content` so that a reader, or a kill at any moment, sees the old file or the new one, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}-{uuid.uuid4().hex}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read(path: Path) -> Record:
     """Read one record; raises RecordError, which names the file and the key, if it is not a whole one."""
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_bytes(), parse_constant=_refuse)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
@@ -256,6 +267,11 @@ def read_all(results: Path) -> list[Record]:
     return [read(path) for path in paths]
 
 
+def _refuse(constant: str) -> None:
+    """NaN and the infinities are no JSON, although Python's parser takes them."""
+    raise ValueError(f"it holds {constant}")
+
+
 def _parse(kind: Any, value: Any, where: str) -> Any:
     """Turn plain JSON into the dataclass `kind`, checking names and types on the way down."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -269,6 +285,8 @@ def _parse(kind: Any, value: Any, where: str) -> Any:
     if origin in (Sequence, tuple):
         if not isinstance(value, list):
             raise RecordError(f"{where}: expected a list, found {value!r}")
+        if origin is tuple and len(value) != len(arguments):
+            raise RecordError(f"{where}: expected a list of {len(arguments)}, found {value!r}")
         return tuple(_parse(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
     if origin is Mapping:
         if not isinstance(value, dict):

@@ -1,0 +1,9 @@
+"""The suite's pytest plugins; each file of fixtures/plugin answers one question."""
+
+pytest_plugins = (
+    "fixtures.plugin.options",
+    "fixtures.plugin.selection",
+    "fixtures.plugin.lifetimes",
+    "fixtures.plugin.entries",
+    "fixtures.plugin.output",
+)

@@ -1,0 +1,134 @@
+"""The command line of the reports: `python -m reports tables` and `python -m reports readme`."""
+
+import argparse
+import io
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from reports import readme, record, tables
+
+RESULTS = Path("reports/results")
+
+
+class UsageError(Exception):
+    """What was asked for cannot be done; the message says why and what to do."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0, 1 where a check found drift, 2 for an error."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without ± or µ still gets its tables
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"error: {error.filename or '-'}: {error.strerror}", file=sys.stderr)
+        return 2
+    except (UsageError, record.RecordError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m reports",
+        description="Turn the records of measured cases into tables.",
+        epilog="Records come from the benchmarks: tox run -e benchmarks",
+    )
+    commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
+
+    results = argparse.ArgumentParser(add_help=False)
+    results.add_argument(
+        "--results",
+        type=Path,
+        default=RESULTS,
+        metavar="DIR",
+        help="folder of the records (default: %(default)s)",
+    )
+
+    show = commands.add_parser(
+        "tables",
+        parents=[results],
+        help="print the tables of all records",
+        description="Print a summary of all cases, then the tables of each, grouped by target.",
+    )
+    show.add_argument("-k", default="", metavar="SUBSTRING", help="only cases whose name contains this")
+    show.set_defaults(run=_tables)
+
+    keep = commands.add_parser(
+        "readme",
+        parents=[results],
+        help="keep the tables of a markdown file in step with the records",
+        description="Write the tables between the markers of a markdown file. Nothing else in it changes.",
+        epilog=f"Markers:\n\n{readme.EXAMPLE.format(case='CASE_ID')}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    keep.add_argument(
+        "file", nargs="?", type=Path, default=Path("README.md"), metavar="FILE", help="default: %(default)s"
+    )
+    keep.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; show what differs and exit with status 1 if anything does",
+    )
+    keep.set_defaults(run=_readme)
+    return parser
+
+
+def _tables(options: argparse.Namespace) -> int:
+    records = record.read_all(options.results)
+    if not records:
+        raise UsageError(
+            f"{options.results}: no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"
+        )
+    chosen = [r for r in records if options.k in record.case_id(r.case)]
+    if not chosen:
+        names = ", ".join(record.case_id(r.case) for r in records)
+        raise UsageError(f"{options.results}: no case has {options.k!r} in its name. There are: {names}")
+    print(f"# Summary\n\n{tables.summary_table(chosen)}")
+    for target, group in itertools.groupby(chosen, key=lambda r: r.case.target):
+        of_target = list(group)
+        print(f"\n## {target}\n\n{tables.machine_sentence(of_target)}")
+        for one in of_target:
+            print(f"\n### {record.case_id(one.case)}\n\n{tables.case_section(one)}")
+    return 0
+
+
+def _readme(options: argparse.Namespace) -> int:
+    file: Path = options.file
+    try:
+        text = file.read_bytes().decode()
+        records = record.read_all(options.results)
+        synced, names = readme.sync(text, records), readme.drifted(text, records)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error
+    except readme.ReadmeError as error:
+        raise UsageError(f"{file}: {error}") from error
+    if not names:
+        print(f"{file}: in step with the records")
+        return 0
+    if options.check:
+        print(
+            f"{file}: differs from the records in {', '.join(names)}\n\n{readme.difference(text, synced)}\n"
+        )
+        print(f"Write it: python -m reports readme {file} --results {options.results}")
+        return 1
+    record.replace(file.resolve(), synced.encode())
+    print(f"{file}: wrote {', '.join(names)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,409 @@
+"""Records to markdown: the published tables of one case, and the summary of many.
+
+A case that has not passed shows no speed: what would show one gives the reason in a sentence instead.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from reports.record import (
+    COMPONENTS,
+    Accuracy,
+    Case,
+    Conversion,
+    Estimate,
+    Load,
+    Machine,
+    Record,
+    case_id,
+    has_passed,
+)
+
+#: The columns of the published tables, by scenario. Latencies are in milliseconds.
+COLUMNS = {
+    "offline": (
+        "Precision",
+        "Backend Accelerator",
+        "Client Batch Size",
+        "Inferences/second",
+        "P90 Latency",
+        "P95 Latency",
+        "P99 Latency",
+        "Avg Latency",
+    ),
+    "online": (
+        "Concurrent client requests",
+        "Inferences/second",
+        "Client Send",
+        "Network+server Send/recv",
+        "Server Queue",
+        "Server Compute Input",
+        "Server Compute Infer",
+        "Server Compute Output",
+        "Client Recv",
+        "P50 Latency",
+        "P90 Latency",
+        "P95 Latency",
+        "P99 Latency",
+        "Avg Latency",
+    ),
+}
+
+SUMMARY_COLUMNS = (
+    "Case",
+    "Format",
+    "Precision",
+    "Accuracy, served",
+    "Accuracy, framework",
+    "Inferences/second",
+    "At",
+    "P99 Latency (ms)",
+    "Served by",
+)
+
+# The names a reader knows, by mnemonic. One that is not here is shown as it is.
+_FORMATS = {
+    "ts-trace": "TorchScript Trace",
+    "ts-script": "TorchScript Script",
+    "onnx": "ONNX",
+    "trt": "NVIDIA TensorRT",
+}
+_ENGINES = {
+    "ts-trace": "PyTorch",
+    "ts-script": "PyTorch",
+    "onnx": "ONNX Runtime",
+    "trt": "NVIDIA TensorRT",
+}
+_ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
+
+
+def offline_table(record: Record) -> str:
+    """The offline table, one row per client batch size; a sentence where there is nothing to show."""
+    return _scenario_table(record, "offline")
+
+
+def online_table(record: Record) -> str:
+    """The online table, one row per concurrency; a sentence where there is nothing to show."""
+    return _scenario_table(record, "online")
+
+
+def parameters_table(record: Record, scenario: str) -> str:
+    """The settings on the server that hold for every row of the scenario, `offline` or `online`."""
+    deployment = record.deployment
+    dynamic = scenario == "online"
+    sizes = " ".join(map(str, deployment.preferred_batch_sizes)) or "none"
+    rows = [
+        ("Max Batch Size", str(deployment.max_batch_size)),
+        ("Number of model instances", str(deployment.instances)),
+        ("Triton Max Queue Delay (µs)", str(deployment.max_queue_delay_us) if dynamic else "-"),
+        ("Triton Preferred Batch Sizes", sizes if dynamic else "-"),
+    ]
+    return markdown(("Parameter Name", "Parameter Value"), rows, "ll")
+
+
+def configuration_list(record: Record) -> str:
+    """What was served, on what and by what, as a markdown list."""
+    case, serving, deployment = record.case, record.serving, record.deployment
+    options = [
+        name for name, on in (("CUDA graphs", deployment.cuda_graphs), ("warm-up", deployment.warmup)) if on
+    ]
+    lines = {
+        "Case": f"`{case_id(case)}`",
+        "CPU" if case.target == "cpu" else "GPU": _device(record),
+        "Backend": _backend(record),
+        "Backend accelerator": _accelerator(case),
+        "Precision": case.precision.upper(),
+        "Model format": _FORMATS.get(case.format, case.format),
+        "Options": ", ".join(options),
+        "Served by": f"{serving.kind} server, Triton {serving.triton}, {serving.backend} backend, "
+        f"shared memory: {serving.shared_memory}",
+        "Accuracy": _accuracy_sentence(record),
+        "Measured": record.updated.partition("T")[0],
+    }
+    return "\n".join(f"- {name}: {text(value)}" for name, value in lines.items() if value)
+
+
+def case_section(record: Record) -> str:
+    """Headings, configuration, parameters and tables of a case: first offline, then online."""
+    return "\n\n".join(_scenario_section(record, scenario) for scenario in COLUMNS)
+
+
+def summary_table(records: Sequence[Record]) -> str:
+    """One row per case: is it right, how fast is it at its best, and who served it."""
+    rows, confidences = [], set()
+    notes: dict[str, list[str]] = {}
+    for record in records:
+        best = _best(record)
+        rows.append(_summary_row(record, best))
+        if best:
+            confidences.add(best.throughput_per_s.confidence)
+        for note in _summary_notes(record, best):
+            notes.setdefault(note, []).append(f"`{case_id(record.case)}`")
+    blocks = [markdown(SUMMARY_COLUMNS, rows, "lllllrlrl")]
+    if confidences:
+        levels = " or ".join(f"{100 * level:g} %" for level in sorted(confidences))
+        blocks.append(
+            "Inferences/second: the best of the case's load points, ± half the width of its "
+            f"{levels} confidence interval."
+        )
+    if notes:
+        blocks.append("\n".join(f"- {', '.join(cases)}: {note}" for note, cases in notes.items()))
+    return "\n\n".join(blocks)
+
+
+def machine_sentence(records: Sequence[Record]) -> str:
+    """The machine the records were measured on; a list by case if there was more than one."""
+    stamps: list[tuple[Machine, list[str]]] = []
+    for record in records:
+        cases = next((cases for machine, cases in stamps if machine == record.machine), None)
+        if cases is None:
+            stamps.append((record.machine, cases := []))
+        cases.append(f"`{case_id(record.case)}`")
+    if len(stamps) == 1:
+        return f"Measured on {_machine(stamps[0][0])}."
+    lines = [f"- {', '.join(cases)}: {_machine(machine)}." for machine, cases in stamps]
+    return "Measured on more than one machine or set of versions:\n\n" + "\n".join(lines)
+
+
+def why_no_speed(record: Record) -> str | None:
+    """The sentence that stands in place of a case's speed, or None where its speed may be shown."""
+    if has_passed(record):
+        return None
+    failures = [_conversion_failure(record.conversion), _accuracy_failure(record)]
+    return f"No throughput is shown: {', and '.join(failure for failure in failures if failure)}."
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
+    """A markdown table with aligned columns; `alignment` has `l` or `r` for each column."""
+    lines = [[text(cell) for cell in line] for line in (columns, *rows)]
+    widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
+    rule = [
+        "-" * (width - 1) + ":" if a == "r" else "-" * width
+        for width, a in zip(widths, alignment, strict=True)
+    ]
+    padded = [
+        [
+            cell.rjust(width) if a == "r" else cell.ljust(width)
+            for cell, width, a in zip(line, widths, alignment, strict=True)
+        ]
+        for line in lines
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (padded[0], rule, *padded[1:]))
+
+
+def text(value: str) -> str:
+    """`value` on one line, and harmless inside a markdown table."""
+    return re.sub(r"(?<!\\)(\||<(?=[A-Za-z/!?]))", r"\\\1", " ".join(value.split()))
+
+
+def _scenario_section(record: Record, scenario: str) -> str:
+    batching = {
+        "offline": "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
+        "preferred batch sizes do not apply (-). Latencies are in milliseconds.",
+        "online": f"Dynamic batching; {_samples_per_request(record)}. Latencies are in milliseconds.",
+    }
+    case = record.case
+    engine = " ".join(filter(None, (_ENGINES.get(case.format, case.format), _accelerator(case, ""))))
+    blocks = [
+        f"#### {scenario.capitalize()}: {text(_device(record))}, {engine} with {case.precision.upper()}",
+        configuration_list(record),
+        parameters_table(record, scenario),
+        batching[scenario],
+        _scenario_table(record, scenario),
+    ]
+    return "\n\n".join(blocks)
+
+
+def _scenario_table(record: Record, scenario: str) -> str:
+    if hidden := why_no_speed(record):
+        return text(hidden)
+    loads = _loads(record, scenario)
+    if not loads:
+        return f"No {scenario} load point has been measured."
+    row, alignment = {"offline": (_offline_row, "llrrrrrr"), "online": (_online_row, "r" * 14)}[scenario]
+    table = markdown(COLUMNS[scenario], [row(record, load) for load in loads], alignment)
+    marked = [f"- {_point(load)}: {text('; '.join(load.notes))}" for load in loads if load.notes]
+    return "\n\n".join([table, "Marked points (*):", "\n".join(marked)] if marked else [table])
+
+
+def _loads(record: Record, scenario: str) -> list[Load]:
+    loads = (load for load in record.loads if load.scenario == scenario)
+    if scenario == "offline":
+        return sorted(loads, key=lambda load: (load.batch, load.concurrency))
+    return sorted(loads, key=lambda load: (load.concurrency, load.batch))
+
+
+def _offline_row(record: Record, load: Load) -> list[str]:
+    return [
+        record.case.precision.upper(),
+        _accelerator(record.case),
+        str(load.batch),
+        _rate(load),
+        *(_latency(load, name) for name in ("p90", "p95", "p99", "avg")),
+    ]
+
+
+def _online_row(_record: Record, load: Load) -> list[str]:
+    return [
+        str(load.concurrency),
+        _rate(load),
+        *(_ms(load.components_ms.get(name)) for name in COMPONENTS),
+        *(_latency(load, name) for name in ("p50", "p90", "p95", "p99", "avg")),
+    ]
+
+
+def _summary_row(record: Record, best: Load | None) -> list[str]:
+    case, serving = record.case, record.serving
+    accuracy = record.accuracy
+    return [
+        f"`{case_id(case)}`",
+        _FORMATS.get(case.format, case.format),
+        case.precision.upper(),
+        _served(record),
+        _score(accuracy, accuracy.framework) if accuracy else "-",
+        f"{_rate(best)} ± {_half_width(best.throughput_per_s)}" if best else "-",
+        f"{best.scenario}, {_point(best)}" if best else "-",
+        _latency(best, "p99") if best else "-",
+        f"{serving.kind}, Triton {serving.triton}, {serving.backend}",
+    ]
+
+
+def _summary_notes(record: Record, best: Load | None) -> list[str]:
+    """What a reader should know about a row of the summary and its cells cannot hold."""
+    notes = []
+    if hidden := why_no_speed(record):
+        notes.append(hidden)
+    if record.accuracy is None and record.build.weights.startswith("random"):
+        notes.append(f"{_unmeasured(record)}.")
+    if best and best.notes:
+        notes.append(f"* {best.scenario}, {_point(best)}: {'; '.join(best.notes)}")
+    return [text(note) for note in notes]
+
+
+def _best(record: Record) -> Load | None:
+    """The load point of the highest throughput, if the case may show one."""
+    loads = record.loads if has_passed(record) else ()
+    return max(loads, key=lambda load: load.throughput_per_s.value, default=None)
+
+
+def _served(record: Record) -> str:
+    if record.accuracy is None:
+        return _unscored(record)
+    accuracy = record.accuracy
+    score = f"{accuracy.metric} {_score(accuracy, accuracy.served)}"
+    highest = max((floor.value for floor in accuracy.floors), default=None)
+    return score if highest is None else f"{score} (floor {_score(accuracy, highest)})"
+
+
+def _accuracy_sentence(record: Record) -> str:
+    if record.accuracy is None:
+        return _unmeasured(record)
+    framework = _score(record.accuracy, record.accuracy.framework)
+    return f"{_served(record)} on {record.accuracy.samples} samples; framework {framework}"
+
+
+def _unscored(record: Record) -> str:
+    return "random weights" if record.build.weights.startswith("random") else "not measured"
+
+
+def _unmeasured(record: Record) -> str:
+    """Why there is no score."""
+    reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
+    return _unscored(record) + reason
+
+
+def _conversion_failure(conversion: Conversion | None) -> str | None:
+    if conversion is None:
+        return "the converted model was not compared with the framework"
+    if conversion.passed:
+        return None
+    problem = (
+        f"the converted model differs from the framework (relative error {conversion.relative_error:.2g}, "
+        f"limit {conversion.relative_error_limit:.2g}"
+    )
+    if conversion.agreement_limit is not None:
+        problem += f"; agreement {conversion.agreement:.2%}, limit {conversion.agreement_limit:.2%}"
+    return problem + ")"
+
+
+def _accuracy_failure(record: Record) -> str | None:
+    accuracy = record.accuracy
+    if accuracy is None:
+        return None if record.build.weights.startswith("random") else f"accuracy was {_unmeasured(record)}"
+    if accuracy.passed:
+        return None
+    unmet = [floor for floor in accuracy.floors if accuracy.served < floor.value]
+    if not unmet:
+        return f"the accuracy check failed (served {_served(record)}, framework {_score(accuracy, accuracy.framework)})"
+    highest = max(unmet, key=lambda floor: floor.value)
+    served, floor = _apart(accuracy, accuracy.served, highest.value)
+    return f"served {accuracy.metric} {served} is below its floor of {floor} ({highest.source})"
+
+
+def _score(accuracy: Accuracy, value: float, decimals: int = 2) -> str:
+    """A value of the metric: in percent where the metric is a fraction, as every value of the ledger shows."""
+    values = (accuracy.framework, accuracy.converted, accuracy.served, *(f.value for f in accuracy.floors))
+    if all(0 <= v <= 1 for v in values):
+        return f"{100 * value:.{decimals}f}".removesuffix("0") + " %"
+    return f"{value:.{decimals + 2}g}"
+
+
+def _apart(accuracy: Accuracy, one: float, other: float) -> tuple[str, str]:
+    """Both values with as many decimals as it takes to tell them apart."""
+    pairs = ((_score(accuracy, one, d), _score(accuracy, other, d)) for d in range(2, 12))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (str(one), str(other)))
+
+
+def _rate(load: Load) -> str:
+    value = load.throughput_per_s.value
+    return (f"{value:.1f}" if value >= 10 else f"{value:.3g}") + ("*" if load.notes else "")
+
+
+def _half_width(estimate: Estimate) -> str:
+    if not estimate.value:
+        return "-"
+    percent = 50 * (estimate.high - estimate.low) / estimate.value
+    return f"{percent:.1f} %" if percent < 10 else f"{percent:.0f} %"
+
+
+def _latency(load: Load, name: str) -> str:
+    estimate = load.latency_ms.get(name)
+    return _ms(estimate.value if estimate else None)
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _point(load: Load) -> str:
+    return f"batch {load.batch}" if load.scenario == "offline" else f"concurrency {load.concurrency}"
+
+
+def _samples_per_request(record: Record) -> str:
+    batches = sorted({load.batch for load in record.loads if load.scenario == "online"}) or [1]
+    return f"client batch size {', '.join(map(str, batches))}"
+
+
+def _device(record: Record) -> str:
+    machine = record.machine
+    if record.case.target == "cpu":
+        return machine.cpu
+    return machine.gpu or record.case.target.upper()
+
+
+def _backend(record: Record) -> str:
+    mnemonic, backend = record.case.format, record.serving.backend
+    if backend == "python":
+        return f"{_ENGINES.get(mnemonic, mnemonic)}, in Triton's Python backend"
+    return _ENGINES.get(mnemonic, backend)
+
+
+def _accelerator(case: Case, none: str = "-") -> str:
+    return _ACCELERATORS.get(case.accelerator, case.accelerator) if case.accelerator else none
+
+
+def _machine(machine: Machine) -> str:
+    gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    sentence = f"{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory; {machine.system}"
+    return text(f"{sentence}; {versions}" if versions else sentence)

@@ -1,0 +1,116 @@
+"""Sample records for the tests of the reports; each builder takes the fields that matter to its test."""
+
+from typing import Any
+
+from reports.record import (
+    COMPONENTS,
+    Accuracy,
+    Build,
+    Case,
+    Conversion,
+    Deployment,
+    Disagreement,
+    Estimate,
+    Floor,
+    Load,
+    Machine,
+    Record,
+    Serving,
+)
+
+
+def estimate(value: float, relative: float = 0.02) -> Estimate:
+    """An estimate whose interval reaches `relative` of the value to either side."""
+    return Estimate(value, value * (1 - relative), value * (1 + relative))
+
+
+def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> Load:
+    """A load point; `size` is the batch offline and the concurrency online."""
+    offline = scenario == "offline"
+    fields: dict[str, Any] = {
+        "scenario": scenario,
+        "batch": size if offline else 1,
+        "concurrency": 1 if offline else size,
+        "throughput_per_s": estimate(throughput_per_s),
+        "latency_ms": {
+            name: estimate(value)
+            for name, value in {"avg": 2.0312, "p50": 2.0, "p90": 2.046, "p95": 2.111, "p99": 2.126}.items()
+        },
+        "components_ms": {name: 0.1 * place for place, name in enumerate(COMPONENTS)},
+        "passes": 3,
+        "requests": 1500,
+        "duration_s": 9.5,
+    }
+    return Load(**(fields | changes))
+
+
+def accuracy(**changes: Any) -> Accuracy:
+    """A ledger that holds."""
+    fields: dict[str, Any] = {
+        "metric": "top-1",
+        "samples": 500,
+        "framework": 0.964,
+        "converted": 0.964,
+        "served": 0.9625,
+        "disagreements": (Disagreement(("converted", "served"), 1, 1, 0, ("digit-0007",)),),
+        "floors": (Floor(0.94, "published"), Floor(0.959, "framework less 0.5 %")),
+        "requests": 120,
+        "passed": True,
+    }
+    return Accuracy(**(fields | changes))
+
+
+def failed_accuracy() -> Accuracy:
+    """A ledger whose served score is below two of its three floors."""
+    return accuracy(
+        served=0.931,
+        floors=(Floor(0.9, "of old"), Floor(0.932, "of late"), Floor(0.94, "published")),
+        passed=False,
+    )
+
+
+def failed_conversion() -> Conversion:
+    """A converted model that is further from the framework than its format allows."""
+    return Conversion(64, 0.25, 0.01, 0.9, 0.99, passed=False)
+
+
+def record(**changes: Any) -> Record:
+    """A case on an A40 that holds, with three offline and two online points."""
+    fields: dict[str, Any] = {
+        "case": Case("a40", "resnet50", "onnx", "trt", "fp16"),
+        "machine": Machine(
+            cpu="AMD EPYC 7742 64-Core Processor",
+            cores=16,
+            memory_gib=126,
+            gpu="NVIDIA A40",
+            gpu_driver="550.54.15",
+            system="Linux, glibc 2.36",
+            versions={"python": "3.11.7", "torch": "2.13.0"},
+        ),
+        "serving": Serving("embedded", "2.51.0", "python", "system"),
+        "deployment": Deployment(128, 1, (64, 128), 1, cuda_graphs=False, warmup=True),
+        "build": Build("0f3c", "checkpoint nvidia_resnet50.pth, SHA-256 9f1b", 31.5, 97.6),
+        "conversion": Conversion(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
+        "accuracy": accuracy(),
+        "loads": (
+            load("offline", 8, 1573.6),
+            load("offline", 1, 491.5),
+            load("offline", 2, 811.8),
+            load("online", 32, 3166.7),
+            load("online", 16, 2543.7),
+        ),
+        "updated": "2026-03-04T05:06:07+00:00",
+    }
+    return Record(**(fields | changes))
+
+
+def random_weights(**changes: Any) -> Record:
+    """A case without a checkpoint: its speed counts, its accuracy is not measured."""
+    fields: dict[str, Any] = {
+        "case": Case("cpu", "nnunet", "ts-trace", None, "fp32"),
+        "build": Build("77aa", "random, seed 3", 4.0, 120.0),
+        "accuracy": None,
+        "accuracy_missing": "no checkpoint was given (--checkpoint DIR).",
+        "loads": (load("offline", 1, 0.71234),),
+    }
+    return record(**(fields | changes))

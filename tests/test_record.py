@@ -1,0 +1,270 @@
+"""The record file: it comes back as it was written, and anything less than a whole one is refused."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports import record
+from tests import samples
+
+Keys = tuple[str | int, ...]
+
+#: Fields that have a default, so a file may lack them.
+OPTIONAL = {"conversion", "accuracy", "accuracy_missing", "loads", "updated", "confidence", "notes"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file that holds the sample record."""
+    path = record.path_of(samples.record().case, tmp_path)
+    record.write(samples.record(), path)
+    return path
+
+
+@pytest.fixture
+def edit(path: Path) -> Callable[[Keys, Callable[[Any, Any], None]], None]:
+    """Change the file: call `change(container, key)` on what `keys` lead to."""
+
+    def edit(keys: Keys, change: Callable[[Any, Any], None]) -> None:
+        data = container = json.loads(path.read_text())
+        for key in keys[:-1]:
+            container = container[key]
+        change(container, keys[-1])
+        path.write_text(json.dumps(data))
+
+    return edit
+
+
+def keys_of(value: Any, above: Keys = ()) -> Iterator[Keys]:
+    """The way to every dataclass field in `value`; of a list or a mapping, the first item stands for all."""
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield (*above, field.name)
+            yield from keys_of(getattr(value, field.name), (*above, field.name))
+    elif isinstance(value, dict) and value:
+        yield from keys_of(next(iter(value.values())), (*above, next(iter(value))))
+    elif isinstance(value, tuple) and value:
+        yield from keys_of(value[0], (*above, 0))
+
+
+ALL_KEYS = list(keys_of(samples.record()))
+REQUIRED_KEYS = [keys for keys in ALL_KEYS if keys[-1] not in {*OPTIONAL, "schema"} or keys == ("schema",)]
+
+
+def dotted(keys: Keys) -> str:
+    return ".".join(map(str, keys))
+
+
+def drop(container: Any, key: Any) -> None:
+    del container[key]
+
+
+def setter(value: Any) -> Callable[[Any, Any], None]:
+    def change(container: Any, key: Any) -> None:
+        container[key] = value
+
+    return change
+
+
+def test_a_record_comes_back_as_it_was_written(path: Path) -> None:
+    assert record.read(path) == samples.record()
+
+
+def test_a_record_without_its_optional_parts_comes_back(tmp_path: Path) -> None:
+    bare = samples.record(conversion=None, accuracy=None, loads=())
+    record.write(bare, tmp_path / "bare.json")
+    assert record.read(tmp_path / "bare.json") == bare
+
+
+def test_the_file_lies_where_the_case_says(tmp_path: Path) -> None:
+    case = samples.record().case
+    assert record.path_of(case, tmp_path) == tmp_path / "a40" / "a40-resnet50-onnx-trt-fp16.json"
+    assert record.case_id(dataclasses.replace(case, accelerator=None)) == "a40-resnet50-onnx-fp16"
+
+
+def test_all_records_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for one in (samples.random_weights(), samples.record()):
+        record.write(one, record.path_of(one.case, tmp_path))
+    (tmp_path / "a40" / ".superseded.json").write_text("not a record")
+    assert record.read_all(tmp_path) == [samples.record(), samples.random_weights()]
+
+
+def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
+    assert record.read_all(tmp_path / "nowhere") == []
+
+
+def test_the_sample_covers_every_kind_of_field() -> None:
+    assert {("loads", 0, "latency_ms", "avg", "low"), ("accuracy", "disagreements", 0, "count")} <= set(
+        ALL_KEYS
+    )
+
+
+@pytest.mark.parametrize("keys", REQUIRED_KEYS, ids=dotted)
+def test_a_missing_key_is_named(keys: Keys, path: Path, edit: Any) -> None:
+    edit(keys, drop)
+    with pytest.raises(record.RecordError) as error:
+        record.read(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert (
+        "schema is None" in str(error.value)
+        if keys == ("schema",)
+        else f"missing key {keys[-1]!r}" in str(error.value)
+    )
+    assert all(str(key) in str(error.value) for key in keys)
+
+
+@pytest.mark.parametrize("keys", [keys for keys in ALL_KEYS if keys[-1] in OPTIONAL], ids=dotted)
+def test_a_key_with_a_default_may_be_missing(keys: Keys, path: Path, edit: Any) -> None:
+    edit(keys, drop)
+    assert record.read(path).case == samples.record().case
+
+
+@pytest.mark.parametrize(
+    "above", [(), ("machine",), ("loads", 0), ("loads", 0, "throughput_per_s")], ids=dotted
+)
+def test_an_unknown_key_is_named(above: Keys, path: Path, edit: Any) -> None:
+    edit((*above, "latency"), setter(1))
+    with pytest.raises(record.RecordError, match=rf"^{re.escape(str(path))}: .*unknown key 'latency'"):
+        record.read(path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("case", "target"), None),
+        (("case", "accelerator"), 1),
+        (("machine", "cores"), "16"),
+        (("machine", "cores"), 16.5),
+        (("machine", "versions"), []),
+        (("machine", "versions", "python"), 3.11),
+        (("deployment", "preferred_batch_sizes"), 64),
+        (("deployment", "preferred_batch_sizes", 1), "128"),
+        (("deployment", "warmup"), 1),
+        (("conversion", "samples"), True),
+        (("accuracy",), "passed"),
+        (("accuracy", "disagreements", 0, "between"), ["converted"]),
+        (("loads",), {}),
+        (("loads", 0, "throughput_per_s", "low"), "481.7"),
+        (("loads", 0, "latency_ms", "p99"), 2.1),
+    ],
+    ids=lambda value: dotted(value) if isinstance(value, tuple) else repr(value),
+)
+def test_a_value_of_the_wrong_type_is_named(keys: Keys, value: Any, path: Path, edit: Any) -> None:
+    edit(keys, setter(value))
+    with pytest.raises(record.RecordError) as error:
+        record.read(path)
+    message = str(error.value)
+    assert message.startswith(f"{path}: ")
+    assert "expected" in message
+    assert repr(value) in message
+    assert all(str(key) in message for key in keys)
+
+
+def test_a_whole_number_will_do_for_a_fraction(path: Path, edit: Any) -> None:
+    edit(("build", "build_time_s"), setter(31))
+    assert type(record.read(path).build.build_time_s) is float
+
+
+@pytest.mark.parametrize("kept", [0, 1, 400, -2])
+def test_a_truncated_file_is_named(kept: int, path: Path) -> None:
+    path.write_text(path.read_text()[:kept])
+    with pytest.raises(
+        record.RecordError, match=rf"^{re.escape(str(path))}: not JSON .*measure the case again"
+    ):
+        record.read(path)
+
+
+def test_a_file_that_is_not_text_is_named(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(record.RecordError, match=r"not JSON"):
+        record.read(path)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", '"record"'])
+def test_json_that_is_no_record_is_refused(text: str, path: Path) -> None:
+    path.write_text(text)
+    with pytest.raises(record.RecordError, match=rf"^{re.escape(str(path))}: "):
+        record.read(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(record.RecordError, match=r"gone\.json: cannot be read: No such file"):
+        record.read(tmp_path / "gone.json")
+
+
+@pytest.mark.parametrize("schema", [0, record.SCHEMA + 1, "1"])
+def test_another_schema_is_refused_with_both_versions(schema: Any, path: Path, edit: Any) -> None:
+    edit(("schema",), setter(schema))
+    with pytest.raises(
+        record.RecordError, match=rf"schema is {schema!r}, this version reads {record.SCHEMA}"
+    ):
+        record.read(path)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_is_none_is_refused_on_reading(number: float, path: Path, edit: Any) -> None:
+    edit(("build", "size_mib"), setter(number))
+    with pytest.raises(record.RecordError, match=r"not JSON \(it holds (NaN|Infinity)\)"):
+        record.read(path)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_is_none_is_refused_on_writing_and_the_old_file_stays(
+    number: float, path: Path
+) -> None:
+    broken = samples.record(loads=(samples.load("offline", 1, number),))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        record.write(broken, path)
+    assert record.read(path) == samples.record()
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
+def test_writing_that_breaks_off_leaves_the_old_file_alone(
+    step: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    before = path.read_bytes()
+    monkeypatch.setattr(step, full)
+    with pytest.raises(OSError, match="No space left"):
+        record.write(samples.random_weights(), path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_until_the_last_step_the_file_is_the_old_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, seen = path.read_bytes(), []
+    monkeypatch.setattr("os.fsync", lambda _: seen.append(path.read_bytes()))
+    record.write(samples.random_weights(), path)
+    assert seen == [before]
+    assert record.read(path) == samples.random_weights()
+
+
+def test_whoever_may_read_the_folder_may_read_a_record(path: Path, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert path.stat().st_mode == plain.stat().st_mode
+
+
+def test_a_written_file_keeps_its_mode(path: Path) -> None:
+    path.chmod(0o640)
+    record.write(samples.record(), path)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_speed_may_be_shown_only_where_the_case_is_right() -> None:
+    unconverted = samples.failed_conversion()
+    assert record.has_passed(samples.record())
+    assert record.has_passed(samples.random_weights())
+    assert not record.has_passed(samples.record(accuracy=samples.failed_accuracy()))
+    assert not record.has_passed(samples.record(accuracy=None))
+    assert not record.has_passed(samples.record(conversion=None))
+    assert not record.has_passed(samples.record(conversion=unconverted))
+    assert not record.has_passed(samples.random_weights(conversion=None))
