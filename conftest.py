@@ -3,7 +3,7 @@
 pytest_plugins = (
     "fixtures.plugin.options",
     "fixtures.plugin.selection",
+    "fixtures.plugin.output",
     "fixtures.plugin.lifetimes",
     "fixtures.plugin.entries",
-    "fixtures.plugin.output",
 )

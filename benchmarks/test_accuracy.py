@@ -22,7 +22,9 @@ def test_accuracy(
         reason = f"{case.model.metric} needs {option} {case.model.name}=..."
         recorder.no_accuracy(serving, reason)
         _, converted, served = stages
-        assert agreement(converted, served) == 1.0, "the server answers otherwise than the same file in process"
+        assert agreement(converted, served) == 1.0, (
+            "the server answers otherwise than the same file in process"
+        )
         pytest.skip(reason)
     result = ledger(case, samples, stages)
     recorder.accuracy(serving, result)

@@ -116,7 +116,9 @@ def configuration_list(record: Record) -> str:
         "Model format": _FORMATS.get(case.format, case.format),
         "Options": ", ".join(options),
         "Served by": f"{serving.kind} server, Triton {serving.triton}, {serving.backend} backend, "
-        f"shared memory: {serving.shared_memory}",
+        f"shared memory: {serving.shared_memory}"
+        if serving
+        else "",
         "Accuracy": _accuracy_sentence(record),
         "Measured": record.updated.partition("T")[0],
     }
@@ -264,7 +266,7 @@ def _summary_row(record: Record, best: Load | None) -> list[str]:
         f"{_rate(best)} ± {_half_width(best.throughput_per_s)}" if best else "-",
         f"{best.scenario}, {_point(best)}" if best else "-",
         _latency(best, "p99") if best else "-",
-        f"{serving.kind}, Triton {serving.triton}, {serving.backend}",
+        f"{serving.kind}, Triton {serving.triton}, {serving.backend}" if serving else "not served yet",
     ]
 
 
@@ -392,7 +394,7 @@ def _device(record: Record) -> str:
 
 
 def _backend(record: Record) -> str:
-    mnemonic, backend = record.case.format, record.serving.backend
+    mnemonic, backend = record.case.format, record.serving.backend if record.serving else "-"
     if backend == "python":
         return f"{_ENGINES.get(mnemonic, mnemonic)}, in Triton's Python backend"
     return _ENGINES.get(mnemonic, backend)

@@ -198,7 +198,9 @@ def test_formats_have_their_published_names(
 
 
 def test_a_native_backend_is_named_without_the_python_one() -> None:
-    serving = dataclasses.replace(samples.record().serving, backend="onnxruntime")
+    serving = samples.record().serving
+    assert serving is not None
+    serving = dataclasses.replace(serving, backend="onnxruntime")
     assert "\n- Backend: ONNX Runtime\n" in tables.configuration_list(samples.record(serving=serving))
 
 
