@@ -4,7 +4,7 @@ import pytest
 
 from fixtures.accuracy import Stage, agreement, ledger
 from fixtures.plugin.lifetimes import Deploy, Recorder
-from fixtures.spec import Case, Samples, Weights
+from fixtures.spec import Case, Model, Samples, Weights
 
 
 def test_accuracy(
@@ -15,22 +15,29 @@ def test_accuracy(
     deploy: Deploy,
     recorder: Recorder,
 ) -> None:
-    """The task's metric through Triton reaches its floors: the model's own, and the framework's score nearly."""
+    """The task's metric through Triton reaches its floors: the model's own, and nearly the framework's score."""
     serving = deploy("online").serving
-    if not weights.trained or samples.labels is None:
-        option = "--checkpoint" if not weights.trained else "--dataset"
-        reason = f"{case.model.metric} needs {option} {case.model.name}=..."
-        recorder.no_accuracy(serving, reason)
+    missing = _what_is_missing(case.model, weights, samples)
+    if missing:
+        recorder.no_accuracy(serving, missing)
         _, converted, served = stages
-        assert agreement(converted, served) == 1.0, (
-            "the server answers otherwise than the same file in process"
-        )
-        pytest.skip(reason)
+        same = agreement(converted, served)
+        assert same == 1.0, "the server decides otherwise than the same file in process"
+        pytest.skip(missing)
     result = ledger(case, samples, stages)
     recorder.accuracy(serving, result)
     recorder.figure(
         f"{result.metric} {result.served:.2%} served, {result.converted:.2%} converted, "
         f"{result.framework:.2%} framework"
     )
+    score = result.served
     for floor in result.floors:
-        assert result.served >= floor.value, floor.source
+        least = floor.value
+        assert score >= least, f"{result.metric} {score:.2%} is below its floor of {least:.2%} ({floor.source})"
+
+
+def _what_is_missing(model: Model, weights: Weights, samples: Samples) -> str | None:
+    """The options that would make the task's metric mean something, in a sentence."""
+    options = [] if weights.trained else [f"--checkpoint {model.name}=FILE"]
+    options += [] if samples.labels is not None else [f"--dataset {model.name}=DIR"]
+    return f"{model.metric} needs {' and '.join(options)}" if options else None
