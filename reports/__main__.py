@@ -1,4 +1,4 @@
-"""The command line of the reports: `python -m reports tables` and `python -m reports readme`."""
+"""The command line of the reports: `python -m reports tables`, `csv` and `readme`."""
 
 import argparse
 import io
@@ -58,14 +58,24 @@ def _parser() -> argparse.ArgumentParser:
         help="folder of the records (default: %(default)s)",
     )
 
+    selection = argparse.ArgumentParser(add_help=False)
+    selection.add_argument("-k", default="", metavar="SUBSTRING", help="only cases whose name contains this")
+
     show = commands.add_parser(
         "tables",
-        parents=[results],
+        parents=[results, selection],
         help="print the tables of all records",
         description="Print a summary of all cases, then the tables of each, grouped by target.",
     )
-    show.add_argument("-k", default="", metavar="SUBSTRING", help="only cases whose name contains this")
     show.set_defaults(run=_tables)
+
+    plain = commands.add_parser(
+        "csv",
+        parents=[results, selection],
+        help="print every load point as a row of CSV",
+        description="Print one row per load point, one column per quantity with its unit. Needs pandas.",
+    )
+    plain.set_defaults(run=_csv)
 
     keep = commands.add_parser(
         "readme",
@@ -87,7 +97,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _tables(options: argparse.Namespace) -> int:
+def _chosen(options: argparse.Namespace) -> list[record.Record]:
+    """The records that the options select; raises UsageError if there are none."""
     records = record.read_all(options.results)
     if not records:
         raise UsageError(
@@ -97,6 +108,18 @@ def _tables(options: argparse.Namespace) -> int:
     if not chosen:
         names = ", ".join(record.case_id(r.case) for r in records)
         raise UsageError(f"{options.results}: no case has {options.k!r} in its name. There are: {names}")
+    return chosen
+
+
+def _csv(options: argparse.Namespace) -> int:
+    from reports.frame import load_points
+
+    print(load_points(_chosen(options)).to_csv(index=False), end="")
+    return 0
+
+
+def _tables(options: argparse.Namespace) -> int:
+    chosen = _chosen(options)
     print(f"# Summary\n\n{tables.summary_table(chosen)}")
     for target, group in itertools.groupby(chosen, key=lambda r: r.case.target):
         of_target = list(group)

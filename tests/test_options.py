@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.plugin.options import Settings, parse
+from fixtures.plugin.options import Settings, check_python, parse
 
 
 def settings(**given: Any) -> Settings:
@@ -101,3 +101,11 @@ def test_a_bad_value_is_named_with_its_cure(option: str, value: Any, said: str) 
     assert said in text
     assert f"--{option.replace('_', '-')}" in text
     assert "cure:" in text
+
+
+def test_a_python_without_wheels_for_numpy_1_is_refused_with_the_cure() -> None:
+    check_python((3, 11))
+    check_python((3, 12))
+    for version in ((3, 10), (3, 13)):
+        with pytest.raises(InputError, match=r"(?s)NumPy 1.*use Python 3\.11 or 3\.12"):
+            check_python(version)

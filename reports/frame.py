@@ -1,0 +1,48 @@
+"""Load points as a tidy table: one row each, one column per quantity with its unit, for notebooks and CSV."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from reports.record import Estimate, Load, Record, case_id, has_passed
+
+
+def load_points(records: Sequence[Record]) -> pd.DataFrame:
+    """One row per load point. `passed` says whether the case's conversion and accuracy hold: a fast wrong model
+    is not fast."""
+    return pd.DataFrame([_row(record, load) for record in records for load in record.loads])
+
+
+def _row(record: Record, load: Load) -> dict[str, Any]:
+    serving, accuracy = record.serving, record.accuracy
+    row: dict[str, Any] = {
+        "case": case_id(record.case),
+        "target": record.case.target,
+        "model": record.case.model,
+        "format": record.case.format,
+        "accelerator": record.case.accelerator,
+        "precision": record.case.precision,
+        "device": record.machine.gpu if record.case.target != "cpu" else record.machine.cpu,
+        "server": serving.kind if serving else None,
+        "backend": serving.backend if serving else None,
+        "passed": has_passed(record),
+        "metric": accuracy.metric if accuracy else None,
+        "score": accuracy.served if accuracy else None,
+        "scenario": load.scenario,
+        "batch": load.batch,
+        "concurrency": load.concurrency,
+        "requests": load.requests,
+        **_bounds("throughput", "per_s", load.throughput_per_s),
+    }
+    for name, value in load.latency_ms.items():
+        row |= _bounds(f"latency_{name}", "ms", value)
+    return row | {f"{name}_ms": value for name, value in load.components_ms.items()}
+
+
+def _bounds(name: str, unit: str, estimate: Estimate) -> dict[str, float]:
+    return {
+        f"{name}_{unit}": estimate.value,
+        f"{name}_low_{unit}": estimate.low,
+        f"{name}_high_{unit}": estimate.high,
+    }

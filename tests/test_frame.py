@@ -1,0 +1,46 @@
+"""The tidy table of load points."""
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from reports import record
+from reports.__main__ import main
+from reports.frame import load_points
+from reports.record import has_passed
+from tests import samples
+
+
+def test_every_load_point_is_a_row_with_its_case_and_its_intervals() -> None:
+    one = samples.record()
+    frame = load_points([one, one])
+    assert len(frame) == 2 * len(one.loads)
+    row, load = frame.iloc[0], one.loads[0]
+    assert row["case"] == record.case_id(one.case)
+    assert (row["scenario"], row["batch"], row["concurrency"]) == (
+        load.scenario,
+        load.batch,
+        load.concurrency,
+    )
+    assert row["throughput_low_per_s"] < row["throughput_per_s"] < row["throughput_high_per_s"]
+    assert row["latency_p99_ms"] == load.latency_ms["p99"].value
+    assert row["server_queue_ms"] == load.components_ms["server_queue"]
+
+
+def test_a_case_that_failed_is_marked() -> None:
+    failed = samples.record(accuracy=samples.failed_accuracy())
+    assert not has_passed(failed)
+    assert not load_points([failed])["passed"].any()
+    assert load_points([samples.record()])["passed"].all()
+
+
+def test_the_command_prints_csv_that_pandas_reads_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = samples.record()
+    record.write(one, record.path_of(one.case, tmp_path))
+    assert main(["csv", "--results", str(tmp_path)]) == 0
+    read = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    pd.testing.assert_frame_equal(read, load_points([one]), check_dtype=False)
