@@ -33,7 +33,9 @@ def test_accuracy(
     score = result.served
     for floor in result.floors:
         least = floor.value
-        assert score >= least, f"{result.metric} {score:.2%} is below its floor of {least:.2%} ({floor.source})"
+        assert score >= least, (
+            f"{result.metric} {score:.2%} is below its floor of {least:.2%} ({floor.source})"
+        )
 
 
 def _what_is_missing(model: Model, weights: Weights, samples: Samples) -> str | None:

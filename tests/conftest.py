@@ -1,0 +1,120 @@
+"""Parts that several tests of the suite itself need: models too small to take time, and who is still running."""
+
+import dataclasses
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fixtures import repository
+from fixtures.models import all_models
+from fixtures.repository import Build
+from fixtures.spec import Case, Deployment, Format, Tensor
+from fixtures.targets import CPU
+from fixtures.wheels import perf_analyzer, perf_analyzer_libraries
+
+DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
+
+DEPLOYMENT = Deployment(
+    max_batch_size=4,
+    instances=1,
+    preferred_batch_sizes=(),
+    max_queue_delay_us=0,
+    cuda_graphs=False,
+    warmup=False,
+)
+
+MakeBuild = Callable[..., Build]
+
+
+@pytest.fixture(scope="session")
+def make_build() -> MakeBuild:
+    """Put a model into a repository without converting anything: `make_build(root, "doubling", DOUBLING)`.
+
+    Its runtime is the given source; input `<name>_IN` and output `<name>_OUT` are four numbers.
+    """
+
+    def make(root: Path, name: str, runtime: str) -> Build:
+        model = dataclasses.replace(
+            all_models()[0],
+            name=name,
+            inputs=(Tensor(f"{name}_IN", "FP32", (4,)),),
+            outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),),
+        )
+        case = Case(CPU, model, _format(), None, "fp32")
+        folder = root / str(case)
+        version = folder / "1"
+        version.mkdir(parents=True)
+        shutil.copyfile(repository.RUNTIMES / "model.py", version / "model.py")
+        (version / "runtime.py").write_text(runtime)
+        (version / "model.bin").write_bytes(b"weights")
+        config = repository.model_config(case, DEPLOYMENT, native=False)
+        (folder / "config.pbtxt").write_text(repository.config_text(config))
+        return Build(case, folder, "digest", "none", 0.0, 0.0, reused=False)
+
+    return make
+
+
+def _format() -> Format:
+    return Format(
+        mnemonic="raw",
+        label="Raw",
+        artifact="model.bin",
+        backend="onnxruntime",
+        runtime="raw.py",
+        convert=lambda _job, _path: None,
+        precisions={"cpu": ("fp32",)},
+        tolerances={},
+        packages=(),
+        source=Path(__file__),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Household:
+    """Everything that carries one mark: processes by an environment variable, files by a folder for them."""
+
+    environment: dict[str, str]
+    temporary: Path
+
+    def processes(self) -> list[psutil.Process]:
+        """The processes alive that were started with the mark, this one's grandchildren and orphans among them."""
+        mark = f"TRITONPROOF_MARK={self.environment['TRITONPROOF_MARK']}".encode()
+        found = []
+        for file in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if mark in file.read_bytes().split(b"\0"):
+                    found.append(psutil.Process(int(file.parent.name)))
+            except (OSError, psutil.NoSuchProcess):
+                continue
+        return found
+
+    def left(self, seconds: float) -> list[str]:
+        """What is still running once nothing is, or after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while self.processes() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return [" ".join(process.cmdline())[:200] for process in self.processes() if process.is_running()]
+
+
+@pytest.fixture
+def household(tmp_path: Path) -> Iterator[Household]:
+    """A mark for what a test starts; what is left of it is killed at the end."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    mark = {"TRITONPROOF_MARK": uuid.uuid4().hex, "TMPDIR": str(temporary)}
+    marked = Household(dict(os.environ) | mark, temporary)
+    yield marked
+    for process in marked.processes():
+        process.kill()
+
+
+@pytest.fixture(scope="session")
+def load_generator() -> tuple[str, dict[str, str]]:
+    """perf_analyzer, and the environment it needs."""
+    return str(perf_analyzer()), {"LD_LIBRARY_PATH": perf_analyzer_libraries()}

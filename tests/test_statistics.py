@@ -1,0 +1,247 @@
+"""From timestamps to estimates: checked against simulated servers whose true speed is known."""
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from fixtures import statistics
+from fixtures.statistics import Pass, Steady
+
+Service = Callable[[np.random.Generator], float]
+
+GAP_S = 1e-5
+"""What a client needs from an answer to its next request."""
+
+
+def gamma(mean_s: float, variation: float) -> Service:
+    """Service times of a mean and a coefficient of variation."""
+    return lambda generator: mean_s * generator.gamma(variation**-2, variation**2)
+
+
+def simulate(
+    service: Service,
+    length_s: float,
+    *,
+    concurrency: int = 1,
+    group: int = 1,
+    instances: int = 1,
+    start_up: float = 1.0,
+    seed: int = 0,
+) -> Pass:
+    """A closed loop: each client sends its next request when it has its answer.
+
+    Each instance of the server takes whole groups of waiting requests, in order, and ends them at once.
+    The first group takes `start_up` times as long. Requests in flight at the close are not recorded.
+    """
+    generator = np.random.default_rng(seed)
+    numbers = itertools.count()
+    arrivals = [(client * 1e-6, next(numbers)) for client in range(concurrency)]
+    free_at = [0.0] * instances
+    records: list[tuple[float, float]] = []
+    slowness = start_up
+    while True:
+        taken = [heapq.heappop(arrivals)[0] for _ in range(group)]
+        begin = max(heapq.heappop(free_at), taken[-1])
+        if begin > length_s:
+            break
+        end = begin + service(generator) * slowness
+        slowness = 1.0
+        heapq.heappush(free_at, end)
+        records += [(start, end) for start in taken]
+        for _ in taken:
+            heapq.heappush(arrivals, (end + GAP_S, next(numbers)))
+    starts, ends = (np.array(times) * 1e9 for times in zip(*records, strict=True))
+    order = np.random.default_rng(0).permutation(np.flatnonzero(ends <= length_s * 1e9))
+    return Pass(
+        starts[order].astype(np.int64), ends[order].astype(np.int64), 0, int(length_s * 1e9), concurrency
+    )
+
+
+def steady_parts(passes: int, service: Service, length_s: float, **server: float) -> list[Steady]:
+    """Independent passes whose lengths differ by up to a third, as perf_analyzer's do."""
+    lengths = length_s * (1 + np.random.default_rng(7).uniform(0, 0.3, passes))
+    return [
+        statistics.steady_part(simulate(service, length, seed=seed, **server))  # type: ignore[arg-type]
+        for seed, length in enumerate(lengths)
+    ]
+
+
+def passes_of(latencies_ms: Sequence[np.ndarray]) -> list[Steady]:
+    """Passes of one client without gaps."""
+    return [Steady(len(part), float(part.sum()) / 1e3, part) for part in latencies_ms]
+
+
+def requests(*times_ms: tuple[float, float], closed_ms: float, concurrency: int = 1) -> Pass:
+    """A pass written by hand."""
+    starts, ends = (np.array([round(t * 1e6) for t in side]) for side in zip(*times_ms, strict=True))
+    return Pass(starts, ends, 0, round(closed_ms * 1e6), concurrency)
+
+
+# --- throughput --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("truth_per_s", "service", "length_s", "server"),
+    [
+        pytest.param(10, gamma(0.1, 0.1), 0.9, {}, id="eight long requests"),
+        pytest.param(10, gamma(0.1, 0.1), 1.5, {"start_up": 5}, id="slow first request"),
+        pytest.param(160, gamma(0.1, 0.1), 0.9, {"concurrency": 16, "group": 16}, id="one group of 16"),
+        pytest.param(80, gamma(0.1, 0.1), 1.6, {"concurrency": 16, "group": 8}, id="two groups of 8"),
+        pytest.param(10, gamma(0.1, 0.1), 6.4, {"concurrency": 16}, id="a queue of 16"),
+        pytest.param(1000, gamma(0.001, 1.0), 0.3, {"concurrency": 4}, id="short requests"),
+        pytest.param(800, gamma(0.01, 0.3), 0.3, {"concurrency": 8, "instances": 8}, id="eight instances"),
+    ],
+)
+def test_throughput_is_that_of_the_server(
+    truth_per_s: float, service: Service, length_s: float, server: dict[str, float]
+) -> None:
+    parts = steady_parts(300, service, length_s, **server)
+
+    # The standard error of 300 passes is a quarter of a percent or less in each of these.
+    assert statistics.throughput(parts) == pytest.approx(truth_per_s, rel=0.01)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 16])
+def test_requests_in_flight_are_throughput_times_latency(concurrency: int) -> None:
+    parts = steady_parts(100, gamma(0.002, 0.5), 0.5, concurrency=concurrency)
+
+    in_flight = statistics.throughput(parts) * statistics.mean_latency(parts) / 1e3
+
+    assert in_flight == pytest.approx(concurrency, rel=0.02)
+
+
+# --- the steady part ---------------------------------------------------------------------------------------
+
+
+def test_one_request_counts_whole() -> None:
+    part = statistics.steady_part(requests((1, 11), closed_ms=12))
+
+    assert (part.completed, part.duration_s, part.latencies_ms.tolist()) == (1.0, 0.01, [10.0])
+
+
+def test_requests_that_fill_the_pass_all_count() -> None:
+    part = statistics.steady_part(requests((0, 90), (0, 95), closed_ms=100, concurrency=2))
+
+    assert (part.completed, part.duration_s) == (2.0, 0.095)
+    assert sorted(part.latencies_ms) == [90.0, 95.0]
+
+
+def test_a_slow_start_is_cut_off() -> None:
+    first_of_each = [(0, 50), (1, 60)]
+    others = [(start, start + 10) for start in range(60, 100, 10)]
+
+    part = statistics.steady_part(requests(*first_of_each, *others, closed_ms=105, concurrency=2))
+
+    assert part.latencies_ms.tolist() == [10.0] * 4
+    assert part.duration_s == pytest.approx(0.105 - 0.010 - 0.060)
+
+
+def test_the_start_up_lasts_until_every_client_is_answered_even_if_one_began_late() -> None:
+    late = (5.5, 40)
+    others = [(start, start + 4) for start in range(40, 80, 4)]
+
+    part = statistics.steady_part(requests((0, 30), late, *others, closed_ms=82, concurrency=2))
+
+    assert part.latencies_ms.max() == 4.0
+
+
+def test_requests_in_flight_at_the_close_lie_outside() -> None:
+    recorded = [(start, start + 10) for start in range(0, 90, 10)]
+
+    part = statistics.steady_part(requests(*recorded, closed_ms=99))
+
+    assert part.completed / part.duration_s == pytest.approx(100), "the last 9 ms hold an unrecorded request"
+
+
+def test_a_request_across_an_edge_counts_by_its_part_inside() -> None:
+    part = statistics.steady_part(requests((0, 10), (10, 20), (20, 30), (30, 40), closed_ms=45))
+
+    assert (part.completed, part.duration_s) == (2.5, 0.025)
+
+
+def test_a_server_that_hangs_after_the_start_still_yields_a_value() -> None:
+    part = statistics.steady_part(requests((0, 10), closed_ms=500))
+
+    assert part.completed / part.duration_s == pytest.approx(100)
+
+
+def test_the_order_of_the_record_does_not_matter() -> None:
+    one = simulate(gamma(0.01, 0.5), 1, concurrency=4)
+    order = np.argsort(one.ends)
+    sorted_ = Pass(one.starts[order], one.ends[order], one.opened, one.closed, one.concurrency)
+
+    part, same = statistics.steady_part(one), statistics.steady_part(sorted_)
+
+    assert (part.completed, part.duration_s) == pytest.approx((same.completed, same.duration_s))
+    assert sorted(part.latencies_ms) == sorted(same.latencies_ms)
+
+
+# --- estimates ---------------------------------------------------------------------------------------------
+
+
+def test_percentiles_are_those_of_all_latencies_together() -> None:
+    generator = np.random.default_rng(3)
+    latencies = [generator.exponential(scale, 100) for scale in (1, 5, 2)]
+
+    found = statistics.latency_estimates(passes_of(latencies))
+
+    pooled = np.concatenate(latencies)
+    assert found["avg"].value == pytest.approx(pooled.mean())
+    for percent in (50, 90, 95, 99):
+        assert found[f"p{percent}"].value == np.percentile(pooled, percent)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "truth"),
+    [
+        pytest.param(statistics.mean_latency, 10.0, id="avg"),
+        pytest.param(statistics.percentile_latency(50), 9.672, id="p50"),
+        pytest.param(statistics.throughput, 100.0, id="throughput"),
+    ],
+)
+def test_the_interval_holds_the_truth_as_often_as_it_says(
+    statistic: Callable[[Sequence[Steady]], float], truth: float
+) -> None:
+    generator = np.random.default_rng(11)
+    runs = [passes_of([10 * generator.gamma(10, 0.1, 60) for _pass in range(5)]) for _run in range(400)]
+
+    estimates = [statistics.estimate(run, statistic) for run in runs]
+
+    covered = np.mean([one.low <= truth <= one.high for one in estimates])
+    assert 0.92 <= covered <= 0.98
+    assert {one.confidence for one in estimates} == {0.95}
+
+
+def test_the_interval_widens_when_passes_differ() -> None:
+    generator = np.random.default_rng(5)
+    alike = [generator.normal(10, 1, 200) for _ in range(5)]
+    apart = [part * luck for part, luck in zip(alike, (1, 1.2, 0.9, 1.1, 0.8), strict=True)]
+
+    def width(latencies: list[np.ndarray]) -> float:
+        one = statistics.estimate(passes_of(latencies), statistics.mean_latency)
+        return one.high - one.low
+
+    assert width(apart) > 5 * width(alike)
+
+
+def test_the_interval_is_scaled_with_the_value() -> None:
+    parts = passes_of([np.array([10.0, 11.0]), np.array([9.0, 12.0])])
+
+    one = statistics.estimate(parts, statistics.throughput)
+    eight = statistics.estimate(parts, statistics.throughput, scale=8)
+
+    assert (eight.value, eight.low, eight.high) == (8 * one.value, 8 * one.low, 8 * one.high)
+
+
+def test_the_interval_does_not_reach_below_zero() -> None:
+    parts = passes_of([np.array([1.0]), np.array([100.0])])
+
+    assert statistics.estimate(parts, statistics.mean_latency).low == 0.0
+
+
+def test_one_pass_has_no_interval() -> None:
+    with pytest.raises(ValueError, match="at least two passes"):
+        statistics.estimate(passes_of([np.ones(10)]), statistics.mean_latency)

@@ -1,0 +1,87 @@
+"""A model small enough to follow by hand: the class is the place of the largest of four numbers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fixtures.spec import Arrays, Case, Format, Model, Samples, Split, Target, Tensor, Weights
+from reports.record import Floor
+
+INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
+CLASSES = 4
+
+
+def samples(count: int = 40) -> Samples:
+    """Labelled samples, `toy-000` on; the label is where the 1 stands."""
+    labels = np.random.default_rng(1).integers(0, CLASSES, count)
+    images = np.eye(CLASSES, dtype=np.float32)[labels]
+    return Samples(
+        ids=[f"toy-{i:03d}" for i in range(count)],
+        load=lambda indices: {INPUT: images[list(indices)]},
+        labels=labels,
+    )
+
+
+def network(inputs: Arrays) -> Arrays:
+    """The scores are the numbers themselves."""
+    return {OUTPUT: inputs[INPUT].copy()}
+
+
+def weights(**changes: Any) -> Weights:
+    """Of a trained model, unless said otherwise."""
+    fields: dict[str, Any] = {"network": network, "origin": "none", "digest": "0", "trained": True}
+    return Weights(**(fields | changes))
+
+
+def model(**changes: Any) -> Model:
+    """The model; each argument replaces a field."""
+
+    def evaluation(_split: Split, _dataset: Path | None) -> Samples:
+        return samples()
+
+    def score(outputs: Arrays, labels: np.ndarray) -> np.ndarray:
+        return (outputs[OUTPUT].argmax(axis=1) == labels).astype(float)
+
+    fields: dict[str, Any] = {
+        "name": "toy",
+        "inputs": (Tensor(INPUT, "FP32", (CLASSES,)),),
+        "outputs": (Tensor(OUTPUT, "FP32", (CLASSES,)),),
+        "load": lambda _checkpoint: weights(),
+        "run": lambda framework, inputs: framework(inputs),
+        "samples": evaluation,
+        "metric": "top-1",
+        "score": score,
+        "decide": lambda outputs: outputs[OUTPUT].argmax(axis=1),
+        "floors": {"fp32": Floor(0.9, "chosen"), "int8": Floor(0.9, "chosen")},
+        "matrices": {},
+        "source": Path(__file__),
+    }
+    return Model(**(fields | changes))
+
+
+def case(toy: Model | None = None, precision: str = "fp32") -> Case:
+    """The model in a format that nothing converts to."""
+
+    def convert(*_arguments: object) -> None:
+        raise NotImplementedError
+
+    format_ = Format(
+        mnemonic="plain",
+        label="plain",
+        artifact="model.npy",
+        backend="none",
+        runtime="none.py",
+        convert=convert,
+        precisions={"cpu": ("fp32", "int8")},
+        tolerances={},
+        packages=(),
+        source=Path(__file__),
+    )
+    return Case(Target("cpu", "CPU", "cpu"), toy or model(), format_, None, precision)
+
+
+def rows(indices: Sequence[int]) -> np.ndarray:
+    """The inputs of some samples."""
+    return samples().load(indices)[INPUT]
