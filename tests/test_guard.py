@@ -70,7 +70,8 @@ sys.path.insert(0, {root!r})
 from pathlib import Path
 from fixtures import wheels
 from fixtures.process import guarded
-from fixtures.server import Choice, serve
+from fixtures.launch import Choice
+from fixtures.server import serve
 folder = Path({folder!r})
 print("start", flush=True)
 with serve(Choice("embedded"), folder / "models", folder / "server.log", device="cpu") as server:

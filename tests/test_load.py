@@ -12,8 +12,9 @@ import pytest
 
 from fixtures import load, statistics, wheels
 from fixtures.errors import ProofError
+from fixtures.launch import Choice
 from fixtures.load import Measurement, measure
-from fixtures.server import Choice, Server, serve
+from fixtures.server import Server, serve
 from fixtures.spec import LoadPoint, Model, Samples, Tensor
 from reports import record
 from tests import samples, toy

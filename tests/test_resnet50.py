@@ -13,6 +13,7 @@ from PIL import Image
 from fixtures.errors import InputError, NotAvailableError
 from fixtures.models import all_models, resnet50
 from fixtures.spec import Model
+from fixtures.train import train
 
 State = dict[str, torch.Tensor]
 
@@ -314,3 +315,11 @@ def test_weights_perturbed_by_a_tenth_fall_below_the_floor(micro: Model) -> None
             parameter += 0.3 * parameter.std(correction=0) * torch.randn_like(parameter)
     outputs = micro.run(network, samples.load(range(len(samples))))
     assert micro.score(outputs, samples.labels).mean() < micro.floors["fp32"].value
+
+
+def test_the_recipe_reaches_the_committed_weights_score_within_a_point(micro: Model, tmp_path: Path) -> None:
+    samples = micro.samples("evaluation", None)
+    assert samples.labels is not None
+    outputs = micro.run(micro.load(None).network, samples.load(range(len(samples))))
+    committed = float(micro.score(outputs, samples.labels).mean())
+    assert train(micro, tmp_path / "anew.safetensors") == pytest.approx(committed, abs=0.01)

@@ -15,7 +15,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from fixtures.launch import Choice
 from fixtures.models import resnet50
+from fixtures.server import serve
 from reports import record
 from reports.record import Record
 
@@ -98,7 +100,7 @@ def test_every_load_point_has_intervals_and_components_that_add_up(first: Run) -
 def test_a_run_prints_conditions_figures_and_the_summary(first: Run) -> None:
     for text in (
         r"target: cpu; .*, \d+ cores, \d+ GiB; ",
-        r"server: embedded Triton of nvidia-pytriton",
+        r"server: Triton 2\.51\.0 embedded \(nvidia-pytriton 0\.7\.0\)",
         r"versions: python 3.*torch .*onnxruntime",
         r"load: perf_analyzer 2\.51\.0, shared memory: system",
         rf"{ONNX}: built in [\d.]+ s",
@@ -262,6 +264,21 @@ def test_a_server_that_is_not_there_is_one_error(address: str, repos: Path, tmp_
     assert done.status not in (0, 5)
     assert f"--triton {address}" in done.text or "unknown server" in done.text
     assert "Traceback" not in done.text
+
+
+def test_a_server_that_was_started_apart_is_given_the_models(repos: Path, tmp_path: Path) -> None:
+    models, results = tmp_path / "models", tmp_path / "results"
+    models.mkdir()
+    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as apart:
+        given = ("--triton", apart.address, *FAST[:2], "--batches", "8", "--concurrencies", "4")
+        done = suite("-k", ONNX, *given, repos=repos, results=results)
+        assert done.status == 0, done.text
+        assert not apart.client.is_model_ready(ONNX), "the model is unloaded at the end"
+    found = done.record(ONNX)
+    assert found.serving == record.Serving("remote", "2.51.0", "python", "none")
+    assert found.accuracy is not None
+    assert len(found.loads) == 2
+    assert not list(models.iterdir()), "nothing is put on the server's disk"
 
 
 # --- what stays after a run that was killed ----------------------------------------------------------------

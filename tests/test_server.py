@@ -19,22 +19,21 @@ import pytest
 from fixtures import server as server_module
 from fixtures import wheels
 from fixtures.errors import InputError, NotAvailableError, ProofError
-from fixtures.repository import Build
-from fixtures.server import (
+from fixtures.launch import (
     IMAGE,
+    RELEASE,
     Choice,
     Ports,
-    Server,
     check_docker,
-    connect,
     describe,
     docker_command,
     free_ports,
     local_backends,
     parse_choice,
-    serve,
     serves_natively,
 )
+from fixtures.repository import Build
+from fixtures.server import Server, connect, serve
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 
 EMBEDDED = Choice("embedded")
@@ -176,7 +175,9 @@ def test_the_default_is_local_where_tritonserver_is_on_path_else_embedded(
 
 
 def test_each_choice_is_described_without_starting_it() -> None:
-    assert describe(EMBEDDED) == "embedded Triton of nvidia-pytriton 0.7.0, Python-backend runtimes"
+    assert describe(EMBEDDED) == (
+        "Triton 2.51.0 embedded (nvidia-pytriton 0.7.0), served by Python-backend runtimes"
+    )
     assert describe(Choice("local", "/opt/t")) == "local /opt/t, native backends"
     assert describe(Choice("docker", IMAGE)) == f"container {IMAGE}, native backends"
     assert describe(Choice("remote", "host:8001")) == "Triton at host:8001"
@@ -187,7 +188,7 @@ def test_each_choice_is_described_without_starting_it() -> None:
 
 def test_the_embedded_server_is_the_release_the_container_has(server: Server) -> None:
     assert server.version == "2.51.0"
-    assert server_module.RELEASE == "24.10"
+    assert RELEASE == "24.10"
     assert server.is_on_this_host
 
 
