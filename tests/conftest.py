@@ -1,5 +1,6 @@
 """Parts that several tests of the suite itself need: models too small to take time, and who is still running."""
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -93,6 +94,14 @@ class Household:
             except (OSError, psutil.NoSuchProcess):
                 continue
         return found
+
+    def names(self) -> list[str]:
+        """The programs that those processes run."""
+        names = []
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                names.append(process.name())
+        return names
 
     def left(self, seconds: float) -> list[str]:
         """What is still running once nothing is, or after so many seconds."""
