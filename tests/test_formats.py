@@ -105,6 +105,17 @@ def test_a_format_computes_what_the_framework_computes_at_any_batch(
     assert sorted(loaded) == (list(range(40)) if precision == "int8" else [])
 
 
+@pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script", "onnx"])
+def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
+    mnemonic: str, model: Model, network: Small, tmp_path: Path
+) -> None:
+    artifact = tmp_path / FORMATS[mnemonic].artifact
+    artifact.symlink_to("/dev/full")
+    job = Conversion(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
+    with pytest.raises(OSError, match="No space left on device"):
+        FORMATS[mnemonic].convert(job, artifact)
+
+
 def test_half_precision_computes_in_fp16_and_speaks_fp32(network: Small) -> None:
     half = in_half_precision(network)
     x = torch.from_numpy(samples_of("evaluation", None).load(range(4))["x"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures import recording
+from fixtures.errors import ProofError
 from reports import record
 from reports.record import Deployment, Load, Record
 from tests import samples
@@ -156,12 +157,20 @@ WRITER = """\
 import dataclasses, sys
 from pathlib import Path
 from fixtures import recording
+from fixtures.errors import ProofError
 from tests import samples
 fresh = dataclasses.replace(samples.record(), loads=())
 for size in range(1, 21):
     load = samples.load(sys.argv[2], size, 100.0)
     recording.update(fresh, Path(sys.argv[1]), lambda stored: recording.with_load(stored, load))
 """
+
+
+def test_a_folder_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / FRESH.case.target).write_text("a file where the folder should be")
+
+    with pytest.raises(ProofError, match=r"(?s)the record cannot be written.*--results DIR"):
+        add(FRESH, tmp_path, NEW)
 
 
 def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:

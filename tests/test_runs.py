@@ -229,6 +229,22 @@ def test_the_trace_is_there_for_who_asks(repos: Path, tmp_path: Path) -> None:
     assert "fixtures/pytorch.py" in suite(*given, repos=repos, results=tmp_path).text
 
 
+def test_no_load_generator_is_one_error(repos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere.py").write_text(
+        "from types import SimpleNamespace\n"
+        "from fixtures import wheels\n"
+        "wheels.sys = SimpleNamespace(executable='/no/bin/python', version_info=wheels.sys.version_info)\n"
+        "wheels.shutil = SimpleNamespace(which=lambda _name: None)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    done = suite("-p", "elsewhere", "-k", f"{ONNX} and online", repos=repos, results=tmp_path)
+    assert done.status == 1
+    assert "the load tests need perf_analyzer, which is not installed" in done.text
+    assert "1 failed" in done.text
+    assert " error" not in done.text.splitlines()[-1]
+    assert "Traceback" not in done.text
+
+
 def test_an_empty_data_set_is_one_error(repos: Path, tmp_path: Path) -> None:
     given = ("-k", "cpu-resnet50-ts-trace-fp32 and conversion", "--dataset", f"resnet50={tmp_path}")
     done = suite(*given, repos=repos, results=tmp_path)
