@@ -3,14 +3,12 @@
 A case that has not passed shows no speed: what would show one gives the reason in a sentence instead.
 """
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from reports.markdown import markdown, text
 from reports.record import (
     COMPONENTS,
-    Accuracy,
     Case,
-    Conversion,
     Estimate,
     Load,
     Machine,
@@ -18,6 +16,7 @@ from reports.record import (
     case_id,
     has_passed,
 )
+from reports.verdict import accuracy_sentence, score_text, served_score, unmeasured, why_no_speed
 
 #: The columns of the published tables, by scenario. Latencies are in milliseconds.
 COLUMNS = {
@@ -119,7 +118,7 @@ def configuration_list(record: Record) -> str:
         f"shared memory: {serving.shared_memory}"
         if serving
         else "",
-        "Accuracy": _accuracy_sentence(record),
+        "Accuracy": accuracy_sentence(record),
         "Measured": record.updated.partition("T")[0],
     }
     return "\n".join(f"- {name}: {text(value)}" for name, value in lines.items() if value)
@@ -165,37 +164,6 @@ def machine_sentence(records: Sequence[Record]) -> str:
         return f"Measured on {_machine(stamps[0][0])}."
     lines = [f"- {', '.join(cases)}: {_machine(machine)}." for machine, cases in stamps]
     return "Measured on more than one machine or set of versions:\n\n" + "\n".join(lines)
-
-
-def why_no_speed(record: Record) -> str | None:
-    """The sentence that stands in place of a case's speed, or None where its speed may be shown."""
-    if has_passed(record):
-        return None
-    failures = [_conversion_failure(record.conversion), _accuracy_failure(record)]
-    return f"No throughput is shown: {', and '.join(failure for failure in failures if failure)}."
-
-
-def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
-    """A markdown table with aligned columns; `alignment` has `l` or `r` for each column."""
-    lines = [[text(cell) for cell in line] for line in (columns, *rows)]
-    widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
-    rule = [
-        "-" * (width - 1) + ":" if a == "r" else "-" * width
-        for width, a in zip(widths, alignment, strict=True)
-    ]
-    padded = [
-        [
-            cell.rjust(width) if a == "r" else cell.ljust(width)
-            for cell, width, a in zip(line, widths, alignment, strict=True)
-        ]
-        for line in lines
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (padded[0], rule, *padded[1:]))
-
-
-def text(value: str) -> str:
-    """`value` on one line, and harmless inside a markdown table."""
-    return re.sub(r"(?<!\\)(\||<(?=[A-Za-z/!?]))", r"\\\1", " ".join(value.split()))
 
 
 def _scenario_section(record: Record, scenario: str) -> str:
@@ -261,8 +229,8 @@ def _summary_row(record: Record, best: Load | None) -> list[str]:
         f"`{case_id(case)}`",
         _FORMATS.get(case.format, case.format),
         case.precision.upper(),
-        _served(record),
-        _score(accuracy, accuracy.framework) if accuracy else "-",
+        served_score(record),
+        score_text(accuracy, accuracy.framework) if accuracy else "-",
         f"{_rate(best)} ± {_half_width(best.throughput_per_s)}" if best else "-",
         f"{best.scenario}, {_point(best)}" if best else "-",
         _latency(best, "p99") if best else "-",
@@ -276,7 +244,7 @@ def _summary_notes(record: Record, best: Load | None) -> list[str]:
     if hidden := why_no_speed(record):
         notes.append(hidden)
     if record.accuracy is None and record.build.weights.startswith("random"):
-        notes.append(f"{_unmeasured(record)}.")
+        notes.append(f"{unmeasured(record)}.")
     if best and best.notes:
         notes.append(f"* {best.scenario}, {_point(best)}: {'; '.join(best.notes)}")
     return [text(note) for note in notes]
@@ -286,74 +254,6 @@ def _best(record: Record) -> Load | None:
     """The load point of the highest throughput, if the case may show one."""
     loads = record.loads if has_passed(record) else ()
     return max(loads, key=lambda load: load.throughput_per_s.value, default=None)
-
-
-def _served(record: Record) -> str:
-    if record.accuracy is None:
-        return _unscored(record)
-    accuracy = record.accuracy
-    score = f"{accuracy.metric} {_score(accuracy, accuracy.served)}"
-    highest = max((floor.value for floor in accuracy.floors), default=None)
-    return score if highest is None else f"{score} (floor {_score(accuracy, highest)})"
-
-
-def _accuracy_sentence(record: Record) -> str:
-    if record.accuracy is None:
-        return _unmeasured(record)
-    framework = _score(record.accuracy, record.accuracy.framework)
-    return f"{_served(record)} on {record.accuracy.samples} samples; framework {framework}"
-
-
-def _unscored(record: Record) -> str:
-    return "random weights" if record.build.weights.startswith("random") else "not measured"
-
-
-def _unmeasured(record: Record) -> str:
-    """Why there is no score."""
-    reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
-    return _unscored(record) + reason
-
-
-def _conversion_failure(conversion: Conversion | None) -> str | None:
-    if conversion is None:
-        return "the converted model was not compared with the framework"
-    if conversion.passed:
-        return None
-    problem = (
-        f"the converted model differs from the framework (relative error {conversion.relative_error:.2g}, "
-        f"limit {conversion.relative_error_limit:.2g}"
-    )
-    if conversion.agreement_limit is not None:
-        problem += f"; agreement {conversion.agreement:.2%}, limit {conversion.agreement_limit:.2%}"
-    return problem + ")"
-
-
-def _accuracy_failure(record: Record) -> str | None:
-    accuracy = record.accuracy
-    if accuracy is None:
-        return None if record.build.weights.startswith("random") else f"accuracy was {_unmeasured(record)}"
-    if accuracy.passed:
-        return None
-    unmet = [floor for floor in accuracy.floors if accuracy.served < floor.value]
-    if not unmet:
-        return f"the accuracy check failed (served {_served(record)}, framework {_score(accuracy, accuracy.framework)})"
-    highest = max(unmet, key=lambda floor: floor.value)
-    served, floor = _apart(accuracy, accuracy.served, highest.value)
-    return f"served {accuracy.metric} {served} is below its floor of {floor} ({highest.source})"
-
-
-def _score(accuracy: Accuracy, value: float, decimals: int = 2) -> str:
-    """A value of the metric: in percent where the metric is a fraction, as every value of the ledger shows."""
-    values = (accuracy.framework, accuracy.converted, accuracy.served, *(f.value for f in accuracy.floors))
-    if all(0 <= v <= 1 for v in values):
-        return f"{100 * value:.{decimals}f}".removesuffix("0") + " %"
-    return f"{value:.{decimals + 2}g}"
-
-
-def _apart(accuracy: Accuracy, one: float, other: float) -> tuple[str, str]:
-    """Both values with as many decimals as it takes to tell them apart."""
-    pairs = ((_score(accuracy, one, d), _score(accuracy, other, d)) for d in range(2, 12))
-    return next((pair for pair in pairs if pair[0] != pair[1]), (str(one), str(other)))
 
 
 def _rate(load: Load) -> str:

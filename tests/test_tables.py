@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reports import record, tables
+from reports import record, tables, verdict
 from reports.__main__ import main
 from reports.record import Case, Estimate, Floor, Record
 from tests import samples
@@ -312,7 +312,7 @@ def test_a_failed_case_says_why_in_a_sentence(kind: str, reason: str) -> None:
 
 def test_a_case_may_fail_for_two_reasons() -> None:
     one = samples.record(conversion=None, accuracy=samples.failed_accuracy())
-    assert tables.why_no_speed(one) == (
+    assert verdict.why_no_speed(one) == (
         "No throughput is shown: the converted model was not compared with the framework, "
         "and served top-1 93.1 % is below its floor of 94.0 % (published)."
     )
@@ -326,14 +326,14 @@ def test_random_weights_do_not_excuse_a_failed_conversion() -> None:
 
 def test_a_score_just_below_its_floor_does_not_look_equal_to_it() -> None:
     ledger = samples.accuracy(served=0.939996, floors=(Floor(0.94, "published"),), passed=False)
-    why = tables.why_no_speed(samples.record(accuracy=ledger))
+    why = verdict.why_no_speed(samples.record(accuracy=ledger))
     assert why is not None
     assert "served top-1 93.9996 % is below its floor of 94.000 %" in why
 
 
 def test_a_case_that_is_right_has_no_excuse() -> None:
-    assert tables.why_no_speed(samples.record()) is None
-    assert tables.why_no_speed(samples.random_weights()) is None
+    assert verdict.why_no_speed(samples.record()) is None
+    assert verdict.why_no_speed(samples.random_weights()) is None
 
 
 def test_free_text_cannot_break_a_table() -> None:
