@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import shutil
+import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -76,12 +77,30 @@ def _format() -> Format:
     )
 
 
+def command_line(process: psutil.Process) -> list[str]:
+    """What a process was started with; nothing once it has ended, at whatever moment that was."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def program_name(process: psutil.Process) -> str:
+    """The name of a process's program; empty once it has ended."""
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""
+
+
 @dataclasses.dataclass(frozen=True)
 class Household:
     """Everything that carries one mark: processes by an environment variable, files by a folder for them."""
 
     environment: dict[str, str]
     temporary: Path
+    callers: "list[subprocess.Popen[bytes]]" = dataclasses.field(default_factory=list)
+    """Children of the test itself, reaped at its end."""
 
     def processes(self) -> list[psutil.Process]:
         """The processes alive that were started with the mark, this one's grandchildren and orphans among them."""
@@ -97,18 +116,14 @@ class Household:
 
     def names(self) -> list[str]:
         """The programs that those processes run."""
-        names = []
-        for process in self.processes():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                names.append(process.name())
-        return names
+        return [program_name(process) for process in self.processes()]
 
     def left(self, seconds: float) -> list[str]:
         """What is still running once nothing is, or after so many seconds."""
         deadline = time.monotonic() + seconds
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.05)
-        return [" ".join(process.cmdline())[:200] for process in self.processes() if process.is_running()]
+        return [line for process in self.processes() if (line := " ".join(command_line(process))[:200])]
 
 
 @pytest.fixture
@@ -120,7 +135,10 @@ def household(tmp_path: Path) -> Iterator[Household]:
     marked = Household(dict(os.environ) | mark, temporary)
     yield marked
     for process in marked.processes():
-        process.kill()
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    for caller in marked.callers:
+        caller.wait(timeout=30)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ import pytest
 
 from fixtures import guard
 from fixtures.process import guarded
-from tests.conftest import DOUBLING, Household, MakeBuild
+from tests.conftest import DOUBLING, Household, MakeBuild, command_line
 
 ROOT = Path(__file__).parent.parent
 SHM = Path("/dev/shm")
@@ -279,6 +279,7 @@ def start_caller(household: Household, source: str, expected: bytes) -> "subproc
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    household.callers.append(caller)
     assert caller.stdout is not None
     with caller.stdout as lines:
         for line in lines:
@@ -310,7 +311,7 @@ def test_a_child_of_the_caller_that_holds_the_pipe_does_not_keep_the_command(hou
     deadline = time.monotonic() + GONE_S
     while len(household.processes()) > 1 and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert [process.cmdline()[2] for process in household.processes()] == [caller_source]
+    assert [command_line(process)[2] for process in household.processes()] == [caller_source]
 
 
 def test_a_ctrl_c_at_the_terminal_reaches_the_caller_alone(household: Household) -> None:
@@ -382,7 +383,7 @@ def test_no_triton_is_left_when_the_caller_ends_under_load(
     household: Household, serving: Serving, how: str
 ) -> None:
     caller = start_caller(household, serving.source, b"under load")
-    running_now = {process.name()[:15] for process in household.processes()}
+    running_now = {name[:15] for name in household.names()}
     assert {"tritonserver", "triton_python_b", "perf_analyzer"} <= running_now
     servers = folders(household)
     assert segments_of(servers)
@@ -411,7 +412,7 @@ def test_server_and_load_generator_die_with_their_guards(household: Household, s
     """When even the guards are killed the kernel ends what they started; only a stub may stay behind."""
     caller = start_caller(household, serving.source, b"under load")
     for process in household.processes():
-        if str(ROOT / "fixtures" / "guard.py") in process.cmdline():
+        if str(ROOT / "fixtures" / "guard.py") in command_line(process):
             process.kill()
     caller.kill()
     caller.wait()

@@ -20,6 +20,7 @@ from fixtures.models import resnet50
 from fixtures.server import serve
 from reports import record
 from reports.record import Record
+from tests.conftest import program_name
 
 ROOT = Path(__file__).parent.parent
 ONNX = "cpu-resnet50-micro-onnx-fp32"
@@ -323,7 +324,7 @@ def test_a_run_that_is_ended_leaves_no_process_and_a_whole_record(
         time.sleep(0.1)
     time.sleep(0.7)
     started = below(run.pid)
-    names = {process.name() for process in started}
+    names = {program_name(process) for process in started}
     assert "tritonserver" in names, log.read_text()
     run.send_signal(how)
     run.wait(timeout=60)

@@ -34,7 +34,7 @@ from fixtures.launch import (
 )
 from fixtures.repository import Build
 from fixtures.server import Server, connect, serve
-from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
+from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild, command_line, program_name
 
 EMBEDDED = Choice("embedded")
 HANG_S = 30.0  # bounds a hang
@@ -88,7 +88,7 @@ def process_of(server: Server) -> psutil.Process:
     (found,) = (
         process
         for process in psutil.Process().children(recursive=True)
-        if process.name() == "tritonserver" and option in process.cmdline()
+        if program_name(process) == "tritonserver" and option in command_line(process)
     )
     return found
 
@@ -576,7 +576,7 @@ def test_a_server_that_never_gets_ready_is_given_up(
     program = script(tmp_path / "bin" / "tritonserver", "echo loading the world; sleep 600")
     with pytest.raises(ProofError, match=r"not ready within 1 s\n.*\n  \| loading the world"):
         start(program, tmp_path)
-    assert [p for p in psutil.Process().children(recursive=True) if str(program) in p.cmdline()] == []
+    assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []
     assert list(temporary.iterdir()) == []
 
 
