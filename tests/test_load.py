@@ -281,7 +281,7 @@ def test_a_damaged_pass_is_repeated_and_noted(
 
     assert measured.throughput_per_s.value == pytest.approx(400, rel=1e-6)
     assert measured.passes == 2
-    assert measured.notes == ("perf_analyzer left a damaged file in 1 passes, which were repeated",)
+    assert measured.notes == ("runs of perf_analyzer repeated because they left nothing usable: 1",)
     assert len(generator.calls) == 4
 
 
