@@ -14,7 +14,15 @@ def load(artifact, settings):
     # Spinning threads take the cores that the server and the client need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(artifact), options, providers=_providers(settings))
+    if settings["device"] == "cuda":
+        onnxruntime.preload_dlls()  # CUDA and cuDNN from the wheels beside it
+    providers = _providers(settings)
+    session = onnxruntime.InferenceSession(
+        str(artifact), options, providers=list(providers), provider_options=list(providers.values())
+    )
+    wanted, got = next(iter(providers)), session.get_providers()[0]
+    if got != wanted:
+        raise RuntimeError(f"ONNX Runtime cannot use {wanted} here and fell back to {got}; its log says why")
     names = [tensor.name for tensor in session.get_inputs()]
 
     def predict(arrays):
@@ -24,12 +32,14 @@ def load(artifact, settings):
 
 
 def _providers(settings):
+    """Execution providers in the order of preference, with their options."""
+    cpu = {"CPUExecutionProvider": {}}
     if settings["device"] == "cpu":
-        return ["CPUExecutionProvider"]
+        return cpu
     device = {"device_id": settings["device_id"]}
-    providers = [("CUDAExecutionProvider", device), "CPUExecutionProvider"]
-    if settings["accelerator"] == "trt":
-        half = settings["precision"] == "fp16"
-        limits = {"trt_fp16_enable": half, "trt_max_workspace_size": 1 << 30}
-        providers.insert(0, ("TensorrtExecutionProvider", device | limits))
-    return providers
+    cuda = {"CUDAExecutionProvider": device} | cpu
+    if settings["accelerator"] != "trt":
+        return cuda
+    half = settings["precision"] == "fp16"
+    limits = {"trt_fp16_enable": str(half), "trt_max_workspace_size": str(1 << 30)}
+    return {"TensorrtExecutionProvider": device | limits} | cuda
