@@ -12,6 +12,7 @@ from torch import nn
 
 from fixtures import repository
 from fixtures.formats import all_formats
+from fixtures.machine import gpu_names
 from fixtures.models import all_models
 from fixtures.pytorch import in_half_precision, run
 from fixtures.spec import Arrays, Case, Conversion, Deployment, Format, Model, Samples, Split, Tensor
@@ -152,3 +153,17 @@ def test_every_format_has_its_runtime_file_and_a_source() -> None:
         assert (repository.RUNTIMES / one.runtime).is_file()
         assert one.source.is_file()
         assert one.packages
+
+
+@pytest.mark.skipif(bool(gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_onnx_runtime_without_cuda_is_an_error_and_no_slow_run(
+    model: Model, network: Small, tmp_path: Path
+) -> None:
+    artifact = tmp_path / "model.onnx"
+    FORMATS["onnx"].convert(
+        Conversion(model, network, "fp32", None, "cpu", 8, None, lambda _step: None), artifact
+    )
+    settings = {"device": "cuda", "device_id": "0", "threads": "1", "accelerator": "", "precision": "fp32"}
+    with pytest.raises(RuntimeError, match="fell back to CPUExecutionProvider"):
+        repository.load_runtime("onnx.py").load(artifact, settings)
