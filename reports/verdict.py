@@ -1,6 +1,6 @@
 """What a record says of a case's rightness, in words: its score, its floors, and why its speed is not shown."""
 
-from reports.record import Accuracy, Conversion, Record, has_passed
+from reports.record import Accuracy, Conversion, Disagreement, Record, has_passed
 
 
 def why_no_speed(record: Record) -> str | None:
@@ -22,11 +22,24 @@ def served_score(record: Record) -> str:
 
 
 def accuracy_sentence(record: Record) -> str:
-    """The served score, on how many samples, and the framework's."""
-    if record.accuracy is None:
+    """The ledger: the score after each stage, on how many samples, and where neighbouring stages disagree."""
+    accuracy = record.accuracy
+    if accuracy is None:
         return unmeasured(record)
-    framework = score_text(record.accuracy, record.accuracy.framework)
-    return f"{served_score(record)} on {record.accuracy.samples} samples; framework {framework}"
+    earlier = (
+        f"{name} {score_text(accuracy, score)}"
+        for name, score in (("framework", accuracy.framework), ("converted", accuracy.converted))
+    )
+    differ = ", ".join(_disagreement(one) for one in accuracy.disagreements)
+    return (
+        f"{served_score(record)} on {accuracy.samples} samples; {', '.join(earlier)}; "
+        f"decisions that differ: {differ or 'not counted'}"
+    )
+
+
+def _disagreement(one: Disagreement) -> str:
+    lost = f" ({one.lost} lost, {one.gained} gained)" if one.count else ""
+    return f"{one.count} between {' and '.join(one.between)}{lost}"
 
 
 def unscored(record: Record) -> str:

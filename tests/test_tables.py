@@ -172,7 +172,8 @@ def test_the_configuration_names_what_was_served_and_by_what() -> None:
         "- Model format: ONNX",
         "- Options: warm-up",
         "- Served by: embedded server, Triton 2.51.0, python backend, shared memory: system",
-        "- Accuracy: top-1 96.25 % (floor 95.9 %) on 500 samples; framework 96.4 %",
+        "- Accuracy: top-1 96.25 % (floor 95.9 %) on 500 samples; framework 96.4 %, converted 96.4 %; "
+        "decisions that differ: 1 between converted and served (1 lost, 0 gained)",
         "- Measured: 2026-03-04",
     ]
 
