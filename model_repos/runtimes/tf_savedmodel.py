@@ -1,0 +1,52 @@
+"""Runtime of the TensorFlow formats: a SavedModel, in a Triton Python-backend model and in process alike."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # of TensorFlow's C++ part, errors alone
+
+import tensorflow as tf
+
+
+def load(artifact, settings):
+    """A SavedModel folder to a function from a list of arrays to a list of arrays.
+
+    settings: device (cpu, cuda), device_id, threads, inputs and outputs (names, separated by commas).
+    """
+    _use_threads(int(settings["threads"]))
+    device = _device(settings)
+    loaded = tf.saved_model.load(str(artifact))
+    signature = loaded.signatures["serving_default"]
+    inputs, outputs = settings["inputs"].split(","), settings["outputs"].split(",")
+
+    def predict(arrays):
+        with tf.device(device):
+            tensors = {name: tf.constant(array) for name, array in zip(inputs, arrays, strict=True)}
+            results = signature(**tensors)
+        return [results[name].numpy() for name in outputs]
+
+    predict.loaded = loaded  # the signature alone does not keep it
+    return predict
+
+
+def _use_threads(count):
+    """One pool of `count` threads. Instances in one process share it; TensorFlow sets it up once."""
+    threads = tf.config.threading
+    if threads.get_intra_op_parallelism_threads() != count:
+        threads.set_intra_op_parallelism_threads(count)
+    if threads.get_inter_op_parallelism_threads() != 1:
+        threads.set_inter_op_parallelism_threads(1)
+
+
+def _device(settings):
+    """The TensorFlow device; raises RuntimeError where TensorFlow would run on the CPU instead."""
+    if settings["device"] == "cpu":
+        return "/CPU:0"
+    gpus = tf.config.list_physical_devices("GPU")
+    if int(settings["device_id"]) >= len(gpus):
+        raise RuntimeError(
+            f"TensorFlow finds {len(gpus)} GPUs and no GPU {settings['device_id']}: install tensorflow[and-cuda]"
+        )
+    for gpu in gpus:
+        if not tf.config.experimental.get_memory_growth(gpu):
+            tf.config.experimental.set_memory_growth(gpu, True)
+    return f"/GPU:{settings['device_id']}"
