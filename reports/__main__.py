@@ -1,4 +1,4 @@
-"""The command line of the reports: `python -m reports tables`, `csv` and `readme`."""
+"""The command line of the reports: `python -m reports tables`, `csv`, `compare` and `readme`."""
 
 import argparse
 import io
@@ -77,6 +77,27 @@ def _parser() -> argparse.ArgumentParser:
     )
     plain.set_defaults(run=_csv)
 
+    beside = commands.add_parser(
+        "compare",
+        parents=[results, selection],
+        help="set records beside the figures NVIDIA published",
+        description="Print each case beside the published figures of the same model, format, accelerator, "
+        "precision and load points, with the ratios of throughput and latency: on its own GPU where they were "
+        "published for it, else on each that they were published for. Settings that differ are named. "
+        "Needs pandas.",
+    )
+    beside.add_argument(
+        "--other-formats",
+        action="store_true",
+        help="set a case whose format, accelerator and precision were not published beside those that were",
+    )
+    beside.add_argument(
+        "--csv",
+        action="store_true",
+        help="print one row of CSV per measured point and published row; the rest goes to standard error",
+    )
+    beside.set_defaults(run=_compare)
+
     keep = commands.add_parser(
         "readme",
         parents=[results],
@@ -115,6 +136,19 @@ def _csv(options: argparse.Namespace) -> int:
     from reports.frame import load_points
 
     print(load_points(_chosen(options)).to_csv(index=False), end="")
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from reports import compare
+
+    comparisons = compare.compare(_chosen(options), options.other_formats)
+    if not options.csv:
+        print(compare.document(comparisons))
+        return 0
+    print(compare.joined(comparisons).to_csv(index=False), end="")
+    for line in compare.remarks(comparisons):
+        print(line, file=sys.stderr)
     return 0
 
 

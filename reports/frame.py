@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from reports.record import Estimate, Load, Record, case_id, has_passed
+from reports.verdict import main_score
 
 
 def load_points(records: Sequence[Record]) -> pd.DataFrame:
@@ -15,7 +16,7 @@ def load_points(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def _row(record: Record, load: Load) -> dict[str, Any]:
-    serving, accuracy = record.serving, record.accuracy
+    serving, score = record.serving, main_score(record)
     row: dict[str, Any] = {
         "case": case_id(record.case),
         "target": record.case.target,
@@ -27,8 +28,8 @@ def _row(record: Record, load: Load) -> dict[str, Any]:
         "server": serving.kind if serving else None,
         "backend": serving.backend if serving else None,
         "passed": has_passed(record),
-        "metric": accuracy.metric if accuracy else None,
-        "score": accuracy.served if accuracy else None,
+        "metric": score.metric if score else None,
+        "score": score.served if score else None,
         "scenario": load.scenario,
         "batch": load.batch,
         "concurrency": load.concurrency,

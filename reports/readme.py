@@ -21,6 +21,9 @@ EXAMPLE = """\
 <!-- tritonproof:case {case} -->
 <!-- /tritonproof:case {case} -->"""
 
+FOREIGN = ("support",)
+"""Regions that records do not tell: `support` is written by `python -m fixtures.support`."""
+
 _MARKER = re.compile(r" {0,3}<!--\s*(?P<slash>/?)tritonproof:(?P<name>.*?)\s*-->\s*")
 _INLINE = re.compile(r"(?<!`)<!--\s*/?tritonproof:")
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})")
@@ -35,7 +38,7 @@ class Region:
     """One marked region of a text."""
 
     name: str
-    """What it shows: `summary`, `machine` or `case CASE_ID`."""
+    """What it shows: `summary`, `machine`, `case CASE_ID`, or one of FOREIGN."""
     line: int
     """Of the opening marker, counted from 1."""
     opening: str
@@ -48,6 +51,17 @@ def sync(text: str, records: Sequence[Record]) -> str:
     parts = []
     for part in _split(text, records):
         parts += [part] if isinstance(part, str) else [part.opening, _body(part, records), part.closing]
+    return "".join(parts)
+
+
+def with_region(text: str, name: str, body: str) -> str:
+    """`text` with the regions of one name replaced by `body`, which comes from elsewhere than records."""
+    parts = []
+    for part in _split(text, ()):
+        if isinstance(part, Region) and part.name == name:
+            parts += [part.opening, _framed(part, body), part.closing]
+        else:
+            parts += [part] if isinstance(part, str) else [part.opening, part.body, part.closing]
     return "".join(parts)
 
 
@@ -84,7 +98,7 @@ def _split(text: str, records: Sequence[Record]) -> list[str | Region]:
 
 def _region(number: int, opening: str, name: str, lines: Iterator["_Line"]) -> Region:
     """The region that starts at `opening`; takes its lines from `lines`."""
-    if name not in ("summary", "machine") and not re.fullmatch(r"case\s+\S+", name):
+    if name not in ("summary", "machine", *FOREIGN) and not re.fullmatch(r"case\s+\S+", name):
         raise ReadmeError(
             f"line {number}: unknown marker {opening.strip()}. "
             "There are tritonproof:summary, tritonproof:machine and tritonproof:case CASE_ID."
@@ -123,9 +137,14 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _body(region: Region, records: Sequence[Record]) -> str:
-    """What belongs between the markers, with the line ends of the file."""
+    """What belongs between the markers."""
+    return region.body if region.name in FOREIGN else _framed(region, _render(region, records))
+
+
+def _framed(region: Region, text: str) -> str:
+    """The text with the line ends of the file, and an empty line before and after it."""
     end = "\r\n" if region.opening.endswith("\r\n") else "\n"
-    return "".join(f"{line}{end}" for line in ("", *_render(region, records).split("\n"), ""))
+    return "".join(f"{line}{end}" for line in ("", *text.split("\n"), ""))
 
 
 def _render(region: Region, records: Sequence[Record]) -> str:

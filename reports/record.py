@@ -14,9 +14,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-SCHEMA = 1
+SCHEMA = 2
 
 #: The latency components of one request, in the order and with the names of the published tables.
 COMPONENTS = (
@@ -103,6 +103,10 @@ class Build:
     """Where the weights come from: a checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
     build_time_s: float
     size_mib: float
+    format: str
+    """The format as a reader knows it: `TorchScript Trace`."""
+    engine: str
+    """What computes: `PyTorch`."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +114,12 @@ class Conversion:
     """The converted model in process against the framework, on the same samples."""
 
     samples: int
-    relative_error: float
-    """Largest absolute difference over the largest absolute reference value, over all outputs."""
+    relative_error: float | None
+    """Largest absolute difference over the largest absolute reference value, over all floating-point outputs;
+    None where the model has none."""
     relative_error_limit: float
     agreement: float
-    """Fraction of samples with the same decision."""
+    """Mean fraction of equal decisions per sample."""
     agreement_limit: float | None
     """None where weights are random: their decisions are ties that any rounding breaks."""
     passed: bool
@@ -127,32 +132,47 @@ class Disagreement:
     between: tuple[str, str]
     count: int
     lost: int
-    """Right in the first stage, wrong in the second."""
+    """Of these, scored worse in the second stage than in the first, by the first metric."""
     gained: int
-    """Wrong in the first stage, right in the second."""
+    """Scored better."""
     samples: Sequence[str]
     """Ids, at most the first hundred."""
+    agreement: float
+    """Mean fraction of equal decisions per sample."""
+    agreement_limit: float | None
+    """The least that passes; None where none is asked for."""
 
 
 @dataclass(frozen=True)
-class Floor:
-    """The least score that passes, and where the figure comes from."""
+class Limit:
+    """The worst score that passes, and where the figure comes from."""
 
     value: float
     source: str
 
 
 @dataclass(frozen=True)
-class Accuracy:
-    """The ledger: the task's metric after each stage, on the same samples."""
+class Score:
+    """One metric after each stage."""
 
     metric: str
-    samples: int
+    better: Literal["higher", "lower"]
+    """higher: a fraction from 0 to 1, shown in percent; lower: an error, shown as a number."""
     framework: float
     converted: float
     served: float
+    limits: Sequence[Limit]
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The ledger: the task's metrics after each stage, on the same samples."""
+
+    scores: Sequence[Score]
+    """The first is the one that tables show."""
+    samples: int
     disagreements: Sequence[Disagreement]
-    floors: Sequence[Floor]
     requests: int
     """Requests that carried the samples, of mixed batch sizes and with many in flight."""
     passed: bool
@@ -192,7 +212,7 @@ class Record:
     conversion: Conversion | None = None
     accuracy: Accuracy | None = None
     accuracy_missing: str | None = None
-    """Why there is no accuracy, when there is none."""
+    """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone tell."""
     loads: Sequence[Load] = field(default_factory=tuple)
     updated: str = ""
     """UTC time of the last change, ISO 8601."""
@@ -210,15 +230,20 @@ def path_of(case: Case, results: Path) -> Path:
     return results / case.target / f"{case_id(case)}.json"
 
 
+def meets(better: str, score: float, limit: float) -> bool:
+    """Whether a score is no worse than a limit."""
+    return score >= limit if better == "higher" else score <= limit
+
+
 def has_passed(record: Record) -> bool:
     """Whether the speed of this case may be shown: conversion and accuracy hold.
 
     A case whose weights are random has no task metric; its conversion stands for its rightness.
     """
     converted = record.conversion is not None and record.conversion.passed
-    if record.accuracy is not None:
-        return converted and record.accuracy.passed
-    return converted and record.build.weights.startswith("random")
+    kept = record.accuracy is None or record.accuracy.passed
+    measured = record.accuracy is not None and record.accuracy_missing is None
+    return converted and kept and (measured or record.build.weights.startswith("random"))
 
 
 def write(record: Record, path: Path) -> None:
@@ -292,6 +317,10 @@ def _parse(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, dict):
             raise RecordError(f"{where}: expected an object, found {value!r}")
         return {key: _parse(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if origin is Literal:
+        if value not in arguments:
+            raise RecordError(f"{where}: expected one of {', '.join(arguments)}, found {value!r}")
+        return value
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:

@@ -16,7 +16,7 @@ from reports.record import (
     case_id,
     has_passed,
 )
-from reports.verdict import accuracy_sentence, score_text, served_score, unmeasured, why_no_speed
+from reports.verdict import accuracy_sentence, main_score, number, served_score, unmeasured, why_no_speed
 
 #: The columns of the published tables, by scenario. Latencies are in milliseconds.
 COLUMNS = {
@@ -61,18 +61,6 @@ SUMMARY_COLUMNS = (
 )
 
 # The names a reader knows, by mnemonic. One that is not here is shown as it is.
-_FORMATS = {
-    "ts-trace": "TorchScript Trace",
-    "ts-script": "TorchScript Script",
-    "onnx": "ONNX",
-    "trt": "NVIDIA TensorRT",
-}
-_ENGINES = {
-    "ts-trace": "PyTorch",
-    "ts-script": "PyTorch",
-    "onnx": "ONNX Runtime",
-    "trt": "NVIDIA TensorRT",
-}
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
 
@@ -112,7 +100,7 @@ def configuration_list(record: Record) -> str:
         "Backend": _backend(record),
         "Backend accelerator": _accelerator(case),
         "Precision": case.precision.upper(),
-        "Model format": _FORMATS.get(case.format, case.format),
+        "Model format": record.build.format,
         "Options": ", ".join(options),
         "Served by": f"{serving.kind} server, Triton {serving.triton}, {serving.backend} backend, "
         f"shared memory: {serving.shared_memory}"
@@ -173,7 +161,7 @@ def _scenario_section(record: Record, scenario: str) -> str:
         "online": f"Dynamic batching; {_samples_per_request(record)}. Latencies are in milliseconds.",
     }
     case = record.case
-    engine = " ".join(filter(None, (_ENGINES.get(case.format, case.format), _accelerator(case, ""))))
+    engine = " ".join(filter(None, (record.build.engine, _accelerator(case, ""))))
     blocks = [
         f"#### {scenario.capitalize()}: {text(_device(record))}, {engine} with {case.precision.upper()}",
         configuration_list(record),
@@ -224,13 +212,13 @@ def _online_row(_record: Record, load: Load) -> list[str]:
 
 def _summary_row(record: Record, best: Load | None) -> list[str]:
     case, serving = record.case, record.serving
-    accuracy = record.accuracy
+    score = main_score(record)
     return [
         f"`{case_id(case)}`",
-        _FORMATS.get(case.format, case.format),
+        record.build.format,
         case.precision.upper(),
         served_score(record),
-        score_text(accuracy, accuracy.framework) if accuracy else "-",
+        number(score, score.framework) if score else "-",
         f"{_rate(best)} ± {_half_width(best.throughput_per_s)}" if best else "-",
         f"{best.scenario}, {_point(best)}" if best else "-",
         _latency(best, "p99") if best else "-",
@@ -243,7 +231,7 @@ def _summary_notes(record: Record, best: Load | None) -> list[str]:
     notes = []
     if hidden := why_no_speed(record):
         notes.append(hidden)
-    if record.accuracy is None and record.build.weights.startswith("random"):
+    if main_score(record) is None and record.build.weights.startswith("random"):
         notes.append(f"{unmeasured(record)}.")
     if best and best.notes:
         notes.append(f"* {best.scenario}, {_point(best)}: {'; '.join(best.notes)}")
@@ -294,10 +282,8 @@ def _device(record: Record) -> str:
 
 
 def _backend(record: Record) -> str:
-    mnemonic, backend = record.case.format, record.serving.backend if record.serving else "-"
-    if backend == "python":
-        return f"{_ENGINES.get(mnemonic, mnemonic)}, in Triton's Python backend"
-    return _ENGINES.get(mnemonic, backend)
+    is_python = record.serving is not None and record.serving.backend == "python"
+    return record.build.engine + (", in Triton's Python backend" if is_python else "")
 
 
 def _accelerator(case: Case, none: str = "-") -> str:

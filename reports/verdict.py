@@ -1,45 +1,84 @@
-"""What a record says of a case's rightness, in words: its score, its floors, and why its speed is not shown."""
+"""What a record says of a case's rightness, in words: its scores, their limits, and why its speed is not shown."""
 
-from reports.record import Accuracy, Conversion, Disagreement, Record, has_passed
+from reports.record import Accuracy, Conversion, Disagreement, Limit, Record, Score, has_passed, meets
 
 
 def why_no_speed(record: Record) -> str | None:
     """The sentence that stands in place of a case's speed, or None where its speed may be shown."""
     if has_passed(record):
         return None
-    failures = [_conversion_failure(record.conversion), _accuracy_failure(record)]
+    failures = [_conversion_failure(record.conversion), *_accuracy_failures(record)]
     return f"No throughput is shown: {', and '.join(failure for failure in failures if failure)}."
 
 
+def main_score(record: Record) -> Score | None:
+    """The score that tables show; None where the task's metric was not measured."""
+    if record.accuracy is None or record.accuracy_missing or not record.accuracy.scores:
+        return None
+    return record.accuracy.scores[0]
+
+
 def served_score(record: Record) -> str:
-    """The served score with its highest floor, or why there is none."""
-    if record.accuracy is None:
-        return unscored(record)
-    accuracy = record.accuracy
-    score = f"{accuracy.metric} {score_text(accuracy, accuracy.served)}"
-    highest = max((floor.value for floor in accuracy.floors), default=None)
-    return score if highest is None else f"{score} (floor {score_text(accuracy, highest)})"
+    """The served score with its tightest limit, or why there is none."""
+    score = main_score(record)
+    return unscored(record) if score is None else _served(score)
+
+
+def score_text(score: Score) -> str:
+    """One metric after each stage, the served one first."""
+    stages = (("served", score.served), ("converted", score.converted), ("framework", score.framework))
+    return f"{score.metric} " + ", ".join(f"{number(score, value)} {name}" for name, value in stages)
+
+
+def limit_text(score: Score, limit: Limit) -> str:
+    """On which side of a limit the served score lies, both with as many decimals as tell them apart."""
+    served, value = _apart(score, score.served, limit.value)
+    higher = score.better == "higher"
+    place = (
+        ("below its floor" if higher else "above its ceiling")
+        if limit in unmet(score)
+        else "within its limit"
+    )
+    return f"served {score.metric} {served} is {place} of {value} ({limit.source})"
+
+
+def unmet(score: Score) -> list[Limit]:
+    """The limits that the served score does not keep."""
+    return [limit for limit in score.limits if not meets(score.better, score.served, limit.value)]
 
 
 def accuracy_sentence(record: Record) -> str:
-    """The ledger: the score after each stage, on how many samples, and where neighbouring stages disagree."""
+    """The ledger: the scores after each stage, on how many samples, and where neighbouring stages disagree."""
     accuracy = record.accuracy
-    if accuracy is None:
+    if accuracy is None or main_score(record) is None:
         return unmeasured(record)
-    earlier = (
-        f"{name} {score_text(accuracy, score)}"
-        for name, score in (("framework", accuracy.framework), ("converted", accuracy.converted))
-    )
+    scores = "; ".join(_ledger_of(score) for score in accuracy.scores)
     differ = ", ".join(_disagreement(one) for one in accuracy.disagreements)
-    return (
-        f"{served_score(record)} on {accuracy.samples} samples; {', '.join(earlier)}; "
-        f"decisions that differ: {differ or 'not counted'}"
-    )
+    return f"on {accuracy.samples} samples, {scores}; decisions that differ: {differ or 'not counted'}"
+
+
+def _ledger_of(score: Score) -> str:
+    earlier = (("framework", score.framework), ("converted", score.converted))
+    return f"{_served(score)}, " + ", ".join(f"{name} {number(score, value)}" for name, value in earlier)
+
+
+def _served(score: Score) -> str:
+    text = f"{score.metric} {number(score, score.served)}"
+    tightest = _tightest(score)
+    word = "floor" if score.better == "higher" else "ceiling"
+    return text if tightest is None else f"{text} ({word} {number(score, tightest.value)})"
+
+
+def _tightest(score: Score, among: list[Limit] | None = None) -> Limit | None:
+    choose = max if score.better == "higher" else min
+    limits = list(score.limits) if among is None else among
+    return choose(limits, key=lambda limit: limit.value, default=None)
 
 
 def _disagreement(one: Disagreement) -> str:
     lost = f" ({one.lost} lost, {one.gained} gained)" if one.count else ""
-    return f"{one.count} between {' and '.join(one.between)}{lost}"
+    share = f", {1 - one.agreement:.2%} of their parts" if one.count and one.agreement > 1 - one.count else ""
+    return f"{one.count} between {' and '.join(one.between)}{lost or share}"
 
 
 def unscored(record: Record) -> str:
@@ -58,38 +97,53 @@ def _conversion_failure(conversion: Conversion | None) -> str | None:
         return "the converted model was not compared with the framework"
     if conversion.passed:
         return None
-    problem = (
-        f"the converted model differs from the framework (relative error {conversion.relative_error:.2g}, "
-        f"limit {conversion.relative_error_limit:.2g}"
-    )
+    parts = []
+    if conversion.relative_error is not None:
+        parts.append(
+            f"relative error {conversion.relative_error:.2g}, limit {conversion.relative_error_limit:.2g}"
+        )
     if conversion.agreement_limit is not None:
-        problem += f"; agreement {conversion.agreement:.2%}, limit {conversion.agreement_limit:.2%}"
-    return problem + ")"
+        parts.append(f"agreement {conversion.agreement:.2%}, limit {conversion.agreement_limit:.2%}")
+    return f"the converted model differs from the framework ({'; '.join(parts)})"
 
 
-def _accuracy_failure(record: Record) -> str | None:
+def _accuracy_failures(record: Record) -> list[str]:
+    """What is wrong with the ledger; empty where nothing is."""
     accuracy = record.accuracy
-    if accuracy is None:
-        return None if record.build.weights.startswith("random") else f"accuracy was {unmeasured(record)}"
-    if accuracy.passed:
-        return None
-    unmet = [floor for floor in accuracy.floors if accuracy.served < floor.value]
-    if not unmet:
-        return f"the accuracy check failed (served {served_score(record)}, framework {score_text(accuracy, accuracy.framework)})"
-    highest = max(unmet, key=lambda floor: floor.value)
-    served, floor = _apart(accuracy, accuracy.served, highest.value)
-    return f"served {accuracy.metric} {served} is below its floor of {floor} ({highest.source})"
+    missing = main_score(record) is None and not record.build.weights.startswith("random")
+    failures = [f"accuracy was {unmeasured(record)}"] if missing else []
+    if accuracy is None or accuracy.passed:
+        return failures
+    for score in accuracy.scores:
+        worst = _tightest(score, unmet(score))
+        failures += [limit_text(score, worst)] if worst else []
+    failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
+    return failures or [f"the accuracy check failed ({_scores(accuracy)})"]
 
 
-def score_text(accuracy: Accuracy, value: float, decimals: int = 2) -> str:
-    """A value of the metric: in percent where the metric is a fraction, as every value of the ledger shows."""
-    values = (accuracy.framework, accuracy.converted, accuracy.served, *(f.value for f in accuracy.floors))
-    if all(0 <= v <= 1 for v in values):
+def _scores(accuracy: Accuracy) -> str:
+    return "; ".join(_ledger_of(score) for score in accuracy.scores)
+
+
+def _is_unmet(one: Disagreement) -> bool:
+    return one.agreement_limit is not None and one.agreement < one.agreement_limit
+
+
+def _agreement_failure(one: Disagreement) -> str:
+    return (
+        f"{' and '.join(one.between)} decide differently "
+        f"(agreement {one.agreement:.2%}, limit {one.agreement_limit:.2%})"
+    )
+
+
+def number(score: Score, value: float, decimals: int = 2) -> str:
+    """A value of the metric: in percent where it is a fraction."""
+    if score.better == "higher":
         return f"{100 * value:.{decimals}f}".removesuffix("0") + " %"
-    return f"{value:.{decimals + 2}g}"
+    return f"{value:.{decimals + 1}g}"
 
 
-def _apart(accuracy: Accuracy, one: float, other: float) -> tuple[str, str]:
+def _apart(score: Score, one: float, other: float) -> tuple[str, str]:
     """Both values with as many decimals as it takes to tell them apart."""
-    pairs = ((score_text(accuracy, one, d), score_text(accuracy, other, d)) for d in range(2, 12))
+    pairs = ((number(score, one, d), number(score, other, d)) for d in range(2, 12))
     return next((pair for pair in pairs if pair[0] != pair[1]), (str(one), str(other)))

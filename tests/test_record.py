@@ -147,6 +147,8 @@ def test_an_unknown_key_is_named(above: Keys, path: Path, edit: Any) -> None:
         (("deployment", "warmup"), 1),
         (("conversion", "samples"), True),
         (("accuracy",), "passed"),
+        (("accuracy", "scores", 0, "better"), "larger"),
+        (("accuracy", "scores", 0, "limits", 0, "value"), "0.9"),
         (("accuracy", "disagreements", 0, "between"), ["converted"]),
         (("loads",), {}),
         (("loads", 0, "throughput_per_s", "low"), "481.7"),

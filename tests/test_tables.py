@@ -1,6 +1,7 @@
 """The tables: the published columns, honest numbers, and no speed for a case that is not right."""
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from fixtures.formats import all_formats
 from reports import record, tables, verdict
 from reports.__main__ import main
-from reports.record import Case, Estimate, Floor, Record
+from reports.record import SCHEMA, Case, Disagreement, Estimate, Limit, Record
 from tests import samples
 
 ROOT = Path(__file__).parent.parent
@@ -172,30 +174,30 @@ def test_the_configuration_names_what_was_served_and_by_what() -> None:
         "- Model format: ONNX",
         "- Options: warm-up",
         "- Served by: embedded server, Triton 2.51.0, python backend, shared memory: system",
-        "- Accuracy: top-1 96.25 % (floor 95.9 %) on 500 samples; framework 96.4 %, converted 96.4 %; "
+        "- Accuracy: on 500 samples, top-1 96.25 % (floor 95.9 %), framework 96.4 %, converted 96.4 %; "
         "decisions that differ: 1 between converted and served (1 lost, 0 gained)",
         "- Measured: 2026-03-04",
     ]
 
 
 @pytest.mark.parametrize(
-    ("mnemonic", "accelerator", "engine", "label"),
+    ("mnemonic", "accelerator", "title"),
     [
-        ("ts-trace", None, "PyTorch", "TorchScript Trace"),
-        ("ts-script", None, "PyTorch", "TorchScript Script"),
-        ("onnx", None, "ONNX Runtime", "ONNX"),
-        ("onnx", "trt", "ONNX Runtime TensorRT", "ONNX"),
-        ("trt", None, "NVIDIA TensorRT", "NVIDIA TensorRT"),
-        ("tf-trt", "amp", "tf-trt amp", "tf-trt"),
+        ("ts-trace", None, "PyTorch"),
+        ("ts-script", None, "PyTorch"),
+        ("onnx", None, "ONNX Runtime"),
+        ("onnx", "trt", "ONNX Runtime TensorRT"),
+        ("trt", None, "NVIDIA TensorRT"),
     ],
 )
-def test_formats_have_their_published_names(
-    mnemonic: str, accelerator: str | None, engine: str, label: str
-) -> None:
-    section = tables.case_section(samples.record(case=Case("a40", "resnet50", mnemonic, accelerator, "fp16")))
-    assert section.startswith(f"#### Offline: NVIDIA A40, {engine} with FP16\n")
-    assert f"\n#### Online: NVIDIA A40, {engine} with FP16\n" in section
-    assert f"\n- Model format: {label}\n" in section
+def test_formats_have_their_published_names(mnemonic: str, accelerator: str | None, title: str) -> None:
+    format_ = next(one for one in all_formats() if one.mnemonic == mnemonic)
+    build = dataclasses.replace(samples.record().build, format=format_.label, engine=format_.engine)
+    case = Case("a40", "resnet50", mnemonic, accelerator, "fp16")
+    section = tables.case_section(samples.record(case=case, build=build))
+    assert section.startswith(f"#### Offline: NVIDIA A40, {title} with FP16\n")
+    assert f"\n#### Online: NVIDIA A40, {title} with FP16\n" in section
+    assert f"\n- Model format: {format_.label}\n" in section
 
 
 def test_a_native_backend_is_named_without_the_python_one() -> None:
@@ -262,12 +264,17 @@ def test_a_best_point_with_notes_is_marked_in_the_summary() -> None:
 
 
 def test_a_metric_that_is_no_fraction_is_not_in_percent() -> None:
-    ledger = samples.accuracy(
-        metric="negative mel error", framework=-0.038, served=-0.0385, converted=-0.038, floors=()
+    error = samples.score(
+        metric="mel MSE",
+        better="lower",
+        framework=0.038,
+        served=0.0385,
+        converted=0.038,
+        limits=(Limit(0.06, "recipe"), Limit(0.04, "the framework's")),
     )
-    assert cells(tables.summary_table([samples.record(accuracy=ledger)]))[1][3:5] == [
-        "negative mel error -0.0385",
-        "-0.038",
+    assert cells(tables.summary_table([samples.record(accuracy=samples.accuracy(error))]))[1][3:5] == [
+        "mel MSE 0.0385 (ceiling 0.04)",
+        "0.038",
     ]
 
 
@@ -297,7 +304,10 @@ def test_a_failed_case_shows_no_speed_anywhere(
         ("score", "served top-1 93.1 % is below its floor of 94.0 % (published)."),
         ("no-score", "accuracy was not measured: no data set was given (--data DIR)."),
         ("no-reason", "accuracy was not measured."),
-        ("check", "the accuracy check failed (served top-1 96.25 % (floor 95.9 %), framework 96.4 %)."),
+        (
+            "check",
+            "the accuracy check failed (top-1 96.25 % (floor 95.9 %), framework 96.4 %, converted 96.4 %).",
+        ),
         (
             "conversion",
             "the converted model differs from the framework (relative error 0.25, limit 0.01; "
@@ -319,6 +329,30 @@ def test_a_case_may_fail_for_two_reasons() -> None:
     )
 
 
+def test_a_second_metric_above_its_ceiling_is_named() -> None:
+    error = samples.score(
+        metric="mel MSE", better="lower", served=0.07, limits=(Limit(0.06, "recipe"),), passed=False
+    )
+    ledger = samples.accuracy(samples.score(), error, passed=False)
+    assert verdict.why_no_speed(samples.record(accuracy=ledger)) == (
+        "No throughput is shown: served mel MSE 0.07 is above its ceiling of 0.06 (recipe)."
+    )
+
+
+def test_a_server_that_decides_otherwise_shows_no_speed_even_with_random_weights() -> None:
+    differ = Disagreement(("converted", "served"), 9, 0, 0, (), 0.91, 0.99)
+    ledger = samples.accuracy(scores=(), disagreements=(differ,), passed=False)
+    assert verdict.why_no_speed(samples.random_weights(accuracy=ledger)) == (
+        "No throughput is shown: converted and served decide differently (agreement 91.00%, limit 99.00%)."
+    )
+
+
+def test_random_weights_with_a_ledger_of_decisions_have_no_score_but_a_speed() -> None:
+    one = samples.random_weights(accuracy=samples.accuracy(scores=()))
+    assert verdict.why_no_speed(one) is None
+    assert verdict.served_score(one) == "random weights"
+
+
 def test_random_weights_do_not_excuse_a_failed_conversion() -> None:
     one = samples.random_weights(conversion=samples.failed_conversion())
     assert "0.712" not in tables.case_section(one) + tables.summary_table([one])
@@ -326,7 +360,8 @@ def test_random_weights_do_not_excuse_a_failed_conversion() -> None:
 
 
 def test_a_score_just_below_its_floor_does_not_look_equal_to_it() -> None:
-    ledger = samples.accuracy(served=0.939996, floors=(Floor(0.94, "published"),), passed=False)
+    below = samples.score(served=0.939996, limits=(Limit(0.94, "published"),), passed=False)
+    ledger = samples.accuracy(below, passed=False)
     why = verdict.why_no_speed(samples.record(accuracy=ledger))
     assert why is not None
     assert "served top-1 93.9996 % is below its floor of 94.000 %" in why
@@ -338,7 +373,7 @@ def test_a_case_that_is_right_has_no_excuse() -> None:
 
 
 def test_free_text_cannot_break_a_table() -> None:
-    one = samples.record(accuracy=samples.accuracy(metric="F1 |mean|\nof <b>all</b>, < 1"))
+    one = samples.record(accuracy=samples.accuracy(samples.score(metric="F1 |mean|\nof <b>all</b>, < 1")))
     lines = tables.summary_table([one]).split("\n\n")[0].splitlines()
     assert len(lines) == 3
     assert r"F1 \|mean\| of \<b>all\</b>, < 1" in lines[2]
@@ -409,7 +444,7 @@ def test_without_records_the_command_says_what_to_run(
 
 def test_a_broken_record_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store([samples.record()], tmp_path)
-    (tmp_path / "a40" / "broken.json").write_text('{"schema": 1, "case": {}}')
+    (tmp_path / "a40" / "broken.json").write_text(json.dumps({"schema": SCHEMA, "case": {}}))
     assert main(["tables", "--results", str(tmp_path)]) == 2
     message = capsys.readouterr().err
     assert message.startswith(f"error: {tmp_path}/a40/broken.json: missing key ")
