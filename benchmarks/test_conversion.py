@@ -1,25 +1,17 @@
 """The converted model, in process, computes what the framework computes."""
 
-from collections.abc import Callable
-from typing import Any
-
-from fixtures.accuracy import compare_conversion
 from fixtures.plugin.lifetimes import Recorder
-from fixtures.spec import Case, Samples, Weights
+from fixtures.spec import Case
+from reports.record import Conversion
 
 
-def test_conversion(
-    case: Case,
-    weights: Weights,
-    converted: Callable[[Any], dict[str, Any]],
-    samples: Samples,
-    recorder: Recorder,
-) -> None:
-    """Relative error and decisions stay within the format's tolerance for the precision."""
-    tolerance = case.format.tolerances[case.precision]
-    parity = compare_conversion(case.model, weights, converted, samples, tolerance)
+def test_conversion(case: Case, parity: Conversion, recorder: Recorder) -> None:
+    """Relative error and decisions stay within the tolerance for the precision."""
     recorder.conversion(parity)
-    recorder.figure(f"relative error {parity.relative_error:.1e}, {parity.agreement:.1%} of decisions agree")
     error, agreement = parity.relative_error, parity.agreement
-    assert error <= tolerance.relative_error, f"relative error over its limit ({tolerance.source})"
-    assert not weights.trained or agreement >= tolerance.agreement, f"decisions differ ({tolerance.source})"
+    figure = "" if error is None else f"relative error {error:.1e}, "
+    recorder.figure(f"{figure}{agreement:.2%} of decisions agree")
+    source = case.tolerance.source
+    assert error is None or error <= parity.relative_error_limit, f"relative error over its limit ({source})"
+    least = parity.agreement_limit
+    assert least is None or agreement >= least, f"decisions differ ({source})"

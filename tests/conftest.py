@@ -66,6 +66,7 @@ def _format() -> Format:
     return Format(
         mnemonic="raw",
         label="Raw",
+        engine="none",
         artifact="model.bin",
         backend="onnxruntime",
         runtime="raw.py",

@@ -11,10 +11,11 @@ from reports.record import (
     Deployment,
     Disagreement,
     Estimate,
-    Floor,
+    Limit,
     Load,
     Machine,
     Record,
+    Score,
     Serving,
 )
 
@@ -44,16 +45,32 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
     return Load(**(fields | changes))
 
 
-def accuracy(**changes: Any) -> Accuracy:
-    """A ledger that holds."""
+def score(**changes: Any) -> Score:
+    """A metric that keeps its limits."""
     fields: dict[str, Any] = {
         "metric": "top-1",
-        "samples": 500,
+        "better": "higher",
         "framework": 0.964,
         "converted": 0.964,
         "served": 0.9625,
-        "disagreements": (Disagreement(("converted", "served"), 1, 1, 0, ("digit-0007",)),),
-        "floors": (Floor(0.94, "published"), Floor(0.959, "framework less 0.5 %")),
+        "limits": (Limit(0.94, "published"), Limit(0.959, "framework less 0.5 %")),
+        "passed": True,
+    }
+    return Score(**(fields | changes))
+
+
+def failed_score() -> Score:
+    """A metric whose served score is below two of its three floors."""
+    floors = (Limit(0.9, "of old"), Limit(0.932, "of late"), Limit(0.94, "published"))
+    return score(served=0.931, limits=floors, passed=False)
+
+
+def accuracy(*scores: Score, **changes: Any) -> Accuracy:
+    """A ledger that holds, of one metric unless more are given."""
+    fields: dict[str, Any] = {
+        "scores": scores or (score(),),
+        "samples": 500,
+        "disagreements": (Disagreement(("converted", "served"), 1, 1, 0, ("digit-0007",), 0.998, 0.99),),
         "requests": 120,
         "passed": True,
     }
@@ -62,11 +79,7 @@ def accuracy(**changes: Any) -> Accuracy:
 
 def failed_accuracy() -> Accuracy:
     """A ledger whose served score is below two of its three floors."""
-    return accuracy(
-        served=0.931,
-        floors=(Floor(0.9, "of old"), Floor(0.932, "of late"), Floor(0.94, "published")),
-        passed=False,
-    )
+    return accuracy(failed_score(), passed=False)
 
 
 def failed_conversion() -> Conversion:
@@ -89,7 +102,9 @@ def record(**changes: Any) -> Record:
         ),
         "serving": Serving("embedded", "2.51.0", "python", "system"),
         "deployment": Deployment(128, 1, (64, 128), 1, cuda_graphs=False, warmup=True),
-        "build": Build("0f3c", "checkpoint nvidia_resnet50.pth, SHA-256 9f1b", 31.5, 97.6),
+        "build": Build(
+            "0f3c", "checkpoint nvidia_resnet50.pth, SHA-256 9f1b", 31.5, 97.6, "ONNX", "ONNX Runtime"
+        ),
         "conversion": Conversion(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
         "accuracy": accuracy(),
         "loads": (
@@ -108,7 +123,7 @@ def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint: its speed counts, its accuracy is not measured."""
     fields: dict[str, Any] = {
         "case": Case("cpu", "nnunet", "ts-trace", None, "fp32"),
-        "build": Build("77aa", "random, seed 3", 4.0, 120.0),
+        "build": Build("77aa", "random, seed 3", 4.0, 120.0, "TorchScript Trace", "PyTorch"),
         "accuracy": None,
         "accuracy_missing": "no checkpoint was given (--checkpoint DIR).",
         "loads": (load("offline", 1, 0.71234),),

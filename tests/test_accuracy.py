@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures import accuracy
-from fixtures.accuracy import Stage, compare_conversion, in_process, ledger, mixed_batches, served
+from fixtures import accuracy, parity
+from fixtures.accuracy import Stage, Stages, in_process, ledger, mixed_batches, served
 from fixtures.errors import ProofError
+from fixtures.parity import compare_conversion
 from fixtures.server import Server
 from fixtures.spec import Arrays, Samples, Tolerance
+from reports.record import Limit
 from tests import toy
 
 CASE = toy.case()
-TOLERANCE = Tolerance(0.01, 0.95, "chosen")
 COUNT = 40
 
 
@@ -51,6 +52,7 @@ class Client:
         self._is_open = True
         self.sizes: list[int] = []
         self.most_in_flight = 0
+        self.most_rows_in_flight = 0
         self.order: list[int] = []
         threading.Thread(target=self._answer, daemon=True).start()
 
@@ -63,6 +65,8 @@ class Client:
             self.sizes.append(len(data))
             self._waiting.append((callback, answer))
             self.most_in_flight = max(self.most_in_flight, len(self._waiting))
+            rows = sum(len(one.as_numpy(toy.OUTPUT)) for _, one in self._waiting)  # type: ignore[arg-type, misc]
+            self.most_rows_in_flight = max(self.most_rows_in_flight, rows)
 
     def close(self) -> None:
         self._is_open = False
@@ -142,9 +146,8 @@ def test_answers_in_any_order_meet_their_own_samples(connect: Connect) -> None:
 
     stage = served(server, CASE, samples, 4)
 
-    assert stage.decisions.tolist() == samples.labels.tolist()  # type: ignore[union-attr]
-    assert stage.scores is not None
-    assert stage.scores.tolist() == [1.0] * COUNT
+    assert stage.decisions.tolist() == samples.labels.tolist()
+    assert stage.kept["classes"].tolist() == samples.labels.tolist()
     assert client.order != sorted(client.order), "the answers came in order, so nothing was tried"
     assert stage.requests == len(client.order)
 
@@ -158,14 +161,24 @@ def test_each_sample_is_sent_once_in_batches_up_to_the_largest(connect: Connect)
     assert set(client.sizes) == {1, 2, 3, 4}
 
 
-def test_samples_without_labels_are_decided_but_not_scored(connect: Connect) -> None:
+def test_samples_without_labels_are_decided(connect: Connect) -> None:
     _, server = connect()
     labelled = toy.samples(COUNT)
 
     stage = served(server, CASE, Samples(labelled.ids, labelled.load), 4)
 
-    assert stage.scores is None
-    assert stage.decisions.tolist() == labelled.labels.tolist()  # type: ignore[union-attr]
+    assert stage.decisions.tolist() == labelled.labels.tolist()
+
+
+def test_no_more_bytes_are_in_flight_than_allowed(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    row_bytes = 2 * toy.CLASSES * 4
+    monkeypatch.setattr(accuracy, "IN_FLIGHT_BYTES", 6 * row_bytes + 1)
+    client, server = connect()
+
+    served(server, CASE, toy.samples(COUNT), 8)
+
+    assert max(client.sizes) <= 6
+    assert 2 <= client.most_rows_in_flight <= 6
 
 
 def test_no_more_requests_are_in_flight_than_allowed(
@@ -235,7 +248,7 @@ def test_an_answer_without_an_output_is_an_error(connect: Connect) -> None:
 
 
 def test_an_unanswered_request_is_an_error_in_time(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accuracy, "_REQUEST_S", 0.3)
+    monkeypatch.setattr(accuracy, "REQUEST_S", 0.3)
     _, server = connect(lambda answer: None if answer.id == "3" else answer)
     began = time.monotonic()
 
@@ -274,7 +287,8 @@ def test_a_server_that_swaps_rows_is_caught_by_the_ledger(connect: Connect) -> N
     ]
     assert wrong
     assert not result.passed
-    assert result.served == pytest.approx(1 - len(wrong) / COUNT)
+    assert result.scores[0].served == pytest.approx(1 - len(wrong) / COUNT)
+    assert result.disagreements[1].agreement == pytest.approx(1 - len(wrong) / COUNT)
     assert result.disagreements[1].samples == tuple(wrong)
     assert (result.disagreements[1].lost, result.disagreements[1].gained) == (len(wrong), 0)
 
@@ -324,9 +338,7 @@ def test_parity_of_a_value_that_is_no_number_is_an_error(stage: str) -> None:
     weights = toy.weights(network=bad if stage == "framework" else good)
 
     with pytest.raises(ProofError, match=rf"the {stage} outputs hold NaN[^$]*first sample toy-007"):
-        compare_conversion(
-            toy.model(), weights, bad if stage == "converted" else good, toy.samples(8), TOLERANCE
-        )
+        compare_conversion(CASE, weights, bad if stage == "converted" else good, toy.samples(8), 8)
 
 
 # --- stages in process -------------------------------------------------------------------------------------
@@ -338,9 +350,8 @@ def test_every_sample_counts_whatever_the_batch(batch: int) -> None:
 
     stage = in_process("framework", toy.model(), toy.network, samples, batch)
 
-    assert stage.decisions.tolist() == samples.labels.tolist()  # type: ignore[union-attr]
-    assert stage.scores is not None
-    assert len(stage.scores) == COUNT
+    assert stage.decisions.tolist() == samples.labels.tolist()
+    assert len(stage.kept["classes"]) == COUNT
 
 
 def test_a_model_that_drops_a_sample_is_an_error() -> None:
@@ -369,7 +380,7 @@ def changed(error: float, wrong: int) -> Callable[[Arrays], Arrays]:
 
 
 def test_an_equal_conversion_passes() -> None:
-    result = compare_conversion(toy.model(), toy.weights(), toy.network, toy.samples(100), TOLERANCE)
+    result = compare_conversion(CASE, toy.weights(), toy.network, toy.samples(100), 9)
 
     assert (result.samples, result.relative_error, result.agreement, result.passed) == (64, 0.0, 1.0, True)
     assert (result.relative_error_limit, result.agreement_limit) == (0.01, 0.95)
@@ -377,7 +388,7 @@ def test_an_equal_conversion_passes() -> None:
 
 @pytest.mark.parametrize(("error", "passed"), [(0.009, True), (0.011, False)])
 def test_the_error_has_a_limit(error: float, passed: bool) -> None:
-    result = compare_conversion(toy.model(), toy.weights(), changed(error, 0), toy.samples(COUNT), TOLERANCE)
+    result = compare_conversion(CASE, toy.weights(), changed(error, 0), toy.samples(COUNT), 7)
 
     assert result.relative_error == pytest.approx(error, rel=1e-3)
     assert result.passed is passed
@@ -385,19 +396,19 @@ def test_the_error_has_a_limit(error: float, passed: bool) -> None:
 
 @pytest.mark.parametrize(("wrong", "passed"), [(2, True), (3, False)])
 def test_the_agreement_has_a_limit(wrong: int, passed: bool) -> None:
-    tolerance = Tolerance(10, 0.95, "chosen")
+    case = toy.case(tolerance=Tolerance(10, 0.95, "chosen"))
 
-    result = compare_conversion(toy.model(), toy.weights(), changed(0, wrong), toy.samples(COUNT), tolerance)
+    result = compare_conversion(case, toy.weights(), changed(0, wrong), toy.samples(COUNT), COUNT)
 
     assert result.agreement == pytest.approx(1 - wrong / COUNT)
     assert result.passed is passed
 
 
 def test_the_decisions_of_random_weights_have_no_limit() -> None:
-    tolerance = Tolerance(10, 0.95, "chosen")
+    case = toy.case(tolerance=Tolerance(10, 0.95, "chosen"))
 
     result = compare_conversion(
-        toy.model(), toy.weights(trained=False), changed(0, COUNT), toy.samples(COUNT), tolerance
+        case, toy.weights(trained=False), changed(0, COUNT), toy.samples(COUNT), COUNT
     )
 
     assert result.agreement_limit is None
@@ -409,11 +420,7 @@ def test_the_error_is_relative_to_the_largest_value() -> None:
     weights = toy.weights(network=lambda inputs: {toy.OUTPUT: inputs[toy.INPUT] * 50})
 
     result = compare_conversion(
-        toy.model(),
-        weights,
-        lambda inputs: {toy.OUTPUT: inputs[toy.INPUT] * 50 + 1},
-        toy.samples(8),
-        TOLERANCE,
+        CASE, weights, lambda inputs: {toy.OUTPUT: inputs[toy.INPUT] * 50 + 1}, toy.samples(8), 3
     )
 
     assert result.relative_error == pytest.approx(1 / 50)
@@ -430,7 +437,83 @@ def test_the_error_is_relative_to_the_largest_value() -> None:
 )
 def test_an_output_of_another_shape_is_an_error(converted: Callable[[Arrays], Arrays], found: str) -> None:
     with pytest.raises(ProofError, match=f"a converted output is {found}"):
-        compare_conversion(toy.model(), toy.weights(), converted, toy.samples(8), TOLERANCE)
+        compare_conversion(CASE, toy.weights(), converted, toy.samples(8), 8)
+
+
+# --- integer outputs ---------------------------------------------------------------------------------------
+
+LENGTH = "LENGTH__0"
+
+
+def with_length(change: Callable[[np.ndarray], np.ndarray] = lambda lengths: lengths) -> Any:
+    """A network that gives an integer beside its numbers; where `change` alters it, the numbers move too."""
+
+    def run(inputs: Arrays) -> Arrays:
+        lengths = inputs[toy.INPUT].argmax(axis=1)
+        changed = change(lengths)
+        moved = 100.0 * (changed != lengths)[:, None]
+        return {toy.OUTPUT: inputs[toy.INPUT] + moved, LENGTH: changed}
+
+    return run
+
+
+def test_rows_whose_integers_differ_count_as_disagreement_and_not_by_their_error() -> None:
+    model = toy.model(keep=lambda outputs: {"lengths": outputs[LENGTH]}, decide=lambda kept: kept["lengths"])
+    case = toy.case(model, tolerance=Tolerance(0.01, 0.99, "chosen"))
+    once = iter([True])
+
+    def one_longer(lengths: np.ndarray) -> np.ndarray:
+        return lengths + (np.arange(len(lengths)) == 2) * next(once, False)
+
+    result = compare_conversion(
+        case, toy.weights(network=with_length()), with_length(one_longer), toy.samples(COUNT), 8
+    )
+
+    assert result.relative_error == 0
+    assert result.agreement == pytest.approx(1 - 1 / COUNT)
+    assert not result.passed
+
+
+def test_integers_that_differ_everywhere_leave_nothing_to_compare() -> None:
+    model = toy.model(keep=lambda outputs: {"lengths": outputs[LENGTH]}, decide=lambda kept: kept["lengths"])
+
+    with pytest.raises(ProofError, match="no sample is left to compare"):
+        compare_conversion(
+            toy.case(model),
+            toy.weights(network=with_length()),
+            with_length(lambda lengths: lengths + 1),
+            toy.samples(COUNT),
+            8,
+        )
+
+
+@pytest.mark.parametrize(("wrong", "passed"), [(0, True), (3, False)])
+def test_a_model_of_integers_alone_is_held_to_its_decisions_even_with_random_weights(
+    wrong: int, passed: bool
+) -> None:
+    model = toy.model(keep=lambda outputs: outputs, decide=lambda kept: kept[LENGTH])
+    case = toy.case(model, tolerance=Tolerance(0.01, 0.95, "chosen"))
+
+    def classes(inputs: Arrays) -> Arrays:
+        return {LENGTH: inputs[toy.INPUT].argmax(axis=1)}
+
+    def others(inputs: Arrays) -> Arrays:
+        return {LENGTH: classes(inputs)[LENGTH] + (np.arange(len(inputs[toy.INPUT])) < wrong)}
+
+    weights = toy.weights(network=classes, trained=False)
+    result = compare_conversion(case, weights, others, toy.samples(COUNT), COUNT)
+
+    assert result.relative_error is None
+    assert result.agreement_limit == 0.95
+    assert result.passed is passed
+
+
+def test_large_inputs_are_compared_on_fewer_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parity, "_LARGEST_BYTES", 10 * toy.CLASSES * 4)
+
+    result = compare_conversion(CASE, toy.weights(), toy.network, toy.samples(COUNT), 4)
+
+    assert result.samples == 10
 
 
 # --- the ledger --------------------------------------------------------------------------------------------
@@ -438,11 +521,11 @@ def test_an_output_of_another_shape_is_an_error(converted: Callable[[Arrays], Ar
 
 def stage(name: str, right: int, count: int = 100) -> Stage:
     """A stage that decides the first `right` samples rightly."""
-    scores = (np.arange(count) < right).astype(float)
-    return Stage(name, scores.astype(int), scores, requests=9)
+    classes = np.where(np.arange(count) < right, toy.samples(count).labels, -1)
+    return Stage(name, {"classes": classes}, classes, requests=9)
 
 
-def stages(framework: int, converted: int, last: int) -> tuple[Stage, Stage, Stage]:
+def stages(framework: int, converted: int, last: int) -> Stages:
     """Three stages by how many samples of 100 each gets right."""
     return stage("framework", framework), stage("converted", converted), stage("served", last)
 
@@ -450,8 +533,9 @@ def stages(framework: int, converted: int, last: int) -> tuple[Stage, Stage, Sta
 def test_the_ledger_holds_the_score_of_each_stage() -> None:
     result = ledger(toy.case(), toy.samples(100), stages(98, 97, 96))
 
-    assert (result.framework, result.converted, result.served) == (0.98, 0.97, 0.96)
-    assert (result.metric, result.samples, result.requests) == ("top-1", 100, 9)
+    (score,) = result.scores
+    assert (score.framework, score.converted, score.served) == (0.98, 0.97, 0.96)
+    assert (score.metric, result.samples, result.requests) == ("top-1", 100, 9)
 
 
 def test_the_ledger_names_what_neighbours_decide_differently() -> None:
@@ -461,28 +545,39 @@ def test_the_ledger_names_what_neighbours_decide_differently() -> None:
 
     assert (first.between, first.count, first.lost, first.gained) == (("framework", "converted"), 2, 2, 0)
     assert first.samples == ("toy-093", "toy-094")
+    assert first.agreement == pytest.approx(0.98)
     assert (second.between, second.count, second.lost, second.gained) == (("converted", "served"), 3, 0, 3)
 
 
 def test_two_wrong_answers_that_differ_are_neither_lost_nor_gained() -> None:
-    nothing = np.zeros(3)
-    one = Stage("framework", np.array([1, 1, 1]), nothing)
-    other = Stage("converted", np.array([1, 2, 1]), nothing)
+    one = Stage("framework", {"classes": np.array([7, 7, 7])}, np.array([7, 7, 7]))
+    other = Stage("converted", {"classes": np.array([7, 8, 7])}, np.array([7, 8, 7]))
 
     (first, _) = ledger(toy.case(), toy.samples(3), (one, other, other)).disagreements
 
     assert (first.count, first.lost, first.gained) == (1, 0, 0)
 
 
-def test_a_decision_of_many_parts_counts_once_per_sample() -> None:
+def test_a_decision_of_many_parts_counts_once_per_sample_and_agrees_in_part() -> None:
+    classes = {"classes": toy.samples(2).labels}
     masks = np.zeros((2, 5, 5))
-    one = Stage("framework", masks.copy(), np.ones(2))
+    one = Stage("framework", classes, masks.copy())
     masks[1, 2:4, 3] = 1
-    other = Stage("converted", masks, np.ones(2))
+    other = Stage("converted", classes, masks)
 
     (first, _) = ledger(toy.case(), toy.samples(2), (one, other, other)).disagreements
 
     assert (first.count, first.samples) == (1, ("toy-001",))
+    assert first.agreement == pytest.approx(1 - 2 / 50)
+
+
+def test_a_server_that_decides_otherwise_fails_even_where_its_score_is_as_good() -> None:
+    result = ledger(toy.case(), toy.samples(100), stages(90, 90, 96))
+
+    assert all(score.passed for score in result.scores)
+    assert result.disagreements[1].agreement == pytest.approx(0.94)
+    assert result.disagreements[1].agreement_limit == 0.95
+    assert not result.passed
 
 
 @pytest.mark.parametrize(
@@ -497,14 +592,125 @@ def test_a_decision_of_many_parts_counts_once_per_sample() -> None:
         pytest.param("fp32", 91, 95, True, id="better than the framework"),
     ],
 )
-def test_the_ledger_passes_if_every_floor_is_reached(
+def test_the_ledger_passes_if_every_limit_is_kept(
     precision: str, framework: int, last: int, passed: bool
 ) -> None:
     result = ledger(toy.case(precision=precision), toy.samples(100), stages(framework, framework, last))
 
-    assert result.passed is passed
-    assert result.passed is all(result.served >= floor.value for floor in result.floors)
-    assert [floor.source for floor in result.floors] == [
+    (score,) = result.scores
+    assert result.passed is score.passed is passed
+    assert score.passed is all(score.served >= limit.value for limit in score.limits)
+    assert [limit.source for limit in score.limits] == [
         "chosen",
-        f"{accuracy.RELATIVE_FLOORS[precision]:.1%} of the framework's score on the same samples",
+        f"{accuracy.RELATIVE_LIMITS[precision]:.1%} of the framework's score on the same samples",
     ]
+
+
+# --- several metrics, errors, and items of several rows ----------------------------------------------------
+
+
+def distance(kept: Arrays, _labels: Any, framework: Arrays) -> np.ndarray:
+    """An error against the framework: 1 for each sample that is decided otherwise."""
+    return (kept["classes"] != framework["classes"]).astype(float)
+
+
+TO_FRAMEWORK = toy.metric(
+    name="error to framework",
+    score=distance,
+    limits={"fp32": Limit(0.01, "chosen")},
+    better="lower",
+    labelled=False,
+)
+
+
+@pytest.mark.parametrize(("last", "passed"), [(99, True), (97, False)])
+def test_an_error_has_a_ceiling(last: int, passed: bool) -> None:
+    case = toy.case(toy.model(metrics=(TO_FRAMEWORK,)))
+
+    (score,) = ledger(case, toy.samples(100), stages(100, 100, last)).scores
+
+    assert score.served == pytest.approx(1 - last / 100)
+    assert [limit.value for limit in score.limits] == [0.01]
+    assert score.passed is passed
+
+
+def test_an_error_against_labels_is_held_to_the_framework_from_above() -> None:
+    wrong = toy.metric(
+        name="error",
+        score=lambda kept, labels, _framework: (kept["classes"] != labels).astype(float),
+        better="lower",
+    )
+    case = toy.case(toy.model(metrics=(wrong,)))
+
+    better, worse = (ledger(case, toy.samples(100), stages(96, 96, last)) for last in (97, 95))
+
+    assert better.scores[0].limits[1].value == pytest.approx(0.04 / 0.999)
+    assert better.passed
+    assert not worse.scores[0].passed
+    assert (worse.disagreements[1].lost, worse.disagreements[1].gained) == (1, 0)
+
+
+def test_every_metric_is_a_gate() -> None:
+    case = toy.case(toy.model(metrics=(toy.metric(), TO_FRAMEWORK)))
+
+    result = ledger(case, toy.samples(100), stages(92, 92, 96))
+
+    assert [score.passed for score in result.scores] == [True, False]
+    assert not result.passed
+
+
+def test_a_precision_without_a_limit_is_held_to_the_framework_alone() -> None:
+    case = toy.case(toy.model(metrics=(toy.metric(limits={}),)))
+
+    (score,) = ledger(case, toy.samples(100), stages(50, 50, 50)).scores
+
+    assert [limit.value for limit in score.limits] == [pytest.approx(0.4995)]
+    assert score.passed
+
+
+def test_without_labels_only_what_the_framework_tells_is_asked() -> None:
+    case = toy.case(toy.model(metrics=(toy.metric(), TO_FRAMEWORK)))
+    unlabelled = Samples(toy.samples(100).ids, toy.samples(100).load)
+
+    result = ledger(case, unlabelled, stages(100, 100, 97), labelled=False)
+
+    assert [score.metric for score in result.scores] == ["error to framework"]
+    assert not result.passed
+
+
+def test_without_labels_and_such_a_metric_the_decisions_are_compared() -> None:
+    unlabelled = Samples(toy.samples(100).ids, toy.samples(100).load)
+
+    result = ledger(toy.case(), unlabelled, stages(100, 100, 90), labelled=False)
+
+    assert result.scores == ()
+    assert (result.disagreements[1].count, result.passed) == (10, False)
+
+
+def test_rows_of_one_item_are_scored_together() -> None:
+    items = np.array([0, 0, 1, 2, 2, 2])
+    rows = Samples([f"row-{i}" for i in range(6)], toy.samples().load, labels="three items", items=items)
+
+    def by_item(kept: Arrays, _labels: Any, _framework: Arrays) -> np.ndarray:
+        return np.array([float(kept["classes"][items == item].all()) for item in range(3)])
+
+    case = toy.case(toy.model(metrics=(toy.metric(score=by_item),)))
+    good = Stage("framework", {"classes": np.ones(6)}, np.ones(6))
+    one_bad_row = np.array([1, 1, 1, 1, 0, 0])
+    bad = Stage("served", {"classes": one_bad_row}, one_bad_row, requests=3)
+
+    result = ledger(case, rows, (good, good, bad))
+
+    assert result.samples == 3
+    assert result.scores[0].served == pytest.approx(2 / 3)
+    last = result.disagreements[1]
+    assert (last.count, last.lost, last.samples) == (1, 1, ("row-3",))
+    assert last.agreement == pytest.approx(4 / 6)
+
+
+@pytest.mark.parametrize("scores", [np.ones(99), np.full(100, np.nan)])
+def test_a_metric_without_a_finite_score_for_each_sample_is_an_error(scores: np.ndarray) -> None:
+    case = toy.case(toy.model(metrics=(toy.metric(score=lambda *_arguments: scores),)))
+
+    with pytest.raises(ProofError, match="not one finite score for each of 100 samples"):
+        ledger(case, toy.samples(100), stages(98, 98, 98))

@@ -376,7 +376,7 @@ def test_a_server_of_known_speed_is_measured_right(tmp_path: Path) -> None:
     model = toy.model(
         inputs=(Tensor(names["input"], "FP32", (4,)),),
         outputs=(Tensor(names["output"], "FP32", (4,)),),
-        samples=lambda _split, _dataset: Samples(
+        samples=lambda _split, _dataset, _checkpoint: Samples(
             ["ones"], lambda indices: {names["input"]: np.ones((len(indices), 4), np.float32)}
         ),
     )
@@ -389,7 +389,7 @@ def test_a_server_of_known_speed_is_measured_right(tmp_path: Path) -> None:
                 "sleeping",
                 model,
                 LoadPoint("online", 1, concurrency),
-                model.samples("evaluation", None).load([0]),
+                model.samples("evaluation", None, None).load([0]),
                 shared_memory="system",
                 budget_s=0.5,
             ).load

@@ -72,10 +72,10 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("checkpoint", ["resnet50"], "write --checkpoint MODEL=FILE"),
+        ("checkpoint", ["resnet50"], "write --checkpoint MODEL=PATH"),
         ("checkpoint", ["resnet51=x"], "unknown model 'resnet51'"),
         ("checkpoint", ["resnet50=/no/such/file"], "there is no such file"),
-        ("dataset", ["resnet50=/no/such/folder"], "there is no such folder"),
+        ("dataset", ["resnet50=/no/such/folder"], "there is no such file or folder"),
         ("dataset", ["=x"], "unknown model ''"),
         ("deployment", "instance=2", "unknown setting 'instance'"),
         ("deployment", "instances=0", "instances is '0'"),

@@ -79,7 +79,8 @@ def test_a_run_converts_serves_proves_and_measures(first: Run) -> None:
     assert found.accuracy is not None
     assert found.accuracy.passed
     assert found.accuracy.samples == 500
-    assert found.accuracy.served == pytest.approx(found.accuracy.framework, abs=0.004)
+    (score,) = found.accuracy.scores
+    assert score.served == pytest.approx(score.framework, abs=0.004)
     assert found.serving == record.Serving("embedded", "2.51.0", "python", "system")
     assert [(one.scenario, one.batch, one.concurrency) for one in found.loads] == [
         ("offline", 1, 1),
@@ -105,7 +106,7 @@ def test_a_run_prints_conditions_figures_and_the_summary(first: Run) -> None:
         r"versions: python 3.*torch .*onnxruntime",
         r"load: perf_analyzer 2\.51\.0, shared memory: system",
         rf"{ONNX}: built in [\d.]+ s",
-        r"test_accuracy\[.*\] PASSED top-1 [\d.]+% served",
+        r"test_accuracy\[.*\] PASSED top-1 [\d.]+ % served",
         r"test_online\[.*-b001-c004\] PASSED [\d,.]+ infer/s ± \d+%, p99 [\d.]+ ms",
         rf"\| `{ONNX}` \| ONNX",
     ):
@@ -150,7 +151,7 @@ def test_a_second_run_reuses_the_build_and_replaces_what_it_measures(first: Run,
 
 
 def test_workers_share_the_cases_and_lose_nothing(repos: Path, tmp_path: Path) -> None:
-    done = suite("-n", "2", "-k", "onnx", *FAST, repos=repos, results=tmp_path)
+    done = suite("-n", "2", "-k", "resnet50-micro and onnx", *FAST, repos=repos, results=tmp_path)
     assert done.status == 0, done.text
     for case in (ONNX, ONNX.replace("fp32", "int8")):
         assert len(done.record(case).loads) == 3
@@ -193,7 +194,7 @@ def test_a_worse_model_fails_the_gate_and_shows_no_speed(repos: Path, tmp_path: 
         results=tmp_path,
     )
     assert done.status == 1
-    assert re.search(r"top-1 [\d.]+% is below its floor of 97\.00%", done.text)
+    assert re.search(r"served top-1 [\d.]+ % is below its floor of 97\.0 %", done.text)
     assert "1 failed, 2 passed" in done.text
     assert "No throughput is shown" in done.text
     assert done.record(ONNX).loads
@@ -208,13 +209,20 @@ def test_a_model_that_returns_nan_is_one_readable_error(repos: Path, tmp_path: P
     assert done.status == 1
     assert "NaN or infinity for" in done.text
     assert "Traceback" not in done.text
-    assert "fixtures/accuracy.py" not in done.text
+    assert "fixtures/parity.py" not in done.text
 
 
 def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.pt"
     broken.write_bytes(b"PK\x03\x04 cut short")
-    done = suite("-k", "onnx", "--checkpoint", f"resnet50-micro={broken}", repos=repos, results=tmp_path)
+    done = suite(
+        "-k",
+        "resnet50-micro and onnx",
+        "--checkpoint",
+        f"resnet50-micro={broken}",
+        repos=repos,
+        results=tmp_path,
+    )
     assert done.status not in (0, 5)
     assert done.text.count("the checkpoint is truncated or not a PyTorch file") == 1
     assert str(broken) in done.text
@@ -226,7 +234,7 @@ def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Pa
 def test_the_trace_is_there_for_who_asks(repos: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.pt"
     broken.write_bytes(b"cut short")
-    given = ("-k", "onnx", "--checkpoint", f"resnet50-micro={broken}", "--full-trace")
+    given = ("-k", "resnet50-micro and onnx", "--checkpoint", f"resnet50-micro={broken}", "--full-trace")
     assert "fixtures/pytorch.py" in suite(*given, repos=repos, results=tmp_path).text
 
 
@@ -320,7 +328,7 @@ def test_a_run_that_is_ended_leaves_no_process_and_a_whole_record(
             start_new_session=True,
         )
     deadline = time.monotonic() + 120
-    while "offline b001-c001: warm up" not in log.read_text() and time.monotonic() < deadline:
+    while "offline b001-c001: first request" not in log.read_text() and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(0.7)
     started = below(run.pid)

@@ -5,12 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from fixtures import cases, targets
 from fixtures.cases import is_asked_for, matrix_of, named_words, points_of, select_targets
-from fixtures.models import all_models
-from fixtures.spec import LoadPoint, Target
+from fixtures.spec import Case, LoadPoint, Target
+from reports import published
 
 ROOT = Path(__file__).parent.parent
 EVERY = (*targets.TARGETS, targets.OTHER_GPU)
@@ -73,14 +74,80 @@ def test_a_device_is_recognised_by_the_name_its_driver_reports(reported: str | N
     assert targets.recognise(reported).name == name
 
 
+def some_case(target: Target, *, micro: bool, mnemonic: str = "onnx") -> Case:
+    """The first case of a target with a model of that size and a format of that name."""
+    every = cases.cases_of(target)
+    return next(c for c in every if c.model.micro is micro and c.format.mnemonic == mnemonic)
+
+
 def test_full_size_models_run_on_a_cpu_only_when_they_are_named() -> None:
-    full = next(model for model in all_models() if not model.micro)
+    full = some_case(targets.CPU, micro=False)
+    name = full.model.name
+    assert not is_asked_for(full, (), ())
+    assert not is_asked_for(full, named_words("onnx and fp32"), ())
+    assert is_asked_for(full, named_words(f"cpu and {name} and not micro"), ())
+    assert is_asked_for(full, (), given=[name])
+    assert is_asked_for(some_case(targets.recognise("NVIDIA H200"), micro=False), (), ())
+
+
+def test_what_was_not_published_runs_on_published_hardware_only_when_it_is_named() -> None:
     a100 = targets.recognise("NVIDIA A100")
-    assert not is_asked_for(full, targets.CPU, (), ())
-    assert not is_asked_for(full, targets.CPU, named_words("onnx and fp32"), ())
-    assert is_asked_for(full, targets.CPU, named_words(f"cpu and {full.name} and not micro"), ())
-    assert is_asked_for(full, targets.CPU, (), given=[full.name])
-    assert is_asked_for(full, a100, (), ())
+    micro, script = some_case(a100, micro=True), some_case(a100, micro=False, mnemonic="ts-script")
+    assert script.model.name == "nnunet" or not cases.is_published(script)
+    pt2 = some_case(a100, micro=False, mnemonic="pt2")
+    for case in (micro, pt2):
+        assert not is_asked_for(case, named_words("a100"), ())
+    assert is_asked_for(pt2, named_words("a100 and pt2"), ())
+    assert is_asked_for(micro, named_words(f"a100 and {micro.model.name}"), ())
+
+
+@pytest.mark.parametrize("name", ["a30", "a40", "a100", "v100", "t4"])
+def test_a_published_target_named_alone_selects_exactly_what_was_published(name: str) -> None:
+    every = published.load()
+    rows = every[every.gpu == name]
+    # The sources call the engine of a TorchScript model `cuda`, and TensorFlow-TensorRT is in the format's name.
+    implied = (rows.accelerator == "cuda") | (rows.format == "tf-trt")
+    rows = rows.assign(accelerator=rows.accelerator.mask(implied))
+    parts = ["model", "format", "accelerator", "precision"]
+    wanted = {
+        "-".join([name, *(str(part) for part in row if not pd.isna(part))])
+        for row in rows[parts].itertuples(index=False)
+    }
+    target = next(target for target in targets.TARGETS if target.name == name)
+    selected = [case for case in cases.cases_of(target) if is_asked_for(case, named_words(name), ())]
+
+    assert {str(case) for case in selected} == wanted
+    for case in selected:
+        own = rows[
+            (rows.model == case.model.name)
+            & (rows.format == case.format.mnemonic)
+            & (rows.accelerator.fillna("") == (case.accelerator or ""))
+            & (rows.precision == case.precision)
+        ]
+        matrix = matrix_of(case.model, target)
+        assert list(matrix.batches) == sorted(own[own.scenario == "offline"].batch.unique()), case
+        online = sorted(own[own.scenario == "online"].concurrency.unique())
+        assert not online or list(matrix.concurrencies) == online, case
+        deployment = matrix.deployment
+        assert set(own.max_batch_size.dropna()) <= {deployment.max_batch_size}, case
+        assert set(own.instances.dropna()) <= {deployment.instances}, case
+        assert set(own.max_queue_delay_us.dropna()) <= {deployment.max_queue_delay_us}, case
+        sizes = " ".join(map(str, deployment.preferred_batch_sizes))
+        assert set(own.preferred_batch_sizes.dropna()) <= {sizes}, case
+
+
+@pytest.mark.parametrize("name", ["h100", "h200", "l4", "l40s", "b200", "gpu"])
+def test_newer_hardware_takes_every_case_and_the_widest_matrix(name: str) -> None:
+    target = next(target for target in EVERY if target.name == name)
+    a100 = targets.recognise("NVIDIA A100")
+    own = list(cases.cases_of(target))
+
+    assert all(is_asked_for(case, named_words(name), ()) for case in own)
+    assert len(own) == len(list(cases.cases_of(a100)))
+    for case in own:
+        wide, narrow = matrix_of(case.model, target), matrix_of(case.model, a100)
+        assert set(wide.batches) >= set(narrow.batches)
+        assert set(wide.concurrencies) >= set(narrow.concurrencies)
 
 
 def test_every_name_of_every_case_is_unique_and_fit_for_a_file() -> None:
@@ -92,8 +159,8 @@ def test_every_name_of_every_case_is_unique_and_fit_for_a_file() -> None:
 def test_every_case_has_a_tolerance_a_floor_and_a_matrix() -> None:
     for target in EVERY:
         for case in cases.cases_of(target):
-            assert case.precision in case.format.tolerances, case
-            assert case.model.floors[case.precision].source, case
+            assert case.tolerance.source, case
+            assert case.model.metrics[0].limits[case.precision].source, case
             matrix = matrix_of(case.model, target)
             assert max(matrix.batches) <= matrix.deployment.max_batch_size, case
 
@@ -103,19 +170,9 @@ def test_load_points_are_numbered_so_that_they_sort() -> None:
     assert [str(p) for p in points_of("online", [4, 256])] == ["b001-c004", "b001-c256"]
 
 
-def test_the_published_matrix_of_resnet50_is_kept() -> None:
-    resnet50 = next(model for model in all_models() if model.name == "resnet50")
-    for name in ("NVIDIA A40", "NVIDIA A100", "Tesla V100", "Tesla T4"):
-        matrix = matrix_of(resnet50, targets.recognise(name))
-        assert matrix.batches == (1, 2, 4, 8, 16, 32, 64, 128)
-        assert matrix.concurrencies == tuple(range(16, 257, 16))
-        assert matrix.deployment.max_batch_size == 128
-        assert matrix.deployment.preferred_batch_sizes == (64, 128)
-        assert matrix.deployment.max_queue_delay_us == 1
-
-
 def test_collecting_imports_none_of_the_heavy_packages() -> None:
-    heavy = "torch onnx onnxruntime onnxscript tensorrt tensorflow tritonclient sklearn pandas scipy PIL"
+    heavy = "torch onnx onnxruntime onnxscript tensorrt tensorflow tritonclient sklearn pandas scipy PIL "
+    heavy += "transformers tokenizers monai torchmetrics nibabel keras tf2onnx"
     code = (
         "import sys, pytest; pytest.main(['benchmarks', '--collect-only', '-q']); "
         f"print('LOADED', [name for name in {heavy.split()!r} if name in sys.modules])"
@@ -149,7 +206,7 @@ def test_other_hardware_skips_and_says_what_it_needs() -> None:
 def test_what_is_left_out_is_said_in_a_line() -> None:
     _, printed = collect("-k", "onnx")
     assert "other hardware is left out (-k NAME selects it): a30 a40 a100" in printed
-    assert "full-size models are left out on a CPU (-k NAME selects one): resnet50" in printed
+    assert "full-size models are left out on a CPU (-k NAME selects one): bert-dist4l" in printed
 
 
 def test_a_batch_over_the_largest_is_refused_with_the_cure() -> None:

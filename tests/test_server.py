@@ -468,6 +468,17 @@ def test_the_suite_s_runtime_serves_where_only_the_python_backend_is(doubling: B
     assert not serves_natively(Choice("local", "t"), tmp_path, doubling.case.format)
 
 
+def test_a_format_without_a_native_backend_is_never_served_by_one(doubling: Build, tmp_path: Path) -> None:
+    format_ = dataclasses.replace(doubling.case.format, backend="")
+    for name in ("pytorch", "python"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "python" / "triton_python_backend_stub").write_bytes(b"")
+
+    assert not serves_natively(Choice("local", "t"), tmp_path, format_)
+    with pytest.raises(NotAvailableError, match="raw needs a server with the suite's packages"):
+        serves_natively(Choice("docker", "image"), None, format_)
+
+
 @pytest.mark.parametrize(("others", "named"), [((), "none"), (("pytorch", "identity"), "identity, pytorch")])
 def test_a_server_with_neither_is_not_available_and_lists_what_it_has(
     doubling: Build, tmp_path: Path, others: tuple[str, ...], named: str

@@ -6,8 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from fixtures.spec import Arrays, Case, Format, Model, Samples, Split, Target, Tensor, Weights
-from reports.record import Floor
+from fixtures.spec import (
+    Arrays,
+    Case,
+    Format,
+    Metric,
+    Model,
+    Samples,
+    Split,
+    Target,
+    Tensor,
+    Tolerance,
+    Weights,
+)
+from reports.record import Limit
 
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
 CLASSES = 4
@@ -38,11 +50,8 @@ def weights(**changes: Any) -> Weights:
 def model(**changes: Any) -> Model:
     """The model; each argument replaces a field."""
 
-    def evaluation(_split: Split, _dataset: Path | None) -> Samples:
+    def evaluation(_split: Split, _dataset: Path | None, _checkpoint: Path | None) -> Samples:
         return samples()
-
-    def score(outputs: Arrays, labels: np.ndarray) -> np.ndarray:
-        return (outputs[OUTPUT].argmax(axis=1) == labels).astype(float)
 
     fields: dict[str, Any] = {
         "name": "toy",
@@ -51,17 +60,30 @@ def model(**changes: Any) -> Model:
         "load": lambda _checkpoint: weights(),
         "run": lambda framework, inputs: framework(inputs),
         "samples": evaluation,
-        "metric": "top-1",
-        "score": score,
-        "decide": lambda outputs: outputs[OUTPUT].argmax(axis=1),
-        "floors": {"fp32": Floor(0.9, "chosen"), "int8": Floor(0.9, "chosen")},
+        "keep": lambda outputs: {"classes": outputs[OUTPUT].argmax(axis=1)},
+        "decide": lambda kept: kept["classes"],
+        "metrics": (metric(),),
         "matrices": {},
         "source": Path(__file__),
     }
     return Model(**(fields | changes))
 
 
-def case(toy: Model | None = None, precision: str = "fp32") -> Case:
+def metric(**changes: Any) -> Metric:
+    """Top-1 with a floor of 90 %; each argument replaces a field."""
+
+    def score(kept: Arrays, labels: np.ndarray, _framework: Arrays) -> np.ndarray:
+        return (kept["classes"] == labels).astype(float)
+
+    fields: dict[str, Any] = {
+        "name": "top-1",
+        "score": score,
+        "limits": {"fp32": Limit(0.9, "chosen"), "int8": Limit(0.9, "chosen")},
+    }
+    return Metric(**(fields | changes))
+
+
+def case(toy: Model | None = None, precision: str = "fp32", tolerance: Tolerance | None = None) -> Case:
     """The model in a format that nothing converts to."""
 
     def convert(*_arguments: object) -> None:
@@ -70,12 +92,13 @@ def case(toy: Model | None = None, precision: str = "fp32") -> Case:
     format_ = Format(
         mnemonic="plain",
         label="plain",
+        engine="none",
         artifact="model.npy",
         backend="none",
         runtime="none.py",
         convert=convert,
         precisions={"cpu": ("fp32", "int8")},
-        tolerances={},
+        tolerances=dict.fromkeys(("fp32", "int8"), tolerance or Tolerance(0.01, 0.95, "chosen")),
         packages=(),
         source=Path(__file__),
     )
