@@ -140,7 +140,7 @@ def number(score: Score, value: float, decimals: int = 2) -> str:
     """A value of the metric: in percent where it is a fraction."""
     if score.better == "higher":
         return f"{100 * value:.{decimals}f}".removesuffix("0") + " %"
-    return f"{value:.{decimals + 1}g}"
+    return f"{value:.{decimals + 2}g}"
 
 
 def _apart(score: Score, one: float, other: float) -> tuple[str, str]:

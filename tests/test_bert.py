@@ -538,6 +538,7 @@ def test_padding_is_not_read(micro: Model, inputs: Arrays, network: Any) -> None
         np.testing.assert_allclose(values[mask == 1], expected[mask == 1], atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 def test_the_network_exports_with_a_dynamic_batch(micro: Model, inputs: Arrays, network: Any) -> None:
     def rows(count: int) -> tuple[torch.Tensor, ...]:
         return tuple(torch.from_numpy(values[:count]) for values in inputs.values())

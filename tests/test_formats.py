@@ -1,6 +1,7 @@
 """Every format computes what the framework computes, at any batch, and calibrates on training samples alone."""
 
 import dataclasses
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 from fixtures import repository
-from fixtures.formats import all_formats
+from fixtures.formats import _pytorch, all_formats
 from fixtures.machine import gpu_names
 from fixtures.models import all_models
 from fixtures.pytorch import in_precision, run
@@ -118,6 +119,19 @@ def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
     job = Conversion(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
     with pytest.raises(OSError, match="No space left on device"):
         FORMATS[mnemonic].convert(job, artifact)
+
+
+@pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script", "pt2"])
+@pytest.mark.parametrize(
+    ("flags", "available"), [({"avx512_bf16"}, True), ({"amx_bf16"}, True), ({"avx512f"}, False)]
+)
+def test_bf16_is_for_processors_that_compute_in_it(
+    flags: set[str], available: bool, mnemonic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_pytorch, "cpu_flags", lambda: frozenset(flags))
+    monkeypatch.setenv("CXX", str(shutil.which("env")))
+    assert (FORMATS[mnemonic].missing(None, "bf16") is None) == available
+    assert FORMATS[mnemonic].missing(None, "fp32") is None
 
 
 def test_half_precision_computes_in_fp16_and_speaks_fp32(network: Small) -> None:

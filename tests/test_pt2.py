@@ -98,7 +98,7 @@ def package(network: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def open_package(path: Path) -> Callable[[Arrays], list[np.ndarray]]:
-    predict = repository.load_runtime("pt2.py").load(path, SETTINGS)
+    predict = repository.load_runtime("pytorch.py").load(path, SETTINGS)
     return lambda inputs: predict(list(inputs.values()))
 
 
@@ -196,18 +196,6 @@ def test_without_a_compiler_the_format_says_which_to_install(monkeypatch: pytest
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert "no-such-compiler is not on PATH" in str(pt2.FORMAT.missing(None, "fp32"))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
-    assert pt2.FORMAT.missing(None, "fp32") is None
-
-
-@pytest.mark.parametrize(
-    ("flags", "available"), [({"avx512_bf16"}, True), ({"amx_bf16"}, True), ({"avx512f"}, False)]
-)
-def test_bf16_is_for_processors_that_compute_in_it(
-    flags: set[str], available: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pt2, "cpu_flags", lambda: frozenset(flags))
-    monkeypatch.setenv("CXX", str(shutil.which("env")))
-    assert (pt2.FORMAT.missing(None, "bf16") is None) == available
     assert pt2.FORMAT.missing(None, "fp32") is None
 
 

@@ -1,0 +1,79 @@
+"""Runtime of the TorchScript formats and of AOTInductor packages: LibTorch, served and in process alike."""
+
+import ctypes
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
+
+
+def load(artifact, settings):
+    """A TorchScript file (.pt) or an AOTInductor package (.pt2) to a function from a list of arrays to another.
+
+    settings: device (cpu, cuda), device_id, threads, large (0 or 1). Arrays must be of the types exported with.
+    """
+    torch.set_num_threads(int(settings["threads"]))
+    if settings["device"] == "cpu" and settings["large"] == "0":
+        _keep_freed_memory()
+    device = "cpu" if settings["device"] == "cpu" else f"cuda:{settings['device_id']}"
+    run = _package(artifact, device) if artifact.suffix == ".pt2" else _script(artifact, device)
+
+    def predict(arrays):
+        # Compiled code takes it for granted that its inputs are contiguous, and reads past the end of others.
+        tensors = [torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in arrays]
+        with torch.inference_mode():
+            return [tensor.cpu().numpy() for tensor in run(tensors)]
+
+    return predict
+
+
+def _script(artifact, device):
+    """A TorchScript file to a function from a list of tensors to a sequence of tensors."""
+    module = torch.jit.load(str(artifact), map_location=device).eval()
+
+    def run(tensors):
+        result = module(*tensors)
+        return result if isinstance(result, (tuple, list)) else (result,)
+
+    return run
+
+
+def _package(artifact, device):
+    """A package to a function from a list of tensors, which it empties, to a list of tensors.
+
+    For the CPU its library is unpacked, and gone from the disk once it is in memory: the loader's own copy stays
+    behind when the process is killed. Not for a GPU, whose kernels are read later.
+    """
+    if device != "cpu":
+        return _loader(artifact, torch.device(device).index).boxed_run
+    with tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(artifact) as archive:
+            archive.extractall(folder)
+        (root,) = Path(folder).iterdir()
+        return _loader(root, -1).boxed_run
+
+
+def _loader(path, device_index):
+    """What torch._inductor.aoti_load_package wraps.
+
+    The wrapper first compiles test programs to learn what this CPU can do, which takes a C++ compiler and seconds,
+    and parses the call's description anew at each call.
+    """
+    return torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, device_index)
+
+
+def _keep_freed_memory():
+    """Let malloc keep what PyTorch frees: every layer allocates its output anew.
+
+    By default glibc gives large blocks back to the kernel, and each comes back as page faults: 400,000 a second
+    on ResNet50 at 32 x 32, where keeping them more than doubled the throughput; AOTInductor gained 11 % on BERT
+    and 25 % on FastPitch's micro size. Not for large tensors, where the kept blocks fit no other layer: over
+    10 GiB for four volumes of 128^3, 5.6 without.
+    """
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_MMAP_MAX, 0)
+    libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
