@@ -254,11 +254,12 @@ def test_no_load_generator_is_one_error(repos: Path, tmp_path: Path, monkeypatch
     assert "Traceback" not in done.text
 
 
-def test_an_empty_data_set_is_one_error(repos: Path, tmp_path: Path) -> None:
+def test_an_empty_data_set_is_one_error_before_anything_is_converted(repos: Path, tmp_path: Path) -> None:
     given = ("-k", "cpu-resnet50-ts-trace-fp32 and conversion", "--dataset", f"resnet50={tmp_path}")
     done = suite(*given, repos=repos, results=tmp_path)
     assert done.status == 1
     assert "the data set has 0 class folders" in done.text
+    assert "convert" not in done.text.replace("test_conversion", "")
     assert "Traceback" not in done.text
 
 
