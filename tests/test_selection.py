@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 from fixtures import cases, targets
-from fixtures.cases import is_asked_for, matrix_of, named_words, points_of, select_targets
+from fixtures.cases import is_asked_for, matrix_of, named_words, points_of, precisions_of, select_targets
+from fixtures.formats import all_formats
+from fixtures.models import all_models
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
 
@@ -88,6 +90,17 @@ def test_full_size_models_run_on_a_cpu_only_when_they_are_named() -> None:
     assert is_asked_for(full, named_words(f"cpu and {name} and not micro"), ())
     assert is_asked_for(full, (), given=[name])
     assert is_asked_for(some_case(targets.recognise("NVIDIA H200"), micro=False), (), ())
+
+
+def test_a_model_may_exclude_a_format_or_one_precision_of_it() -> None:
+    models = {model.name: model for model in all_models()}
+    formats = {format_.mnemonic: format_ for format_ in all_formats()}
+    micro, full = models["nnunet-micro"], models["nnunet"]
+    assert precisions_of(micro, formats["ts-trace"], "cpu") == ["fp32"]
+    assert precisions_of(full, formats["ts-trace"], "cpu") == ["fp32", "bf16"]
+    assert precisions_of(micro, formats["pt2"], "cpu") == ["fp32", "bf16"]
+    assert precisions_of(models["bert-dist4l"], formats["ts-script"], "cpu") == []
+    assert precisions_of(models["resnet50-tf"], formats["pt2"], "cpu") == []
 
 
 def test_what_was_not_published_runs_on_published_hardware_only_when_it_is_named() -> None:
