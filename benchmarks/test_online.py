@@ -8,15 +8,13 @@ import pytest
 from fixtures.load import Measurement
 from fixtures.plugin.entries import Entry
 from fixtures.plugin.lifetimes import Recorder
-from reports.record import Serving
 
 
 @pytest.mark.load
 def test_online(
-    measure_point: Callable[[], tuple[Serving, Measurement]], recorder: Recorder, benchmark: Any, entry: Entry
+    measure_point: Callable[[], Measurement], recorder: Recorder, benchmark: Any, entry: Entry
 ) -> None:
-    """Throughput and latency with one number of requests in flight."""
-    serving, measured = measure_point()
-    recorder.load(serving, measured.load)
+    """Throughput and latency with one number of requests in flight, or at one rate."""
+    measured = measure_point()
     recorder.figure(entry(benchmark, measured))
     assert measured.load.throughput_per_s.value > 0

@@ -12,7 +12,7 @@ import pandas as pd
 from reports import published
 from reports.markdown import markdown, text
 from reports.record import Estimate, Load, Record, case_id, has_passed
-from reports.verdict import why_no_speed
+from reports.verdict import notes, why_no_speed
 
 # The quantities that are compared: name and unit of the columns, here and in the published figures.
 _QUANTITIES = (("throughput", "per_s"), ("latency_p99", "ms"), ("latency_avg", "ms"))
@@ -228,7 +228,7 @@ def _joined(record: Record, load: Load, row: Row) -> dict[str, Any]:
         "differences": "; ".join(_differences(record, row)) or None,
         "metric": row["metric"],
         "score_percent": _score_percent(record, row["metric"]),
-        "notes": "; ".join(load.notes) if shown and load.notes else None,
+        "notes": notes(load) or None if shown else None,
     }
     measured = {"throughput": load.throughput_per_s}
     measured |= {f"latency_{name}": estimate for name, estimate in load.latency_ms.items()}
@@ -337,7 +337,7 @@ def _table(record: Record, rows: Sequence[Row]) -> str:
         lines.append(f"- {row['metric']}: {score:.2f} % served, {row['score_percent']:g} % published")
     cells = [_cells(load, _joined(record, load, row)) for load, row in pairs]
     blocks = [heading, "\n".join(map(text, lines)), markdown(_TABLE, cells, "l" + "r" * 9)]
-    marked = [f"- {_label(load)}: {text('; '.join(load.notes))}" for load, _ in pairs if load.notes]
+    marked = [f"- {_label(load)}: {text(notes(load))}" for load, _ in pairs if load.marks]
     return "\n\n".join([*blocks, "Marked points (*):", "\n".join(marked)] if marked else blocks)
 
 
@@ -360,7 +360,7 @@ def _cells(load: Load, pair: Mapping[str, Any]) -> list[str]:
     bounds = f"({_short(pair['throughput_ratio_low'])} to {_short(pair['throughput_ratio_high'])})"
     cells = [
         _label(load),
-        (f"{rate:.1f}" if rate >= 10 else f"{rate:.3g}") + ("*" if load.notes else ""),
+        (f"{rate:.1f}" if rate >= 10 else f"{rate:.3g}") + ("*" if load.marks else ""),
         f"{pair['throughput_published_per_s']:g}",
         f"{_short(pair['throughput_ratio'])} {bounds}",
     ]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-SCHEMA = 2
+SCHEMA = 3
 
 #: The latency components of one request, in the order and with the names of the published tables.
 COMPONENTS = (
@@ -28,6 +28,22 @@ COMPONENTS = (
     "server_compute_output",
     "client_recv",
 )
+
+#: Codes of Load.marks, and what each says.
+MARKS = {
+    "unfinished": "the run ended before all passes were measured",
+    "few-requests": "fewer than 100 requests: p99 is the largest latency",
+    "wide-interval": "the budget was spent before the interval was as narrow as asked",
+    "not-warm": "latencies were not shown to be stationary before the measurement",
+    "damaged-passes": "passes repeated because the load generator left nothing usable",
+    "client-bound": "the load generator, not the server, limits the throughput",
+    "cpu-shared": "other programs took part of the CPU",
+    "cpu-stolen": "the host of the virtual machine took part of the CPU",
+    "overloaded": "the server kept up with less than the rate asked for",
+    "schedule-slipped": "requests were sent later than scheduled",
+    "gpu-throttled": "the GPU lowered its clocks",
+    "gpu-shared": "other programs used the GPU",
+}
 
 
 class RecordError(Exception):
@@ -179,6 +195,78 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """Why a number is to be read with care."""
+
+    code: str
+    """One of MARKS."""
+    text: str
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One run of the load generator; every estimate is made from several."""
+
+    requests: int
+    duration_s: float
+    throughput_per_s: float
+    """Inferences per second."""
+    latency_ms: Mapping[str, float]
+    """avg, p50, p90, p95, p99."""
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """Mean number of this machine's cores that were busy while a point was measured."""
+
+    cores: int
+    """That the measurement may use."""
+    load_generator: float
+    server: float | None
+    """None for a server whose processes are not below this one's."""
+    others: float
+    """All else on these cores; the server too where its own share is not known."""
+    stolen: float
+    """Taken by the host of a virtual machine."""
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """What NVML says of the GPU while a point was measured."""
+
+    utilisation: float
+    """Fraction of the time in which a kernel ran."""
+    memory_mib: float
+    """In use at most, by all processes."""
+    power_w: float
+    """Mean."""
+    energy_j_per_1000: float
+    """Joules for 1,000 inferences, of the whole GPU."""
+    sm_clock_mhz: float
+    """Mean."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The speed of a point beside that of another build."""
+
+    reference: str
+    """What it was compared with: a commit, or a folder."""
+    method: Literal["interleaved", "records"]
+    """interleaved: both were served and measured in turns; records: the other was measured at another time."""
+    ratio: Estimate
+    """Speed over the reference's: throughput, or at a given request rate the inverse of the mean latency."""
+    allowed_slowdown: float
+    """A fraction: 0.03 lets the ratio be 0.97."""
+    verdict: Literal["slower", "not slower", "not shown"]
+    """slower: the whole interval lies below what is allowed; not slower: the whole above; not shown: neither."""
+    passes: int
+    """Of each side."""
+    seconds_to_settle: float | None
+    """Estimated measuring time, beyond what was spent, until the interval leaves the limit; None where settled."""
+
+
+@dataclass(frozen=True)
 class Load:
     """One load point: throughput and latency with their intervals, and where the time went."""
 
@@ -186,17 +274,85 @@ class Load:
     """offline (static batching, one request in flight) or online (dynamic batching, batch 1)."""
     batch: int
     concurrency: int
+    """Requests in flight; 0 where they are sent at a rate."""
     throughput_per_s: Estimate
     """Inferences per second: requests times batch."""
     latency_ms: Mapping[str, Estimate]
-    """avg, p50, p90, p95, p99."""
+    """avg, p50, p90, p95, p99. At a request rate from the time that the schedule says, not from the sending."""
     components_ms: Mapping[str, float]
     """Mean time per request in each of COMPONENTS."""
-    passes: int
+    passes: Sequence[Pass]
     requests: int
     duration_s: float
-    notes: Sequence[str] = ()
-    """What a reader should know about this point, such as passes repeated because a file was damaged."""
+    warm_up_s: float
+    """Under load, until the latencies were stationary; not part of the measurement."""
+    request_rate_per_s: float | None = None
+    """Requests per second, where they are sent by a schedule (open loop)."""
+    arrivals: Literal["constant", "poisson"] | None = None
+    slip_ms: float | None = None
+    """99th percentile of how much later than scheduled a request was sent."""
+    cpu: CpuUse | None = None
+    gpu: GpuUse | None = None
+    comparison: Comparison | None = None
+    marks: Sequence[Mark] = ()
+    """What a reader should know about this point."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What it took until the first answer."""
+
+    scenario: str
+    server_s: float | None
+    """From the server's start until it was ready, without a model; None for a server that ran already."""
+    load_s: float
+    """Model load, with the warm-up requests of the server's own."""
+    first_request_ms: float
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """What serving costs: the best load point beside the same artifact in process, measured in turns."""
+
+    scenario: str
+    batch: int
+    concurrency: int
+    served_per_s: Estimate
+    in_process_per_s: Estimate
+    """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data."""
+    in_process_batch: int
+    threads: int
+    """CPU threads of each."""
+    ratio: Estimate
+    """Served over in process."""
+    pairs: int
+    flops_per_inference: float | None = None
+    """Counted, a multiplication and an addition as two; None where the framework cannot count."""
+    peak_flops_per_s: Estimate | None = None
+    """Of a large matrix product in the same precision on the same threads, measured in the same turns."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The highest throughput within a latency budget, and the configuration that gives it."""
+
+    budget_ms: float
+    percentile: str
+    """p90, p95 or p99: which latency the budget is for."""
+    deployment: Deployment
+    load: Load
+    verdict: Literal["within", "not shown", "beyond"]
+    """within: the whole interval of the percentile keeps the budget; not shown: its value does, its interval
+    reaches beyond; beyond: no configuration kept it, and this one came nearest."""
+    lead: Estimate | None
+    """Throughput over the second best configuration's; None where there was no second within the budget."""
+    configurations: int
+    passes: int
+    duration_s: float
+    config: str
+    """File name of the winner's config.pbtxt, beside the record."""
+    accuracy: Accuracy | None = None
+    """The ledger of the winner; None until it was proven."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +369,12 @@ class Record:
     accuracy: Accuracy | None = None
     accuracy_missing: str | None = None
     """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone tell."""
+    starts: Sequence[Start] = ()
     loads: Sequence[Load] = field(default_factory=tuple)
+    efficiency: Efficiency | None = None
+    search: Search | None = None
+    price_per_hour: float | None = None
+    """Of the machine, in any currency."""
     updated: str = ""
     """UTC time of the last change, ISO 8601."""
     schema: int = SCHEMA
@@ -300,7 +461,7 @@ def _refuse(constant: str) -> None:
 def _parse(kind: Any, value: Any, where: str) -> Any:
     """Turn plain JSON into the dataclass `kind`, checking names and types on the way down."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is types.UnionType:
+    if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
         kind = next(argument for argument in arguments if argument is not type(None))

@@ -16,7 +16,15 @@ from reports.record import (
     case_id,
     has_passed,
 )
-from reports.verdict import accuracy_sentence, main_score, number, served_score, unmeasured, why_no_speed
+from reports.verdict import (
+    accuracy_sentence,
+    main_score,
+    notes,
+    number,
+    served_score,
+    unmeasured,
+    why_no_speed,
+)
 
 #: The columns of the published tables, by scenario. Latencies are in milliseconds.
 COLUMNS = {
@@ -120,14 +128,14 @@ def case_section(record: Record) -> str:
 def summary_table(records: Sequence[Record]) -> str:
     """One row per case: is it right, how fast is it at its best, and who served it."""
     rows, confidences = [], set()
-    notes: dict[str, list[str]] = {}
+    remarks: dict[str, list[str]] = {}
     for record in records:
         best = _best(record)
         rows.append(_summary_row(record, best))
         if best:
             confidences.add(best.throughput_per_s.confidence)
         for note in _summary_notes(record, best):
-            notes.setdefault(note, []).append(f"`{case_id(record.case)}`")
+            remarks.setdefault(note, []).append(f"`{case_id(record.case)}`")
     blocks = [markdown(SUMMARY_COLUMNS, rows, "lllllrlrl")]
     if confidences:
         levels = " or ".join(f"{100 * level:g} %" for level in sorted(confidences))
@@ -135,8 +143,8 @@ def summary_table(records: Sequence[Record]) -> str:
             "Inferences/second: the best of the case's load points, ± half the width of its "
             f"{levels} confidence interval."
         )
-    if notes:
-        blocks.append("\n".join(f"- {', '.join(cases)}: {note}" for note, cases in notes.items()))
+    if remarks:
+        blocks.append("\n".join(f"- {', '.join(cases)}: {note}" for note, cases in remarks.items()))
     return "\n\n".join(blocks)
 
 
@@ -180,7 +188,7 @@ def _scenario_table(record: Record, scenario: str) -> str:
         return f"No {scenario} load point has been measured."
     row, alignment = {"offline": (_offline_row, "llrrrrrr"), "online": (_online_row, "r" * 14)}[scenario]
     table = markdown(COLUMNS[scenario], [row(record, load) for load in loads], alignment)
-    marked = [f"- {_point(load)}: {text('; '.join(load.notes))}" for load in loads if load.notes]
+    marked = [f"- {_point(load)}: {text(notes(load))}" for load in loads if load.marks]
     return "\n\n".join([table, "Marked points (*):", "\n".join(marked)] if marked else [table])
 
 
@@ -228,14 +236,14 @@ def _summary_row(record: Record, best: Load | None) -> list[str]:
 
 def _summary_notes(record: Record, best: Load | None) -> list[str]:
     """What a reader should know about a row of the summary and its cells cannot hold."""
-    notes = []
+    found = []
     if hidden := why_no_speed(record):
-        notes.append(hidden)
+        found.append(hidden)
     if main_score(record) is None and record.build.weights.startswith("random"):
-        notes.append(f"{unmeasured(record)}.")
-    if best and best.notes:
-        notes.append(f"* {best.scenario}, {_point(best)}: {'; '.join(best.notes)}")
-    return [text(note) for note in notes]
+        found.append(f"{unmeasured(record)}.")
+    if best and best.marks:
+        found.append(f"* {best.scenario}, {_point(best)}: {notes(best)}")
+    return [text(note) for note in found]
 
 
 def _best(record: Record) -> Load | None:
@@ -246,7 +254,7 @@ def _best(record: Record) -> Load | None:
 
 def _rate(load: Load) -> str:
     value = load.throughput_per_s.value
-    return (f"{value:.1f}" if value >= 10 else f"{value:.3g}") + ("*" if load.notes else "")
+    return (f"{value:.1f}" if value >= 10 else f"{value:.3g}") + ("*" if load.marks else "")
 
 
 def _half_width(estimate: Estimate) -> str:

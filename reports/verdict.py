@@ -1,6 +1,16 @@
 """What a record says of a case's rightness, in words: its scores, their limits, and why its speed is not shown."""
 
-from reports.record import Accuracy, Conversion, Disagreement, Limit, Record, Score, has_passed, meets
+from reports.record import (
+    Accuracy,
+    Conversion,
+    Disagreement,
+    Limit,
+    Load,
+    Record,
+    Score,
+    has_passed,
+    meets,
+)
 
 
 def why_no_speed(record: Record) -> str | None:
@@ -147,3 +157,8 @@ def _apart(score: Score, one: float, other: float) -> tuple[str, str]:
     """Both values with as many decimals as it takes to tell them apart."""
     pairs = ((number(score, one, d), number(score, other, d)) for d in range(2, 12))
     return next((pair for pair in pairs if pair[0] != pair[1]), (str(one), str(other)))
+
+
+def notes(load: Load) -> str:
+    """What a reader should know about a load point, in words; empty where there is nothing."""
+    return "; ".join(mark.text for mark in load.marks)
