@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ import pytest
 from fixtures import known, load, perf_analyzer, statistics
 from fixtures.cpu import CpuTime
 from fixtures.errors import ProofError
-from fixtures.launch import Choice
 from fixtures.load import Measurement, Outcome, Plan
-from fixtures.server import serve
-from fixtures.spec import LoadPoint, Model
+from fixtures.spec import LoadPoint
 from reports import record
 from reports.record import Load
 from tests import samples, toy
@@ -299,35 +296,17 @@ def test_progress_names_the_pass_and_the_running_estimate(run: Run) -> None:
 
 # --- servers of known speed --------------------------------------------------------------------------------
 
-Timed = tuple[Callable[..., Mapping[LoadPoint, Outcome]], Callable[[str, int], float]]
-
 
 @pytest.fixture(scope="module")
-def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Timed]:
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[known.Timed]:
     """Measure a server of known service times; and what its rate under load was by its own clock."""
-    root = tmp_path_factory.mktemp("models")
-    models: dict[str, Model] = {}
-    with ExitStack() as stack:
-        server = stack.enter_context(serve(Choice("embedded"), root, root.parent / "log", device="cpu"))
-
-        def run(shape: str, *points: LoadPoint, plan: Plan) -> Mapping[LoadPoint, Outcome]:
-            name = f"{shape}_{os.getpid()}"
-            if name not in models:
-                models[name] = known.write(root, name, known.SHAPES_MS[shape])
-                server.client.load_model(name)
-            sample = models[name].samples("evaluation", None, None).load([0])
-            with load.input_data(models[name], sample, server.scratch) as data:
-                jobs = load.samplings_of(
-                    server, name, models[name], dict.fromkeys(points, 0.0), shared_memory="system", data=data
-                )
-                return load.measure(jobs, plan)
-
-        yield run, lambda shape, last: known.busy_rate_per_s(root, f"{shape}_{os.getpid()}", last)
+    with known.served(tmp_path_factory.mktemp("known")) as functions:
+        yield functions
     assert not list(Path("/dev/shm").glob(f"*_{os.getpid()}_IN*"))
 
 
 @pytest.mark.parametrize("shape", known.SHAPES_MS)
-def test_a_server_of_known_service_time_is_measured_right(timed: Timed, shape: str) -> None:
+def test_a_server_of_known_service_time_is_measured_right(timed: known.Timed, shape: str) -> None:
     """A serial server that is always busy, which notes itself when it begins each request."""
     run, busy_rate_per_s = timed
     times_ms = np.tile(known.SHAPES_MS[shape], 100)
@@ -351,7 +330,7 @@ def test_a_server_of_known_service_time_is_measured_right(timed: Timed, shape: s
         assert serial.latency_ms[f"p{percent}"].value >= np.percentile(times_ms, percent)
 
 
-def test_latencies_at_a_rate_count_from_the_schedule(timed: Timed) -> None:
+def test_latencies_at_a_rate_count_from_the_schedule(timed: known.Timed) -> None:
     """Poisson arrivals at a serial server of fixed time: the mean wait is that of an M/D/1 queue."""
     run, _ = timed
     hard, beyond = (LoadPoint("online", 1, 0, rate, "poisson") for rate in (100.0, 300.0))
