@@ -48,7 +48,7 @@ def test_a_point_without_a_result_says_why(
 
 
 def test_the_table_has_time_answers_and_agreement() -> None:
-    ours = {
+    ours: dict[LoadPoint, Outcome] = {
         POINT: Measurement(samples.load("offline", 8, 1020.0), ()),
         OTHER: ProofError("gone", where="here"),
     }
