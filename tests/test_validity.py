@@ -1,6 +1,7 @@
 """Marks of what disturbed a point: each where it belongs, and none where all was well."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -126,3 +127,11 @@ def test_a_schedule_may_slip_by_a_tenth_of_the_latency_or_a_millisecond() -> Non
 def test_repeated_passes_and_few_requests_are_marked() -> None:
     assert codes(validity.marks_of_requests(100, 0)) == []
     assert codes(validity.marks_of_requests(99, 2)) == ["damaged-passes", "few-requests"]
+
+
+def test_the_readme_explains_every_code() -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+
+    assert [
+        line for line in readme.splitlines() if line.startswith(tuple(f"| `{code}`" for code in MARKS))
+    ] == [f"| `{code}` | {says} |" for code, says in MARKS.items()]
