@@ -1,10 +1,12 @@
 """Load points as a tidy table: one row each, one column per quantity with its unit, for notebooks and CSV."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
+from reports.cost import cost
 from reports.record import Estimate, Load, Record, case_id, has_passed
 from reports.verdict import main_score
 
@@ -38,7 +40,22 @@ def _row(record: Record, load: Load) -> dict[str, Any]:
     }
     for name, value in load.latency_ms.items():
         row |= _bounds(f"latency_{name}", "ms", value)
-    return row | {f"{name}_ms": value for name, value in load.components_ms.items()}
+    row |= {f"{name}_ms": value for name, value in load.components_ms.items()}
+    return row | _use(record, load)
+
+
+def _use(record: Record, load: Load) -> dict[str, Any]:
+    """What the GPU did and what inferences cost; a column for each figure that any point has."""
+    use = dataclasses.asdict(load.gpu) if load.gpu else {}
+    found = {f"gpu_{name}": value for name, value in use.items()}
+    paid = cost(record, load)
+    if paid is not None:
+        found |= {
+            "price_per_hour": record.price_per_hour,
+            "cost_per_million": paid.per_million,
+            "cost_of": paid.of,
+        }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _bounds(name: str, unit: str, estimate: Estimate) -> dict[str, float]:

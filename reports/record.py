@@ -232,18 +232,20 @@ class CpuUse:
 
 @dataclass(frozen=True)
 class GpuUse:
-    """What NVML says of the GPU while a point was measured."""
+    """What NVML says of the GPU while a point was under load; None for what this GPU does not tell."""
 
-    utilisation: float
-    """Fraction of the time in which a kernel ran."""
-    memory_mib: float
+    utilisation: float | None
+    """Fraction of the time in which a kernel ran; NVML averages it over a sixth of a second to a second."""
+    memory_mib: float | None
     """In use at most, by all processes."""
-    power_w: float
+    power_w: float | None
     """Mean."""
-    energy_j_per_1000: float
-    """Joules for 1,000 inferences, of the whole GPU."""
-    sm_clock_mhz: float
+    energy_j_per_1000: float | None
+    """Joules for 1,000 inferences, of the whole GPU: its mean power over the throughput."""
+    sm_clock_mhz: float | None
     """Mean."""
+    energy_from: Literal["counter", "power"] | None = None
+    """counter: the GPU's energy counter; power: its sampled power, where it has no counter."""
 
 
 @dataclass(frozen=True)

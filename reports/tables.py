@@ -5,6 +5,7 @@ A case that has not passed shows no speed: what would show one gives the reason 
 
 from collections.abc import Sequence
 
+from reports.cost import cost
 from reports.markdown import markdown, text
 from reports.record import (
     COMPONENTS,
@@ -68,6 +69,19 @@ SUMMARY_COLUMNS = (
     "Served by",
 )
 
+COST_COLUMN = "Cost per million correct"
+"""Of the summary, where any record has a price."""
+
+USE_COLUMNS = (
+    "Joules per 1,000 inferences",
+    "Mean power (W)",
+    "GPU utilisation",
+    "GPU memory (MiB)",
+    "SM clock (MHz)",
+    "Cost per million correct inferences",
+)
+"""Of the table of energy and cost, after the load point; a column without a figure is left out."""
+
 # The names a reader knows, by mnemonic. One that is not here is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
@@ -128,21 +142,25 @@ def case_section(record: Record) -> str:
 def summary_table(records: Sequence[Record]) -> str:
     """One row per case: is it right, how fast is it at its best, and who served it."""
     rows, confidences = [], set()
+    is_priced = any(record.price_per_hour is not None for record in records)
     remarks: dict[str, list[str]] = {}
     for record in records:
         best = _best(record)
-        rows.append(_summary_row(record, best))
+        rows.append(_summary_row(record, best) + ([_cost(record, best)] if is_priced else []))
         if best:
             confidences.add(best.throughput_per_s.confidence)
         for note in _summary_notes(record, best):
             remarks.setdefault(note, []).append(f"`{case_id(record.case)}`")
-    blocks = [markdown(SUMMARY_COLUMNS, rows, "lllllrlrl")]
+    columns = (*SUMMARY_COLUMNS, *([COST_COLUMN] if is_priced else []))
+    blocks = [markdown(columns, rows, "lllllrlrlr"[: len(columns)])]
     if confidences:
         levels = " or ".join(f"{100 * level:g} %" for level in sorted(confidences))
         blocks.append(
             "Inferences/second: the best of the case's load points, ± half the width of its "
             f"{levels} confidence interval."
         )
+    if is_priced:
+        blocks.append(_prices(records))
     if remarks:
         blocks.append("\n".join(f"- {', '.join(cases)}: {note}" for note, cases in remarks.items()))
     return "\n\n".join(blocks)
@@ -176,8 +194,56 @@ def _scenario_section(record: Record, scenario: str) -> str:
         parameters_table(record, scenario),
         batching[scenario],
         _scenario_table(record, scenario),
+        use_table(record, scenario),
     ]
-    return "\n\n".join(blocks)
+    return "\n\n".join(filter(None, blocks))
+
+
+def use_table(record: Record, scenario: str) -> str:
+    """Energy, GPU and cost per load point; empty where nothing of it is known, or no speed may be shown."""
+    loads = [] if why_no_speed(record) else _loads(record, scenario)
+    rows = [[_point(load), *_uses(record, load)] for load in loads]
+    known = [place for place in range(1, 1 + len(USE_COLUMNS)) if any(row[place] != "-" for row in rows)]
+    if not known:
+        return ""
+    table = markdown(
+        ("Load point", *(USE_COLUMNS[place - 1] for place in known)),
+        [[row[place] for place in (0, *known)] for row in rows],
+        "l" + "r" * len(known),
+    )
+    return "\n\n".join([table, *([_prices([record])] if record.price_per_hour is not None else [])])
+
+
+def _uses(record: Record, load: Load) -> list[str]:
+    use = load.gpu
+    figures = (
+        (
+            (use.energy_j_per_1000, "{:.4g}"),
+            (use.power_w, "{:.1f}"),
+            (use.utilisation, "{:.0%}"),
+            (use.memory_mib, "{:.0f}"),
+            (use.sm_clock_mhz, "{:.0f}"),
+        )
+        if use
+        else ((None, ""),) * 5
+    )
+    shown = ["-" if value is None else form.format(value) for value, form in figures]
+    return [*shown, _cost(record, load)]
+
+
+def _cost(record: Record, load: Load | None) -> str:
+    found = cost(record, load) if load else None
+    if found is None:
+        return "-"
+    return f"{found.per_million:.3g}" + ("" if found.of == "correct inferences" else " (any)")
+
+
+def _prices(records: Sequence[Record]) -> str:
+    prices = sorted({one.price_per_hour for one in records if one.price_per_hour is not None})
+    return (
+        f"Cost: at {' or '.join(f'{price:g}' for price in prices)} per hour of the machine. An inference counts as "
+        "correct by the served score; (any) is per million inferences of any kind, where no score is a share."
+    )
 
 
 def _scenario_table(record: Record, scenario: str) -> str:

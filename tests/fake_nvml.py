@@ -1,0 +1,108 @@
+"""A stand-in for pynvml: NVML's documented answers from plain values, refusals included."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+
+class NVMLError(Exception):
+    """What pynvml raises, whatever NVML's status."""
+
+
+class Nvml:
+    """One machine's GPUs; `refused` names the calls that this driver or GPU does not support.
+
+    A handle is a GPU's UUID. Figures are functions of the GPU's seconds since the first look, by `clock`.
+    """
+
+    NVMLError = NVMLError
+    NVML_CLOCK_SM = 1
+    NVML_DEVICE_MIG_ENABLE = 1
+
+    def __init__(self, clock: Callable[[], float], *uuids: str) -> None:
+        self.clock = clock
+        self.uuids = uuids or ("GPU-aaaa",)
+        self.instances: dict[str, list[str]] = {}
+        self.refused: set[str] = set()
+        self.is_open = False
+        self.power_w = 100.0
+        self.counter_step_s = 0.0
+        self.reasons: Callable[[float], int] = lambda _now: 0
+        self.pids: Callable[[str], list[int]] = lambda _handle: []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("nvml") and name in object.__getattribute__(self, "refused"):
+
+            def refuse(*_arguments: Any) -> Any:
+                raise NVMLError("Not Supported")
+
+            return refuse
+        return object.__getattribute__(self, name)
+
+    def nvmlInit(self) -> None:  # noqa: N802 - NVML's names, here and below
+        self.is_open = True
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        pass
+
+    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
+        return "550.1"
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return len(self.uuids)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
+        return self.uuids[index]
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+        if uuid not in (*self.uuids, *(one for some in self.instances.values() for one in some)):
+            raise NVMLError("Not Found")
+        return uuid
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
+        return handle
+
+    def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
+        return f"NVIDIA {handle}"
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle: str) -> str:  # noqa: N802
+        for board, instances in self.instances.items():
+            if handle in instances:
+                return board
+        raise NVMLError("Invalid Argument")
+
+    def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:  # noqa: N802
+        return [int(handle in self.instances)] * 2
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, _handle: str) -> int:  # noqa: N802
+        return 7
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, index: int) -> str:  # noqa: N802
+        if index == 0 or index > len(self.instances[handle]):  # places need not be filled from the first on
+            raise NVMLError("Not Found")
+        return self.instances[handle][index - 1]
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, _handle: str) -> int:  # noqa: N802
+        now_s, step_s = self.clock(), self.counter_step_s
+        return round(1e3 * self.power_w * (now_s // step_s * step_s if step_s else now_s))
+
+    def nvmlDeviceGetPowerUsage(self, _handle: str) -> int:  # noqa: N802
+        return round(1e3 * self.power_w)
+
+    def nvmlDeviceGetUtilizationRates(self, _handle: str) -> Any:  # noqa: N802
+        return SimpleNamespace(gpu=80, memory=30)
+
+    def nvmlDeviceGetMemoryInfo(self, _handle: str) -> Any:  # noqa: N802
+        return SimpleNamespace(total=80 * 2**30, used=5 * 2**30)
+
+    def nvmlDeviceGetClockInfo(self, _handle: str, kind: int) -> int:  # noqa: N802
+        return {self.NVML_CLOCK_SM: 1410}[kind]
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, _handle: str) -> int:  # noqa: N802
+        return self.reasons(self.clock())
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, _handle: str) -> int:  # noqa: N802
+        return self.reasons(self.clock())
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:  # noqa: N802
+        return [SimpleNamespace(pid=pid) for pid in self.pids(handle)]
