@@ -8,16 +8,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from fixtures import gpu, load, machine, validity
-from fixtures.gpu import Gpu, GpuTime, Sample, Watch
+from fixtures import gpu, known, load, machine, validity
+from fixtures.gpu import Gpu, GpuTime, Watch
 from fixtures.launch import Choice
 from fixtures.load import Plan
 from fixtures.server import Server, serve
-from fixtures.spec import LoadPoint, Tensor
-from tests import toy
+from fixtures.spec import LoadPoint
 from tests.fake_nvml import Nvml
 
 S = 10**9
@@ -373,28 +371,6 @@ def test_the_watch_samples_until_its_block_ends(nvml: Nvml) -> None:
 # --- under load --------------------------------------------------------------------------------------------
 
 
-MODEL = """\
-import time
-import triton_python_backend_utils as pb_utils
-
-class TritonPythonModel:
-    def execute(self, requests):
-        time.sleep(0.004)
-        return [
-            pb_utils.InferenceResponse([pb_utils.Tensor("{output}", tensor.as_numpy())])
-            for tensor in (pb_utils.get_input_tensor_by_name(request, "{input}") for request in requests)
-        ]
-"""
-
-CONFIG = """\
-backend: "python"
-max_batch_size: 8
-input {{ name: "{input}" data_type: TYPE_FP32 dims: 4 }}
-output {{ name: "{output}" data_type: TYPE_FP32 dims: 4 }}
-instance_group {{ count: 1 kind: KIND_CPU }}
-"""
-
-
 def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
     nvml: Nvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,25 +378,18 @@ def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
     nvml.clock = time.monotonic
     nvml.counter_step_s = 0.02
     nvml.reasons = lambda _now: 0x4
-    names = {"input": f"GPU_IN_{os.getpid()}", "output": f"GPU_OUT_{os.getpid()}"}
-    folder = tmp_path / "models" / "sleeping" / "1"
-    folder.mkdir(parents=True)
-    (folder / "model.py").write_text(MODEL.format(**names))
-    (folder.parent / "config.pbtxt").write_text(CONFIG.format(**names))
-    model = toy.model(
-        inputs=(Tensor(names["input"], "FP32", (4,)),), outputs=(Tensor(names["output"], "FP32", (4,)),)
-    )
+    name = f"GPU{os.getpid()}"
+    model = known.write(tmp_path / "models", name, known.SHAPES_MS["fixed"])
     point = LoadPoint("offline", 2, 1)
     plan = Plan(budget_s=1.0)
-    arrays = {names["input"]: np.ones((1, 4), np.float32)}
     with (
         serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
-        load.input_data(model, arrays, server.scratch) as data,
+        load.input_data(model, model.samples("evaluation", None, None).load([0]), server.scratch) as data,
     ):
-        server.client.load_model("sleeping")
+        server.client.load_model(name)
         jobs = load.samplings_of(
             dataclasses.replace(server, device="cuda"),
-            "sleeping",
+            name,
             model,
             {point: 0.005},
             shared_memory="system",
@@ -436,7 +405,3 @@ def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
         1000 * found.gpu.power_w / found.throughput_per_s.value  # type: ignore[operator]
     )
     assert "gpu-throttled" in [mark.code for mark in found.marks]
-
-
-def test_samples_are_plain_values() -> None:
-    assert Sample(1) == Sample(1)
