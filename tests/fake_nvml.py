@@ -95,14 +95,21 @@ class Nvml:
     def nvmlDeviceGetMemoryInfo(self, _handle: str) -> Any:  # noqa: N802
         return SimpleNamespace(total=80 * 2**30, used=5 * 2**30)
 
-    def nvmlDeviceGetClockInfo(self, _handle: str, kind: int) -> int:  # noqa: N802
+    def nvmlDeviceGetClockInfo(self, handle: str, kind: int) -> int:  # noqa: N802
+        self._needs_board(handle)
         return {self.NVML_CLOCK_SM: 1410}[kind]
 
-    def nvmlDeviceGetCurrentClocksEventReasons(self, _handle: str) -> int:  # noqa: N802
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:  # noqa: N802
+        self._needs_board(handle)
         return self.reasons(self.clock())
 
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, _handle: str) -> int:  # noqa: N802
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:  # noqa: N802
+        self._needs_board(handle)
         return self.reasons(self.clock())
+
+    def _needs_board(self, handle: str) -> None:
+        if handle not in self.uuids:
+            raise NVMLError("Not Supported")
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:  # noqa: N802
         return [SimpleNamespace(pid=pid) for pid in self.pids(handle)]

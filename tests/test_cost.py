@@ -172,6 +172,7 @@ def test_columns_hold_energy_and_cost_and_pandas_reads_them_back() -> None:
     assert row["cost_per_million"] == pytest.approx(1 / 0.9625)
     assert row["cost_of"] == "correct inferences"
     assert frame[~frame["passed"]]["cost_per_million"].isna().all()
+    assert "gpu_energy_from" in frame
     read = pd.read_csv(io.StringIO(frame.to_csv(index=False)))
     pd.testing.assert_frame_equal(read, frame, check_dtype=False)
 
@@ -180,6 +181,12 @@ def test_a_record_without_either_has_none_of_the_columns() -> None:
     bare = tuple(dataclasses.replace(load, gpu=None) for load in priced().loads)
     columns = load_points([priced(None, loads=bare)]).columns
     assert not [name for name in columns if name.startswith(("gpu_", "price", "cost"))]
+
+
+def test_a_figure_that_no_point_has_is_no_column() -> None:
+    silent = dataclasses.replace(point(), gpu=GpuUse(0.9, None, None, None, None))
+    columns = load_points([priced(None, loads=(silent,))]).columns
+    assert [name for name in columns if name.startswith("gpu_")] == ["gpu_utilisation"]
 
 
 # --- the option --------------------------------------------------------------------------------------------

@@ -257,8 +257,19 @@ def test_what_is_below_the_server_or_this_process_is_no_other_program(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, server_process: "subprocess.Popen[bytes]"
 ) -> None:
     nvml.pids = lambda _handle: [server_process.pid, os.getpid()]
-    watch = watched(clock, monkeypatch, roots=(os.getpid(),))
+    watch = watched(clock, monkeypatch, roots=tuple(gpu._roots(server_process.pid)))
     assert validity.marks_of_gpu([between(watch, 0.5, 1.5)]) == []
+
+
+def test_another_worker_of_this_run_is_no_other_program(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, server_process: "subprocess.Popen[bytes]"
+) -> None:
+    nvml.pids = lambda _handle: [server_process.pid, os.getppid()]
+    for worker, count in ((None, 1), ("gw0", 0)):
+        if worker:
+            monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
+        watch = watched(clock, monkeypatch, roots=tuple(gpu._roots(server_process.pid)))
+        assert gpu.strangers(between(watch, 0.5, 1.5).samples) == count
 
 
 def test_nothing_is_said_of_others_where_the_own_process_is_not_seen(
@@ -368,6 +379,24 @@ def test_the_watch_samples_until_its_block_ends(nvml: Nvml) -> None:
     assert watch.samples == sorted(watch.samples, key=lambda one: one.time_ns)
 
 
+def test_a_stretch_that_ends_with_the_block_was_watched(nvml: Nvml) -> None:
+    with gpu.watch(None) as watch:
+        opened_ns = time.time_ns()
+        time.sleep(1.5 * gpu.PERIOD_S)
+        closed_ns = time.time_ns()
+    assert watch is not None
+    assert watch.between(opened_ns, closed_ns) is not None
+
+
+def test_a_server_in_a_container_has_all_gpus(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    server = Server("docker", "127.0.0.1:1", "2.51.0", None, None, device="cuda")
+    with server.watch_gpu() as contained, dataclasses.replace(server, kind="local").watch_gpu() as own:
+        assert contained is None
+        assert own is not None
+
+
 # --- under load --------------------------------------------------------------------------------------------
 
 
@@ -386,6 +415,7 @@ def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
         serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
         load.input_data(model, model.samples("evaluation", None, None).load([0]), server.scratch) as data,
     ):
+        assert server.device == "cpu"
         server.client.load_model(name)
         jobs = load.samplings_of(
             dataclasses.replace(server, device="cuda"),
