@@ -55,8 +55,8 @@ def measured(outcomes: Mapping[LoadPoint, Outcome], point: LoadPoint = ONLINE) -
 
 
 def codes(one: Load) -> list[str]:
-    """Of the marks."""
-    return [mark.code for mark in one.marks]
+    """Of the marks that do not depend on what else this machine does."""
+    return [mark.code for mark in one.marks if not mark.code.startswith(("client", "cpu"))]
 
 
 # --- what a point yields -----------------------------------------------------------------------------------
