@@ -128,7 +128,7 @@ def remarks(comparisons: Sequence[Comparison]) -> list[str]:
 def _unmatched(comparison: Comparison) -> list[str]:
     """A line for the points that were measured alone, and one for those published alone with their command."""
     record = comparison.record
-    measured, figures = set(map(_point, record.loads)), set(map(_point_of, comparison.rows))
+    measured, figures = set(_loads(record)), set(map(_point_of, comparison.rows))
     lines = [] if measured & figures else ["No load point was both measured and published."]
     if alone := measured - figures:
         lines.append(f"{_counted(alone, 'measured')} not published: {_listed(alone)}.")
@@ -195,14 +195,16 @@ def _groups(comparison: Comparison) -> list[list[Row]]:
 
 def _pairs(record: Record, rows: Sequence[Row]) -> Iterator[tuple[Load, Row]]:
     """Each measured point with the row of the same point, in the order of the source: offline comes first."""
-    loads = {_point(load): load for load in record.loads}
+    loads = _loads(record)
     for row in rows:
         if load := loads.get(_point_of(row)):
             yield load, row
 
 
-def _point(load: Load) -> Point:
-    return load.scenario, load.batch, load.concurrency
+def _loads(record: Record) -> dict[Point, Load]:
+    """By point; those at a request rate were not published, nor is anything like them."""
+    loads = (load for load in record.loads if load.request_rate_per_s is None)
+    return {(load.scenario, load.batch, load.concurrency): load for load in loads}
 
 
 def _point_of(row: Row) -> Point:

@@ -35,13 +35,26 @@ def _row(record: Record, load: Load) -> dict[str, Any]:
         "scenario": load.scenario,
         "batch": load.batch,
         "concurrency": load.concurrency,
+        "passes": len(load.passes),
         "requests": load.requests,
         **_bounds("throughput", "per_s", load.throughput_per_s),
     }
     for name, value in load.latency_ms.items():
         row |= _bounds(f"latency_{name}", "ms", value)
     row |= {f"{name}_ms": value for name, value in load.components_ms.items()}
-    return row | _use(record, load)
+    return row | _schedule(load) | _use(record, load)
+
+
+def _schedule(load: Load) -> dict[str, Any]:
+    """Of points at a rate, and the codes of marks; columns that only some tables have."""
+    marks = " ".join(mark.code for mark in load.marks)
+    found = {
+        "request_rate_per_s": load.request_rate_per_s,
+        "arrivals": load.arrivals,
+        "slip_ms": load.slip_ms,
+        "marks": marks or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _use(record: Record, load: Load) -> dict[str, Any]:

@@ -110,8 +110,8 @@ def parameters_table(record: Record, scenario: str) -> str:
     return markdown(("Parameter Name", "Parameter Value"), rows, "ll")
 
 
-def configuration_list(record: Record) -> str:
-    """What was served, on what and by what, as a markdown list."""
+def configuration_list(record: Record, scenario: str) -> str:
+    """What was served, on what and by what, and what its start took, as a markdown list."""
     case, serving, deployment = record.case, record.serving, record.deployment
     options = [
         name for name, on in (("CUDA graphs", deployment.cuda_graphs), ("warm-up", deployment.warmup)) if on
@@ -128,10 +128,22 @@ def configuration_list(record: Record) -> str:
         f"shared memory: {serving.shared_memory}"
         if serving
         else "",
+        "Start": _start(record, scenario),
         "Accuracy": accuracy_sentence(record),
         "Measured": record.updated.partition("T")[0],
     }
     return "\n".join(f"- {name}: {text(value)}" for name, value in lines.items() if value)
+
+
+def _start(record: Record, scenario: str) -> str:
+    """Seconds until the first answer, and until latencies were stationary under load."""
+    start = next((one for one in record.starts if one.scenario == scenario), None)
+    if start is None:
+        return ""
+    server = f"server {start.server_s:.1f} s, " if start.server_s is not None else ""
+    warm_ups = [load.warm_up_s for load in _loads(record, scenario)]
+    longest = f", warm-up under load {max(warm_ups):.2g} s at most" if warm_ups else ""
+    return f"{server}model load {start.load_s:.1f} s, first request {start.first_request_ms:.1f} ms{longest}"
 
 
 def case_section(record: Record) -> str:
@@ -190,7 +202,7 @@ def _scenario_section(record: Record, scenario: str) -> str:
     engine = " ".join(filter(None, (record.build.engine, _accelerator(case, ""))))
     blocks = [
         f"#### {scenario.capitalize()}: {text(_device(record))}, {engine} with {case.precision.upper()}",
-        configuration_list(record),
+        configuration_list(record, scenario),
         parameters_table(record, scenario),
         batching[scenario],
         _scenario_table(record, scenario),
@@ -262,7 +274,7 @@ def _loads(record: Record, scenario: str) -> list[Load]:
     loads = (load for load in record.loads if load.scenario == scenario)
     if scenario == "offline":
         return sorted(loads, key=lambda load: (load.batch, load.concurrency))
-    return sorted(loads, key=lambda load: (load.concurrency, load.batch))
+    return sorted(loads, key=lambda load: (load.request_rate_per_s or 0.0, load.concurrency, load.batch))
 
 
 def _offline_row(record: Record, load: Load) -> list[str]:
@@ -277,7 +289,7 @@ def _offline_row(record: Record, load: Load) -> list[str]:
 
 def _online_row(_record: Record, load: Load) -> list[str]:
     return [
-        str(load.concurrency),
+        str(load.concurrency) if load.request_rate_per_s is None else _schedule(load),
         _rate(load),
         *(_ms(load.components_ms.get(name)) for name in COMPONENTS),
         *(_latency(load, name) for name in ("p50", "p90", "p95", "p99", "avg")),
@@ -340,7 +352,13 @@ def _ms(value: float | None) -> str:
 
 
 def _point(load: Load) -> str:
+    if load.request_rate_per_s is not None:
+        return _schedule(load)
     return f"batch {load.batch}" if load.scenario == "offline" else f"concurrency {load.concurrency}"
+
+
+def _schedule(load: Load) -> str:
+    return f"{load.request_rate_per_s:g}/s, {load.arrivals}"
 
 
 def _samples_per_request(record: Record) -> str:

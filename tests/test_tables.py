@@ -14,7 +14,7 @@ import pytest
 from fixtures.formats import all_formats
 from reports import record, tables, verdict
 from reports.__main__ import main
-from reports.record import SCHEMA, Case, Disagreement, Estimate, Limit, Record
+from reports.record import SCHEMA, Case, Disagreement, Estimate, Limit, Record, Start
 from tests import samples
 
 ROOT = Path(__file__).parent.parent
@@ -165,7 +165,7 @@ def test_no_preferred_sizes_are_called_none() -> None:
 
 
 def test_the_configuration_names_what_was_served_and_by_what() -> None:
-    assert tables.configuration_list(samples.record()).splitlines() == [
+    assert tables.configuration_list(samples.record(), "offline").splitlines() == [
         "- Case: `a40-resnet50-onnx-trt-fp16`",
         "- GPU: NVIDIA A40",
         "- Backend: ONNX Runtime, in Triton's Python backend",
@@ -204,7 +204,9 @@ def test_a_native_backend_is_named_without_the_python_one() -> None:
     serving = samples.record().serving
     assert serving is not None
     serving = dataclasses.replace(serving, backend="onnxruntime")
-    assert "\n- Backend: ONNX Runtime\n" in tables.configuration_list(samples.record(serving=serving))
+    assert "\n- Backend: ONNX Runtime\n" in tables.configuration_list(
+        samples.record(serving=serving), "offline"
+    )
 
 
 def test_a_cpu_case_is_headed_by_its_cpu_even_on_a_machine_with_a_gpu() -> None:
@@ -484,3 +486,27 @@ def test_a_terminal_without_the_signs_still_gets_its_tables(tmp_path: Path) -> N
     done = run_bare(["tables", "--results", str(tmp_path)], PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "3166.7 ? 2.0 %" in done.stdout
+
+
+def test_what_the_start_took_is_shown() -> None:
+    loads = (samples.load("offline", 8, 200, warm_up_s=0.3), samples.load("offline", 1, 200, warm_up_s=0.02))
+    starts = (Start("offline", 0.41, 2.53, 12.51), Start("online", None, 1.0, 8.0))
+
+    offline, online = (
+        tables.configuration_list(samples.record(loads=loads, starts=starts), scenario)
+        for scenario in ("offline", "online")
+    )
+
+    assert (
+        "\n- Start: server 0.4 s, model load 2.5 s, first request 12.5 ms, warm-up under load 0.3 s at most\n"
+        in offline
+    )
+    assert "\n- Start: model load 1.0 s, first request 8.0 ms\n" in online
+
+
+def test_a_rate_stands_in_place_of_a_concurrency() -> None:
+    load = samples.load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson")
+
+    table = tables.online_table(samples.record(loads=(samples.load("online", 4, 300.0), load)))
+
+    assert [line.split("|")[1].strip() for line in table.splitlines()[2:4]] == ["4", "120/s, poisson"]
