@@ -204,7 +204,11 @@ def _pairs(record: Record, rows: Sequence[Row]) -> Iterator[tuple[Load, Row]]:
 def _loads(record: Record) -> dict[Point, Load]:
     """By point; those at a request rate were not published, nor is anything like them."""
     loads = (load for load in record.loads if load.request_rate_per_s is None)
-    return {(load.scenario, load.batch, load.concurrency): load for load in loads}
+    return {_point(load): load for load in loads}
+
+
+def _point(load: Load) -> Point:
+    return load.scenario, load.batch, load.concurrency
 
 
 def _point_of(row: Row) -> Point:
