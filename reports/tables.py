@@ -18,9 +18,11 @@ from reports.record import (
 )
 from reports.verdict import (
     accuracy_sentence,
+    comparison_verdict,
     main_score,
     notes,
     number,
+    ratio_text,
     served_score,
     unmeasured,
     why_no_speed,
@@ -67,6 +69,8 @@ SUMMARY_COLUMNS = (
     "P99 Latency (ms)",
     "Served by",
 )
+
+COMPARISON_COLUMNS = ("Case", "At", "Speed, ratio", "To", "Verdict")
 
 # The names a reader knows, by mnemonic. One that is not here is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -148,6 +152,23 @@ def summary_table(records: Sequence[Record]) -> str:
     return "\n\n".join(blocks)
 
 
+def comparison_table(records: Sequence[Record], scenario: str | None = None) -> str:
+    """One row per load point that was compared with another build; empty where none was."""
+    rows = [
+        [
+            f"`{case_id(record.case)}`",
+            f"{load.scenario}, {_point(load)}",
+            ratio_text(load.comparison),
+            load.comparison.reference,
+            comparison_verdict(load.comparison),
+        ]
+        for record in records
+        for load in record.loads
+        if load.comparison is not None and scenario in (None, load.scenario)
+    ]
+    return markdown(COMPARISON_COLUMNS, rows, "lllll") if rows else ""
+
+
 def machine_sentence(records: Sequence[Record]) -> str:
     """The machine the records were measured on; a list by case if there was more than one."""
     stamps: list[tuple[Machine, list[str]]] = []
@@ -177,6 +198,8 @@ def _scenario_section(record: Record, scenario: str) -> str:
         batching[scenario],
         _scenario_table(record, scenario),
     ]
+    if not why_no_speed(record) and (compared := comparison_table([record], scenario)):
+        blocks += ["Compared with another build, by throughput, or at a request rate by latency:", compared]
     return "\n\n".join(blocks)
 
 
@@ -274,6 +297,8 @@ def _ms(value: float | None) -> str:
 
 
 def _point(load: Load) -> str:
+    if load.request_rate_per_s is not None:
+        return f"{load.request_rate_per_s:g} requests/s"
     return f"batch {load.batch}" if load.scenario == "offline" else f"concurrency {load.concurrency}"
 
 
