@@ -4,6 +4,7 @@ pytest_plugins = (
     "fixtures.plugin.options",
     "fixtures.plugin.selection",
     "fixtures.plugin.output",
+    "fixtures.plugin.duel",
     "fixtures.plugin.lifetimes",
     "fixtures.plugin.entries",
 )

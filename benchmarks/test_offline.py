@@ -8,13 +8,17 @@ import pytest
 from fixtures.load import Measurement
 from fixtures.plugin.entries import Entry
 from fixtures.plugin.lifetimes import Recorder
+from reports.verdict import comparison_text
 
 
 @pytest.mark.load
 def test_offline(
     measure_point: Callable[[], Measurement], recorder: Recorder, benchmark: Any, entry: Entry
 ) -> None:
-    """Throughput and latency at one batch size."""
+    """Throughput and latency at one batch size; not slower than asked for."""
     measured = measure_point()
     recorder.figure(entry(benchmark, measured))
     assert measured.load.throughput_per_s.value > 0
+    compared = measured.load.comparison
+    keeps_pace = compared is None or compared.verdict != "slower"
+    assert keeps_pace, compared and comparison_text(compared)

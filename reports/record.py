@@ -46,6 +46,9 @@ MARKS = {
 }
 
 
+Verdict = Literal["slower", "not slower", "not shown"]
+
+
 class RecordError(Exception):
     """A record file that cannot be used; the message names the file, the key and the cure."""
 
@@ -260,7 +263,7 @@ class Comparison:
     """Speed over the reference's: throughput, or at a given request rate the inverse of the mean latency."""
     allowed_slowdown: float
     """A fraction: 0.03 lets the ratio be 0.97."""
-    verdict: Literal["slower", "not slower", "not shown"]
+    verdict: Verdict
     """slower: the whole interval lies below what is allowed; not slower: the whole above; not shown: neither."""
     passes: int
     """Of each side."""

@@ -19,9 +19,11 @@ from reports.record import (
 )
 from reports.verdict import (
     accuracy_sentence,
+    comparison_verdict,
     main_score,
     notes,
     number,
+    ratio_text,
     served_score,
     unmeasured,
     why_no_speed,
@@ -81,6 +83,7 @@ USE_COLUMNS = (
     "Cost per million correct inferences",
 )
 """Of the table of energy and cost, after the load point; a column without a figure is left out."""
+COMPARISON_COLUMNS = ("Case", "At", "Speed, ratio", "To", "Verdict")
 
 # The names a reader knows, by mnemonic. One that is not here is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -178,6 +181,23 @@ def summary_table(records: Sequence[Record]) -> str:
     return "\n\n".join(blocks)
 
 
+def comparison_table(records: Sequence[Record], scenario: str | None = None) -> str:
+    """One row per load point that was compared with another build; empty where none was."""
+    rows = [
+        [
+            f"`{case_id(record.case)}`",
+            f"{load.scenario}, {_point(load)}",
+            ratio_text(load.comparison),
+            load.comparison.reference,
+            comparison_verdict(load.comparison),
+        ]
+        for record in records
+        for load in record.loads
+        if load.comparison is not None and scenario in (None, load.scenario)
+    ]
+    return markdown(COMPARISON_COLUMNS, rows, "lllll") if rows else ""
+
+
 def machine_sentence(records: Sequence[Record]) -> str:
     """The machine the records were measured on; a list by case if there was more than one."""
     stamps: list[tuple[Machine, list[str]]] = []
@@ -208,6 +228,8 @@ def _scenario_section(record: Record, scenario: str) -> str:
         _scenario_table(record, scenario),
         use_table(record, scenario),
     ]
+    if not why_no_speed(record) and (compared := comparison_table([record], scenario)):
+        blocks += ["Compared with another build, by throughput, or at a request rate by latency:", compared]
     return "\n\n".join(filter(None, blocks))
 
 

@@ -2,6 +2,7 @@
 
 from reports.record import (
     Accuracy,
+    Comparison,
     Conversion,
     Disagreement,
     Limit,
@@ -19,6 +20,31 @@ def why_no_speed(record: Record) -> str | None:
         return None
     failures = [_conversion_failure(record.conversion), *_accuracy_failures(record)]
     return f"No throughput is shown: {', and '.join(failure for failure in failures if failure)}."
+
+
+def comparison_text(one: Comparison) -> str:
+    """The ratio with its interval, to what, and what that shows: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
+    return f"ratio {ratio_text(one)} to {one.reference}: {comparison_verdict(one)}"
+
+
+def ratio_text(one: Comparison) -> str:
+    """The ratio with its interval, with as many decimals as tell its bounds and the limit apart."""
+    ratio, limit = one.ratio, 1 - one.allowed_slowdown
+    texts = [f"{value:.2f}" for value in (ratio.value, ratio.low, ratio.high, limit)]
+    if len({*texts[1:]}) < 3:
+        texts = [f"{value:.3f}" for value in (ratio.value, ratio.low, ratio.high)]
+    return f"{texts[0]} ({texts[1]} to {texts[2]})"
+
+
+def comparison_verdict(one: Comparison) -> str:
+    """What a comparison shows, and where it shows nothing how long it would take."""
+    if one.verdict == "slower":
+        return f"slower than the {100 * one.allowed_slowdown:g} % allowed, shown at {100 * one.ratio.confidence:g} %"
+    if one.verdict == "not shown" and one.seconds_to_settle is not None:
+        seconds = one.seconds_to_settle
+        more = f"about {seconds:.0f} s" if seconds < 3600 else "an hour or"
+        return f"not shown, {more} more would settle it"
+    return one.verdict
 
 
 def main_score(record: Record) -> Score | None:
