@@ -7,4 +7,5 @@ pytest_plugins = (
     "fixtures.plugin.duel",
     "fixtures.plugin.lifetimes",
     "fixtures.plugin.entries",
+    "fixtures.plugin.efficiency",
 )

@@ -327,14 +327,15 @@ class Efficiency:
     """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data."""
     in_process_batch: int
     threads: int
-    """CPU threads of each."""
+    """CPU threads of each, the instances of the server together."""
     ratio: Estimate
     """Served over in process."""
     pairs: int
     flops_per_inference: float | None = None
     """Counted, a multiplication and an addition as two; None where the framework cannot count."""
     peak_flops_per_s: Estimate | None = None
-    """Of a large matrix product in the same precision on the same threads, measured in the same turns."""
+    """Operations per second of a large matrix product in the same precision on the same threads, measured in the
+    same turns."""
 
 
 @dataclass(frozen=True)
@@ -376,7 +377,8 @@ class Record:
     """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone tell."""
     starts: Sequence[Start] = ()
     loads: Sequence[Load] = field(default_factory=tuple)
-    efficiency: Efficiency | None = None
+    efficiency: Sequence[Efficiency] = ()
+    """At the best load point of a scenario each; of a micro model at the best of all."""
     search: Search | None = None
     price_per_hour: float | None = None
     """Of the machine, in any currency."""

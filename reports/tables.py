@@ -6,6 +6,7 @@ A case that has not passed shows no speed: what would show one gives the reason 
 from collections.abc import Sequence
 
 from reports.cost import cost
+from reports.efficiency import efficiency_section
 from reports.markdown import markdown, text
 from reports.record import (
     COMPONENTS,
@@ -150,8 +151,10 @@ def _start(record: Record, scenario: str) -> str:
 
 
 def case_section(record: Record) -> str:
-    """Headings, configuration, parameters and tables of a case: first offline, then online."""
-    return "\n\n".join(_scenario_section(record, scenario) for scenario in COLUMNS)
+    """Headings, configuration, parameters and tables of a case: offline, online, and what serving costs."""
+    sections = [_scenario_section(record, scenario) for scenario in COLUMNS]
+    cost = efficiency_section(record) if why_no_speed(record) is None else ""
+    return "\n\n".join(filter(None, [*sections, cost]))
 
 
 def summary_table(records: Sequence[Record]) -> str:

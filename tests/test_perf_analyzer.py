@@ -1,5 +1,6 @@
 """One run of the load generator: what it is told, and what becomes of its good and bad runs."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -209,3 +210,12 @@ def test_a_server_that_ends_under_load_is_an_error_at_once(
         run(server=server_of(tmp_path, live=False))
 
     assert len(generator.calls) == 1
+
+
+def test_a_server_that_ends_and_takes_its_folder_with_it_is_the_same_error(
+    run: Callable[..., Run], generator: Generator, tmp_path: Path
+) -> None:
+    gone = dataclasses.replace(server_of(tmp_path, live=False), scratch=tmp_path / "gone")
+
+    with pytest.raises(ProofError, match="Triton does not answer any more under load"):
+        run(server=gone)

@@ -30,8 +30,18 @@ def complete() -> Record:
     return samples.record(
         loads=(whole, *others),
         starts=(Start("offline", 0.4, 2.5, 12.5),),
-        efficiency=Efficiency(
-            "offline", 8, 1, samples.estimate(970), samples.estimate(1000), 8, 2, samples.estimate(0.97), 6
+        efficiency=(
+            Efficiency(
+                "offline",
+                8,
+                1,
+                samples.estimate(970),
+                samples.estimate(1000),
+                8,
+                2,
+                samples.estimate(0.97),
+                6,
+            ),
         ),
         search=Search(
             7.0,

@@ -1,0 +1,20 @@
+"""Efficiency: the server at its best beside the same artifact in process, and beside the machine's peak."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from fixtures.plugin.lifetimes import Recorder
+from fixtures.spec import Case
+from reports.efficiency import efficiency_text
+from reports.record import Efficiency
+
+
+@pytest.mark.load
+def test_efficiency(
+    case: Case, measure_efficiency: Callable[[], Sequence[Efficiency]], recorder: Recorder
+) -> None:
+    """Served over in-process throughput, measured in turns, and the fraction of the machine's peak."""
+    found = measure_efficiency()
+    recorder.figure(efficiency_text(found, case.precision))
+    assert all(one.ratio.value > 0 for one in found)
