@@ -6,4 +6,5 @@ pytest_plugins = (
     "fixtures.plugin.output",
     "fixtures.plugin.lifetimes",
     "fixtures.plugin.entries",
+    "fixtures.plugin.search",
 )
