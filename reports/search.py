@@ -1,6 +1,26 @@
 """What a search within a latency budget found, in words."""
 
-from reports.record import Estimate, Load, Search
+import dataclasses
+
+from reports.record import Deployment, Estimate, Load, Record, Search, has_passed
+from reports.verdict import why_no_speed
+
+
+def search_paragraph(record: Record) -> str:
+    """What the search found and how; empty where there was none. A winner that is not proven shows no speed."""
+    search = record.search
+    if search is None:
+        return ""
+    if search.verdict == "beyond":
+        return f"{beyond_text(search).capitalize()}."
+    # The gate is the winner's own ledger, whatever the case's own settings give.
+    proven = dataclasses.replace(record, accuracy=search.accuracy)
+    if not has_passed(proven):
+        return f"The winner within {_number(search.budget_ms)} ms is not proven. {why_no_speed(proven)}"
+    return (
+        f"{found_text(search)}. Searched in {search.passes} passes of {search.configurations} configurations, "
+        f"{search.duration_s:.0f} s. The configuration, for which conversion and accuracy hold: `{search.config}`."
+    )
 
 
 def found_text(search: Search) -> str:
@@ -29,9 +49,14 @@ def budget_text(search: Search) -> str:
 
 def winner_text(search: Search) -> str:
     """Load and configuration."""
-    deployment = search.deployment
-    parts = [_load(search.load), _counted(deployment.instances, "instance")]
-    if search.load.scenario == "online":
+    scenario, load = search.load.scenario, _load(search.load)
+    return f"{scenario}, {load}, {settings_text(scenario, search.deployment)}"
+
+
+def settings_text(scenario: str, deployment: Deployment) -> str:
+    """What the search chooses of a deployment; static batching has neither preferred sizes nor a delay."""
+    parts = [_counted(deployment.instances, "instance")]
+    if scenario == "online":
         sizes = " ".join(map(str, deployment.preferred_batch_sizes))
         parts += [f"preferred {sizes}"] if sizes else []
         delay = deployment.max_queue_delay_us
@@ -57,7 +82,7 @@ def _lead(search: Search) -> str:
 
 def _load(load: Load) -> str:
     batch = f"batch {load.batch}, " if load.scenario == "offline" else ""
-    return f"{load.scenario}, {batch}concurrency {load.concurrency}"
+    return f"{batch}concurrency {load.concurrency}"
 
 
 def _interval(one: Estimate) -> str:

@@ -16,6 +16,7 @@ from reports.record import (
     case_id,
     has_passed,
 )
+from reports.search import search_paragraph
 from reports.verdict import (
     accuracy_sentence,
     main_score,
@@ -121,8 +122,12 @@ def configuration_list(record: Record) -> str:
 
 
 def case_section(record: Record) -> str:
-    """Headings, configuration, parameters and tables of a case: first offline, then online."""
-    return "\n\n".join(_scenario_section(record, scenario) for scenario in COLUMNS)
+    """Headings, configuration, parameters and tables of a case: first offline, then online; then what a search
+    within a latency budget found."""
+    sections = [_scenario_section(record, scenario) for scenario in COLUMNS]
+    if found := search_paragraph(record):
+        sections += ["#### Within a latency budget", text(found)]
+    return "\n\n".join(sections)
 
 
 def summary_table(records: Sequence[Record]) -> str:
@@ -241,6 +246,8 @@ def _summary_notes(record: Record, best: Load | None) -> list[str]:
         found.append(hidden)
     if main_score(record) is None and record.build.weights.startswith("random"):
         found.append(f"{unmeasured(record)}.")
+    if searched := search_paragraph(record):
+        found.append(searched)
     if best and best.marks:
         found.append(f"* {best.scenario}, {_point(best)}: {notes(best)}")
     return [text(note) for note in found]
