@@ -13,12 +13,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fixtures import repository
+from fixtures import repository, wheels
 from fixtures.models import all_models
 from fixtures.repository import Build
 from fixtures.spec import Case, Deployment, Format, Tensor
 from fixtures.targets import CPU
 from fixtures.wheels import perf_analyzer, perf_analyzer_libraries
+from tests.generator import Generator
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
 
@@ -149,3 +150,13 @@ def household(tmp_path: Path) -> Iterator[Household]:
 def load_generator() -> tuple[str, dict[str, str]]:
     """perf_analyzer, and the environment it needs."""
     return str(perf_analyzer()), {"LD_LIBRARY_PATH": perf_analyzer_libraries()}
+
+
+@pytest.fixture
+def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
+    """A fake load generator in place of the real one."""
+    fake = Generator(tmp_path)
+    monkeypatch.setattr(wheels, "perf_analyzer", lambda: fake.program)
+    monkeypatch.setattr(wheels, "perf_analyzer_libraries", lambda: "")
+    fake.plan("good")
+    return fake

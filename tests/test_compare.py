@@ -120,7 +120,7 @@ def test_a_latency_that_was_not_measured_has_no_ratio() -> None:
 
 
 def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
-    load = samples.load("offline", 8, 1000, notes=("the client was saturated",))
+    load = samples.load("offline", 8, 1000, marks=samples.marks("the client was saturated"))
     one = case_on("a40 resnet50 onnx trt fp16", samples.load("offline", 1, 100), load)
     text = shown(one)
     assert [row[1] for row in cells(text)] == ["100.0", "1000.0*"]
@@ -368,7 +368,7 @@ def test_another_metric_is_not_set_beside_the_published_one() -> None:
     ids=["accuracy", "conversion", "no conversion"],
 )
 def test_a_case_that_did_not_pass_shows_the_reason_and_no_speed(changes: Any, reason: str) -> None:
-    load = samples.load("offline", 8, 31234.5, notes=("its throughput was 31234.5",))
+    load = samples.load("offline", 8, 31234.5, marks=samples.marks("its throughput was 31234.5"))
     one = case_on("a40 resnet50 onnx trt fp16", load, **changes)
     text = shown(one)
     assert f"\n## a40-resnet50-onnx-trt-fp16\n\nNo throughput is shown: {reason}" in text

@@ -1,183 +1,110 @@
-"""Load points: what becomes of perf_analyzer's good and bad runs, and one real run of known speed."""
+"""Load points measured in turns: when a point is done, what is kept of it, and real servers of known speed."""
 
-import json
 import os
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fixtures import load, statistics, wheels
+from fixtures import known, load, perf_analyzer, statistics
+from fixtures.cpu import CpuTime
 from fixtures.errors import ProofError
-from fixtures.launch import Choice
-from fixtures.load import Measurement, measure
-from fixtures.server import Server, serve
-from fixtures.spec import LoadPoint, Model, Samples, Tensor
+from fixtures.load import Measurement, Outcome, Plan
+from fixtures.spec import LoadPoint
 from reports import record
+from reports.record import Load
 from tests import samples, toy
+from tests.generator import LATENCY_MS, Generator, option, server_of
 
 ONLINE = LoadPoint("online", 1, 4)
-LATENCY_MS = 10
-
-FAKE = f"""\
-#!{sys.executable} -S
-# Behaves like perf_analyzer, each call as the next word of its plan says; the last word holds for all later calls.
-import json, os, sys, time
-from pathlib import Path
-
-folder, arguments = Path(__file__).parent, sys.argv[1:]
-calls = folder / "calls.jsonl"
-number = len(calls.read_text().splitlines()) if calls.exists() else 0
-data = Path(arguments[arguments.index("--input-data") + 1])
-with calls.open("a") as file:
-    held = {{path.name: path.read_bytes().hex() for path in data.iterdir()}}
-    file.write(json.dumps({{"arguments": arguments, "data": held, "arenas": os.environ.get("MALLOC_ARENA_MAX")}}) + "\\n")
-plan = (folder / "plan").read_text().split()
-behaviour = plan[min(number, len(plan) - 1)]
-after = lambda option: arguments[arguments.index(option) + 1]
-window_ns = int(after("--measurement-interval")) * 10**6
-concurrency = int(after("--concurrency-range"))
-
-if behaviour == "hang":
-    time.sleep(600)
-if behaviour == "no-requests":
-    print("No valid requests recorded within time interval. Please use a larger time window.")
-    sys.exit(3)
-if behaviour == "unstable":
-    print("Failed to obtain stable measurement.")
-    sys.exit(2)
-if behaviour == "refused":
-    print("error: the output does not fit")
-    sys.exit(99)
-
-latency_ns, opened = {LATENCY_MS} * 10**6, 10**18
-requests = [
-    {{"timestamp": opened + client + n * latency_ns, "response_timestamps": [opened + client + (n + 1) * latency_ns]}}
-    for client in range(concurrency)
-    for n in range((3 * window_ns - client) // latency_ns)
-]
-if behaviour == "backwards":
-    requests[3]["response_timestamps"] = [requests[3]["timestamp"] - 1]
-if behaviour == "unanswered":
-    requests = [request | {{"response_timestamps": []}} for request in requests]
-windows = [opened + n * window_ns for n in range(4)]
-text = json.dumps({{"experiments": [{{"requests": requests, "window_boundaries": windows}}]}})
-text = {{"empty": "", "cut": (text * 50)[:65536]}}.get(behaviour, text)
-Path(after("--profile-export-file")).write_text(text)
-table = (
-    "Concurrency,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,Server Compute Infer,"
-    "Server Compute Output,Client Recv\\n{{}},100,200,300,400,8000,600,400\\n"
-).format(concurrency)
-table = {{"cut-table": table[:60], "no-numbers": table.replace("8000", "nan")}}.get(behaviour, table)
-Path(after("-f")).write_text(table)
-"""
+POINTS = tuple(LoadPoint("offline", batch, 1) for batch in (1, 2, 4))
+(SERVICE_MS,) = known.SHAPES_MS["fixed"]
+QUICK = Plan(budget_s=0.001)
 
 
-class Generator:
-    """The fake load generator in a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.program = folder / "perf_analyzer"
-        self.program.write_text(FAKE)
-        self.program.chmod(0o755)
-
-    def plan(self, *behaviours: str) -> None:
-        """One word for each call, the last for all later ones."""
-        self.program.with_name("plan").write_text(" ".join(behaviours))
-
-    @property
-    def calls(self) -> list[dict[str, Any]]:
-        """What each call was given."""
-        return [json.loads(line) for line in self.program.with_name("calls.jsonl").read_text().splitlines()]
-
-    def windows_ms(self) -> list[int]:
-        """The window each call was given."""
-        return [int(option(call, "--measurement-interval")) for call in self.calls]
-
-
-def option(call: dict[str, Any], name: str) -> str:
-    """The value of an option in a call."""
-    arguments: list[str] = call["arguments"]
-    return arguments[arguments.index(name) + 1]
+Run = Callable[..., Mapping[LoadPoint, Outcome]]
 
 
 @pytest.fixture
-def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
-    """A fake load generator in place of the real one; two passes per point, to be quick."""
-    fake = Generator(tmp_path)
-    monkeypatch.setattr(wheels, "perf_analyzer", lambda: fake.program)
-    monkeypatch.setattr(wheels, "perf_analyzer_libraries", lambda: "")
-    monkeypatch.setattr(load, "PASSES", 2)
-    fake.plan("good")
-    return fake
+def run(tmp_path: Path, generator: Generator) -> Run:
+    """Measure points of the toy model with the fake load generator."""
 
-
-class Client:
-    """A server's client that knows one thing."""
-
-    def __init__(self, *, live: bool) -> None:
-        self.live = live
-
-    def is_server_live(self, **_options: float) -> bool:
-        return self.live
-
-
-def server_of(folder: Path, *, live: bool = True) -> Server:
-    """A server that is only spoken of."""
-    log = folder / "server.log"
-    log.write_text("began\nthe last words\n")
-    return Server("embedded", "127.0.0.1:1", "2.51.0", log, Client(live=live))
-
-
-@pytest.fixture
-def run(tmp_path: Path, generator: Generator) -> Callable[..., Measurement]:
-    """Measure the toy model with the fake load generator."""
-
-    def run(point: LoadPoint = ONLINE, model: Model | None = None, **changes: Any) -> Measurement:
-        options: dict[str, Any] = {"shared_memory": "system", "budget_s": 0.5, **changes}
-        server = options.pop("server", server_of(tmp_path))
-        return measure(server, "toy", model or toy.model(), point, toy.samples().load([0]), **options)
+    def run(*points: LoadPoint, plan: Plan = QUICK, **options: Any) -> Mapping[LoadPoint, Outcome]:
+        model = toy.model()
+        with load.input_data(model, toy.samples().load([0]), None) as data:
+            jobs = load.samplings_of(
+                server_of(tmp_path),
+                "toy",
+                model,
+                dict.fromkeys(points or (ONLINE,), 0.0),
+                shared_memory="system",
+                data=data,
+            )
+            return load.measure(jobs, plan, **options)
 
     return run
 
 
-# --- good runs ---------------------------------------------------------------------------------------------
+def measured(outcomes: Mapping[LoadPoint, Outcome], point: LoadPoint = ONLINE) -> Measurement:
+    """The outcome of a point that was measured."""
+    outcome = outcomes[point]
+    assert isinstance(outcome, Measurement)
+    return outcome
 
 
-def test_a_point_has_the_speed_of_its_timestamps(run: Callable[..., Measurement]) -> None:
-    measured = run(ONLINE).load
+def codes(one: Load) -> list[str]:
+    """Of the marks."""
+    return [mark.code for mark in one.marks]
 
-    assert measured.throughput_per_s.value == pytest.approx(ONLINE.concurrency * 1000 / LATENCY_MS, rel=1e-6)
-    assert {name: value.value for name, value in measured.latency_ms.items()} == pytest.approx(
+
+# --- what a point yields -----------------------------------------------------------------------------------
+
+
+def test_a_point_has_the_speed_of_its_timestamps(run: Run) -> None:
+    found = measured(run()).load
+
+    assert found.throughput_per_s.value == pytest.approx(ONLINE.concurrency * 1000 / LATENCY_MS, rel=1e-6)
+    assert {name: value.value for name, value in found.latency_ms.items()} == pytest.approx(
         dict.fromkeys(("avg", "p50", "p90", "p95", "p99"), LATENCY_MS)
     )
-    assert (measured.passes, measured.notes) == (2, ())
 
 
-def test_throughput_counts_inferences_not_requests(run: Callable[..., Measurement]) -> None:
+def test_throughput_counts_inferences_not_requests(run: Run) -> None:
     point = LoadPoint("offline", 8, 1)
 
-    assert run(point).load.throughput_per_s.value == pytest.approx(8 * 1000 / LATENCY_MS, rel=1e-6)
+    assert measured(run(point), point).load.throughput_per_s.value == pytest.approx(8 * 1000 / LATENCY_MS)
 
 
-def test_every_latency_of_the_estimates_is_returned_in_seconds(run: Callable[..., Measurement]) -> None:
-    measured = run()
+def test_the_record_keeps_every_pass(run: Run) -> None:
+    found = measured(run()).load
 
-    assert len(measured.latencies_s) == measured.load.requests > 100
-    assert set(measured.latencies_s) == {LATENCY_MS / 1e3}
-
-
-def test_few_requests_are_noted(run: Callable[..., Measurement]) -> None:
-    measured = run(LoadPoint("offline", 1, 1), budget_s=0.3)
-
-    assert measured.load.notes == (f"{measured.load.requests} requests in all: p99 is the largest latency",)
+    assert [one.throughput_per_s for one in found.passes] == pytest.approx([400] * load.FEWEST_PASSES)
+    assert sum(one.requests for one in found.passes) == found.requests
+    assert sum(one.duration_s for one in found.passes) == pytest.approx(found.duration_s, abs=1e-3)
+    assert {one.latency_ms["p99"] for one in found.passes} == {LATENCY_MS}
 
 
-def test_components_are_shares_of_the_average_latency(run: Callable[..., Measurement]) -> None:
-    components = run().load.components_ms
+def test_every_latency_of_the_estimates_is_returned_in_seconds(run: Run) -> None:
+    found = measured(run())
+
+    assert len(found.latencies_s) == found.load.requests > 100
+    assert set(found.latencies_s) == {LATENCY_MS / 1e3}
+
+
+def test_a_rate_is_measured_too(run: Run) -> None:
+    point = LoadPoint("online", 1, 0, 200.0, "constant")
+
+    found = measured(run(point), point).load
+
+    assert found.throughput_per_s.value == pytest.approx(200, rel=0.1)
+    assert (found.request_rate_per_s, found.arrivals, found.concurrency) == (200.0, "constant", 0)
+    assert found.slip_ms == pytest.approx(0, abs=1e-3)
+
+
+def test_components_are_shares_of_the_average_latency(run: Run) -> None:
+    components = measured(run()).load.components_ms
 
     assert tuple(components) == record.COMPONENTS
     assert sum(components.values()) == pytest.approx(LATENCY_MS)
@@ -189,220 +116,237 @@ def test_components_are_shares_of_the_average_latency(run: Callable[..., Measure
 def test_components_make_up_the_average_even_where_the_start_up_was_slow(factor: float) -> None:
     means_us = dict.fromkeys(record.COMPONENTS, 1000.0)
     timeline = statistics.Pass(np.arange(3), np.arange(3) + 1, 0, 4, 1)
+    one = perf_analyzer.Run(timeline, means_us, CpuTime(1, 0, 0, 0, 0), 1.0)
     average = samples.estimate(7.0 * factor)
 
-    components = load._components([load._Run(timeline, means_us)], average)
+    components = load._components([one], average)
 
     assert sum(components.values()) == pytest.approx(average.value)
     assert min(components.values()) >= 0
 
 
-def test_passes_last_several_latencies(run: Callable[..., Measurement], generator: Generator) -> None:
-    run(budget_s=0.001)
-
-    probe_ms, *windows_ms = generator.windows_ms()
-    assert probe_ms == 100
-    assert windows_ms == [50, 50], "the least, which holds more than four latencies in three windows"
+# --- in turns ----------------------------------------------------------------------------------------------
 
 
-def test_passes_share_the_budget(run: Callable[..., Measurement], generator: Generator) -> None:
-    run(budget_s=0.9)
+def batches(generator: Generator) -> list[int]:
+    """The batch of each call, in order."""
+    return [int(option(call, "-b")) for call in generator.calls]
 
-    assert generator.windows_ms()[1:] == [150, 150]
+
+def test_points_are_measured_in_turns(run: Run, generator: Generator) -> None:
+    run(*POINTS)
+
+    calls = batches(generator)
+    rounds = [set(calls[at : at + 3]) for at in range(0, len(calls), 3)]
+    assert rounds == [{1, 2, 4}] * (1 + load.FEWEST_PASSES), "the warm-up, then each pass of all"
 
 
-def test_progress_names_the_pass_and_the_running_estimate(run: Callable[..., Measurement]) -> None:
+def test_the_order_of_the_turns_is_random(run: Run, generator: Generator) -> None:
+    run(*POINTS, plan=Plan(precision_target=0.0001, budget_s=1.0))
+
+    calls = batches(generator)
+    orders = {tuple(calls[at : at + 3]) for at in range(3, len(calls) - 2, 3)}
+    assert len(orders) > 1
+
+
+def test_a_point_is_done_when_its_interval_is_narrow(run: Run) -> None:
+    found = measured(run(plan=Plan(budget_s=60))).load
+
+    assert len(found.passes) == load.LEAST_PASSES
+    assert codes(found) == []
+
+
+def test_a_point_that_varies_goes_on_until_its_budget_is_spent(run: Run, generator: Generator) -> None:
+    generator.plan("good", *("good", "slow") * 100)
+
+    found = measured(run(plan=Plan(budget_s=2.0))).load
+
+    assert len(found.passes) > load.LEAST_PASSES
+    assert codes(found) == ["wide-interval"]
+    assert found.marks[0].text.startswith("its interval is ± ")
+    assert "wider than the 5% asked for, after " in found.marks[0].text
+
+
+def test_a_point_that_is_done_leaves_the_others_their_turns(run: Run, generator: Generator) -> None:
+    class Uneven:
+        """Four in flight are steady, five are not."""
+
+        def __init__(self) -> None:
+            self.insist = perf_analyzer.insist
+            self.count = 0
+
+        def __call__(self, job: perf_analyzer.Job, window_s: float, damaged: list[str]) -> perf_analyzer.Run:
+            self.count += job.point.concurrency == 5
+            generator.plan("slow" if job.point.concurrency == 5 and self.count % 2 else "good")
+            generator.program.with_name("calls.jsonl").unlink(missing_ok=True)
+            return self.insist(job, window_s, damaged)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(perf_analyzer, "insist", Uneven())
+        outcomes = run(ONLINE, LoadPoint("online", 1, 5), plan=Plan(budget_s=2))
+
+    steady, uneven = (len(measured(outcomes, point).load.passes) for point in outcomes)
+    assert steady == load.LEAST_PASSES < uneven
+
+
+def test_few_requests_are_noted_and_more_are_measured_where_there_is_time(run: Run) -> None:
+    point = POINTS[0]
+
+    hasty = measured(run(point), point).load
+    patient = measured(run(point, plan=Plan(budget_s=60)), point).load
+
+    assert hasty.requests < 100 <= patient.requests
+    assert codes(hasty) == ["few-requests"]
+    assert hasty.marks[0].text == f"{hasty.requests} requests in all: p99 is the largest latency"
+    assert codes(patient) == []
+
+
+def test_a_larger_budget_makes_passes_longer_not_more_only(run: Run, generator: Generator) -> None:
+    run(plan=Plan(budget_s=60))
+
+    windows_ms = {option(call, "--measurement-interval") for call in generator.calls[1:]}
+    assert windows_ms == {"567"}, "60 s over 30 passes of 3 windows, less the 0.1 s each lasts longer"
+
+
+def test_passes_last_several_latencies(run: Run, generator: Generator, monkeypatch: Any) -> None:
+    monkeypatch.setattr(load, "LEAST_WINDOW_S", 0.001)
+    monkeypatch.setattr(load, "_ROUNDS_PER_PASS", 30)
+
+    run(POINTS[0])
+
+    assert {option(call, "--measurement-interval") for call in generator.calls[-3:]} == {"100"}
+
+
+# --- warm-up -----------------------------------------------------------------------------------------------
+
+
+def test_latencies_that_do_not_settle_are_noted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "warm_up_end", lambda _latencies: None)
+
+    found = measured(run(POINTS[0], plan=Plan(budget_s=60)), POINTS[0]).load
+
+    assert codes(found) == ["not-warm"]
+    assert found.warm_up_s == pytest.approx(load._PROBES * 3 * load.LEAST_WINDOW_S, rel=0.2)
+
+
+def test_a_warm_up_goes_on_until_latencies_settle(
+    run: Run, generator: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([None, None, 7])
+    monkeypatch.setattr(statistics, "warm_up_end", lambda _latencies: next(answers))
+
+    found = measured(run(POINTS[0]), POINTS[0]).load
+
+    assert len(generator.calls) == 3 + load.FEWEST_PASSES
+    assert found.warm_up_s == pytest.approx(7 * LATENCY_MS / 1e3, rel=0.05)
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------------
+
+
+def test_damaged_passes_are_repeated_and_noted(run: Run, generator: Generator) -> None:
+    generator.plan("good", "good", "empty", "killed", "good")
+
+    found = measured(run()).load
+
+    assert found.throughput_per_s.value == pytest.approx(400, rel=1e-6)
+    assert len(found.passes) == load.FEWEST_PASSES
+    assert codes(found) == ["damaged-passes"]
+    assert found.marks[0].text.endswith("left nothing usable: 2")
+
+
+def test_a_point_that_cannot_be_measured_leaves_the_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    insist = perf_analyzer.insist
+
+    def refuse(job: perf_analyzer.Job, window_s: float, damaged: list[str]) -> perf_analyzer.Run:
+        if job.point == POINTS[1]:
+            raise ProofError("refused", where="here")
+        return insist(job, window_s, damaged)
+
+    monkeypatch.setattr(perf_analyzer, "insist", refuse)
+
+    outcomes = run(*POINTS)
+
+    assert [isinstance(outcomes[point], Measurement) for point in POINTS] == [True, False, True]
+    assert "refused" in str(outcomes[POINTS[1]])
+
+
+def test_each_round_is_saved_so_that_a_killed_run_keeps_it(run: Run) -> None:
+    saved: list[Sequence[Load]] = []
+
+    outcomes = run(*POINTS, save=saved.append)
+
+    assert [len(loads) for loads in saved] == [0, 3, 3], "two passes make an interval"
+    assert {code for one in saved[1] for code in codes(one)} == {"unfinished", "few-requests"}
+    assert list(saved[2]) == [measured(outcomes, point).load for point in POINTS]
+
+
+def test_progress_names_the_pass_and_the_running_estimate(run: Run) -> None:
     said: list[str] = []
 
-    run(ONLINE, report=said.append)
+    run(ONLINE, report=lambda point, text: said.append(f"{point} {text}"))
 
-    assert said == ["warm up", "pass 1 of 2", "pass 2 of 2, 400.0 infer/s"]
-
-
-# --- the command -------------------------------------------------------------------------------------------
-
-
-def test_the_command_names_the_model_the_server_and_the_point(
-    run: Callable[..., Measurement], generator: Generator
-) -> None:
-    run(LoadPoint("offline", 8, 2))
-
-    for name, value in {
-        "-m": "toy",
-        "-u": "127.0.0.1:1",
-        "-i": "grpc",
-        "-b": "8",
-        "--concurrency-range": "2",
-        "--shared-memory": "system",
-        "--output-shared-memory-size": "128",  # 8 x 4 values of 4 bytes
-    }.items():
-        assert option(generator.calls[0], name) == value
+    assert said == [
+        "b001-c004 warm up",
+        "b001-c004 pass 1, 0 of 1 points known",
+        "b001-c004 pass 2, 0 of 1 points known",
+        "b001-c004 pass 3, 0 of 1 points known; 400.0 infer/s ± 0%",
+    ]
 
 
-def test_without_shared_memory_no_output_size_is_given(
-    run: Callable[..., Measurement], generator: Generator
-) -> None:
-    run(shared_memory="none")
-
-    assert option(generator.calls[0], "--shared-memory") == "none"
-    assert "--output-shared-memory-size" not in generator.calls[0]["arguments"]
+# --- servers of known speed --------------------------------------------------------------------------------
 
 
-def test_the_largest_output_decides_the_size(run: Callable[..., Measurement], generator: Generator) -> None:
-    outputs = (Tensor("SMALL", "FP16", (3,)), Tensor("LARGE", "INT64", (2, 5)))
-
-    run(LoadPoint("offline", 4, 1), toy.model(outputs=outputs))
-
-    assert option(generator.calls[0], "--output-shared-memory-size") == str(4 * 2 * 5 * 8)
-
-
-def test_requests_hold_a_real_sample(run: Callable[..., Measurement], generator: Generator) -> None:
-    run()
-
-    assert generator.calls[0]["data"] == {toy.INPUT: toy.rows([0])[0].tobytes().hex()}
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[known.Timed]:
+    """Measure a server of known service times; and what its rate under load was by its own clock."""
+    with known.served(tmp_path_factory.mktemp("known")) as functions:
+        yield functions
+    assert not list(Path("/dev/shm").glob(f"*_{os.getpid()}_IN*"))
 
 
-def test_the_generator_allocates_from_one_heap(run: Callable[..., Measurement], generator: Generator) -> None:
-    run()
+@pytest.mark.parametrize("shape", known.SHAPES_MS)
+def test_a_server_of_known_service_time_is_measured_right(timed: known.Timed, shape: str) -> None:
+    """A serial server that is always busy, which notes itself when it begins each request."""
+    run, busy_rate_per_s = timed
+    times_ms = np.tile(known.SHAPES_MS[shape], 100)
+    alone, crowded = LoadPoint("online", 1, 1), LoadPoint("online", 1, 8)
 
-    assert {call["arenas"] for call in generator.calls} == {"1"}
+    serial = measured(run(shape, alone, plan=Plan(budget_s=3)), alone).load
+    waiting = measured(run(shape, crowded, plan=Plan(budget_s=3)), crowded).load
 
-
-# --- bad runs ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("behaviour", ["empty", "cut", "backwards", "cut-table", "no-numbers", "refused"])
-def test_a_damaged_pass_is_repeated_and_noted(
-    run: Callable[..., Measurement], generator: Generator, behaviour: str
-) -> None:
-    generator.plan("good", "good", behaviour, "good")
-
-    measured = run().load
-
-    assert measured.throughput_per_s.value == pytest.approx(400, rel=1e-6)
-    assert measured.passes == 2
-    assert measured.notes == ("runs of perf_analyzer repeated because they left nothing usable: 1",)
-    assert len(generator.calls) == 4
-
-
-def test_a_run_that_hangs_is_ended_and_repeated(
-    run: Callable[..., Measurement], generator: Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(load, "_STALL_S", 0.2)
-    monkeypatch.setattr(load, "_PROBE_WINDOW_S", 0.05)
-    generator.plan("good", "hang", "good")
-
-    assert run(budget_s=0.3).load.passes == 2
+    for found in (serial, waiting):
+        in_flight = found.throughput_per_s.value * found.latency_ms["avg"].value / 1e3
+        assert in_flight == pytest.approx(found.concurrency, rel=0.05), "Little's law"
+        assert sum(found.components_ms.values()) == pytest.approx(found.latency_ms["avg"].value)
+    rate, truth_per_s = waiting.throughput_per_s, busy_rate_per_s(shape, waiting.requests)
+    # Twice the 95 % interval, which a right estimate leaves once in a thousand times.
+    assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.02 * truth_per_s)
+    assert waiting.components_ms["server_queue"] > 5 * times_ms.mean()
+    share_ms = serial.latency_ms["p50"].value - np.median(times_ms)
+    assert 0 < share_ms < 2, "Triton's own and the network's"
+    assert serial.latency_ms["p90"].value < np.percentile(times_ms, 90) + share_ms + 2
+    for percent in (90, 95, 99):
+        assert serial.latency_ms[f"p{percent}"].value >= np.percentile(times_ms, percent)
 
 
-@pytest.mark.parametrize("behaviour", ["no-requests", "unstable", "unanswered"])
-def test_a_window_too_short_for_the_requests_is_lengthened(
-    run: Callable[..., Measurement], generator: Generator, behaviour: str
-) -> None:
-    generator.plan(behaviour, behaviour, "good")
+def test_latencies_at_a_rate_count_from_the_schedule(timed: known.Timed) -> None:
+    """Poisson arrivals at a serial server of fixed time: the mean wait is that of an M/D/1 queue."""
+    run, _ = timed
+    hard, beyond = (LoadPoint("online", 1, 0, rate, "poisson") for rate in (100.0, 300.0))
 
-    measured = run().load
+    outcomes = run("fixed", hard, beyond, plan=Plan(budget_s=4))
 
-    assert generator.windows_ms()[:3] == [100, 400, 1600]
-    assert measured.notes == (), "nothing was damaged"
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "message"),
-    [
-        ("empty", "its profile is damaged"),
-        ("cut-table", "its table is damaged"),
-        ("refused", "it ended with status 99: error: the output does not fit"),
-        ("unstable", "it ended with status 2: Failed to obtain stable measurement"),
-    ],
-)
-def test_a_generator_that_never_succeeds_is_an_error_with_its_words(
-    run: Callable[..., Measurement], generator: Generator, behaviour: str, message: str
-) -> None:
-    generator.plan(behaviour)
-
-    with pytest.raises(ProofError) as caught:
-        run()
-
-    assert f"no result in 5 attempts; the last: {message}" in str(caught.value)
-    assert f"where: {generator.program} -m toy" in str(caught.value), "the command, to run it by hand"
-    assert "the last words" in str(caught.value), "the end of the server's log"
-
-
-def test_a_server_that_ends_under_load_is_an_error_at_once(
-    run: Callable[..., Measurement], generator: Generator, tmp_path: Path
-) -> None:
-    generator.plan("refused")
-
-    with pytest.raises(ProofError, match=r"Triton does not answer any more under load[^$]*the last words"):
-        run(server=server_of(tmp_path, live=False))
-
-    assert len(generator.calls) == 1
-
-
-# --- the real parts ----------------------------------------------------------------------------------------
-
-SLEEP_MS = 5
-
-SLEEPING_MODEL = f"""\
-import time
-import triton_python_backend_utils as pb_utils
-
-class TritonPythonModel:
-    def execute(self, requests):
-        time.sleep({SLEEP_MS / 1e3})
-        return [
-            pb_utils.InferenceResponse([pb_utils.Tensor("{{output}}", tensor.as_numpy())])
-            for tensor in (pb_utils.get_input_tensor_by_name(request, "{{input}}") for request in requests)
-        ]
-"""
-
-SLEEPING_CONFIG = """\
-backend: "python"
-max_batch_size: 8
-input {{ name: "{input}" data_type: TYPE_FP32 dims: 4 }}
-output {{ name: "{output}" data_type: TYPE_FP32 dims: 4 }}
-instance_group {{ count: 1 kind: KIND_CPU }}
-"""
-
-
-def test_a_server_of_known_speed_is_measured_right(tmp_path: Path) -> None:
-    # perf_analyzer names its shared memory after the tensors, and others may measure on this machine.
-    names = {"input": f"TOY_IN_{os.getpid()}", "output": f"TOY_OUT_{os.getpid()}"}
-    folder = tmp_path / "models" / "sleeping" / "1"
-    folder.mkdir(parents=True)
-    (folder / "model.py").write_text(SLEEPING_MODEL.format(**names))
-    (folder.parent / "config.pbtxt").write_text(SLEEPING_CONFIG.format(**names))
-    model = toy.model(
-        inputs=(Tensor(names["input"], "FP32", (4,)),),
-        outputs=(Tensor(names["output"], "FP32", (4,)),),
-        samples=lambda _split, _dataset, _checkpoint: Samples(
-            ["ones"], lambda indices: {names["input"]: np.ones((len(indices), 4), np.float32)}
-        ),
+    found = measured(outcomes, hard).load
+    service_ms = SERVICE_MS + 0.6  # with Triton's own share, which is between 0.2 and 1 ms
+    busy = 100.0 * service_ms / 1e3
+    expected_ms = service_ms * (1 + busy / (2 * (1 - busy)))
+    assert found.latency_ms["avg"].value == pytest.approx(expected_ms, rel=0.4)
+    assert "overloaded" not in codes(found)
+    assert found.slip_ms is not None
+    drowned = measured(outcomes, beyond).load
+    assert "overloaded" in codes(drowned)
+    assert drowned.throughput_per_s.value < 205
+    assert drowned.latency_ms["p99"].value > 10 * SERVICE_MS, (
+        "a generator that waits would show one service time"
     )
-
-    with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
-        server.client.load_model("sleeping")
-        alone, crowded = (
-            measure(
-                server,
-                "sleeping",
-                model,
-                LoadPoint("online", 1, concurrency),
-                model.samples("evaluation", None, None).load([0]),
-                shared_memory="system",
-                budget_s=0.5,
-            ).load
-            for concurrency in (1, 4)
-        )
-
-    for measured in (alone, crowded):
-        in_flight = measured.throughput_per_s.value * measured.latency_ms["avg"].value / 1e3
-        assert in_flight == pytest.approx(measured.concurrency, rel=0.1)
-        assert 10 < measured.throughput_per_s.value <= 1000 / SLEEP_MS
-        assert sum(measured.components_ms.values()) == pytest.approx(measured.latency_ms["avg"].value)
-        assert measured.components_ms["server_compute_infer"] > 0.9 * SLEEP_MS
-    assert alone.latency_ms["p50"].value >= SLEEP_MS
-    assert crowded.latency_ms["p50"].value >= 4 * SLEEP_MS
-    assert crowded.components_ms["server_queue"] > 2 * SLEEP_MS
-    assert not list(Path("/dev/shm").glob(f"TOY_*_{os.getpid()}*"))

@@ -2,29 +2,25 @@
 
 import argparse
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.plugin.options import Settings, check_python, parse
+from fixtures.load import Plan
+from fixtures.plugin.options import Settings, check_python, parse, pytest_addoption
+from fixtures.search import Goal
 
 
 def settings(**given: Any) -> Settings:
     """The settings of a run with these options and the defaults of the others."""
-    defaults: dict[str, Any] = {
-        "triton": "embedded",
-        "checkpoint": [],
-        "dataset": [],
-        "deployment": None,
-        "batches": None,
-        "concurrencies": None,
-        "shared_memory": None,
-        "point_budget_s": "4",
-        "results": "results",
-        "model_repos": "repos",
-    }
-    return parse(argparse.Namespace(**{**defaults, **given}))
+    parser = argparse.ArgumentParser()
+    group = SimpleNamespace(addoption=parser.add_argument)
+    pytest_addoption(SimpleNamespace(getgroup=lambda *_names: group))  # type: ignore[arg-type]
+    options = vars(parser.parse_args([]))
+    assert set(given) <= set(options)
+    return parse(argparse.Namespace(**{**options, "triton": "embedded", **given}))
 
 
 def test_defaults_change_nothing() -> None:
@@ -41,6 +37,7 @@ def test_values_are_read() -> None:
         deployment="instances=2, max_queue_delay_us=0,preferred_batch_sizes=16+32,warmup=false",
         batches="16,1,4",
         concurrencies="8",
+        precision_target="2.5%",
         point_budget_s="0.5",
         shared_memory="none",
     )
@@ -52,8 +49,20 @@ def test_values_are_read() -> None:
     }
     assert found.batches == (1, 4, 16)
     assert found.concurrencies == (8,)
-    assert found.point_budget_s == 0.5
+    assert found.plan == Plan(precision_target=0.025, budget_s=0.5)
     assert found.shared_memory == "none"
+
+
+def test_rates_are_sorted_and_arrive_as_by_chance_unless_asked_otherwise() -> None:
+    assert settings(request_rates="50, 12.5,100").request_rates == (12.5, 50.0, 100.0)
+    assert settings().arrivals == "poisson"
+    assert settings(arrivals="constant").arrivals == "constant"
+
+
+def test_a_latency_budget_is_a_goal_at_p99_unless_asked_otherwise() -> None:
+    assert settings().goal is None
+    assert settings(latency_budget_ms="7.5").goal == Goal(7.5, 99)
+    assert settings(latency_budget_ms="7", latency_percentile="p90").goal == Goal(7, 90)
 
 
 def test_a_remote_server_is_given_tensors_over_the_network_unless_asked_otherwise() -> None:
@@ -91,6 +100,10 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
         ("point_budget_s", "0", "not a time in seconds"),
         ("point_budget_s", "nan", "not a time in seconds"),
         ("point_budget_s", "fast", "not a time in seconds"),
+        ("latency_budget_ms", "0", "not a latency in milliseconds"),
+        ("latency_budget_ms", "7ms", "write --latency-budget-ms 7"),
+        ("latency_budget_ms", "inf", "not a latency in milliseconds"),
+        ("latency_percentile", "50", "use 90, 95 or 99"),
         ("triton", "embeded", "unknown server 'embeded'"),
     ],
 )

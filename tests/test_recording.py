@@ -11,7 +11,7 @@ import pytest
 from fixtures import recording
 from fixtures.errors import ProofError
 from reports import record
-from reports.record import Deployment, Load, Record
+from reports.record import Deployment, Load, Record, Start
 from tests import samples
 
 ROOT = Path(__file__).parent.parent
@@ -31,7 +31,9 @@ def path(tmp_path: Path) -> Path:
 
 def add(fresh: Record, results: Path, load: Load) -> Record:
     """Record one load point; returns what is then on disk."""
-    return record.read(recording.update(fresh, results, lambda stored: recording.with_load(stored, load)))
+    return record.read(
+        recording.update(fresh, results, lambda stored: recording.with_loads(stored, START, [load]))
+    )
 
 
 def points(loads: Sequence[Load]) -> list[tuple[str, int, int]]:
@@ -39,12 +41,13 @@ def points(loads: Sequence[Load]) -> list[tuple[str, int, int]]:
 
 
 NEW = samples.load("online", 64, 3300.0)
+START = Start("online", 0.4, 2.5, 12.5)
 
 
 def test_the_first_result_makes_the_record(tmp_path: Path) -> None:
     stored = add(FRESH, tmp_path, NEW)
 
-    assert stored == dataclasses.replace(FRESH, loads=(NEW,), updated=stored.updated)
+    assert stored == dataclasses.replace(FRESH, loads=(NEW,), starts=(START,), updated=stored.updated)
     assert stored.updated.endswith("+00:00")
 
 
@@ -90,7 +93,7 @@ def test_another_machine_gets_a_record_of_its_own(tmp_path: Path, path: Path) ->
 
     stored = add(moved, tmp_path, NEW)
 
-    assert stored == dataclasses.replace(moved, loads=(NEW,), updated=stored.updated)
+    assert stored == dataclasses.replace(moved, loads=(NEW,), starts=(START,), updated=stored.updated)
     (superseded,) = (path.parent / "superseded").iterdir()
     assert record.read(superseded) == WHOLE
     assert record.read_all(tmp_path) == [stored], "a superseded record is in no table"
@@ -110,7 +113,7 @@ def test_another_build_starts_anew(tmp_path: Path, path: Path) -> None:
 
     stored = add(rebuilt, tmp_path, NEW)
 
-    assert stored == dataclasses.replace(rebuilt, loads=(NEW,), updated=stored.updated)
+    assert stored == dataclasses.replace(rebuilt, loads=(NEW,), starts=(START,), updated=stored.updated)
     assert not (path.parent / "superseded").exists()
 
 
@@ -132,7 +135,7 @@ def test_another_way_to_serve_keeps_the_conversion_alone(
     stored = add(served_otherwise, tmp_path, NEW)
 
     assert stored == dataclasses.replace(
-        served_otherwise, conversion=WHOLE.conversion, loads=(NEW,), updated=stored.updated
+        served_otherwise, conversion=WHOLE.conversion, loads=(NEW,), starts=(START,), updated=stored.updated
     )
 
 
@@ -157,12 +160,13 @@ WRITER = """\
 import dataclasses, sys
 from pathlib import Path
 from fixtures import recording
-from fixtures.errors import ProofError
+from reports import record
 from tests import samples
 fresh = dataclasses.replace(samples.record(), loads=())
+start = record.Start(sys.argv[2], 0.4, 2.5, 12.5)
 for size in range(1, 21):
     load = samples.load(sys.argv[2], size, 100.0)
-    recording.update(fresh, Path(sys.argv[1]), lambda stored: recording.with_load(stored, load))
+    recording.update(fresh, Path(sys.argv[1]), lambda stored: recording.with_loads(stored, start, [load]))
 """
 
 

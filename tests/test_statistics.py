@@ -9,6 +9,7 @@ import pytest
 from scipy import signal
 
 from fixtures import statistics
+from fixtures.load import LEAST_PASSES, Plan
 from fixtures.statistics import Pass, Steady
 
 Service = Callable[[np.random.Generator], float]
@@ -180,6 +181,81 @@ def test_the_order_of_the_record_does_not_matter() -> None:
     assert sorted(part.latencies_ms) == sorted(same.latencies_ms)
 
 
+# --- an open loop ------------------------------------------------------------------------------------------
+
+
+def scheduled(
+    due_ms: Sequence[float], sent_ms: Sequence[float], ended_ms: Sequence[float], closed_ms: float
+) -> Pass:
+    """A pass by a schedule, written by hand; what is due after the last is not in the record."""
+    offsets, starts, ends = (np.array([round(t * 1e6) for t in side]) for side in (due_ms, sent_ms, ended_ms))
+    return Pass(starts + 10**15, ends + 10**15, 10**15, 10**15 + round(closed_ms * 1e6), 0, offsets)
+
+
+def test_latencies_count_from_when_a_request_was_due() -> None:
+    """The server stands still from 50 to 80 ms; a generator that waits sends late and sees little of it."""
+    due = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+    sent = [5, 15, 25, 35, 45, 55, 82, 82, 85, 95, 105]
+    ended = [7, 17, 27, 37, 47, 81, 83, 84, 87, 97, 107]
+
+    part = statistics.steady_part(scheduled(due, sent, ended, closed_ms=140))
+
+    assert part.latencies_ms.tolist() == [2, 2, 26, 18, 9, 2, 2, 2], "of those due after the first quarter"
+    assert part.slips_ms is not None
+    assert part.slips_ms.tolist() == [0, 0, 0, 17, 7, 0, 0, 0]
+    assert (part.completed, part.due) == (8, 7)
+    assert part.duration_s == pytest.approx(0.105)
+
+
+def test_requests_due_shortly_before_the_close_do_not_count() -> None:
+    """Slow ones among them would be missing."""
+    due = list(range(0, 100, 10))
+
+    part = statistics.steady_part(scheduled(due, due, [t + 25 for t in due], closed_ms=120))
+
+    assert len(part.latencies_ms) == len([t for t in due if 30 <= t <= 95])
+
+
+def test_a_server_that_cannot_keep_up_is_seen_by_its_answers() -> None:
+    """One request each 10 ms at a server that takes 20: half of them are answered by the close."""
+    due = list(range(0, 500, 10))
+    ended = [20 * (n + 1) for n in range(50)]
+
+    part = statistics.steady_part(scheduled(due, due[:25], ended[:25], closed_ms=505))
+
+    assert part.completed / part.duration_s == pytest.approx(50, rel=0.02)
+    assert part.due == pytest.approx(2 * part.completed, rel=0.06)
+
+
+# --- the warm-up -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("warm_up", [0, 30, 100])
+def test_the_warm_up_is_found(warm_up: int) -> None:
+    """Latencies that fall from five times their height, then stay. Where it is not found more are asked for."""
+    cuts, generator = [], np.random.default_rng(2)
+    for _trial in range(200):
+        latencies = generator.gamma(16, 1 / 16, 400)
+        latencies[:warm_up] *= np.linspace(5, 1, warm_up, endpoint=False)
+        cut = statistics.warm_up_end(latencies)
+        cuts.append(cut)
+        assert cut is None or latencies[cut:].mean() < 1.1
+    assert cuts.count(None) < 20
+
+
+def test_latencies_that_still_fall_are_not_warm() -> None:
+    generator = np.random.default_rng(2)
+
+    falling = generator.gamma(16, 1 / 16, 400) * np.linspace(5, 1, 400)
+
+    assert statistics.warm_up_end(falling) is None
+
+
+def test_a_handful_of_requests_proves_nothing() -> None:
+    assert statistics.warm_up_end(np.ones(5)) is None
+    assert statistics.warm_up_end(np.ones(6)) == 0
+
+
 # --- estimates ---------------------------------------------------------------------------------------------
 
 
@@ -232,6 +308,23 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say(shape: str) -> None:
             held[name] += one.low <= truths[name] <= one.high
     assert all(920 <= count <= 980 for count in held.values()), held
     assert {one.confidence for one in found.values()} == {0.95}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_stopping_when_the_interval_is_narrow_keeps_most_of_its_confidence(shape: str) -> None:
+    """As many passes as `load.measure` takes in its default budget: six, or up to eight while they differ."""
+    draw, generator = SHAPES[shape], np.random.default_rng(12)
+    truth = 1e3 / np.mean([draw(generator, 100, 500).mean() for _ in range(400)])
+    held, taken = 0, []
+    for _trial in range(1000):
+        every = passes_of(list(draw(generator, 8, 300)))
+        for count in range(LEAST_PASSES, 9):
+            one = statistics.estimate(every[:count], statistics.throughput)
+            if statistics.relative_half_width(one) <= Plan.precision_target:
+                break
+        held += one.low <= truth <= one.high
+        taken.append(count)
+    assert 920 <= held <= 980, (held, np.mean(taken))
 
 
 def test_the_interval_widens_when_passes_differ() -> None:

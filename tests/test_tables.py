@@ -68,8 +68,8 @@ def cells(table: str) -> list[list[str]]:
 def failed(kind: str) -> Record:
     note = "its throughput was 31234.5"
     loads = (
-        samples.load("offline", 4, SPEEDS[0], notes=(note,)),
-        samples.load("online", 64, SPEEDS[1], notes=(note,)),
+        samples.load("offline", 4, SPEEDS[0], marks=samples.marks(note)),
+        samples.load("online", 64, SPEEDS[1], marks=samples.marks(note)),
     )
     return samples.record(loads=loads, **FAILED[kind])
 
@@ -134,7 +134,7 @@ def test_the_columns_line_up() -> None:
 def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
     loads = (
         samples.load("offline", 1, 100),
-        samples.load("offline", 8, 200, notes=("a pass was repeated", "its file was damaged")),
+        samples.load("offline", 8, 200, marks=samples.marks("a pass was repeated", "its file was damaged")),
     )
     table = tables.offline_table(samples.record(loads=loads))
     assert [row[3] for row in cells(table)[1:]] == ["100.0", "200.0*"]
@@ -257,7 +257,7 @@ def test_cases_with_the_same_note_share_it() -> None:
 
 
 def test_a_best_point_with_notes_is_marked_in_the_summary() -> None:
-    loads = (samples.load("offline", 8, 200, notes=("a pass was repeated",)),)
+    loads = (samples.load("offline", 8, 200, marks=samples.marks("a pass was repeated")),)
     summary = tables.summary_table([samples.record(loads=loads)])
     assert cells(summary)[1][5] == "200.0* ± 2.0 %"
     assert summary.endswith("\n- `a40-resnet50-onnx-trt-fp16`: * offline, batch 8: a pass was repeated")

@@ -1,0 +1,75 @@
+"""Are the measurements right, and how long do they take? Run by --self-check, which leaves out all else."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fixtures import known, load, locks, side_by_side
+from fixtures.load import Measurement, Outcome
+from fixtures.plugin.lifetimes import Prepare, Recorder
+from fixtures.plugin.options import Settings
+from fixtures.plugin.output import Narrator
+from fixtures.plugin.selection import own_points
+from fixtures.side_by_side import Defaults
+from fixtures.spec import Case, LoadPoint, Scenario
+from fixtures.statistics import relative_half_width
+
+_SCENARIOS: tuple[Scenario, ...] = ("online", "offline")
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[known.Timed]:
+    """A server of known service times."""
+    with known.served(tmp_path_factory.mktemp("known")) as functions:
+        yield functions
+
+
+@pytest.mark.parametrize("shape", known.SHAPES_MS)
+def test_known_service_time(
+    timed: known.Timed, shape: str, settings: Settings, record_property: Callable[[str, object], None]
+) -> None:
+    """The rate of a serial server that notes when it begins each request, and Little's law."""
+    run, busy_rate_per_s = timed
+    point = LoadPoint("online", 1, 8)
+    with locks.machine(exclusive=True):
+        outcome = run(shape, point, plan=settings.plan)[point]
+    assert isinstance(outcome, Measurement), outcome
+    rate, latency_ms = outcome.load.throughput_per_s, outcome.load.latency_ms["avg"]
+    truth_per_s = busy_rate_per_s(shape, outcome.load.requests)
+    in_flight = rate.value * latency_ms.value / 1e3
+    record_property(
+        "figure",
+        f"{rate.value:.1f} infer/s ± {relative_half_width(rate):.1%}, truly {truth_per_s:.1f}; "
+        f"{in_flight:.2f} in flight, truly {point.concurrency}",
+    )
+    # Twice the 95 % interval, which a right estimate leaves once in a thousand times.
+    assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.02 * truth_per_s)
+    assert in_flight == pytest.approx(point.concurrency, rel=0.05)
+
+
+@pytest.mark.load
+def test_side_by_side(
+    case: Case, prepare: Prepare, settings: Settings, narrator: Narrator, recorder: Recorder
+) -> None:
+    """Every point has a result; the table says how long it took, here and by perf_analyzer's defaults."""
+    defaults: dict[LoadPoint, Defaults] = {}
+    ours: dict[LoadPoint, Outcome] = {}
+    seconds: dict[LoadPoint, float] = {}
+    for scenario in _SCENARIOS:
+        with prepare(own_points(case, scenario, settings)) as (_, samplings):
+            ours |= load.measure(
+                samplings,
+                settings.plan,
+                report=lambda one, text: narrator.say(f"{case}: measure", f"{one} {text}"),
+            )
+            seconds |= {one.point: one.elapsed_s for one in samplings}
+            for one in samplings:
+                narrator.say(f"{case}: {scenario} {one.point} by perf_analyzer with its defaults")
+                defaults[one.point] = side_by_side.with_defaults(one.job)
+    text = side_by_side.table(defaults, ours, seconds)
+    path = settings.results / case.target.name / f"{case}.side-by-side.md"
+    path.write_text(f"{text}\n")
+    narrator.note(f"{case}: {path}\n\n{text}\n")
+    recorder.figure(side_by_side.sentence(defaults, ours, seconds))
+    failed = {point: one for point, one in ours.items() if not isinstance(one, Measurement)}
+    assert not failed

@@ -1,0 +1,120 @@
+"""A load generator that behaves as a test says, in place of perf_analyzer."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from fixtures.server import Server
+
+LATENCY_MS = 10
+
+FAKE = f"""\
+#!{sys.executable} -S
+# Behaves like perf_analyzer, each call as the next word of its plan says; the last word holds for all later calls.
+import json, os, sys, time
+from pathlib import Path
+
+folder, arguments = Path(__file__).parent, sys.argv[1:]
+calls = folder / "calls.jsonl"
+number = len(calls.read_text().splitlines()) if calls.exists() else 0
+data = Path(arguments[arguments.index("--input-data") + 1])
+with calls.open("a") as file:
+    held = {{path.name: path.read_bytes().hex() for path in data.iterdir()}}
+    file.write(json.dumps({{"arguments": arguments, "data": held, "arenas": os.environ.get("MALLOC_ARENA_MAX")}}) + "\\n")
+plan = (folder / "plan").read_text().split()
+behaviour = plan[min(number, len(plan) - 1)]
+after = lambda option: arguments[arguments.index(option) + 1]
+window_ns = int(after("--measurement-interval")) * 10**6 if "--measurement-interval" in arguments else 10**9
+intervals_us = [int(line) for line in open(after("--request-intervals"))] if "--request-intervals" in arguments else []
+concurrency = 0 if intervals_us else int(after("--concurrency-range"))
+
+if behaviour == "hang":
+    time.sleep(600)
+if behaviour == "no-requests":
+    print("No valid requests recorded within time interval. Please use a larger time window.")
+    sys.exit(3)
+if behaviour == "unstable":
+    print("Failed to obtain stable measurement.")
+    sys.exit(2)
+if behaviour == "killed":
+    os.kill(os.getpid(), 9)
+if behaviour == "refused":
+    print("error: the output does not fit")
+    sys.exit(99)
+
+slowness = 2 if behaviour == "slow" else 1
+latency_ns, opened = {LATENCY_MS} * 10**6 * slowness, 10**18
+requests = [
+    {{"timestamp": opened + client + n * latency_ns, "response_timestamps": [opened + client + (n + 1) * latency_ns]}}
+    for client in range(concurrency)
+    for n in range((3 * window_ns - client) // latency_ns)
+]
+due = opened
+for interval_us in intervals_us[1:]:
+    if due + latency_ns > opened + 3 * window_ns:
+        break
+    requests.append({{"timestamp": due, "response_timestamps": [due + latency_ns]}})
+    due += interval_us * 1000
+if behaviour == "backwards":
+    requests[3]["response_timestamps"] = [requests[3]["timestamp"] - 1]
+if behaviour == "unanswered":
+    requests = [request | {{"response_timestamps": []}} for request in requests]
+stood_still_ns = 5 * 10**9 if behaviour == "stopped" else 0
+windows = [opened + n * window_ns + (n == 3) * stood_still_ns for n in range(4)]
+text = json.dumps({{"experiments": [{{"requests": requests, "window_boundaries": windows}}]}})
+text = {{"empty": "", "cut": (text * 50)[:65536]}}.get(behaviour, text)
+if "--profile-export-file" in arguments:
+    Path(after("--profile-export-file")).write_text(text)
+table = (
+    "Concurrency,Inferences/Second,p99 latency,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,Server Compute Infer,"
+    "Server Compute Output,Client Recv\\n{{}},405.5,10500,100,200,300,400,8000,600,400\\n"
+).format(concurrency)
+table = {{"cut-table": table[:60], "no-numbers": table.replace("8000", "nan")}}.get(behaviour, table)
+Path(after("-f")).write_text(table)
+"""
+
+
+class Generator:
+    """The fake load generator in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.program = folder / "perf_analyzer"
+        self.program.write_text(FAKE)
+        self.program.chmod(0o755)
+
+    def plan(self, *behaviours: str) -> None:
+        """One word for each call, the last for all later ones."""
+        self.program.with_name("plan").write_text(" ".join(behaviours))
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """What each call was given."""
+        return [json.loads(line) for line in self.program.with_name("calls.jsonl").read_text().splitlines()]
+
+    def windows_ms(self) -> list[int]:
+        """The window each call was given."""
+        return [int(option(call, "--measurement-interval")) for call in self.calls]
+
+
+def option(call: dict[str, Any], name: str) -> str:
+    """The value of an option in a call."""
+    arguments: list[str] = call["arguments"]
+    return arguments[arguments.index(name) + 1]
+
+
+class Client:
+    """A server's client that knows one thing."""
+
+    def __init__(self, *, live: bool) -> None:
+        self.live = live
+
+    def is_server_live(self, **_options: float) -> bool:
+        return self.live
+
+
+def server_of(folder: Path, *, live: bool = True) -> Server:
+    """A server that is only spoken of."""
+    log = folder / "server.log"
+    log.write_text("began\nthe last words\n")
+    return Server("embedded", "127.0.0.1:1", "2.51.0", log, Client(live=live))
