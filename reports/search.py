@@ -12,7 +12,8 @@ def search_paragraph(record: Record) -> str:
     if search is None:
         return ""
     if search.verdict == "beyond":
-        return f"{beyond_text(search).capitalize()}."
+        text = beyond_text(search)
+        return f"{text[0].upper()}{text[1:]}."
     # The gate is the winner's own ledger, whatever the case's own settings give.
     proven = dataclasses.replace(record, accuracy=search.accuracy)
     if not has_passed(proven):

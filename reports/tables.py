@@ -242,11 +242,12 @@ def _summary_row(record: Record, best: Load | None) -> list[str]:
 def _summary_notes(record: Record, best: Load | None) -> list[str]:
     """What a reader should know about a row of the summary and its cells cannot hold."""
     found = []
-    if hidden := why_no_speed(record):
+    searched = search_paragraph(record)
+    if (hidden := why_no_speed(record)) and (record.loads or not searched):
         found.append(hidden)
     if main_score(record) is None and record.build.weights.startswith("random"):
         found.append(f"{unmeasured(record)}.")
-    if searched := search_paragraph(record):
+    if searched:
         found.append(searched)
     if best and best.marks:
         found.append(f"* {best.scenario}, {_point(best)}: {notes(best)}")

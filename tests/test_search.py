@@ -26,9 +26,10 @@ from fixtures.search import Candidate, Entry, Found, Goal, Reading, Space
 from fixtures.server import serve
 from fixtures.spec import Deployment, LoadPoint
 from fixtures.statistics import Steady
-from reports.record import Estimate
-from reports.search import found_text
-from tests import toy
+from reports import record, tables
+from reports.record import Accuracy, Estimate, Record, Search
+from reports.search import found_text, lead_text, search_paragraph
+from tests import samples, toy
 from tests.test_runs import ROOT, suite
 from tests.test_selection import collect
 
@@ -361,6 +362,93 @@ def test_the_lead_is_a_ratio_whose_interval_holds_the_truth() -> None:
         held += ratio.low <= 1.03 <= ratio.high
     assert 0.92 <= held / 400 <= 0.98
     assert search.ratio_of_means([2, 2, 2], [1, 1, 1]) == Estimate(2, 2, 2)
+
+
+# --- in words ----------------------------------------------------------------------------------------------
+
+
+def found_record(**changes: Any) -> Record:
+    """A record with a search whose winner is proven."""
+    fields: dict[str, Any] = {
+        "budget_ms": 7.0,
+        "percentile": "p99",
+        "deployment": Deployment(32, 1, (16, 32), 100, cuda_graphs=False, warmup=True),
+        "load": samples.load("online", 12, 1940.4, latency_ms={"p99": Estimate(6.8, 6.5, 6.95)}),
+        "verdict": "within",
+        "lead": Estimate(1.03, 1.01, 1.05),
+        "configurations": 9,
+        "passes": 95,
+        "duration_s": 71.6,
+        "config": "case.search/config.pbtxt",
+        "accuracy": samples.accuracy(),
+    }
+    return samples.record(search=Search(**(fields | changes)))
+
+
+def words(one: Record) -> str:
+    assert one.search is not None
+    return found_text(one.search)
+
+
+def test_the_figure_says_how_fast_where_and_how_sure() -> None:
+    assert words(found_record()) == (
+        "1,940 infer/s with p99 6.8 ms (6.5 to 6.95) within 7 ms: online, concurrency 12, 1 instance, "
+        "preferred 16 32, delay 100 µs; 3 % faster than the runner-up (1 to 5 %)"
+    )
+    offline = samples.load("offline", 8, 1940.4, latency_ms={"p99": Estimate(6.8, 6.5, 7.1)})
+    assert words(found_record(load=offline, verdict="not shown", lead=None)) == (
+        "1,940 infer/s with p99 6.8 ms (6.5 to 7.1) not shown to be within 7 ms: offline, batch 8, concurrency 1, "
+        "1 instance; no other configuration kept the budget"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lead", "said"),
+    [
+        (Estimate(1.03, 0.98, 1.08), "no different from the runner-up (-2 to 8 %)"),
+        (Estimate(0.96, 0.94, 0.98), "4 % slower than the runner-up (-6 to -2 %)"),
+    ],
+)
+def test_a_lead_that_is_not_shown_is_none(lead: Estimate, said: str) -> None:
+    assert lead_text(lead) == said
+
+
+def test_the_winner_stands_in_the_summary_and_in_the_section_of_its_case() -> None:
+    for text in (tables.summary_table([found_record()]), tables.case_section(found_record())):
+        assert "1,940 infer/s with p99 6.8 ms" in text
+        assert "`case.search/config.pbtxt`" in text
+    assert "latency budget" not in tables.case_section(samples.record())
+    alone = dataclasses.replace(found_record(), accuracy=None, loads=())
+    assert "No throughput is shown" not in tables.summary_table([alone])
+
+
+@pytest.mark.parametrize("ledger", [None, samples.failed_accuracy()])
+def test_a_winner_that_is_not_proven_shows_no_speed(ledger: Accuracy | None) -> None:
+    text = search_paragraph(found_record(accuracy=ledger))
+    assert text.startswith("The winner within 7 ms is not proven. No throughput is shown: ")
+    assert "1,940" not in text
+
+
+def test_random_weights_leave_the_proof_to_the_conversion() -> None:
+    def of(**changes: Any) -> Record:
+        return samples.random_weights(search=found_record(accuracy=None).search, **changes)
+
+    assert "1,940 infer/s" in search_paragraph(of())
+    assert "not proven" in search_paragraph(of(conversion=samples.failed_conversion()))
+
+
+def test_a_budget_that_nothing_kept_is_said_with_the_lowest_latency() -> None:
+    load = samples.load("online", 1, 100.0, latency_ms={"p99": Estimate(9.5, 9.1, 10.2)})
+    assert search_paragraph(found_record(verdict="beyond", load=load, accuracy=None)) == (
+        "None of 9 configurations keeps p99 within 7 ms; the lowest reached is 9.5 ms (9.1 to 10.2): online, "
+        "concurrency 1, 1 instance, preferred 16 32, delay 100 µs."
+    )
+
+
+def test_a_record_with_a_search_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "case.json"
+    record.write(found_record(), path)
+    assert record.read(path) == found_record()
 
 
 # --- whole runs --------------------------------------------------------------------------------------------
