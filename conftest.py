@@ -8,4 +8,5 @@ pytest_plugins = (
     "fixtures.plugin.lifetimes",
     "fixtures.plugin.entries",
     "fixtures.plugin.efficiency",
+    "fixtures.plugin.search",
 )

@@ -18,6 +18,7 @@ from reports.record import (
     case_id,
     has_passed,
 )
+from reports.search import search_paragraph
 from reports.verdict import (
     accuracy_sentence,
     comparison_verdict,
@@ -151,10 +152,14 @@ def _start(record: Record, scenario: str) -> str:
 
 
 def case_section(record: Record) -> str:
-    """Headings, configuration, parameters and tables of a case: offline, online, and what serving costs."""
+    """Headings, configuration, parameters and tables of a case: offline, online, what serving costs, and what a
+    search within a latency budget found."""
     sections = [_scenario_section(record, scenario) for scenario in COLUMNS]
-    cost = efficiency_section(record) if why_no_speed(record) is None else ""
-    return "\n\n".join(filter(None, [*sections, cost]))
+    if why_no_speed(record) is None:
+        sections.append(efficiency_section(record))
+    if found := search_paragraph(record):
+        sections += ["#### Within a latency budget", text(found)]
+    return "\n\n".join(filter(None, sections))
 
 
 def summary_table(records: Sequence[Record]) -> str:
@@ -340,10 +345,13 @@ def _summary_row(record: Record, best: Load | None) -> list[str]:
 def _summary_notes(record: Record, best: Load | None) -> list[str]:
     """What a reader should know about a row of the summary and its cells cannot hold."""
     found = []
-    if hidden := why_no_speed(record):
+    searched = search_paragraph(record)
+    if (hidden := why_no_speed(record)) and (record.loads or not searched):
         found.append(hidden)
     if main_score(record) is None and record.build.weights.startswith("random"):
         found.append(f"{unmeasured(record)}.")
+    if searched:
+        found.append(searched)
     if best and best.marks:
         found.append(f"* {best.scenario}, {_point(best)}: {notes(best)}")
     return [text(note) for note in found]

@@ -83,6 +83,18 @@ def unmet(score: Score) -> list[Limit]:
     return [limit for limit in score.limits if not meets(score.better, score.served, limit.value)]
 
 
+def ledger_failures(accuracy: Accuracy) -> list[str]:
+    """What a ledger does not keep, a sentence for each score and pair of stages; empty where it holds."""
+    failures = []
+    for score in accuracy.scores:
+        worst = _tightest(score, unmet(score))
+        failures += [limit_text(score, worst)] if worst else []
+    failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
+    if failures or accuracy.passed:
+        return failures
+    return [f"the accuracy check failed ({_scores(accuracy)})"]
+
+
 def accuracy_sentence(record: Record) -> str:
     """The ledger: the scores after each stage, on how many samples, and where neighbouring stages disagree."""
     accuracy = record.accuracy
@@ -150,11 +162,7 @@ def _accuracy_failures(record: Record) -> list[str]:
     failures = [f"accuracy was {unmeasured(record)}"] if missing else []
     if accuracy is None or accuracy.passed:
         return failures
-    for score in accuracy.scores:
-        worst = _tightest(score, unmet(score))
-        failures += [limit_text(score, worst)] if worst else []
-    failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
-    return failures or [f"the accuracy check failed ({_scores(accuracy)})"]
+    return failures + ledger_failures(accuracy)
 
 
 def _scores(accuracy: Accuracy) -> str:

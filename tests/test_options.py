@@ -10,6 +10,7 @@ import pytest
 from fixtures.errors import InputError
 from fixtures.load import Plan
 from fixtures.plugin.options import Settings, check_python, parse, pytest_addoption
+from fixtures.search import Goal
 
 
 def settings(**given: Any) -> Settings:
@@ -58,6 +59,12 @@ def test_rates_are_sorted_and_arrive_as_by_chance_unless_asked_otherwise() -> No
     assert settings(arrivals="constant").arrivals == "constant"
 
 
+def test_a_latency_budget_is_a_goal_at_p99_unless_asked_otherwise() -> None:
+    assert settings().goal is None
+    assert settings(latency_budget_ms="7.5").goal == Goal(7.5, 99)
+    assert settings(latency_budget_ms="7", latency_percentile="p90").goal == Goal(7, 90)
+
+
 def test_a_remote_server_is_given_tensors_over_the_network_unless_asked_otherwise() -> None:
     assert settings(triton="127.0.0.1:8001").shared_memory == "none"
     assert settings(triton="127.0.0.1:8001", shared_memory="system").shared_memory == "system"
@@ -93,6 +100,10 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
         ("point_budget_s", "0", "not a time in seconds"),
         ("point_budget_s", "nan", "not a time in seconds"),
         ("point_budget_s", "fast", "not a time in seconds"),
+        ("latency_budget_ms", "0", "not a latency in milliseconds"),
+        ("latency_budget_ms", "7ms", "write --latency-budget-ms 7"),
+        ("latency_budget_ms", "inf", "not a latency in milliseconds"),
+        ("latency_percentile", "50", "use 90, 95 or 99"),
         ("triton", "embeded", "unknown server 'embeded'"),
     ],
 )

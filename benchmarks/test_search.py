@@ -1,0 +1,38 @@
+"""Search: the highest throughput within a latency budget, and the configuration that gives it, still right."""
+
+import dataclasses
+
+import pytest
+
+from fixtures.accuracy import ledger, what_is_missing
+from fixtures.plugin.lifetimes import Evaluate, Recorder
+from fixtures.plugin.search import FindFastest
+from fixtures.spec import Case, Samples, Weights
+from reports.record import Conversion
+from reports.search import beyond_text, found_text
+from reports.verdict import ledger_failures
+
+
+@pytest.mark.load
+def test_search(
+    case: Case,
+    weights: Weights,
+    samples: Samples,
+    parity: Conversion,
+    find_fastest: FindFastest,
+    evaluate: Evaluate,
+    recorder: Recorder,
+) -> None:
+    """The winner keeps the budget, and passes the gates of conversion and accuracy as it is configured."""
+    recorder.conversion(parity)
+    missing = what_is_missing(case.model, weights, samples)
+    found, deployed = find_fastest()
+    recorder.search(deployed.serving, found, missing)
+    assert found.verdict != "beyond", beyond_text(found)
+    proven = ledger(case, samples, evaluate(deployed), labelled=missing is None)
+    found = dataclasses.replace(found, accuracy=proven)
+    recorder.search(deployed.serving, found, missing)
+    recorder.figure(found_text(found))
+    failures = ledger_failures(proven)
+    assert not failures, "; ".join(failures)
+    assert parity.passed, "the converted model differs from the framework; see test_conversion"
