@@ -22,7 +22,7 @@ from fixtures.errors import ProofError
 from fixtures.launch import Choice
 from fixtures.load import Sampling
 from fixtures.perf_analyzer import Job
-from fixtures.search import Candidate, Entry, Found, Goal, Reading, Space
+from fixtures.search import Candidate, Entry, Found, Goal, Reading, Space, Trial
 from fixtures.server import serve
 from fixtures.spec import Deployment, LoadPoint
 from fixtures.statistics import Steady
@@ -343,6 +343,19 @@ def test_what_a_configuration_promises_lies_between_the_loads_that_were_seen() -
     assert search.promise([low], 7.0) == 1000
     assert search.promise([high], 7.0) == -10
     assert search.promise([low, reading(16, 900.0, 10.0)], 7.0) == 1000, "more load that only slows it"
+
+
+def test_the_proof_begins_a_little_within_the_budget_where_there_is_such_a_load() -> None:
+    candidate = search.basic_candidates(SPACE)[0]
+
+    def seen(*latencies_ms: float) -> Trial:
+        parts = {level: [Steady(100.0, 1.0, np.full(50, ms))] for level, ms in enumerate(latencies_ms)}
+        return Trial(candidate, parts)
+
+    levels = [
+        search.entry_of(seen(*one), Goal(7, 99)).level for one in [(3, 6, 6.9, 9), (6.9, 9), (9, 8, 10)]
+    ]
+    assert levels == [1, 0, 1], "a batch of two is faster than one at the same rate of requests"
 
 
 @pytest.mark.parametrize(
