@@ -234,7 +234,7 @@ def test_without_references_nothing_is_compared() -> None:
 
 
 def test_pairs_have_more_time_unless_said_otherwise(models: Path) -> None:
-    assert settings(against=str(models)).plan.budget_s == 60
+    assert settings(against=str(models)).plan.budget_s == 120
     assert settings(against=str(models), point_budget_s="4").plan.budget_s == 4
     assert settings(against=str(models), allow_slowdown="2.5%").allowed_slowdown == 0.025
 
@@ -625,7 +625,7 @@ def test_a_reference_that_fails_is_the_points_error(generated: dict[str, Any]) -
 SERVICE_S = 0.005
 
 
-def compare_builds(mine: Build, theirs: Build, folder: Path, budget_s: float = 60.0) -> Comparison:
+def compare_builds(mine: Build, theirs: Build, folder: Path, budget_s: float = 120.0) -> Comparison:
     """Serve two builds by a Triton each and compare them at one point."""
     with contextlib.ExitStack() as stack:
         servers = [
