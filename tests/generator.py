@@ -108,9 +108,16 @@ class Client:
 
     def __init__(self, *, live: bool) -> None:
         self.live = live
+        self.forgotten: list[str] = []
 
     def is_server_live(self, **_options: float) -> bool:
         return self.live
+
+    def unregister_system_shared_memory(self, **_options: float) -> None:
+        self.forgotten.append("system")
+
+    def unregister_cuda_shared_memory(self, **_options: float) -> None:
+        self.forgotten.append("cuda")
 
 
 def server_of(folder: Path, *, live: bool = True) -> Server:

@@ -156,6 +156,26 @@ def test_a_damaged_run_is_repeated_and_noted(
     assert len(generator.calls) == 2
 
 
+def test_a_load_that_delays_every_run_is_measured_all_the_same(
+    run: Callable[..., Run], generator: Generator, damaged: list[str]
+) -> None:
+    generator.plan("stopped", "stopped", "good")
+
+    assert run().late_s == pytest.approx(4.7)
+    assert len(damaged) == 1
+
+
+def test_what_a_killed_client_left_registered_is_forgotten(
+    run: Callable[..., Run], generator: Generator, tmp_path: Path
+) -> None:
+    generator.plan("killed", "good")
+    server = server_of(tmp_path)
+
+    run(server=server)
+
+    assert server.client.forgotten == ["system", "cuda"]
+
+
 def test_a_run_that_hangs_is_ended_and_repeated(
     run: Callable[..., Run], generator: Generator, damaged: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
