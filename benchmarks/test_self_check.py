@@ -1,6 +1,8 @@
 """Are the measurements right, and how long do they take? Run by --self-check, which leaves out all else."""
 
-from collections.abc import Callable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,10 @@ from fixtures.plugin.selection import own_points
 from fixtures.side_by_side import Defaults
 from fixtures.spec import Case, LoadPoint, Scenario
 from fixtures.statistics import relative_half_width
+from reports.record import Comparison
+from reports.verdict import comparison_text
 
+_COMPARISON_BUDGET_S = 120.0
 _SCENARIOS: tuple[Scenario, ...] = ("online", "offline")
 
 
@@ -45,6 +50,41 @@ def test_known_service_time(
     # Twice the 95 % interval, which a right estimate leaves once in a thousand times.
     assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.02 * truth_per_s)
     assert in_flight == pytest.approx(point.concurrency, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("slowdown", "repeats", "fewest", "most"), [(0.0, 40, 0, 2), (0.05, 10, 9, 10)], ids=["a-a", "a-b"]
+)
+def test_alarms(
+    slowdown: float,
+    repeats: int,
+    fewest: int,
+    most: int,
+    tmp_path: Path,
+    settings: Settings,
+    narrator: Narrator,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """A build beside itself raises no alarm, but one in twenty; a slow-down of 5 % is found nearly always."""
+    plan = dataclasses.replace(settings.plan, budget_s=_COMPARISON_BUDGET_S)
+    found: list[Comparison] = []
+    for number in range(repeats):
+        done = f"{number} of {repeats} comparisons, {_alarms(found)} alarms"
+        narrator.say(f"builds that differ by {slowdown:.0%}", done)
+        with locks.machine(exclusive=True):
+            point = LoadPoint("online", 1, 2)
+            found.append(
+                known.compare(tmp_path / str(number), slowdown, point, plan, settings.allowed_slowdown)
+            )
+        narrator.note(f"{comparison_text(found[-1])}; {found[-1].passes} pairs")
+    record_property(
+        "figure", f"{_alarms(found)} alarms in {repeats} comparisons, {fewest} to {most} expected"
+    )
+    assert fewest <= _alarms(found) <= most
+
+
+def _alarms(found: Sequence[Comparison]) -> int:
+    return sum(one.verdict == "slower" for one in found)
 
 
 @pytest.mark.load
