@@ -36,6 +36,12 @@ MakeBuild = Callable[..., Build]
 
 
 @pytest.fixture(scope="session")
+def repos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder of converted models for all runs of the suite."""
+    return tmp_path_factory.mktemp("repos")
+
+
+@pytest.fixture(scope="session")
 def make_build() -> MakeBuild:
     """Put a model into a repository without converting anything: `make_build(root, "doubling", DOUBLING)`.
 

@@ -651,8 +651,7 @@ def two_builds(folder: Path, make: MakeBuild, slowdown: float) -> tuple[Build, B
 
 def test_a_build_against_itself_raises_no_alarm(make_build: MakeBuild, tmp_path: Path) -> None:
     mine, theirs = two_builds(tmp_path, make_build, 0.0)
-    verdicts = [compare_builds(mine, theirs, tmp_path, budget_s=10).verdict for _repeat in range(2)]
-    assert "slower" not in verdicts
+    assert compare_builds(mine, theirs, tmp_path, budget_s=8).verdict != "slower"
 
 
 def test_a_slower_build_is_found(make_build: MakeBuild, tmp_path: Path) -> None:

@@ -342,25 +342,25 @@ ROOT = Path(__file__).parent.parent
 ONNX = "cpu-resnet50-micro-onnx-fp32"
 
 
-def suite(folder: Path, *arguments: str) -> str:
+def suite(repos: Path, folder: Path, *arguments: str) -> str:
     """What a run of the suite on one case prints; its records are below the folder."""
     command = [sys.executable, "-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider", *arguments]
-    command += ["--model-repos", str(folder / "repos"), "--results", str(folder / "results")]
+    command += ["--model-repos", str(repos), "--results", str(folder / "results")]
     command += ["--point-budget-s", "0.5", "--batches", "8", "--concurrencies", "4"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_a_run_takes_the_best_point_of_now_or_of_the_record(tmp_path: Path) -> None:
+def test_a_run_takes_the_best_point_of_now_or_of_the_record(repos: Path, tmp_path: Path) -> None:
     figure = r"test_efficiency\[.*\] (\n.*)*PASSED \d+ % of in process \(\d+ to \d+\), [\d.]+ % of the machine's FP32"
     alone = ("-k", f"{ONNX} and test_efficiency")
 
-    text = suite(tmp_path, *alone)
+    text = suite(repos, tmp_path, *alone)
     assert re.search(r"SKIPPED .*\n?.*the best load point is not known", text) is not None, text
     assert "select test_offline or test_online too" in text
 
-    assert re.search(figure, suite(tmp_path, "-k", ONNX, "-m", "load")), "with the points of the run"
+    assert re.search(figure, suite(repos, tmp_path, "-k", ONNX, "-m", "load")), "with the points of the run"
     found = record.read(tmp_path / "results" / "cpu" / f"{ONNX}.json")
     (one,) = found.efficiency
     best = max(found.loads, key=lambda load: load.throughput_per_s.value)
@@ -368,7 +368,7 @@ def test_a_run_takes_the_best_point_of_now_or_of_the_record(tmp_path: Path) -> N
     assert one.flops_per_inference == pytest.approx(40.95e6, rel=0.01)
     assert one.pairs >= 5
 
-    again = suite(tmp_path, *alone)
+    again = suite(repos, tmp_path, *alone)
     assert re.search(figure, again), again
     kept = record.read(tmp_path / "results" / "cpu" / f"{ONNX}.json")
     assert kept.loads == found.loads

@@ -46,9 +46,11 @@ def nvml(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     gpu.sole.cache_clear()
     machine._gpus.cache_clear()
+    machine.gpu_names.cache_clear()
     yield fake
     gpu.sole.cache_clear()
     machine._gpus.cache_clear()
+    machine.gpu_names.cache_clear()
 
 
 def watched(
@@ -244,7 +246,7 @@ def test_other_programs_on_the_gpu_are_counted(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, server_process: "subprocess.Popen[bytes]"
 ) -> None:
     child = server_process.pid
-    nvml.pids = lambda _handle: [child, 1] + ([os.getppid()] if 1 < clock.now_s < 1.1 else [])
+    nvml.pids = lambda _handle: [child, 2] + ([os.getppid()] if 1 < clock.now_s < 1.1 else [])
     watch = watched(clock, monkeypatch, roots=tuple(gpu._roots(child)))
     (mark,) = validity.marks_of_gpu([between(watch, 0.5, 1.5)])
     assert mark.code == "gpu-shared"

@@ -332,6 +332,8 @@ def test_a_server_of_known_service_time_is_measured_right(timed: known.Timed, sh
     # Twice the 95 % interval, which a right estimate leaves once in a thousand times.
     assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.02 * truth_per_s)
     assert waiting.components_ms["server_queue"] > 5 * times_ms.mean()
+    if shape == "drifting":
+        return  # its percentiles depend on where in the drift the passes fell
     share_ms = serial.latency_ms["p50"].value - np.median(times_ms)
     assert 0 < share_ms < 2, "Triton's own and the network's"
     assert serial.latency_ms["p90"].value < np.percentile(times_ms, 90) + share_ms + 2
