@@ -3,6 +3,7 @@
 A case that has not passed shows no speed: what would show one gives the reason in a sentence instead.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 from reports.cost import cost
@@ -358,9 +359,13 @@ def _summary_notes(record: Record, best: Load | None) -> list[str]:
 
 
 def _best(record: Record) -> Load | None:
-    """The load point of the highest throughput, if the case may show one."""
+    """The load point of the highest throughput, if the case may show one; without the mark of a wide interval, as
+    the summary shows the interval itself."""
     loads = record.loads if has_passed(record) else ()
-    return max(loads, key=lambda load: load.throughput_per_s.value, default=None)
+    best = max(loads, key=lambda load: load.throughput_per_s.value, default=None)
+    if best is None:
+        return None
+    return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
 
 
 def _rate(load: Load) -> str:

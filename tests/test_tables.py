@@ -14,7 +14,7 @@ import pytest
 from fixtures.formats import all_formats
 from reports import record, tables, verdict
 from reports.__main__ import main
-from reports.record import SCHEMA, Case, Disagreement, Estimate, Limit, Record, Start
+from reports.record import SCHEMA, Case, Disagreement, Estimate, Limit, Mark, Record, Start
 from tests import samples
 
 ROOT = Path(__file__).parent.parent
@@ -510,3 +510,13 @@ def test_a_rate_stands_in_place_of_a_concurrency() -> None:
     table = tables.online_table(samples.record(loads=(samples.load("online", 4, 300.0), load)))
 
     assert [line.split("|")[1].strip() for line in table.splitlines()[2:4]] == ["4", "120/s, poisson"]
+
+
+def test_the_summary_shows_a_wide_interval_and_does_not_mark_it_too() -> None:
+    loads = (samples.load("offline", 8, 200, marks=(Mark("wide-interval", "its interval is ± 40%"),)),)
+
+    summary = tables.summary_table([samples.record(loads=loads)])
+
+    assert "*" not in summary
+    assert "± 40%" not in summary
+    assert "200.0* |" in tables.offline_table(samples.record(loads=loads))

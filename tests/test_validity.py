@@ -104,6 +104,10 @@ def test_the_clock_sees_who_works() -> None:
     assert cpu.clock(None)().server_s is None
 
 
+def test_a_process_that_ends_takes_nothing_from_the_others() -> None:
+    assert cpu._since({1: 5.0, 2: 90.0}, {1: 6.0, 3: 0.5}) == pytest.approx(1.5)
+
+
 def part(completed: float, due: int) -> Steady:
     return Steady(completed, 1.0, np.ones(10), np.zeros(10), due)
 
@@ -125,8 +129,10 @@ def test_a_schedule_may_slip_by_a_tenth_of_the_latency_or_a_millisecond() -> Non
 
 
 def test_repeated_passes_and_few_requests_are_marked() -> None:
-    assert codes(validity.marks_of_requests(100, 0)) == []
-    assert codes(validity.marks_of_requests(99, 2)) == ["damaged-passes", "few-requests"]
+    assert codes(validity.marks_of_requests(100, [])) == []
+    damaged, few = validity.marks_of_requests(99, ["its file was empty", "it stood still for 2.5 s"])
+    assert (damaged.code, few.code) == ("damaged-passes", "few-requests")
+    assert damaged.text.endswith("left nothing usable: 2, the last: it stood still for 2.5 s")
 
 
 def test_the_readme_explains_every_code() -> None:
