@@ -226,7 +226,7 @@ def test_latencies_that_do_not_settle_are_noted(run: Run, monkeypatch: pytest.Mo
     found = measured(run(POINTS[0], plan=Plan(budget_s=60)), POINTS[0]).load
 
     assert codes(found) == ["not-warm"]
-    assert found.warm_up_s == pytest.approx(load._PROBES * 3 * load.LEAST_WINDOW_S, rel=0.2)
+    assert found.warm_up_s == pytest.approx(load._PROBES * 3 * load.SHORTEST_WINDOW_S, rel=0.2)
 
 
 def test_a_warm_up_goes_on_until_latencies_settle(
