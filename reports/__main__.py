@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports import readme, record, tables
+from reports import files, readme, record, tables
 
 RESULTS = Path("reports/results")
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"error: {error.filename or '-'}: {error.strerror}", file=sys.stderr)
         return 2
-    except (UsageError, record.RecordError) as error:
+    except (UsageError, files.RecordError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return status
@@ -120,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _chosen(options: argparse.Namespace) -> list[record.Record]:
     """The records that the options select; raises UsageError if there are none."""
-    records = record.read_all(options.results)
+    records = files.read_all(options.results)
     if not records:
         raise UsageError(
             f"{options.results}: no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"
@@ -167,7 +167,7 @@ def _readme(options: argparse.Namespace) -> int:
     file: Path = options.file
     try:
         text = file.read_bytes().decode()
-        records = record.read_all(options.results)
+        records = files.read_all(options.results)
         synced, names = readme.sync(text, records), readme.drifted(text, records)
     except UnicodeDecodeError as error:
         raise UsageError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error
@@ -182,7 +182,7 @@ def _readme(options: argparse.Namespace) -> int:
         )
         print(f"Write it: python -m reports readme {file} --results {options.results}")
         return 1
-    record.replace(file.resolve(), synced.encode())
+    files.replace(file.resolve(), synced.encode())
     print(f"{file}: wrote {', '.join(names)}")
     return 0
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from reports import compare, published, record
+from reports import compare, files, published, record
 from reports.__main__ import main
 from reports.record import Accuracy, Case, Deployment, Record, Score, Serving
 from tests import samples
@@ -63,7 +63,7 @@ def line_with(part: str, text: str) -> str:
 def store(results: Path, *records: Record) -> list[str]:
     """Write the records, and give the arguments that compare them."""
     for one in records:
-        record.write(one, record.path_of(one.case, results))
+        files.write(one, files.path_of(one.case, results))
     return ["compare", "--results", str(results)]
 
 

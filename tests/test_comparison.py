@@ -36,7 +36,7 @@ from fixtures.repository import Build
 from fixtures.server import serve
 from fixtures.spec import LoadPoint
 from fixtures.statistics import Pass
-from reports import record, tables
+from reports import files, record, tables
 from reports.record import COMPONENTS, Comparison, Estimate, Load, Machine, Record, Serving
 from reports.verdict import comparison_text
 from tests.conftest import DEPLOYMENT, MakeBuild
@@ -463,7 +463,7 @@ def stored(throughputs: Sequence[float] = (100.0, 101.0, 99.0), **changes: Any) 
 def earlier(tmp_path: Path) -> Path:
     """A folder with that record."""
     one = stored()
-    record.write(one, record.path_of(one.case, tmp_path / "earlier"))
+    files.write(one, files.path_of(one.case, tmp_path / "earlier"))
     return tmp_path / "earlier"
 
 
@@ -479,7 +479,7 @@ def test_a_point_on_record_is_compared_by_its_passes(earlier: Path) -> None:
 
 def test_at_a_rate_the_latencies_are_compared(tmp_path: Path) -> None:
     one = stored(concurrency=0, request_rate_per_s=50.0, arrivals="poisson")
-    record.write(one, record.path_of(one.case, tmp_path))
+    files.write(one, files.path_of(one.case, tmp_path))
     point = LoadPoint("online", 1, 0, 50.0, "poisson")
     found = baseline.reference(baseline.read(str(tmp_path)), one.case, point, 0.03)
     assert found is not None
@@ -689,7 +689,7 @@ def test_a_run_against_a_commit_builds_it_and_shows_the_ratio(places: tuple[Path
     folder = repos / ".against" / commit / "model_repos" / "cpu" / ONNX
     assert (folder / "config.pbtxt").is_file()
     assert f"compared with: HEAD ({commit[:7]}); allowed slow-down: 3.00%" in text
-    one = record.read(results / "cpu" / f"{ONNX}.json").loads[0].comparison
+    one = files.read(results / "cpu" / f"{ONNX}.json").loads[0].comparison
     assert one is not None
     assert one.reference == f"HEAD ({commit[:7]})"
     assert f"{comparison_text(one)}" in text
@@ -709,7 +709,7 @@ def test_a_slower_runtime_fails_the_run_and_baselines_are_looked_up(places: tupl
         runtime.write_text(slow)
         done = run("--against", name, "--point-budget-s", "8", repos=repos, results=Path(name) / "results")
         runtime.write_text(own)
-        found = record.read(Path(name) / "results" / "cpu" / f"{ONNX}.json").loads[0].comparison
+        found = files.read(Path(name) / "results" / "cpu" / f"{ONNX}.json").loads[0].comparison
     text = done.stdout + done.stderr
     assert done.returncode == 1, text
     assert "slower than the 3 % allowed, shown at 95 %" in text

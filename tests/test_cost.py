@@ -13,7 +13,7 @@ import pytest
 from fixtures import recording
 from fixtures.errors import InputError
 from fixtures.plugin import options
-from reports import record, tables
+from reports import files, tables
 from reports.cost import cost
 from reports.frame import load_points
 from reports.record import GpuUse, Load, Mark, Record
@@ -141,14 +141,14 @@ def test_use_and_price_survive_the_record(tmp_path: Path) -> None:
     one = priced(
         loads=(point(), dataclasses.replace(point(size=4), gpu=GpuUse(None, None, None, None, None)))
     )
-    record.write(one, tmp_path / "one.json")
-    assert record.read(tmp_path / "one.json") == one
+    files.write(one, tmp_path / "one.json")
+    assert files.read(tmp_path / "one.json") == one
 
 
 def test_the_price_of_the_newest_run_that_gives_one_wins(tmp_path: Path) -> None:
     def price_after(given: float | None) -> float | None:
         path = recording.update(priced(given, loads=()), tmp_path, lambda stored: stored)
-        return record.read(path).price_per_hour
+        return files.read(path).price_per_hour
 
     assert price_after(None) is None
     assert price_after(2.0) == 2.0
@@ -159,7 +159,7 @@ def test_the_price_of_the_newest_run_that_gives_one_wins(tmp_path: Path) -> None
 def test_another_build_keeps_the_price(tmp_path: Path) -> None:
     recording.update(priced(2.0), tmp_path, lambda stored: stored)
     other = priced(None, build=dataclasses.replace(priced().build, digest="another"), loads=())
-    stored = record.read(recording.update(other, tmp_path, lambda stored: stored))
+    stored = files.read(recording.update(other, tmp_path, lambda stored: stored))
     assert stored.price_per_hour == 2.0
     assert stored.loads == ()
 
@@ -230,4 +230,4 @@ def test_a_run_writes_its_price_into_the_record(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    assert record.read(tmp_path / "cpu" / f"{name}.json").price_per_hour == 0.09
+    assert files.read(tmp_path / "cpu" / f"{name}.json").price_per_hour == 0.09

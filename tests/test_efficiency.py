@@ -26,7 +26,7 @@ from fixtures.repository import Build
 from fixtures.server import serve
 from fixtures.spec import LoadPoint, Tensor
 from fixtures.targets import CPU
-from reports import record, tables
+from reports import files, tables
 from reports.efficiency import efficiency_section, efficiency_text
 from reports.record import Efficiency, Estimate, Load
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
@@ -319,8 +319,8 @@ def test_the_case_shows_the_table_and_what_it_means() -> None:
 
 def test_the_record_keeps_it(tmp_path: Path) -> None:
     measured = dataclasses.replace(a_record(), efficiency=(ONE,))
-    record.write(measured, tmp_path / "case.json")
-    assert record.read(tmp_path / "case.json").efficiency == (ONE,)
+    files.write(measured, tmp_path / "case.json")
+    assert files.read(tmp_path / "case.json").efficiency == (ONE,)
 
 
 def test_a_summary_of_turns_is_of_their_geometric_means() -> None:
@@ -361,7 +361,7 @@ def test_a_run_takes_the_best_point_of_now_or_of_the_record(repos: Path, tmp_pat
     assert "select test_offline or test_online too" in text
 
     assert re.search(figure, suite(repos, tmp_path, "-k", ONNX, "-m", "load")), "with the points of the run"
-    found = record.read(tmp_path / "results" / "cpu" / f"{ONNX}.json")
+    found = files.read(tmp_path / "results" / "cpu" / f"{ONNX}.json")
     (one,) = found.efficiency
     best = max(found.loads, key=lambda load: load.throughput_per_s.value)
     assert (one.scenario, one.batch, one.concurrency) == (best.scenario, best.batch, best.concurrency)
@@ -370,6 +370,6 @@ def test_a_run_takes_the_best_point_of_now_or_of_the_record(repos: Path, tmp_pat
 
     again = suite(repos, tmp_path, *alone)
     assert re.search(figure, again), again
-    kept = record.read(tmp_path / "results" / "cpu" / f"{ONNX}.json")
+    kept = files.read(tmp_path / "results" / "cpu" / f"{ONNX}.json")
     assert kept.loads == found.loads
     assert kept.efficiency != found.efficiency

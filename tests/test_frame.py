@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports import record
+from reports import files, record
 from reports.__main__ import main
 from reports.frame import load_points
 from reports.record import has_passed
@@ -40,7 +40,7 @@ def test_the_command_prints_csv_that_pandas_reads_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = samples.record()
-    record.write(one, record.path_of(one.case, tmp_path))
+    files.write(one, files.path_of(one.case, tmp_path))
     assert main(["csv", "--results", str(tmp_path)]) == 0
     read = pd.read_csv(io.StringIO(capsys.readouterr().out))
     pd.testing.assert_frame_equal(read, load_points([one]), check_dtype=False)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reports import readme, record, tables
+from reports import files, readme, tables
 from reports.__main__ import main
 from tests import samples
 
@@ -36,7 +36,7 @@ Text below, without an end of line"""
 def results(tmp_path: Path) -> Path:
     """A folder with the records."""
     for one in RECORDS:
-        record.write(one, record.path_of(one.case, tmp_path / "results"))
+        files.write(one, files.path_of(one.case, tmp_path / "results"))
     return tmp_path / "results"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reports import record
+from reports import files, record
 from reports.record import Comparison, CpuUse, Efficiency, GpuUse, Record, Search, Start
 from tests import samples
 
@@ -62,8 +62,8 @@ def complete() -> Record:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A file that holds the sample record."""
-    path = record.path_of(complete().case, tmp_path)
-    record.write(complete(), path)
+    path = files.path_of(complete().case, tmp_path)
+    files.write(complete(), path)
     return path
 
 
@@ -115,30 +115,30 @@ def setter(value: Any) -> Callable[[Any, Any], None]:
 
 
 def test_a_record_comes_back_as_it_was_written(path: Path) -> None:
-    assert record.read(path) == complete()
+    assert files.read(path) == complete()
 
 
 def test_a_record_without_its_optional_parts_comes_back(tmp_path: Path) -> None:
     bare = samples.record(conversion=None, accuracy=None, loads=())
-    record.write(bare, tmp_path / "bare.json")
-    assert record.read(tmp_path / "bare.json") == bare
+    files.write(bare, tmp_path / "bare.json")
+    assert files.read(tmp_path / "bare.json") == bare
 
 
 def test_the_file_lies_where_the_case_says(tmp_path: Path) -> None:
     case = samples.record().case
-    assert record.path_of(case, tmp_path) == tmp_path / "a40" / "a40-resnet50-onnx-trt-fp16.json"
+    assert files.path_of(case, tmp_path) == tmp_path / "a40" / "a40-resnet50-onnx-trt-fp16.json"
     assert record.case_id(dataclasses.replace(case, accelerator=None)) == "a40-resnet50-onnx-fp16"
 
 
 def test_all_records_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     for one in (samples.random_weights(), samples.record()):
-        record.write(one, record.path_of(one.case, tmp_path))
+        files.write(one, files.path_of(one.case, tmp_path))
     (tmp_path / "a40" / ".superseded.json").write_text("not a record")
-    assert record.read_all(tmp_path) == [samples.record(), samples.random_weights()]
+    assert files.read_all(tmp_path) == [samples.record(), samples.random_weights()]
 
 
 def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
-    assert record.read_all(tmp_path / "nowhere") == []
+    assert files.read_all(tmp_path / "nowhere") == []
 
 
 def test_the_sample_covers_every_kind_of_field() -> None:
@@ -150,8 +150,8 @@ def test_the_sample_covers_every_kind_of_field() -> None:
 @pytest.mark.parametrize("keys", REQUIRED_KEYS, ids=dotted)
 def test_a_missing_key_is_named(keys: Keys, path: Path, edit: Any) -> None:
     edit(keys, drop)
-    with pytest.raises(record.RecordError) as error:
-        record.read(path)
+    with pytest.raises(files.RecordError) as error:
+        files.read(path)
     assert str(error.value).startswith(f"{path}: ")
     assert (
         "schema is None" in str(error.value)
@@ -164,7 +164,7 @@ def test_a_missing_key_is_named(keys: Keys, path: Path, edit: Any) -> None:
 @pytest.mark.parametrize("keys", OPTIONAL_KEYS, ids=dotted)
 def test_a_key_with_a_default_may_be_missing(keys: Keys, path: Path, edit: Any) -> None:
     edit(keys, drop)
-    assert record.read(path).case == samples.record().case
+    assert files.read(path).case == samples.record().case
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_a_key_with_a_default_may_be_missing(keys: Keys, path: Path, edit: Any) 
 )
 def test_an_unknown_key_is_named(above: Keys, path: Path, edit: Any) -> None:
     edit((*above, "latency"), setter(1))
-    with pytest.raises(record.RecordError, match=rf"^{re.escape(str(path))}: .*unknown key 'latency'"):
-        record.read(path)
+    with pytest.raises(files.RecordError, match=rf"^{re.escape(str(path))}: .*unknown key 'latency'"):
+        files.read(path)
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ def test_an_unknown_key_is_named(above: Keys, path: Path, edit: Any) -> None:
 )
 def test_a_value_of_the_wrong_type_is_named(keys: Keys, value: Any, path: Path, edit: Any) -> None:
     edit(keys, setter(value))
-    with pytest.raises(record.RecordError) as error:
-        record.read(path)
+    with pytest.raises(files.RecordError) as error:
+        files.read(path)
     message = str(error.value)
     assert message.startswith(f"{path}: ")
     assert "expected" in message
@@ -212,50 +212,48 @@ def test_a_value_of_the_wrong_type_is_named(keys: Keys, value: Any, path: Path, 
 
 def test_a_whole_number_will_do_for_a_fraction(path: Path, edit: Any) -> None:
     edit(("build", "build_time_s"), setter(31))
-    assert type(record.read(path).build.build_time_s) is float
+    assert type(files.read(path).build.build_time_s) is float
 
 
 @pytest.mark.parametrize("kept", [0, 1, 400, -2])
 def test_a_truncated_file_is_named(kept: int, path: Path) -> None:
     path.write_text(path.read_text()[:kept])
     with pytest.raises(
-        record.RecordError, match=rf"^{re.escape(str(path))}: not JSON .*measure the case again"
+        files.RecordError, match=rf"^{re.escape(str(path))}: not JSON .*measure the case again"
     ):
-        record.read(path)
+        files.read(path)
 
 
 def test_a_file_that_is_not_text_is_named(path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(record.RecordError, match=r"not JSON"):
-        record.read(path)
+    with pytest.raises(files.RecordError, match=r"not JSON"):
+        files.read(path)
 
 
 @pytest.mark.parametrize("text", ["[]", "null", '"record"'])
 def test_json_that_is_no_record_is_refused(text: str, path: Path) -> None:
     path.write_text(text)
-    with pytest.raises(record.RecordError, match=rf"^{re.escape(str(path))}: "):
-        record.read(path)
+    with pytest.raises(files.RecordError, match=rf"^{re.escape(str(path))}: "):
+        files.read(path)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(record.RecordError, match=r"gone\.json: cannot be read: No such file"):
-        record.read(tmp_path / "gone.json")
+    with pytest.raises(files.RecordError, match=r"gone\.json: cannot be read: No such file"):
+        files.read(tmp_path / "gone.json")
 
 
 @pytest.mark.parametrize("schema", [0, record.SCHEMA + 1, "1"])
 def test_another_schema_is_refused_with_both_versions(schema: Any, path: Path, edit: Any) -> None:
     edit(("schema",), setter(schema))
-    with pytest.raises(
-        record.RecordError, match=rf"schema is {schema!r}, this version reads {record.SCHEMA}"
-    ):
-        record.read(path)
+    with pytest.raises(files.RecordError, match=rf"schema is {schema!r}, this version reads {record.SCHEMA}"):
+        files.read(path)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_a_number_that_is_none_is_refused_on_reading(number: float, path: Path, edit: Any) -> None:
     edit(("build", "size_mib"), setter(number))
-    with pytest.raises(record.RecordError, match=r"not JSON \(it holds (NaN|Infinity)\)"):
-        record.read(path)
+    with pytest.raises(files.RecordError, match=r"not JSON \(it holds (NaN|Infinity)\)"):
+        files.read(path)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
@@ -264,8 +262,8 @@ def test_a_number_that_is_none_is_refused_on_writing_and_the_old_file_stays(
 ) -> None:
     broken = samples.record(loads=(samples.load("offline", 1, number),))
     with pytest.raises(ValueError, match="not JSON compliant"):
-        record.write(broken, path)
-    assert record.read(path) == complete()
+        files.write(broken, path)
+    assert files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -279,7 +277,7 @@ def test_writing_that_breaks_off_leaves_the_old_file_alone(
     before = path.read_bytes()
     monkeypatch.setattr(step, full)
     with pytest.raises(OSError, match="No space left"):
-        record.write(samples.random_weights(), path)
+        files.write(samples.random_weights(), path)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
@@ -287,9 +285,9 @@ def test_writing_that_breaks_off_leaves_the_old_file_alone(
 def test_until_the_last_step_the_file_is_the_old_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, seen = path.read_bytes(), []
     monkeypatch.setattr("os.fsync", lambda _: seen.append(path.read_bytes()))
-    record.write(samples.random_weights(), path)
+    files.write(samples.random_weights(), path)
     assert seen == [before]
-    assert record.read(path) == samples.random_weights()
+    assert files.read(path) == samples.random_weights()
 
 
 def test_whoever_may_read_the_folder_may_read_a_record(path: Path, tmp_path: Path) -> None:
@@ -300,7 +298,7 @@ def test_whoever_may_read_the_folder_may_read_a_record(path: Path, tmp_path: Pat
 
 def test_a_written_file_keeps_its_mode(path: Path) -> None:
     path.chmod(0o640)
-    record.write(samples.record(), path)
+    files.write(samples.record(), path)
     assert path.stat().st_mode & 0o777 == 0o640
 
 

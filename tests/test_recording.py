@@ -10,7 +10,7 @@ import pytest
 
 from fixtures import recording
 from fixtures.errors import ProofError
-from reports import record
+from reports import files
 from reports.record import Deployment, Load, Record, Start
 from tests import samples
 
@@ -24,14 +24,14 @@ FRESH = dataclasses.replace(WHOLE, conversion=None, accuracy=None, loads=(), upd
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """The case's record, with everything in it."""
-    path = record.path_of(WHOLE.case, tmp_path)
-    record.write(WHOLE, path)
+    path = files.path_of(WHOLE.case, tmp_path)
+    files.write(WHOLE, path)
     return path
 
 
 def add(fresh: Record, results: Path, load: Load) -> Record:
     """Record one load point; returns what is then on disk."""
-    return record.read(
+    return files.read(
         recording.update(fresh, results, lambda stored: recording.with_loads(stored, START, [load]))
     )
 
@@ -73,7 +73,7 @@ def test_a_conversion_joins_a_record_that_has_been_served(tmp_path: Path, path: 
 
     recording.update(unserved, tmp_path, lambda stored: dataclasses.replace(stored, conversion=failed))
 
-    stored = record.read(path)
+    stored = files.read(path)
     assert stored.conversion == failed
     assert stored.serving == WHOLE.serving
     assert len(stored.loads) == len(WHOLE.loads)
@@ -95,8 +95,8 @@ def test_another_machine_gets_a_record_of_its_own(tmp_path: Path, path: Path) ->
 
     assert stored == dataclasses.replace(moved, loads=(NEW,), starts=(START,), updated=stored.updated)
     (superseded,) = (path.parent / "superseded").iterdir()
-    assert record.read(superseded) == WHOLE
-    assert record.read_all(tmp_path) == [stored], "a superseded record is in no table"
+    assert files.read(superseded) == WHOLE
+    assert files.read_all(tmp_path) == [stored], "a superseded record is in no table"
 
 
 def test_records_of_several_machines_are_all_kept(tmp_path: Path, path: Path) -> None:
@@ -104,7 +104,7 @@ def test_records_of_several_machines_are_all_kept(tmp_path: Path, path: Path) ->
         machine = dataclasses.replace(WHOLE.machine, cores=cores)
         add(dataclasses.replace(FRESH, machine=machine), tmp_path, NEW)
 
-    kept = {record.read(one).machine.cores for one in (path.parent / "superseded").iterdir()}
+    kept = {files.read(one).machine.cores for one in (path.parent / "superseded").iterdir()}
     assert kept == {WHOLE.machine.cores, 8}
 
 
@@ -153,14 +153,14 @@ def test_a_result_that_is_no_number_leaves_the_record_as_it_was(tmp_path: Path, 
     with pytest.raises(ValueError, match="JSON"):
         add(FRESH, tmp_path, samples.load("online", 64, float("nan")))
 
-    assert record.read(path) == WHOLE
+    assert files.read(path) == WHOLE
 
 
 WRITER = """\
 import dataclasses, sys
 from pathlib import Path
 from fixtures import recording
-from reports import record
+from reports import files, record
 from tests import samples
 fresh = dataclasses.replace(samples.record(), loads=())
 start = record.Start(sys.argv[2], 0.4, 2.5, 12.5)
@@ -184,8 +184,8 @@ def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
     ]
 
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
-    stored = record.read(record.path_of(WHOLE.case, tmp_path))
+    stored = files.read(files.path_of(WHOLE.case, tmp_path))
     assert len(stored.loads) == 40
     assert sorted(path.name for path in tmp_path.glob("*/*") if path.suffix != ".lock") == [
-        record.path_of(WHOLE.case, tmp_path).name
+        files.path_of(WHOLE.case, tmp_path).name
     ]

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from fixtures.launch import Choice
 from fixtures.models import resnet50
 from fixtures.server import serve
-from reports import record
+from reports import files, record
 from reports.record import Record
 from tests.conftest import program_name
 
@@ -37,7 +37,7 @@ class Run:
     results: Path
 
     def record(self, case: str) -> Record:
-        return record.read(self.results / "cpu" / f"{case}.json")
+        return files.read(self.results / "cpu" / f"{case}.json")
 
 
 def command(*arguments: str, repos: Path, results: Path) -> list[str]:

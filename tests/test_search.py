@@ -26,7 +26,7 @@ from fixtures.search import Candidate, Entry, Found, Goal, Reading, Space, Trial
 from fixtures.server import serve
 from fixtures.spec import Deployment, LoadPoint
 from fixtures.statistics import Steady
-from reports import record, tables
+from reports import files, tables
 from reports.record import Accuracy, Estimate, Record, Search
 from reports.search import found_text, lead_text, search_paragraph
 from tests import samples, toy
@@ -449,8 +449,8 @@ def test_a_budget_that_nothing_kept_is_said_with_the_lowest_latency() -> None:
 
 def test_a_record_with_a_search_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "case.json"
-    record.write(found_record(), path)
-    assert record.read(path) == found_record()
+    files.write(found_record(), path)
+    assert files.read(path) == found_record()
 
 
 # --- whole runs --------------------------------------------------------------------------------------------

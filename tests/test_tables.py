@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fixtures.formats import all_formats
-from reports import record, tables, verdict
+from reports import files, tables, verdict
 from reports.__main__ import main
 from reports.record import SCHEMA, Case, Disagreement, Estimate, Limit, Mark, Record, Start
 from tests import samples
@@ -76,7 +76,7 @@ def failed(kind: str) -> Record:
 
 def store(records: Sequence[Record], results: Path) -> None:
     for one in records:
-        record.write(one, record.path_of(one.case, results))
+        files.write(one, files.path_of(one.case, results))
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reports.files import replace
 from reports.published import COLUMNS, FOLDER
 from reports.published.layout import ParseError, Row, Section, sections
-from reports.record import replace
 
 
 @dataclass(frozen=True)
