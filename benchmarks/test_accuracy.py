@@ -3,6 +3,7 @@
 import pytest
 
 from fixtures.accuracy import Stages, ledger, what_is_missing
+from fixtures.errors import AccuracyError
 from fixtures.plugin.lifetimes import Deploy, Recorder
 from fixtures.spec import Case, Samples, Weights
 from reports.verdict import ledger_failures, score_text
@@ -16,7 +17,7 @@ def test_accuracy(
     result = ledger(case, samples, stages, labelled=missing is None)
     recorder.accuracy(deploy("online").serving, result, missing)
     recorder.figure("; ".join(score_text(score) for score in result.scores))
-    failures = ledger_failures(result)
-    assert not failures, "; ".join(failures)
+    if failures := ledger_failures(result):
+        raise AccuracyError("; ".join(failures))
     if missing:
         pytest.skip(missing)

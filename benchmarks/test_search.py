@@ -5,12 +5,13 @@ import dataclasses
 import pytest
 
 from fixtures.accuracy import ledger, what_is_missing
+from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.lifetimes import Evaluate, Recorder
 from fixtures.plugin.search import FindFastest
 from fixtures.spec import Case, Samples, Weights
 from reports.record import Conversion
 from reports.search import beyond_text, found_text
-from reports.verdict import ledger_failures
+from reports.verdict import conversion_failure, ledger_failures
 
 
 @pytest.mark.load
@@ -28,11 +29,14 @@ def test_search(
     missing = what_is_missing(case.model, weights, samples)
     found, deployed = find_fastest()
     recorder.search(deployed.serving, found, missing)
-    assert found.verdict != "beyond", beyond_text(found)
+    if found.verdict == "beyond":
+        raise SpeedError(beyond_text(found))
     proven = ledger(case, samples, evaluate(deployed), labelled=missing is None)
     found = dataclasses.replace(found, accuracy=proven)
     recorder.search(deployed.serving, found, missing)
     recorder.figure(found_text(found))
     failures = ledger_failures(proven)
-    assert not failures, "; ".join(failures)
-    assert parity.passed, "the converted model differs from the framework; see test_conversion"
+    if failure := conversion_failure(parity):
+        failures.append(failure)
+    if failures:
+        raise AccuracyError("; ".join(failures))

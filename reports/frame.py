@@ -1,13 +1,13 @@
 """Load points as a tidy table: one row each, one column per quantity with its unit, for notebooks and CSV."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from reports.cost import cost
-from reports.record import Estimate, Load, Record, case_id, has_passed
+from reports.figures import of_load
+from reports.record import Load, Record, case_id, has_passed
 from reports.verdict import main_score
 
 
@@ -32,48 +32,18 @@ def _row(record: Record, load: Load) -> dict[str, Any]:
         "passed": has_passed(record),
         "metric": score.metric if score else None,
         "score": score.served if score else None,
-        "scenario": load.scenario,
-        "batch": load.batch,
-        "concurrency": load.concurrency,
-        "passes": len(load.passes),
-        "requests": load.requests,
-        **_bounds("throughput", "per_s", load.throughput_per_s),
+        **of_load(load),
     }
-    for name, value in load.latency_ms.items():
-        row |= _bounds(f"latency_{name}", "ms", value)
-    row |= {f"{name}_ms": value for name, value in load.components_ms.items()}
-    return row | _schedule(load) | _use(record, load)
+    return row | _cost(record, load)
 
 
-def _schedule(load: Load) -> dict[str, Any]:
-    """Of points at a rate, and the codes of marks; columns that only some tables have."""
-    marks = " ".join(mark.code for mark in load.marks)
-    found = {
-        "request_rate_per_s": load.request_rate_per_s,
-        "arrivals": load.arrivals,
-        "slip_ms": load.slip_ms,
-        "marks": marks or None,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _use(record: Record, load: Load) -> dict[str, Any]:
-    """What the GPU did and what inferences cost; a column for each figure that any point has."""
-    use = dataclasses.asdict(load.gpu) if load.gpu else {}
-    found = {f"gpu_{name}": value for name, value in use.items()}
+def _cost(record: Record, load: Load) -> dict[str, Any]:
+    """Of inferences; columns that only records with a price have."""
     paid = cost(record, load)
-    if paid is not None:
-        found |= {
-            "price_per_hour": record.price_per_hour,
-            "cost_per_million": paid.per_million,
-            "cost_of": paid.of,
-        }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _bounds(name: str, unit: str, estimate: Estimate) -> dict[str, float]:
+    if paid is None:
+        return {}
     return {
-        f"{name}_{unit}": estimate.value,
-        f"{name}_low_{unit}": estimate.low,
-        f"{name}_high_{unit}": estimate.high,
+        "price_per_hour": record.price_per_hour,
+        "cost_per_million": paid.per_million,
+        "cost_of": paid.of,
     }
