@@ -1,7 +1,7 @@
 """The converted model, in process, computes what the framework computes."""
 
 from fixtures.errors import AccuracyError
-from fixtures.plugin.lifetimes import Recorder
+from fixtures.plugin.recorder import Recorder
 from fixtures.spec import Case
 from reports.record import Conversion
 from reports.verdict import conversion_failure

@@ -25,7 +25,7 @@ BENCHMARKS = """\
 import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.load import Measurement
-from fixtures.plugin.lifetimes import Recorder
+from fixtures.plugin.recorder import Recorder
 from reports.record import Start
 from tests import samples
 
