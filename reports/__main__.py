@@ -1,14 +1,15 @@
-"""The command line of the reports: `python -m reports tables`, `csv`, `compare` and `readme`."""
+"""The command line of the reports: `python -m reports tables`, `csv`, `export`, `compare` and `readme`."""
 
 import argparse
 import io
 import itertools
+import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports import files, readme, record, tables
+from reports import export, files, readme, record, tables
 
 RESULTS = Path("reports/results")
 
@@ -77,6 +78,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     plain.set_defaults(run=_csv)
 
+    out = commands.add_parser(
+        "export",
+        parents=[results, selection],
+        help="print the records as JSON for a service that keeps benchmarks",
+        description="Print JSON as Bencher's adapter `json` reads it, or github-action-benchmark's tools "
+        "`customBiggerIsBetter` (throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). Cases that "
+        "have not passed are exported without their speed, and named on standard error.",
+    )
+    out.add_argument("--format", required=True, choices=export.FORMATS, help="whose JSON")
+    out.set_defaults(run=_export)
+
     beside = commands.add_parser(
         "compare",
         parents=[results, selection],
@@ -136,6 +148,14 @@ def _csv(options: argparse.Namespace) -> int:
     from reports.frame import load_points
 
     print(load_points(_chosen(options)).to_csv(index=False), end="")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    chosen = _chosen(options)
+    print(json.dumps(export.FORMATS[options.format](chosen), indent=2))
+    for line in export.left_out(chosen):
+        print(line, file=sys.stderr)
     return 0
 
 

@@ -1,7 +1,7 @@
 """Results as flat figures, name to value with the unit in the name: for CSV, JUnit's XML and pytest-benchmark."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from reports.record import Accuracy, Conversion, Efficiency, Estimate, Load, Score, Search
 
@@ -55,16 +55,16 @@ def of_load(load: Load) -> Figures:
         **{f"gpu_{name}": value for name, value in use.items()},
     )
     if load.comparison is not None:
-        found |= _bounds("speed_ratio", "", load.comparison.ratio)
-        found["speed_verdict"] = load.comparison.verdict
+        found |= _bounds("comparison_ratio", "", load.comparison.ratio)
+        found["comparison_verdict"] = load.comparison.verdict
     return found
 
 
 def of_efficiency(found: Sequence[Efficiency]) -> Figures:
-    """What serving costs, of each scenario: `offline_served_over_in_process` and so on."""
+    """What serving costs, of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
     figures: Figures = {}
     for one in found:
-        figures |= _bounds(f"{one.scenario}_served_over_in_process", "", one.ratio)
+        figures |= _bounds(f"{one.scenario}_in_process_ratio", "", one.ratio)
         figures |= _bounds(f"{one.scenario}_in_process", "_per_s", one.in_process_per_s)
     return figures
 
@@ -84,16 +84,29 @@ def of_search(search: Search) -> Figures:
     }
 
 
+def percent(share: float) -> float:
+    """0.98 as 98, not as 97.99999999999999."""
+    return round(100 * share, 12)
+
+
+def of_served(score: Score) -> Figures:
+    """The served score alone: `top-1_served_percent`, or `mel_MSE_served`, an error."""
+    return _named(score, {"served": score.served})
+
+
 def _of_score(score: Score) -> Figures:
-    is_share = score.better == "higher"
-    unit, scale = ("_percent", 100.0) if is_share else ("", 1.0)
-    name = score.metric.replace(" ", "_")
     values = {"served": score.served, "converted": score.converted, "framework": score.framework}
-    if score.limits:
-        limits = [limit.value for limit in score.limits]
-        values["floor" if is_share else "ceiling"] = max(limits) if is_share else min(limits)
-    # A share of 0.98 is 98, not 97.99999999999999.
-    return {f"{name}_{stage}{unit}": round(scale * value, 12) for stage, value in values.items()}
+    limits = [limit.value for limit in score.limits]
+    if limits:
+        values |= {"floor": max(limits)} if score.better == "higher" else {"ceiling": min(limits)}
+    return _named(score, values)
+
+
+def _named(score: Score, values: Mapping[str, float]) -> Figures:
+    name = score.metric.replace(" ", "_")
+    if score.better == "lower":
+        return {f"{name}_{stage}": value for stage, value in values.items()}
+    return {f"{name}_{stage}_percent": percent(value) for stage, value in values.items()}
 
 
 def _bounds(name: str, unit: str, estimate: Estimate) -> Figures:
