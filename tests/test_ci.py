@@ -10,11 +10,22 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from fixtures.errors import AccuracyError, InputError, ProofError, SetupError, SpeedError
 from fixtures.plugin.ci import annotation, cut, summary
-from fixtures.plugin.exit import Failure, Outcomes, status_of, status_sentence
+from fixtures.plugin.exit import (
+    _OUTCOMES,
+    Failure,
+    Outcomes,
+    kind_of,
+    pytest_sessionfinish,
+    status_of,
+    status_sentence,
+)
 from tests import samples
 
 ROOT = Path(__file__).parent.parent
@@ -40,7 +51,8 @@ def server():
     raise ProofError("Triton was not ready within 60 s", cure="look at its log")
 
 def test_conversion(recorder):
-    recorder.conversion(samples.record().conversion)
+    for _ in range(2):
+        recorder.conversion(samples.record().conversion)
     recorder.figure("all agree")
 
 def test_accuracy(recorder):
@@ -166,6 +178,21 @@ def test_the_statuses_are_none_of_pytests_and_a_failure_of_another_test_is_one_o
     outcomes = failing("speed")
     outcomes.others_failed = True
     assert status_of(pytest.ExitCode.TESTS_FAILED, outcomes) == pytest.ExitCode.TESTS_FAILED
+
+
+def test_what_is_missing_on_the_machine_is_infrastructure_and_not_bad_input() -> None:
+    kinds = [kind_of(error("")) for error in (SetupError, InputError, ProofError, AccuracyError, SpeedError)]
+    assert kinds == ["infrastructure", "input", "infrastructure", "accuracy", "speed"]
+    assert kind_of(MemoryError()) == "infrastructure"
+
+
+def test_a_worker_of_xdist_keeps_its_status_which_tells_the_others_to_stop() -> None:
+    stash = {_OUTCOMES: failing("input")}
+    worker = SimpleNamespace(config=SimpleNamespace(workerinput={}, stash=stash), exitstatus=2)
+    alone = SimpleNamespace(config=SimpleNamespace(stash=stash), exitstatus=2)
+    for session in (worker, alone):
+        pytest_sessionfinish(cast(pytest.Session, session), exitstatus=session.exitstatus)
+    assert (worker.exitstatus, alone.exitstatus) == (2, 4)
 
 
 def test_a_run_in_which_all_was_skipped_has_proven_nothing() -> None:
