@@ -74,6 +74,7 @@ SUMMARY_COLUMNS = (
     "Served by",
 )
 
+_SUMMARY_ALIGNMENT = "lllllrlrlr"
 COST_COLUMN = "Cost per million correct"
 """Of the summary, where any record has a price."""
 
@@ -116,8 +117,8 @@ def parameters_table(record: Record, scenario: str) -> str:
     return markdown(("Parameter Name", "Parameter Value"), rows, "ll")
 
 
-def configuration_list(record: Record, scenario: str) -> str:
-    """What was served, on what and by what, and what its start took, as a markdown list."""
+def configuration_list(record: Record, scenario: str | None) -> str:
+    """What was served, on what and by what, and what its start for a scenario took, as a markdown list."""
     case, serving, deployment = record.case, record.serving, record.deployment
     options = [
         name for name, on in (("CUDA graphs", deployment.cuda_graphs), ("warm-up", deployment.warmup)) if on
@@ -134,7 +135,7 @@ def configuration_list(record: Record, scenario: str) -> str:
         f"shared memory: {serving.shared_memory}"
         if serving
         else "",
-        "Start": _start(record, scenario),
+        "Start": _start(record, scenario) if scenario else "",
         "Accuracy": accuracy_sentence(record),
         "Measured": record.updated.partition("T")[0],
     }
@@ -165,29 +166,39 @@ def case_section(record: Record) -> str:
 
 def summary_table(records: Sequence[Record]) -> str:
     """One row per case: is it right, how fast is it at its best, and who served it."""
-    rows, confidences = [], set()
+    columns, rows = summary_rows(records)
+    return "\n\n".join([markdown(columns, rows, _SUMMARY_ALIGNMENT[: len(columns)]), *summary_remarks(records)])
+
+
+def summary_rows(records: Sequence[Record]) -> tuple[Sequence[str], list[list[str]]]:
+    """The columns of the summary, and the cells of a row per record."""
     is_priced = any(record.price_per_hour is not None for record in records)
-    remarks: dict[str, list[str]] = {}
+    rows = []
     for record in records:
         best = _best(record)
         rows.append(_summary_row(record, best) + ([_cost(record, best)] if is_priced else []))
-        if best:
-            confidences.add(best.throughput_per_s.confidence)
-        for note in _summary_notes(record, best):
-            remarks.setdefault(note, []).append(f"`{case_id(record.case)}`")
-    columns = (*SUMMARY_COLUMNS, *([COST_COLUMN] if is_priced else []))
-    blocks = [markdown(columns, rows, "lllllrlrlr"[: len(columns)])]
-    if confidences:
+    return (*SUMMARY_COLUMNS, *([COST_COLUMN] if is_priced else [])), rows
+
+
+def summary_remarks(records: Sequence[Record]) -> list[str]:
+    """What stands below the summary: how its figures are to be read, and what its cells cannot hold."""
+    best_of = [(record, _best(record)) for record in records]
+    blocks = []
+    if confidences := {best.throughput_per_s.confidence for _, best in best_of if best}:
         levels = " or ".join(f"{100 * level:g} %" for level in sorted(confidences))
         blocks.append(
             "Inferences/second: the best of the case's load points, ± half the width of its "
             f"{levels} confidence interval."
         )
-    if is_priced:
+    if any(record.price_per_hour is not None for record in records):
         blocks.append(_prices(records))
+    remarks: dict[str, list[str]] = {}
+    for record, best in best_of:
+        for note in _summary_notes(record, best):
+            remarks.setdefault(note, []).append(f"`{case_id(record.case)}`")
     if remarks:
         blocks.append("\n".join(f"- {', '.join(cases)}: {note}" for note, cases in remarks.items()))
-    return "\n\n".join(blocks)
+    return blocks
 
 
 def comparison_table(records: Sequence[Record], scenario: str | None = None) -> str:
