@@ -12,9 +12,16 @@ import typing
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from reports.record import SCHEMA, Case, Record, case_id
+
+SAMPLES_SUFFIX = ".samples.json"
+"""Of the file of `reports.samples` beside a record, which is none itself."""
+CONFIG_SUFFIX = ".config.pbtxt"
+"""Of the configuration that the case was served with, beside its record."""
+
+_Kind = TypeVar("_Kind")
 
 
 class RecordError(Exception):
@@ -50,6 +57,11 @@ def replace(path: Path, content: bytes) -> None:
 
 def read(path: Path) -> Record:
     """Read one record; raises RecordError, which names the file and the key, if it is not a whole one."""
+    return parse(Record, path, SCHEMA)
+
+
+def parse(kind: type[_Kind], path: Path, version: int) -> _Kind:
+    """Read a file that holds the dataclass `kind` of schema `version`; raises RecordError as `read` does."""
     try:
         data = json.loads(path.read_bytes(), parse_constant=_refuse)
     except OSError as error:
@@ -57,19 +69,23 @@ def read(path: Path) -> Record:
     except ValueError as error:
         raise RecordError(f"{path}: not JSON ({error}). Delete it and measure the case again.") from error
     schema = data.get("schema") if isinstance(data, dict) else None
-    if schema != SCHEMA:
+    if schema != version:
         raise RecordError(
-            f"{path}: schema is {schema!r}, this version reads {SCHEMA}. Measure the case again, "
+            f"{path}: schema is {schema!r}, this version reads {version}. Measure the case again, "
             "or read it with the version that wrote it."
         )
-    record: Record = _parse(Record, data, str(path))
-    return record
+    found: _Kind = _parse(kind, data, str(path))
+    return found
 
 
 def read_all(results: Path) -> list[Record]:
     """Every record below `results`, in the order of their names. Superseded ones are left out."""
-    paths = sorted(path for path in results.glob("*/*.json") if not path.name.startswith("."))
+    paths = sorted(path for path in results.glob("*/*.json") if _is_record(path))
     return [read(path) for path in paths]
+
+
+def _is_record(path: Path) -> bool:
+    return not path.name.startswith(".") and not path.name.endswith(SAMPLES_SUFFIX)
 
 
 def _refuse(constant: str) -> None:
