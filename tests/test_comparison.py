@@ -22,9 +22,7 @@ from fixtures.comparison import (
     Reference,
     compare_pairs,
     is_settled,
-    paired_ratio,
     seconds_to_settle,
-    unpaired_ratio,
     verdict,
 )
 from fixtures.errors import InputError, ProofError
@@ -37,6 +35,7 @@ from fixtures.server import serve
 from fixtures.spec import LoadPoint
 from fixtures.statistics import Pass
 from reports import files, record, tables
+from reports.ratio import paired_ratio, unpaired_ratio
 from reports.record import COMPONENTS, Comparison, Estimate, Load, Machine, Record, Serving
 from reports.verdict import comparison_text
 from tests.conftest import DEPLOYMENT, MakeBuild
