@@ -36,10 +36,10 @@ _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concu
 
 def document(matches: Sequence[Match]) -> str:
     """All records as markdown: a section per case, in it a table per published GPU."""
-    sections = [_section(one) for one in matches if one.rows]
+    sections = [f"## {case_id(one.record.case)}\n\n{section(one)}" for one in matches if one.rows]
     blocks = ["# Measured beside published"]
     if sections:
-        blocks += [_legend(matches), *sections]
+        blocks += [legend(matches), *sections]
     if lines := not_compared(matches):
         blocks += ["## Not compared", "\n".join(f"- {line}" for line in lines)]
     return "\n\n".join(blocks)
@@ -75,7 +75,8 @@ def _unmatched(match: Match) -> list[str]:
     return lines
 
 
-def _legend(matches: Sequence[Match]) -> str:
+def legend(matches: Sequence[Match]) -> str:
+    """How the tables are to be read."""
     levels = sorted({load.throughput_per_s.confidence for one in matches for load in one.record.loads})
     interval = f"{' or '.join(f'{100 * level:g} %' for level in levels)} interval" if levels else "interval"
     return (
@@ -85,11 +86,11 @@ def _legend(matches: Sequence[Match]) -> str:
     )
 
 
-def _section(match: Match) -> str:
+def section(match: Match) -> str:
+    """What stands below the heading of a case that has published rows."""
     record, rows = match.record, match.rows
-    heading = f"## {case_id(record.case)}"
     if hidden := why_no_speed(record):
-        return f"{heading}\n\n{text(hidden)}"
+        return text(hidden)
     labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
     intro = f"Measured on {device(record)}; published on {labels}."
     if not is_same_gpu(record, rows[0]):
@@ -97,7 +98,7 @@ def _section(match: Match) -> str:
     if not is_same_format(record, rows[0]):
         intro += f" NVIDIA did not publish {format_name(measured_as(record))}: what follows is not alike."
     tables = [_table(record, group) for group in groups(match)]
-    return "\n\n".join([heading, text(intro), *filter(None, tables), *_unmatched(match)])
+    return "\n\n".join([text(intro), *filter(None, tables), *_unmatched(match)])
 
 
 def _table(record: Record, rows: Sequence[Row]) -> str:
