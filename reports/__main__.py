@@ -1,4 +1,4 @@
-"""The command line of the reports: `python -m reports tables`, `csv`, `compare` and `readme`."""
+"""The command line of the reports: `python -m reports tables`, `csv`, `published` and `readme`."""
 
 import argparse
 import io
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     plain.set_defaults(run=_csv)
 
     beside = commands.add_parser(
-        "compare",
+        "published",
         parents=[results, selection],
         help="set records beside the figures NVIDIA published",
         description="Print each case beside the published figures of the same model, format, accelerator, "
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="print one row of CSV per measured point and published row; the rest goes to standard error",
     )
-    beside.set_defaults(run=_compare)
+    beside.set_defaults(run=_published)
 
     keep = commands.add_parser(
         "readme",
@@ -139,15 +139,17 @@ def _csv(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compare(options: argparse.Namespace) -> int:
-    from reports import compare
+def _published(options: argparse.Namespace) -> int:
+    from reports.published.document import document, remarks
+    from reports.published.joined import joined
+    from reports.published.matching import match
 
-    comparisons = compare.compare(_chosen(options), options.other_formats)
+    matches = match(_chosen(options), options.other_formats)
     if not options.csv:
-        print(compare.document(comparisons))
+        print(document(matches))
         return 0
-    print(compare.joined(comparisons).to_csv(index=False), end="")
-    for line in compare.remarks(comparisons):
+    print(joined(matches).to_csv(index=False), end="")
+    for line in remarks(matches):
         print(line, file=sys.stderr)
     return 0
 

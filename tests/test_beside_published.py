@@ -9,8 +9,12 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from reports import compare, files, published, record
+from reports import files, published, record
 from reports.__main__ import main
+from reports.published.document import document
+from reports.published.joined import COLUMNS, joined_row
+from reports.published.joined import joined as joined_matches
+from reports.published.matching import match, published_ratio
 from reports.record import Accuracy, Case, Deployment, Record, Score, Serving
 from tests import samples
 
@@ -37,11 +41,11 @@ def latencies(**values: float) -> dict[str, record.Estimate]:
 
 
 def joined(*records: Record, other_formats: bool = False) -> pd.DataFrame:
-    return compare.joined(compare.compare(records, other_formats))
+    return joined_matches(match(records, other_formats))
 
 
 def shown(*records: Record, other_formats: bool = False) -> str:
-    return compare.document(compare.compare(records, other_formats))
+    return document(match(records, other_formats))
 
 
 def cells(text: str) -> list[list[str]]:
@@ -61,10 +65,10 @@ def line_with(part: str, text: str) -> str:
 
 
 def store(results: Path, *records: Record) -> list[str]:
-    """Write the records, and give the arguments that compare them."""
+    """Write the records, and give the arguments that set them beside the published."""
     for one in records:
         files.write(one, files.path_of(one.case, results))
-    return ["compare", "--results", str(results)]
+    return ["published", "--results", str(results)]
 
 
 # The numbers.
@@ -126,6 +130,35 @@ def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
     assert [row[1] for row in cells(text)] == ["100.0", "1000.0*"]
     assert "\n\nMarked points (*):\n\n- offline, batch 8: the client was saturated\n\n" in text
     assert joined(one)["notes"].dropna().tolist() == ["the client was saturated"]
+
+
+@pytest.mark.parametrize(
+    ("name", "load", "ratio"),
+    [
+        ("a40 resnet50 onnx trt fp16", samples.load("offline", 8, 3147.2), 2.0),
+        ("a40 resnet50 onnx trt fp16", samples.load("offline", 3, 3147.2), None),
+        ("a40 resnet50 onnx trt fp16", samples.load("offline", 8, 3147.2, request_rate_per_s=9.0), None),
+        ("a40 resnet50 onnx - fp16", samples.load("offline", 8, 3147.2), None),
+        ("h100 resnet50 onnx trt fp16", samples.load("offline", 8, 3147.2), None),
+        ("cpu resnet50-micro onnx - fp32", samples.load("offline", 8, 3147.2), None),
+    ],
+    ids=["alike", "another point", "at a rate", "another format", "another GPU", "another model"],
+)
+def test_only_what_was_published_for_the_same_gpu_and_point_has_one_ratio(
+    name: str, load: record.Load, ratio: float | None
+) -> None:
+    found = published_ratio(case_on(name, load), load)
+    if ratio is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert (found.low, found.value, found.high) == pytest.approx((ratio * 0.98, ratio, ratio * 1.02))
+
+
+def test_a_case_that_did_not_pass_has_no_ratio() -> None:
+    load = samples.load("offline", 8, 3147.2)
+    one = case_on("a40 resnet50 onnx trt fp16", load, accuracy=samples.failed_accuracy())
+    assert published_ratio(one, load) is None
 
 
 # The join.
@@ -377,9 +410,9 @@ def test_a_case_that_did_not_pass_shows_the_reason_and_no_speed(changes: Any, re
     frame = joined(one)
     assert len(frame) == 1
     assert "31234" not in frame.to_csv()
-    units = [name for name in compare.COLUMNS if name.endswith(("_ms", "_per_s"))]
+    units = [name for name in COLUMNS if name.endswith(("_ms", "_per_s"))]
     measured = [name for name in units if "_published" not in name]
-    ratios = [name for name in compare.COLUMNS if "_ratio" in name]
+    ratios = [name for name in COLUMNS if "_ratio" in name]
     assert (len(measured), len(ratios)) == (9, 9)
     assert frame[measured + ratios].isna().all(axis=None)
     assert not frame["passed"].any()
@@ -494,7 +527,7 @@ def test_csv_is_tidy_and_the_rest_goes_to_standard_error(
     assert main([*arguments, "--csv"]) == 0
     printed = capsys.readouterr()
     read = pd.read_csv(io.StringIO(printed.out))
-    assert tuple(read.columns) == compare.COLUMNS
+    assert tuple(read.columns) == COLUMNS
     assert read["published_gpu"].tolist() == ["v100", "a40", "t4", "a100"]
     assert read["throughput_ratio"].tolist() == pytest.approx([50 / 20.3, 50 / 22.2, 50 / 9.1, 50 / 26.1])
     assert [line.partition(" ")[0] for line in printed.err.splitlines()] == [
@@ -506,9 +539,9 @@ def test_csv_is_tidy_and_the_rest_goes_to_standard_error(
 
 
 def test_every_cell_of_a_row_has_its_column() -> None:
-    (comparison,) = compare.compare([case_on("a40 resnet50 onnx trt fp16")])
-    row = next(row for row in comparison.rows if (row["scenario"], row["batch"]) == ("offline", 8))
-    assert set(compare._joined(comparison.record, comparison.record.loads[0], row)) == set(compare.COLUMNS)
+    (found,) = match([case_on("a40 resnet50 onnx trt fp16")])
+    row = next(row for row in found.rows if (row["scenario"], row["batch"]) == ("offline", 8))
+    assert set(joined_row(found.record, found.record.loads[0], row)) == set(COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -525,7 +558,7 @@ def test_csv_without_rows_has_its_columns_and_a_reason(
 ) -> None:
     assert main([*store(tmp_path, one()), "--csv"]) == 0
     printed = capsys.readouterr()
-    assert printed.out == f"{','.join(compare.COLUMNS)}\n"
+    assert printed.out == f"{','.join(COLUMNS)}\n"
     assert "published" in printed.err
 
 
@@ -556,10 +589,10 @@ def test_nothing_to_compare_is_an_error_that_says_why(
 
 def test_help_explains_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["compare", "--help"])
+        main(["published", "--help"])
     assert ended.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
     for part in ("published figures", "--results DIR", "-k SUBSTRING", "--other-formats", "--csv"):
         assert part in text
     assert main([]) == 0
-    assert "compare set records beside" in " ".join(capsys.readouterr().out.split())
+    assert "published set records beside" in " ".join(capsys.readouterr().out.split())
