@@ -113,6 +113,8 @@ class Build:
     """The format as a reader knows it: `TorchScript Trace`."""
     engine: str
     """What computes: `PyTorch`."""
+    inputs: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The model's inputs and their shapes without the batch dimension; empty in records that do not say."""
 
 
 @dataclass(frozen=True)
