@@ -1,4 +1,4 @@
-"""The command line of the reports: `python -m reports tables`, `csv`, `published` and `readme`."""
+"""The command line of the reports: `python -m reports tables`, `csv`, `published`, `html` and `readme`."""
 
 import argparse
 import io
@@ -98,6 +98,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     beside.set_defaults(run=_published)
 
+    page = commands.add_parser(
+        "html",
+        parents=[results, selection],
+        help="write all records as one HTML page",
+        description="Write one HTML page that needs no network and no other file: a summary to filter and sort, then "
+        "per case its tables, plots, configuration, machine, ledger with the worst samples, and the published figures. "
+        "Needs pandas, matplotlib, jinja2 and markdown-it-py.",
+    )
+    page.add_argument(
+        "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: %(default)s"
+    )
+    page.set_defaults(run=_html)
+
     keep = commands.add_parser(
         "readme",
         parents=[results],
@@ -162,6 +175,15 @@ def _tables(options: argparse.Namespace) -> int:
         print(f"\n## {target}\n\n{tables.machine_sentence(of_target)}")
         for one in of_target:
             print(f"\n### {record.case_id(one.case)}\n\n{tables.case_section(one)}")
+    return 0
+
+
+def _html(options: argparse.Namespace) -> int:
+    from reports.html import page
+
+    text = page(_chosen(options), options.results)
+    files.replace(options.output.resolve(), text.encode())
+    print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB")
     return 0
 
 

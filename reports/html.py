@@ -12,17 +12,25 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from reports import plots, tables
-from reports.html_case import Section, section_of
-from reports.record import Record, case_id, has_passed
-from reports.verdict import main_score
+from reports.html_case import picture, section_of
+from reports.record import Record, case_id
+from reports.tables import summary
+from reports.verdict import main_score, why_no_speed
 
 _TEMPLATES = Path(__file__).with_name("page")
-# What tables.py writes, and nothing that could make a link, a picture or HTML of a name found in a file.
-_MARKDOWN = MarkdownIt("zero").enable(["table", "list", "heading", "backticks", "escape"])
 _CHOICES = ("target", "model", "format", "precision")
-_NUMBERS = ("Accuracy, served", "Accuracy, framework", "Inferences/second", "P99 Latency (ms)", tables.COST_COLUMN)
-"""Columns of the summary that are ordered by their number."""
-_RIGHT = ("Inferences/second", "P99 Latency (ms)", tables.COST_COLUMN)
+_AS_NUMBER = (
+    "Accuracy",
+    "Floor",
+    summary.RATE,
+    summary.P99,
+    summary.PUBLISHED,
+    summary.IN_PROCESS,
+    summary.COST,
+)
+"""Columns of the summary that are ordered by a number; of accuracy by the score, the others by what they show."""
+_AS_TEXT = ("Accuracy", "Floor")
+"""Of these, the ones that begin with words and stand on the left."""
 
 
 @dataclass(frozen=True)
@@ -30,44 +38,87 @@ class Column:
     """A column of the summary."""
 
     name: str
-    kind: str
-    """number or text: how it is ordered."""
-    right: bool
+    is_number: bool
+    is_right: bool
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What a cell shows, and what it is ordered by if that is something else."""
+class Row:
+    """A case in the summary: its cells, and what they are ordered by where that is not what they show."""
 
-    content: Markup
-    key: float | None = None
+    record: Record
+    name: str
+    hidden: str | None
+    marks: Sequence[Any]
+    cells: Sequence[tuple[Column, str, float | None]]
 
 
 def page(records: Sequence[Record], results: Path) -> str:
-    """The page of `records`, whose samples and configurations lie below the folder `results`.
+    """The page of `records`, beside which samples and configurations lie below the folder `results`.
 
-    Raises RecordError for a damaged file beside a record.
+    Raises RecordError where a file beside a record is damaged.
     """
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["markdown"] = rendered
-    script = (_TEMPLATES / "page.js").read_text()
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    sections = [section_of(record, results) for record in records]
-    names, rows = _summary(records)
-    failed = sum(not section.passed for section in sections)
+    columns, rows = _summary(records)
+    style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
     return environment.get_template("page.html").render(
-        title="Served models: right, and how fast",
-        outcome=_outcome(len(records), failed),
-        style=Markup((_TEMPLATES / "page.css").read_text()),  # noqa: S704 - a file of this package
-        script=Markup(script),  # noqa: S704
-        script_hash=f"sha256-{digest}",
+        style=Markup(style),
+        script=Markup(script),
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         machines=tables.machine_sentence(records),
         choices={name: sorted({getattr(one.case, name) for one in records}) for name in _CHOICES},
-        columns=names,
+        columns=columns,
         rows=rows,
-        remarks="\n\n".join(tables.summary_remarks(records)),
-        overview=[drawn(name, records) for name in plots.available(records)] if len(records) > 1 else [],
-        sections=sections,
+        remarks="\n\n".join(summary.summary_remarks([column.name for column in columns], records)),
+        pictures=[picture(name, records) for name in plots.available(records)] if len(records) > 1 else [],
+        sections=[section_of(record, results) for record in records],
     )
+
+
+def rendered(text: str, level: int = 3) -> Markup:
+    """The markdown of the tables as HTML, its highest headings as `<h3>` or another level.
+
+    Tables, lists, headings and code alone: no name found in a file becomes a link, a picture or HTML.
+    """
+    parser = MarkdownIt("zero").enable(["table", "list", "heading", "backticks", "escape"])
+    tokens = parser.parse(text)
+    headings = [token for token in tokens if token.type in ("heading_open", "heading_close")]
+    highest = min((int(token.tag[1:]) for token in headings), default=level)
+    for token in headings:
+        token.tag = f"h{min(6, int(token.tag[1:]) - highest + level)}"
+    html = parser.renderer.render(tokens, parser.options, {})
+    wide = '<div class="wrap" tabindex="0" role="region" aria-label="Table"><table>'
+    return Markup(html.replace("<table>", wide).replace("</table>", "</table></div>"))
+
+
+def _summary(records: Sequence[Record]) -> tuple[list[Column], list[Row]]:
+    found = [summary.summary_row(record) for record in records]
+    names = [
+        name
+        for name in summary.SUMMARY_COLUMNS
+        if any(cells.get(name, "-") not in ("-", "") for cells in found)
+    ]
+    columns = [
+        Column(name, name in _AS_NUMBER, name in _AS_NUMBER and name not in _AS_TEXT) for name in names
+    ]
+    rows = []
+    for record, cells in zip(records, found, strict=True):
+        score = main_score(record)
+        keys = {"Accuracy": score.served} if score else {}
+        rows.append(
+            Row(
+                record,
+                case_id(record.case),
+                why_no_speed(record),
+                summary.summary_marks(record),
+                [(column, cells[column.name], keys.get(column.name)) for column in columns],
+            )
+        )
+    return columns, rows

@@ -112,9 +112,9 @@ def _ledger_of(score: Score) -> str:
 
 def _served(score: Score) -> str:
     text = f"{score.metric} {number(score, score.served)}"
-    tightest = tightest(score)
+    limit = tightest(score)
     word = "floor" if score.better == "higher" else "ceiling"
-    return text if tightest is None else f"{text} ({word} {number(score, tightest.value)})"
+    return text if limit is None else f"{text} ({word} {number(score, limit.value)})"
 
 
 def tightest(score: Score, among: list[Limit] | None = None) -> Limit | None:

@@ -14,10 +14,27 @@ from reports.tables.use import cost_cell, price_sentence
 from reports.tables.where import serving_sentence
 from reports.verdict import main_score, number, tightest, unmeasured, unscored, why_no_speed
 
-RATE, P99, PUBLISHED, IN_PROCESS = "Inferences/second", "P99 (ms)", "Ratio to published", "Ratio to in process"
+RATE, P99, PUBLISHED, IN_PROCESS = (
+    "Inferences/second",
+    "P99 (ms)",
+    "Ratio to published",
+    "Ratio to in process",
+)
 COST = "Cost per million correct"
 
-SUMMARY_COLUMNS = ("Model", "Format", "Precision", "Accuracy", "Floor", RATE, "At", P99, PUBLISHED, IN_PROCESS, COST)
+SUMMARY_COLUMNS = (
+    "Model",
+    "Format",
+    "Precision",
+    "Accuracy",
+    "Floor",
+    RATE,
+    "At",
+    P99,
+    PUBLISHED,
+    IN_PROCESS,
+    COST,
+)
 """A column without any figure is left out."""
 _ALIGNMENT = "lllllrlrrrr"
 
@@ -127,7 +144,9 @@ def _sentences(notes: Sequence[_Note]) -> Mapping[str, str]:
     for note in notes:
         said.setdefault(note.kind, []).append(note.sentence)
     return {
-        kind: sentences[0] if len(set(sentences)) == 1 else MARKS.get(kind, "; ".join(dict.fromkeys(sentences)))
+        kind: sentences[0]
+        if len(set(sentences)) == 1
+        else MARKS.get(kind, "; ".join(dict.fromkeys(sentences)))
         for kind, sentences in said.items()
     }
 
@@ -159,7 +178,9 @@ def _legend(columns: Sequence[str], bests: Sequence[Load]) -> str:
     """What the columns that are there mean; empty where no case shows a speed."""
     if not bests:
         return ""
-    levels = " or ".join(f"{100 * level:g} %" for level in sorted({one.throughput_per_s.confidence for one in bests}))
+    levels = " or ".join(
+        f"{100 * level:g} %" for level in sorted({one.throughput_per_s.confidence for one in bests})
+    )
     sentences = [
         f"{RATE}: the best of a case's load points, ± half the width of its {levels} confidence interval; "
         "P99 is the latency there. A batch is of the offline scenario, a concurrency of the online one."
@@ -190,5 +211,9 @@ def summary_marks(record: Record) -> Sequence[Mark]:
 def summary_remarks(columns: Sequence[str], records: Sequence[Record]) -> Sequence[str]:
     """What the columns that are there mean, and who served."""
     bests = [best for record in records if (best := _best(record))]
-    found = (_legend(columns, bests), price_sentence(records) if COST in columns else "", serving_sentence(records))
+    found = (
+        _legend(columns, bests),
+        price_sentence(records) if COST in columns else "",
+        serving_sentence(records),
+    )
     return [one for one in found if one]
