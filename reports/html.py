@@ -1,21 +1,21 @@
 """One HTML page of many records: it needs no network and no other file, and everything in it is escaped."""
 
 import base64
+import collections
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from reports import plots, tables
-from reports.html_case import picture, section_of
-from reports.record import Record, case_id
+from reports.html_case import Status, picture, section_of, status_of
+from reports.record import Mark, Record, case_id
 from reports.tables import summary
-from reports.verdict import main_score, why_no_speed
+from reports.verdict import main_score
 
 _TEMPLATES = Path(__file__).with_name("page")
 _CHOICES = ("target", "model", "format", "precision")
@@ -48,8 +48,8 @@ class Row:
 
     record: Record
     name: str
-    hidden: str | None
-    marks: Sequence[Any]
+    status: Status
+    marks: Sequence[Mark]
     cells: Sequence[tuple[Column, str, float | None]]
 
 
@@ -76,6 +76,7 @@ def page(records: Sequence[Record], results: Path) -> str:
         choices={name: sorted({getattr(one.case, name) for one in records}) for name in _CHOICES},
         columns=columns,
         rows=rows,
+        statuses=collections.Counter(row.status.word for row in rows),
         remarks="\n\n".join(summary.summary_remarks([column.name for column in columns], records)),
         pictures=[picture(name, records) for name in plots.available(records)] if len(records) > 1 else [],
         sections=[section_of(record, results) for record in records],
@@ -94,8 +95,9 @@ def rendered(text: str, level: int = 3) -> Markup:
     for token in headings:
         token.tag = f"h{min(6, int(token.tag[1:]) - highest + level)}"
     html = parser.renderer.render(tokens, parser.options, {})
-    wide = '<div class="wrap" tabindex="0" role="region" aria-label="Table"><table>'
-    return Markup(html.replace("<table>", wide).replace("</table>", "</table></div>"))
+    # In the text itself `<` is `&lt;`, so these are the tables' own.
+    html = html.replace("<table>", '<div class="wrap"><table>').replace("</table>", "</table></div>")
+    return Markup(html)
 
 
 def _summary(records: Sequence[Record]) -> tuple[list[Column], list[Row]]:
@@ -116,7 +118,7 @@ def _summary(records: Sequence[Record]) -> tuple[list[Column], list[Row]]:
             Row(
                 record,
                 case_id(record.case),
-                why_no_speed(record),
+                status_of(record),
                 summary.summary_marks(record),
                 [(column, cells[column.name], keys.get(column.name)) for column in columns],
             )

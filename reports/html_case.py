@@ -4,6 +4,7 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from reports import files, plots, samples
 from reports.efficiency import efficiency_section
@@ -16,7 +17,17 @@ from reports.samples import Part, Samples
 from reports.search import search_paragraph
 from reports.tables.case import scenario_section
 from reports.tables.points import loads_of
-from reports.verdict import number, why_no_speed
+from reports.verdict import main_score, number, unmeasured, why_no_speed
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether a case is right, in two words."""
+
+    level: Literal["good", "care", "bad"]
+    word: str
+    why: str
+    """A sentence; empty where the case has passed."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +69,11 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Section:
-    """One case; what is a `str` is markdown, but for the name and the reason."""
+    """One case; what is a `str` is markdown, but for the name."""
 
     record: Record
     name: str
-    hidden: str | None
-    """Why no speed is shown; None where it is."""
+    status: Status
     accuracy: str
     worst: Sequence[Worst] | None
     """None where there is no file of samples of this ledger."""
@@ -83,7 +93,7 @@ def section_of(record: Record, results: Path) -> Section:
     return Section(
         record=record,
         name=case_id(record.case),
-        hidden=hidden,
+        status=status_of(record),
         accuracy=accuracy_text(record),
         worst=_worst(samples.of_record(record, results), record.accuracy),
         scenarios=[_scenario(record, one) for one in ("offline", "online")],
@@ -97,6 +107,15 @@ def section_of(record: Record, results: Path) -> Section:
         configs=_configs(record, results),
         machine=machine_table(record),
     )
+
+
+def status_of(record: Record) -> Status:
+    """Passed, passed but for an accuracy that random weights do not have, or not proven."""
+    if hidden := why_no_speed(record):
+        return Status("bad", "not proven", hidden)
+    if main_score(record) is None:
+        return Status("care", "accuracy not measured", f"{unmeasured(record)}. The conversion holds.")
+    return Status("good", "passed", "")
 
 
 def picture(name: str, records: Sequence[Record]) -> Picture:
