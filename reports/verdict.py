@@ -54,12 +54,6 @@ def main_score(record: Record) -> Score | None:
     return record.accuracy.scores[0]
 
 
-def served_score(record: Record) -> str:
-    """The served score with its tightest limit, or why there is none."""
-    score = main_score(record)
-    return unscored(record) if score is None else _served(score)
-
-
 def score_text(score: Score) -> str:
     """One metric after each stage, the served one first."""
     stages = (("served", score.served), ("converted", score.converted), ("framework", score.framework))
@@ -112,9 +106,9 @@ def _ledger_of(score: Score) -> str:
 
 def _served(score: Score) -> str:
     text = f"{score.metric} {number(score, score.served)}"
-    tightest = tightest(score)
+    limit = tightest(score)
     word = "floor" if score.better == "higher" else "ceiling"
-    return text if tightest is None else f"{text} ({word} {number(score, tightest.value)})"
+    return text if limit is None else f"{text} ({word} {number(score, limit.value)})"
 
 
 def tightest(score: Score, among: list[Limit] | None = None) -> Limit | None:

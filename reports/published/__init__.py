@@ -59,7 +59,9 @@ def rows(folder: Path = FOLDER) -> list[dict[str, Any]]:
     for path in sorted(folder.glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                found.append({name: _PLAIN[kind](row[name]) if row[name] else None for name, kind in COLUMNS.items()})
+                found.append(
+                    {name: _PLAIN[kind](row[name]) if row[name] else None for name, kind in COLUMNS.items()}
+                )
     return found
 
 

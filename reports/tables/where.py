@@ -26,9 +26,7 @@ def serving_sentence(records: Sequence[Record]) -> str:
     return "Served in more than one way:\n\n" + _listed(servers, _serving)
 
 
-def _cases_of(
-    records: Sequence[Record], part: Callable[[Record], Shared]
-) -> list[tuple[Shared, list[str]]]:
+def _cases_of(records: Sequence[Record], part: Callable[[Record], Shared]) -> list[tuple[Shared, list[str]]]:
     """Each different part of the records, in their order, with the cases that have it."""
     found: list[tuple[Shared, list[str]]] = []
     for record in records:
