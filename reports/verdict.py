@@ -54,12 +54,6 @@ def main_score(record: Record) -> Score | None:
     return record.accuracy.scores[0]
 
 
-def served_score(record: Record) -> str:
-    """The served score with its tightest limit, or why there is none."""
-    score = main_score(record)
-    return unscored(record) if score is None else _served(score)
-
-
 def score_text(score: Score) -> str:
     """One metric after each stage, the served one first."""
     stages = (("served", score.served), ("converted", score.converted), ("framework", score.framework))

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from reports.cells import device, sequence_length
 from reports.markdown import markdown, text
 from reports.published.joined import differences, joined_row, score_percent_of
 from reports.published.matching import (
     Match,
     Point,
     Row,
-    device,
     format_name,
     groups,
     is_same_format,
@@ -114,7 +114,8 @@ def _table(record: Record, rows: Sequence[Row]) -> str:
         )
     lines = [f"- Differs: {_summary(record, [row for _, row in found])}"]
     if row["sequence_length"]:
-        lines.append(f"- Published at sequence length {row['sequence_length']}; records do not hold theirs")
+        measured = sequence_length(record).replace("-", "not recorded")
+        lines.append(f"- Sequence length: {measured}, published {row['sequence_length']}")
     score = score_percent_of(record, row["metric"])
     if score is not None:
         lines.append(f"- {row['metric']}: {score:.2f} % served, {row['score_percent']:g} % published")

@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from reports.cells import device
 from reports.published.matching import (
     Match,
     Row,
-    device,
     format_name,
     groups,
     is_same_format,

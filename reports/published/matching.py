@@ -59,9 +59,7 @@ def published_ratio(record: Record, load: Load) -> Estimate | None:
 
 @functools.cache
 def _published() -> Sequence[Row]:
-    figures = published.load()
-    plain = figures.astype(object).where(figures.notna(), None)
-    return [dict(zip(plain.columns, values, strict=True)) for values in plain.itertuples(index=False)]
+    return published.rows()
 
 
 def _match(record: Record, rows: Sequence[Row], other_formats: bool) -> Match:
@@ -140,10 +138,3 @@ def point(load: Load) -> Point:
 def point_of(row: Row) -> Point:
     """Where a published row lies."""
     return row["scenario"], row["batch"], row["concurrency"]
-
-
-def device(record: Record) -> str:
-    """What it was measured on, by name."""
-    if record.case.target == "cpu":
-        return record.machine.cpu
-    return record.machine.gpu or record.case.target.upper()

@@ -27,7 +27,7 @@ def scenario_section(record: Record, scenario: str) -> str:
     """Heading, configuration, parameters and tables of one scenario, `offline` or `online`."""
     batching = {
         "offline": "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
-        "preferred batch sizes do not apply (-). Latencies are in milliseconds.",
+        "preferred batch sizes do not apply. Latencies are in milliseconds.",
         "online": f"Dynamic batching; {_samples_per_request(record)}. Latencies are in milliseconds.",
     }
     table = {"offline": offline_table, "online": online_table}[scenario]

@@ -34,16 +34,16 @@ SUMMARY_COLUMNS = (
     PUBLISHED,
     IN_PROCESS,
     COST,
+    "Note",
 )
 """A column without any figure is left out."""
-_ALIGNMENT = "lllllrlrrrr"
+_ALIGNMENT = "lllllrlrrrrl"
 
 
 @dataclass(frozen=True)
 class _Note:
-    """What a reader should know about a cell and it cannot hold."""
+    """What a reader should know about a row and its cells cannot hold."""
 
-    column: str
     kind: str
     """Notes of one kind share a letter: the code of a mark, or the sentence itself."""
     sentence: str
@@ -67,16 +67,13 @@ def _target_table(records: Sequence[Record]) -> str:
     notes = [_notes(record, best) for record, best in zip(records, bests, strict=True)]
     sentences = _sentences([note for of_case in notes for note in of_case])
     letters = {kind: _letter(place) for place, kind in enumerate(sentences)}
-    rows = []
-    for record, best, of_case in zip(records, bests, notes, strict=True):
-        cells = _cells(record, best)
-        for column in dict.fromkeys(note.column for note in of_case):
-            kinds = (note.kind for note in of_case if note.column == column)
-            cells[column] += f" ({', '.join(letters[kind] for kind in kinds)})"
-        rows.append(cells)
-    columns = [name for name in SUMMARY_COLUMNS if any(cells[name] != "-" for cells in rows)]
+    rows = [
+        _cells(record, best) | {"Note": ", ".join(letters[note.kind] for note in of_case)}
+        for record, best, of_case in zip(records, bests, notes, strict=True)
+    ]
+    columns = [name for name in SUMMARY_COLUMNS if any(cells[name] not in ("-", "") for cells in rows)]
     alignment = dict(zip(SUMMARY_COLUMNS, _ALIGNMENT, strict=True))
-    listed = [f"- ({letters[kind]}) {text(sentence)}" for kind, sentence in sentences.items()]
+    listed = [f"- {letters[kind]}: {text(sentence)}" for kind, sentence in sentences.items()]
     found = ((case_id(record.case), search_paragraph(record)) for record in records)
     listed += [f"- `{case}`: {text(paragraph)}" for case, paragraph in found if paragraph]
     blocks = [
@@ -129,13 +126,11 @@ def _in_process(record: Record, best: Load) -> str:
 def _notes(record: Record, best: Load | None) -> list[_Note]:
     found = []
     if (hidden := why_no_speed(record)) and (record.loads or not search_paragraph(record)):
-        found.append(_Note(RATE, hidden, hidden))
+        found.append(_Note(hidden, hidden))
     if main_score(record) is None and record.build.weights.startswith("random"):
         sentence = f"{unmeasured(record)}."
-        found.append(_Note("Accuracy", sentence, sentence))
-    for mark in best.marks if best else ():
-        found.append(_Note(P99 if mark.code == "few-requests" else RATE, mark.code, mark.text))
-    return found
+        found.append(_Note(sentence, sentence))
+    return found + [_Note(mark.code, mark.text) for mark in (best.marks if best else ())]
 
 
 def _sentences(notes: Sequence[_Note]) -> Mapping[str, str]:
