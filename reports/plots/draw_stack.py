@@ -1,5 +1,7 @@
 """Draws where the time of requests went, as stacked bars."""
 
+from typing import Any
+
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
@@ -61,7 +63,12 @@ def _stacked(axes: Axes, panel: StackPanel, look: Look) -> list[Artist]:
     for number, component in enumerate(panel.bars[0].components_ms):
         heights = [bar.components_ms[component] for bar in panel.bars]
         fill, hatch = look.fills[number % len(look.fills)], HATCHES[number % len(HATCHES)]
-        look_of_bar = {"facecolor": fill, "hatch": hatch, "edgecolor": "#1f2328", "linewidth": 0.4}
+        look_of_bar: dict[str, Any] = {
+            "facecolor": fill,
+            "hatch": hatch,
+            "edgecolor": "#1f2328",
+            "linewidth": 0.4,
+        }
         axes.bar(places, heights, 0.7, bottoms, **look_of_bar)
         handles.append(Patch(**look_of_bar))
         bottoms = [bottom + height for bottom, height in zip(bottoms, heights, strict=True)]
