@@ -4,6 +4,7 @@ import argparse
 import io
 import itertools
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,9 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error.filename or '-'}: {error.strerror}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
-        print(
-            f"error: this needs {error.name}: pip install {error.name}, or tox run -e report", file=sys.stderr
-        )
+        package = (error.name or "").partition(".")[0]
+        print(f"error: this needs {package}: pip install {package}, or tox run -e report", file=sys.stderr)
         return 2
     except (UsageError, files.RecordError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -239,7 +239,9 @@ def _readme(options: argparse.Namespace) -> int:
     if options.check:
         print(f"{file}: differs from the records in {', '.join(named)}\n")
         print(f"{readme.difference(text, synced)}\n" if names else "", end="\n" if names else "")
-        print(f"Write it: python -m reports readme {file} --results {options.results}")
+        given = ["--plots", str(options.plots)] if options.plots else []
+        command = shlex.join(["readme", str(file), "--results", str(options.results), *given])
+        print(f"Write it: python -m reports {command}")
         return 1
     for picture in stale:
         pictures.write(picture)

@@ -101,7 +101,7 @@ def _gist(chart: Chart) -> str:
 def _brief(point: Point, latency: str) -> str:
     ms = significant(point.latency_ms[latency].value)
     return (
-        f"{point.name} {significant(point.throughput_per_s.value)} infer/s, {latency_name(latency)} {ms} ms"
+        f"{point.name}: {significant(point.throughput_per_s.value)} infer/s, {latency_name(latency)} {ms} ms"
     )
 
 
