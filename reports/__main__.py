@@ -1,14 +1,16 @@
-"""The command line of the reports: `python -m reports tables`, `csv`, `published`, `html` and `readme`."""
+"""The command line of the reports: `python -m reports tables`, `html`, `plots`, `csv`, `published` and `readme`."""
 
 import argparse
 import io
 import itertools
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports import files, readme, record, tables
+from reports import files, markers, pictures, plots, readme, record, tables
+from reports.verdict import why_no_speed
 
 RESULTS = Path("reports/results")
 
@@ -34,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         print(f"error: {error.filename or '-'}: {error.strerror}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        print(f"error: this needs {package}: pip install {package}, or tox run -e report", file=sys.stderr)
         return 2
     except (UsageError, files.RecordError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -68,6 +74,28 @@ def _parser() -> argparse.ArgumentParser:
         description="Print a summary of all cases, then the tables of each, grouped by target.",
     )
     show.set_defaults(run=_tables)
+
+    drawn = commands.add_parser(
+        "plots",
+        parents=[results, selection],
+        help="draw the records into picture files",
+        description="Draw all that each case, and all cases side by side, have to show, and print the files' names. "
+        "Needs matplotlib.",
+    )
+    drawn.add_argument(
+        "--output", type=Path, default=Path(readme.PLOTS), metavar="DIR", help="default: %(default)s"
+    )
+    drawn.add_argument("--format", choices=("svg", "png"), default="svg", help="default: %(default)s")
+    drawn.add_argument(
+        "--theme", choices=(*plots.THEMES, "both"), default="both", help="default: %(default)s"
+    )
+    drawn.add_argument(
+        "--latency-budget-ms",
+        type=_positive,
+        metavar="MS",
+        help="draw this budget; by default that of the case's search",
+    )
+    drawn.set_defaults(run=_plots)
 
     plain = commands.add_parser(
         "csv",
@@ -114,9 +142,12 @@ def _parser() -> argparse.ArgumentParser:
     keep = commands.add_parser(
         "readme",
         parents=[results],
-        help="keep the tables of a markdown file in step with the records",
-        description="Write the tables between the markers of a markdown file. Nothing else in it changes.",
-        epilog=f"Markers:\n\n{readme.EXAMPLE.format(case='CASE_ID')}",
+        help="keep the tables and plots of a markdown file in step with the records",
+        description="Write tables and plots between the markers of a markdown file. Nothing else in it changes.",
+        epilog="A region lies between two lines of markers:\n\n"
+        "<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n\n"
+        f"Markers:\n{markers.overview()}\n\n"
+        "A plot draws the latency budget that its marker ends with, such as 10ms; else that of the case's search.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     keep.add_argument(
@@ -126,6 +157,12 @@ def _parser() -> argparse.ArgumentParser:
         "--check",
         action="store_true",
         help="write nothing; show what differs and exit with status 1 if anything does",
+    )
+    keep.add_argument(
+        "--plots",
+        type=Path,
+        metavar="DIR",
+        help="folder of the pictures; default: where a region's picture lies, else 'plots' beside FILE",
     )
     keep.set_defaults(run=_readme)
     return parser
@@ -187,28 +224,63 @@ def _html(options: argparse.Namespace) -> int:
     return 0
 
 
+def _plots(options: argparse.Namespace) -> int:
+    chosen = _chosen(options)
+    themes = plots.THEMES if options.theme == "both" else (options.theme,)
+    groups = [(record.case_id(one.case), [one]) for one in chosen] + (
+        [("", chosen)] if len(chosen) > 1 else []
+    )
+    for case, group in groups:
+        names = plots.available(group)
+        if not names:
+            print(f"{case}: nothing to show: {why_no_speed(group[0]) or 'no load point has been measured.'}")
+        for name, theme in itertools.product(names, themes):
+            path = options.output / pictures.file_name(pictures.stem(name, case), theme, options.format)
+            draw = plots.png if options.format == "png" else plots.svg
+            content = draw(name, group, theme, options.latency_budget_ms)
+            files.replace(path, content if isinstance(content, bytes) else content.encode())
+            print(path)
+    return 0
+
+
 def _readme(options: argparse.Namespace) -> int:
     file: Path = options.file
+    folder = pictures.link_to(options.plots, file) if options.plots else None
     try:
         text = file.read_bytes().decode()
         records = files.read_all(options.results)
-        synced, names = readme.sync(text, records), readme.drifted(text, records)
+        synced, names = readme.sync(text, records, folder), readme.drifted(text, records, folder)
+        shown = readme.pictures(synced, records, file.resolve().parent)
     except UnicodeDecodeError as error:
         raise UsageError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error
     except readme.ReadmeError as error:
         raise UsageError(f"{file}: {error}") from error
-    if not names:
+    stale = [picture for picture in shown if not pictures.is_in_step(picture)]
+    named = [*names, *(os.path.relpath(picture.path) for picture in stale)]
+    if not named:
         print(f"{file}: in step with the records")
         return 0
     if options.check:
-        print(
-            f"{file}: differs from the records in {', '.join(names)}\n\n{readme.difference(text, synced)}\n"
-        )
-        print(f"Write it: python -m reports readme {file} --results {options.results}")
+        print(f"{file}: differs from the records in {', '.join(named)}\n")
+        print(f"{readme.difference(text, synced)}\n" if names else "", end="\n" if names else "")
+        given = ["--plots", str(options.plots)] if options.plots else []
+        command = shlex.join(["readme", str(file), "--results", str(options.results), *given])
+        print(f"Write it: python -m reports {command}")
         return 1
-    files.replace(file.resolve(), synced.encode())
-    print(f"{file}: wrote {', '.join(names)}")
+    for picture in stale:
+        pictures.write(picture)
+    if names:
+        files.replace(file.resolve(), synced.encode())
+    print(f"{file}: wrote {', '.join(named)}")
     return 0
+
+
+def _positive(text: str) -> float:
+    """A finite number above zero."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of milliseconds above 0")
+    return value
 
 
 if __name__ == "__main__":

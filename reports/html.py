@@ -31,6 +31,8 @@ _AS_NUMBER = (
 """Columns of the summary that are ordered by a number; of accuracy by the score, the others by what they show."""
 _AS_TEXT = ("Accuracy", "Floor")
 """Of these, the ones that begin with words and stand on the left."""
+_SAID_OTHERWISE = ("Model", "Precision", "Note")
+"""Columns of the summary that the case's name and its badges say here."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def page(records: Sequence[Record], results: Path) -> str:
         style=Markup(style),
         script=Markup(script),
         script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        machines=tables.machine_sentence(records),
+        machines="\n\n".join(_machines(records)),
         choices={name: sorted({getattr(one.case, name) for one in records}) for name in _CHOICES},
         columns=columns,
         rows=rows,
@@ -100,12 +102,21 @@ def rendered(text: str, level: int = 3) -> Markup:
     return Markup(html)
 
 
+def _machines(records: Sequence[Record]) -> list[str]:
+    """A sentence for each; which case is of which, its own section says."""
+    found: list[Record] = []
+    for record in records:
+        if all(record.machine != other.machine for other in found):
+            found.append(record)
+    return [tables.machine_sentence([one]) for one in found]
+
+
 def _summary(records: Sequence[Record]) -> tuple[list[Column], list[Row]]:
     found = [summary.summary_row(record) for record in records]
     names = [
         name
         for name in summary.SUMMARY_COLUMNS
-        if any(cells.get(name, "-") not in ("-", "") for cells in found)
+        if name not in _SAID_OTHERWISE and any(cells[name] != "-" for cells in found)
     ]
     columns = [
         Column(name, name in _AS_NUMBER, name in _AS_NUMBER and name not in _AS_TEXT) for name in names

@@ -8,7 +8,7 @@ from typing import Literal
 
 from reports import files, plots, samples
 from reports.efficiency import efficiency_section
-from reports.html_tables import accuracy_text, intervals_table, machine_table, marks_list
+from reports.html_tables import accuracy_text, intervals_table, machine_table
 from reports.markdown import text
 from reports.published.document import legend, section
 from reports.published.matching import match
@@ -64,7 +64,6 @@ class Scenario:
 
     tables: str
     intervals: str
-    marks: str
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def _plots_of(record: Record) -> list[str]:
 
 def _scenario(record: Record, scenario: str) -> Scenario:
     loads = [] if why_no_speed(record) else loads_of(record, scenario)
-    return Scenario(scenario_section(record, scenario), intervals_table(loads), marks_list(loads))
+    return Scenario(scenario_section(record, scenario), intervals_table(loads))
 
 
 def _worst(found: Samples | None, accuracy: Accuracy | None) -> list[Worst] | None:
@@ -163,12 +162,15 @@ def _worst(found: Samples | None, accuracy: Accuracy | None) -> list[Worst] | No
 
 
 def _scores(found: Samples, accuracy: Accuracy, place: int) -> str:
-    """`F1 100 % framework, 100 % converted, 40 % served`, of each metric in the ledger."""
+    """`F1 framework 100 %, converted 100 %, served 40 %`, of each metric in the ledger; once where all are equal."""
     parts = []
     for score in accuracy.scores:
         stages = found.scores.get(score.metric, {})
-        values = (f"{number(score, values[place])} {stage}" for stage, values in stages.items())
-        parts.append(f"{score.metric} {', '.join(values)}")
+        shown = {stage: number(score, values[place]) for stage, values in stages.items()}
+        each = ", ".join(f"{stage} {value}" for stage, value in shown.items())
+        parts.append(
+            f"{score.metric} {each if len(set(shown.values())) > 1 else ''.join(set(shown.values()))}"
+        )
     return "; ".join(parts)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from reports.cells import point
 from reports.markdown import markdown, text
-from reports.record import MARKS, Accuracy, Conversion, Disagreement, Estimate, Load, Record, Score, meets
+from reports.record import Accuracy, Conversion, Disagreement, Estimate, Load, Record, Score, meets
 from reports.verdict import number, tightest, unmeasured
 
 _LATENCIES = ("avg", "p50", "p90", "p95", "p99")
@@ -37,18 +37,6 @@ def intervals_table(loads: Sequence[Load]) -> str:
     levels = sorted({load.throughput_per_s.confidence for load in loads})
     said = f"In brackets {' or '.join(f'{100 * level:g} %' for level in levels)} confidence intervals."
     return f"{markdown(columns, rows, 'l' + 'r' * 10)}\n\n{said}"
-
-
-def marks_list(loads: Sequence[Load]) -> str:
-    """The codes of all marks and what they say in general, a line for each; empty where no point is marked."""
-    found: dict[str, list[str]] = {}
-    for load in loads:
-        for mark in load.marks:
-            found.setdefault(mark.code, []).append(point(load))
-    return "\n".join(
-        f"- `{text(code)}`, {', '.join(points)}: {MARKS.get(code, 'unknown to this version')}."
-        for code, points in found.items()
-    )
 
 
 def ledger(accuracy: Accuracy) -> str:

@@ -1,6 +1,6 @@
 """What stands around every plot: hardware and versions below it, and what its marks mean."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from reports.record import MARKS, Load, Machine, Record, case_id
 
@@ -35,13 +35,37 @@ def is_marked(load: Load) -> bool:
     return bool(_codes(load))
 
 
-def mark_notes(loads: Iterable[tuple[str, Load]]) -> list[str]:
+def mark_notes(loads: Iterable[tuple[str, Load]], sign: str = "Hollow") -> list[str]:
     """A line for each kind of mark, with the names of the points that have it."""
     found: dict[str, list[str]] = {}
     for name, load in loads:
         for code in _codes(load):
             found.setdefault(code, []).append(name)
-    return [f"Hollow, {', '.join(names)}: {MARKS.get(code, code)}." for code, names in found.items()]
+    return [f"{sign}, {', '.join(names)}: {MARKS.get(code, code)}." for code, names in found.items()]
+
+
+def letters(loads: Iterable[Load]) -> dict[str, str]:
+    """A letter for each kind of mark that any of the points has."""
+    codes = dict.fromkeys(code for load in loads for code in throughput_codes(load))
+    return dict(zip(codes, "abcdefghijklmnopqrstuvwxyz", strict=False))
+
+
+def letters_note(found: Mapping[str, str]) -> list[str]:
+    """What the letters say."""
+    return (
+        [
+            "Hollow: "
+            + "; ".join(f"({letter}) {MARKS.get(code, code)}" for code, letter in found.items())
+            + "."
+        ]
+        if found
+        else []
+    )
+
+
+def throughput_codes(load: Load) -> list[str]:
+    """The marks that matter where no latency is shown."""
+    return [code for code in _codes(load) if code != "few-requests"]
 
 
 def intervals_note(records: Sequence[Record]) -> str:

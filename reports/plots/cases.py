@@ -1,9 +1,16 @@
 """Cases side by side as plots: what became of accuracy, the best throughput, what serving costs, other builds."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from reports.efficiency import fraction_of_peak
-from reports.plots.captions import caption, intervals_note, is_marked, mark_notes, subtitle
+from reports.plots.captions import (
+    caption,
+    intervals_note,
+    letters,
+    letters_note,
+    subtitle,
+    throughput_codes,
+)
 from reports.plots.loads import point_name
 from reports.plots.shapes import Chart, NothingToShowError, Row, RowPanel, Rows
 from reports.record import Efficiency, Estimate, Load, Record, Score, case_id
@@ -18,7 +25,7 @@ def accuracy_ledger(records: Sequence[Record], _budget_ms: float | None) -> Char
             continue
         scores = record.accuracy.scores if len(records) == 1 else record.accuracy.scores[:1]
         for score in scores:
-            key = (record.case.model, score.metric)
+            key = (_model_on_target(record, records), score.metric)
             panels.setdefault(key, []).append((_short_name(record), score))
     if not panels:
         raise NothingToShowError("No accuracy has been measured.")
@@ -40,17 +47,19 @@ def best_throughput(records: Sequence[Record], _budget_ms: float | None) -> Char
     if all(why_no_speed(record) or not record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
     best = {case_id(record.case): _best(record) for record in records}
+    signs = letters(load for load in best.values() if load)
     panels = [
-        RowPanel(model, "Inferences per second", [_best_row(one, best[case_id(one.case)]) for one in group])
+        RowPanel(
+            model, "Inferences per second", [_best_row(one, best[case_id(one.case)], signs) for one in group]
+        )
         for model, group in _grouped(records, lambda record: _model_on_target(record, records))
     ]
-    marked = ((_point_of(name, load, records), load) for name, load in best.items() if load)
     return Chart(
         "best-throughput",
         "Best throughput",
         subtitle(records),
         Rows("bars", {"throughput": "throughput"}, panels),
-        [intervals_note(records), *mark_notes(marked)],
+        [intervals_note(records), *letters_note(signs)],
         caption(records),
     )
 
@@ -83,24 +92,30 @@ def efficiency(records: Sequence[Record], _budget_ms: float | None) -> Chart:
 
 def comparison(records: Sequence[Record], _budget_ms: float | None) -> Chart:
     """The speed of each load point beside that of another build, with the slow-down that is allowed."""
+    compared = [
+        (record, load, load.comparison)
+        for record in records
+        if not why_no_speed(record)
+        for load in record.loads
+        if load.comparison is not None
+    ]
+    if not compared:
+        raise NothingToShowError("No load point has been compared with another build that may be shown.")
+    signs = letters(load for _, load, _ in compared)
     found: dict[str, list[Row]] = {}
-    for record in records:
-        for load in () if why_no_speed(record) else record.loads:
-            if (one := load.comparison) is not None:
-                name = f"{_short_name(record)}, {point_name(load)}"
-                row = Row(
-                    name,
-                    {"ratio": one.ratio},
-                    comparison_verdict(one),
-                    is_marked(load),
-                    1 - one.allowed_slowdown,
-                )
-                found.setdefault(f"{record.case.model}, compared with {one.reference}", []).append(row)
-    if not found:
-        raise NothingToShowError("No load point has been compared with another build.")
+    for record, load, one in compared:
+        row = Row(
+            f"{_short_name(record)}, {point_name(load)}",
+            {"ratio": one.ratio},
+            comparison_verdict(one) + _signs(load, signs),
+            bool(throughput_codes(load)),
+            1 - one.allowed_slowdown,
+        )
+        title = f"{_model_on_target(record, records)} beside {one.reference}"
+        found.setdefault(title, []).append(row)
     panels = [RowPanel(title, "Speed, ratio to the other build", rows) for title, rows in found.items()]
     content = Rows("points", {"ratio": "ratio of speeds"}, panels, reference=1.0)
-    notes = [intervals_note(records), "Hatched: slower than what is allowed."]
+    notes = [intervals_note(records), "Hatched: slower than what is allowed.", *letters_note(signs)]
     return Chart(
         "comparison", "Speed beside another build", subtitle(records), content, notes, caption(records)
     )
@@ -121,8 +136,7 @@ def _ledger_panel(model: str, metric: str, found: Sequence[tuple[str, Score]]) -
                 )
             },
             _ledger_text(score),
-            not score.passed,
-            None if (limit := _tightest(score)) is None else factor * limit,
+            limit=None if (limit := _tightest(score)) is None else factor * limit,
         )
         for name, score in found
     ]
@@ -150,15 +164,21 @@ def _best(record: Record) -> Load | None:
     return max(loads, key=lambda load: load.throughput_per_s.value, default=None)
 
 
-def _best_row(record: Record, best: Load | None) -> Row:
+def _best_row(record: Record, best: Load | None, signs: Mapping[str, str]) -> Row:
     name = _short_name(record)
     if best is None:
         return Row(name, {}, "no speed shown: not proven right" if record.loads else "not measured")
     rate = best.throughput_per_s
     half = 50 * (rate.high - rate.low) / rate.value if rate.value else 0.0
     value = f"{rate.value:,.0f}" if rate.value >= 100 else f"{rate.value:.3g}"
-    text = f"{value} ± {half:.2g} %, {best.scenario}, {point_name(best)}"
-    return Row(name, {"throughput": rate}, text, is_marked(best))
+    text = f"{value} ± {half:.2g} %, {best.scenario}, {point_name(best)}{_signs(best, signs)}"
+    return Row(name, {"throughput": rate}, text, bool(throughput_codes(best)))
+
+
+def _signs(load: Load, signs: Mapping[str, str]) -> str:
+    """The letters of a point's marks, in brackets."""
+    found = "".join(signs[code] for code in throughput_codes(load))
+    return f" ({found})" if found else ""
 
 
 def _efficiency_row(record: Record, one: Efficiency) -> Row:
@@ -181,10 +201,6 @@ def _short_name(record: Record) -> str:
 def _model_on_target(record: Record, records: Sequence[Record]) -> str:
     several = len({one.case.target for one in records}) > 1
     return f"{record.case.model} on {record.case.target}" if several else record.case.model
-
-
-def _point_of(name: str, load: Load, records: Sequence[Record]) -> str:
-    return f"{name} ({point_name(load)})" if len(records) == 1 else name
 
 
 def _grouped(

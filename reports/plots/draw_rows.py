@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from reports.plots.page import Page, plain
+from reports.plots.page import Page, ticks
 from reports.plots.shapes import Row, RowPanel, Rows
 from reports.plots.theme import SMALL_PT, TEXT_PT, WIDTH_IN, Look
 from reports.record import Estimate
@@ -23,6 +22,9 @@ _POINTS = {
     "peak": ("^", 6.0, True),
     "ratio": ("o", 5.5, True),
 }
+
+
+_STAGES = ("framework", "converted")
 
 
 def height_in(content: Rows) -> float:
@@ -58,7 +60,8 @@ def rows(content: Rows, page: Page) -> None:
 
 
 def _panel(axes: Axes, panel: RowPanel, content: Rows, look: Look) -> None:
-    low, high = _range(panel, content)
+    # Ratios are compared between panels; scores and throughputs of other models are not.
+    low, high = _range(content.panels if content.reference is not None else [panel], content)
     axes.set_xlim(low, high)
     axes.set_ylim(len(panel.rows) - 0.5, -0.5)
     for place, row in enumerate(panel.rows):
@@ -67,7 +70,7 @@ def _panel(axes: Axes, panel: RowPanel, content: Rows, look: Look) -> None:
             if content.kind == "bars":
                 _bar(axes, place, row, row.values[name], look)
             else:
-                _point(axes, place, row, name, look.lines[_place(content, name)], number)
+                _point(axes, place, row, name, look.lines[_place(content, name)], look, number)
         axes.text(
             1.02,
             place,
@@ -82,16 +85,16 @@ def _panel(axes: Axes, panel: RowPanel, content: Rows, look: Look) -> None:
         axes.axvline(content.reference, color=look.ink, linestyle=(0, (6, 3)), linewidth=1, zorder=1)
     axes.set_yticks(range(len(panel.rows)), [row.name for row in panel.rows])
     axes.tick_params(axis="y", length=0)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(plain))
+    ticks(axes.xaxis)
     axes.tick_params(axis="x", labelsize=SMALL_PT)
     axes.grid(axis="x")
 
 
-def _range(panel: RowPanel, content: Rows) -> tuple[float, float]:
+def _range(panels: Sequence[RowPanel], content: Rows) -> tuple[float, float]:
     """Of the axis: all values with their intervals and limits, and some room."""
-    found = [bound for row in panel.rows for one in row.values.values() for bound in (one.low, one.high)]
-    found += [row.limit for row in panel.rows if row.limit is not None]
+    rows_ = [row for panel in panels for row in panel.rows]
+    found = [bound for row in rows_ for one in row.values.values() for bound in (one.low, one.high)]
+    found += [row.limit for row in rows_ if row.limit is not None]
     if content.reference is not None:
         found.append(content.reference)
     if not found:
@@ -123,10 +126,10 @@ def _bar(axes: Axes, place: int, row: Row, value: Estimate, look: Look) -> None:
     axes.errorbar(value.value, place, xerr=_reach(value), color=look.ink, elinewidth=1, capsize=2.5)
 
 
-def _point(axes: Axes, place: int, row: Row, name: str, colour: str, number: int) -> None:
+def _point(axes: Axes, place: int, row: Row, name: str, colour: str, look: Look, number: int) -> None:
     marker, size, filled = _POINTS[name]
     value = row.values[name]
-    filled = filled and not (row.marked and name != "served")
+    filled = filled and not row.marked
     axes.errorbar(
         value.value,
         place,
@@ -136,7 +139,7 @@ def _point(axes: Axes, place: int, row: Row, name: str, colour: str, number: int
         capsize=2.5,
         marker=marker,
         markersize=size,
-        markerfacecolor=colour if filled else "none",
+        markerfacecolor=colour if filled else "none" if name in _STAGES else look.paper,
         markeredgewidth=1.3,
         zorder=3 + number,
         clip_on=False,

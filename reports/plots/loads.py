@@ -31,7 +31,7 @@ def concurrency_sweep(records: Sequence[Record], budget_ms: float | None) -> Cha
     """Online: throughput and latency against the number of requests in flight."""
     record, loads = _measured(records, "online", lambda load: load.request_rate_per_s is None)
     series = _series(loads, lambda load: load.concurrency, lambda load: f"client batch {load.batch}")
-    return _sweep("concurrency-sweep", "concurrent requests", record, loads, series, budget_ms)
+    return _sweep("concurrency-sweep", "concurrency", record, loads, series, budget_ms)
 
 
 def throughput_latency(records: Sequence[Record], budget_ms: float | None) -> Chart:
@@ -46,20 +46,17 @@ def throughput_latency(records: Sequence[Record], budget_ms: float | None) -> Ch
 
 def latency_components(records: Sequence[Record], _budget_ms: float | None) -> Chart:
     """Where the mean time of a request goes, at each load point."""
-    record, loads = _measured(records, None, lambda load: bool(load.components_ms))
-    panels = []
-    for scenario, what in (("offline", "client batch size"), ("online", "concurrent requests")):
-        bars = [
-            Bar(
-                _short(load),
-                {name: load.components_ms.get(name, 0.0) for name in COMPONENTS},
-                is_marked(load),
-            )
-            for load in sorted(loads, key=_load_size)
-            if load.scenario == scenario
-        ]
-        panels += [StackPanel(f"{scenario.capitalize()}, by {what}", bars)] if bars else []
-    return _chart("latency-components", "Where the time of a request goes", record, loads, Stack(panels))
+    record, loads = _measured(records, None, lambda load: bool(load.components_ms), least=1)
+    panels: dict[tuple[str, str], list[Bar]] = {}
+    for load in sorted(
+        loads, key=lambda load: (load.scenario, load.request_rate_per_s or 0, _load_size(load))
+    ):
+        components = {name: load.components_ms.get(name, 0.0) for name in COMPONENTS}
+        panels.setdefault(_bars_of(load), []).append(
+            Bar(f"{_load_size(load):g}", components, is_marked(load))
+        )
+    content = Stack([StackPanel(title, x_label, bars) for (title, x_label), bars in panels.items()])
+    return _chart("latency-components", "Where the time of a request goes", record, loads, content)
 
 
 def point_name(load: Load) -> str:
@@ -77,15 +74,16 @@ def the_one(records: Sequence[Record]) -> Record:
 
 
 def _measured(
-    records: Sequence[Record], scenario: str | None, wanted: Callable[[Load], bool]
+    records: Sequence[Record], scenario: str | None, wanted: Callable[[Load], bool], least: int = 2
 ) -> tuple[Record, list[Load]]:
-    """The case and its load points; NothingToShowError where there are none, or no speed may be shown."""
+    """The case and its load points; NothingToShowError where there are too few, or no speed may be shown."""
     record = the_one(records)
     if hidden := why_no_speed(record):
         raise NothingToShowError(hidden)
     loads = [load for load in record.loads if scenario in (None, load.scenario) and wanted(load)]
-    if not loads:
-        raise NothingToShowError(f"No {scenario + ' ' if scenario else ''}load point has been measured.")
+    if len(loads) < least:
+        name, only = f"{scenario} load point" if scenario else "load point", "Only one" if loads else "No"
+        raise NothingToShowError(f"{only} {name} has been measured" + (": no curve." if loads else "."))
     return record, loads
 
 
@@ -115,8 +113,8 @@ def _sweep(
     budget_ms: float | None,
 ) -> Chart:
     budget = _budget(record, budget_ms)
-    wanted = ("avg", *((budget.percentile,) if budget and budget.percentile != "p99" else ()), "p99")
-    latencies = [one for one in wanted if all(one in load.latency_ms for load in loads)]
+    percentile = budget.percentile if budget else "p99"
+    latencies = [percentile] if len(series) > 1 else [*dict.fromkeys(("avg", percentile, "p99"))]
     title = f"Throughput and latency against {x_label}, {loads[0].scenario}"
     return _chart(name, title, record, loads, Sweep(x_label.capitalize(), latencies, series, budget))
 
@@ -124,8 +122,10 @@ def _sweep(
 def _chart(
     name: str, title: str, record: Record, loads: Sequence[Load], content: Sweep | Curve | Stack
 ) -> Chart:
-    notes = [intervals_note([record])] if not isinstance(content, Stack) else []
-    notes += mark_notes((point_name(load), load) for load in sorted(loads, key=_load_size))
+    is_stack = isinstance(content, Stack)
+    notes = [] if is_stack else [intervals_note([record])]
+    named = ((point_name(load), load) for load in sorted(loads, key=_load_size))
+    notes += mark_notes(named, "Starred (*)" if is_stack else "Hollow")
     return Chart(name, title, subtitle([record]), content, notes, caption([record]))
 
 
@@ -158,7 +158,11 @@ def _kind_of_load(load: Load) -> str:
     return (f"{load.arrivals} rate" if load.request_rate_per_s is not None else "concurrency") + batch
 
 
-def _short(load: Load) -> str:
-    if load.request_rate_per_s is not None:
-        return f"{load.request_rate_per_s:g}/s"
-    return f"{load.batch if load.scenario == 'offline' else load.concurrency}"
+def _bars_of(load: Load) -> tuple[str, str]:
+    """Title and x axis of the panel that a load point belongs into."""
+    if load.scenario == "offline":
+        return "Offline", "Client batch size"
+    batch = f", client batch {load.batch}" if load.batch != 1 else ""
+    if load.request_rate_per_s is None:
+        return f"Online{batch}", "Concurrency"
+    return f"Online, {load.arrivals}{batch}", "Requests per second"

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from reports.plots.theme import WIDTH_IN, Look
 
@@ -49,8 +51,14 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
 
 
 def plain(value: float, _place: int | None = None) -> str:
-    """A tick's label: as short as it is exact, thousands apart."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    """A tick's label: exact, with thousands apart."""
+    return f"{value:,.9g}"
+
+
+def ticks(axis: Axis) -> None:
+    """About five round numbers."""
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(plain))
 
 
 def thinned(values: Sequence[float], distance: Callable[[float, float], float], least: float) -> list[float]:

@@ -45,7 +45,7 @@ class Sweep:
 
     x_label: str
     latencies: Sequence[str]
-    """Which are drawn: avg, p99 ..."""
+    """Which are drawn: avg, p99 ...; one where there are several series."""
     series: Sequence[Series]
     budget: Budget | None
 
@@ -72,9 +72,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class StackPanel:
-    """Bars of one scenario."""
+    """Bars of one scenario and kind of load."""
 
     title: str
+    x_label: str
     bars: Sequence[Bar]
 
 

@@ -9,7 +9,7 @@ BLUE, VERMILLION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":")
-HATCHES = ("", "////", "", "\\\\\\\\", "xxxx", "....", "----")
+HATCHES = ("", "///", "", "\\\\\\", "xxx", "|||", "---")
 
 WIDTH_IN = 8.6
 """620 points: the width of a README's column on a common screen."""

@@ -46,7 +46,7 @@ def _numbers(chart: Chart) -> Iterator[str]:
                 parts = ", ".join(
                     f"{component_name(name)} {significant(ms)}" for name, ms in bar.components_ms.items()
                 )
-                yield f"{panel.title} {bar.name}, milliseconds: {parts}."
+                yield f"{panel.title}, {panel.x_label.lower()} {bar.name}, milliseconds: {parts}."
     else:
         yield from _of_rows(content)
     if isinstance(content, Sweep | Curve) and content.budget:
@@ -101,7 +101,7 @@ def _gist(chart: Chart) -> str:
 def _brief(point: Point, latency: str) -> str:
     ms = significant(point.latency_ms[latency].value)
     return (
-        f"{point.name} {significant(point.throughput_per_s.value)} infer/s, {latency_name(latency)} {ms} ms"
+        f"{point.name}: {significant(point.throughput_per_s.value)} infer/s, {latency_name(latency)} {ms} ms"
     )
 
 
