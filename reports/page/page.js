@@ -96,7 +96,7 @@
       remember();
     });
   });
-  form.addEventListener("input", () => { filter(); remember(); });
+  for (const kind of ["input", "change"]) form.addEventListener(kind, () => { filter(); remember(); });
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(() => { order = null; filter(); sort(); remember(); }));
   window.addEventListener("hashchange", restore);
