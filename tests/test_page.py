@@ -249,8 +249,9 @@ def test_a_link_leads_to_a_case_even_where_the_filter_hid_it(opened: webdriver.C
 
     opened.get(f"{address}#{SLOW}")
 
+    wait(lambda: shown(opened) == ALL)
     wait(lambda: abs(top_of(opened, SLOW)) < 40)
-    assert shown(opened) == ALL
+    assert opened.current_url.endswith(f"#{SLOW}")
 
 
 def top_of(browser: webdriver.Chrome, name: str) -> float:
