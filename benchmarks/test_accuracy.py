@@ -3,7 +3,8 @@
 import pytest
 
 from fixtures.accuracy import Stages, item_scores, ledger, what_is_missing
-from fixtures.plugin.lifetimes import Deploy, Recorder
+from fixtures.plugin.lifetimes import Deploy
+from fixtures.plugin.recorder import Recorder
 from fixtures.repository import Build
 from fixtures.spec import Case, Samples, Weights
 from fixtures.worst import samples_file

@@ -364,11 +364,14 @@ def test_the_python_backend_and_random_weights_are_differences() -> None:
     [("a40 fastpitch ts-trace - fp16", 128), ("t4 bert-dist4l trt - fp16", 384)],
 )
 def test_a_published_sequence_length_is_stated(name: str, length: int) -> None:
-    assert f"- Published at sequence length {length}; records do not hold theirs\n" in shown(case_on(name))
+    one = case_on(name)
+    assert f"- Sequence length: not recorded, published {length}\n" in shown(one)
+    build = dataclasses.replace(one.build, inputs={"tokens": (64,)})
+    assert f"- Sequence length: 64, published {length}\n" in shown(dataclasses.replace(one, build=build))
 
 
 def test_no_sequence_length_is_stated_where_none_was_published() -> None:
-    assert "sequence length" not in shown(case_on("a40 resnet50 onnx trt fp16"))
+    assert "Sequence length" not in shown(case_on("a40 resnet50 onnx trt fp16"))
 
 
 def test_scores_of_the_published_metric_are_both_in_percent() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.formats import all_formats
 from fixtures.models import all_models
-from reports import published, tables
+from reports import files, published, tables
 from reports.published import parse
 from reports.published.layout import ParseError, column_of
 from reports.published.matching import Row, served_as
@@ -307,3 +307,9 @@ def test_the_headers_stand_in_the_readmes_word_for_word() -> None:
             header = " ".join(names_of(model, scenario).columns)
             count = sum(rows[0]["scenario"] == scenario for rows in published_tables(model))
             assert f" {by_model[model]} ".count(f" {header} ") == count, (model, scenario)
+
+
+def test_the_shapes_of_the_inputs_survive_the_record(tmp_path: Path) -> None:
+    one = measured(published_tables("nnunet")[0])
+    files.write(one, tmp_path / "one.json")
+    assert files.read(tmp_path / "one.json") == one
