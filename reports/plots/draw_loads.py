@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -155,14 +156,17 @@ def _name_ends(axes: Axes, lines: Sequence[_Line], budget: Budget | None, look: 
     """The names of lines, right of the axes at the height of their ends, apart from each other; the budget's too,
     with its line."""
     to_axes = axes.transData + axes.transAxes.inverted()
-    named = [(line.name, line.values[-1].value, look.lines[line.place % len(look.lines)]) for line in lines]
+    bold: dict[str, Any] = {"fontweight": "bold"}
+    named = [
+        (line.name, line.values[-1].value, look.lines[line.place % len(look.lines)], bold) for line in lines
+    ]
     if budget is not None:
         axes.axhline(budget.ms, color=look.budget, linestyle=(0, (6, 3)), linewidth=1.2, zorder=1)
-        named.append((budget_text(budget), budget.ms, look.budget))
-    heights = [to_axes.transform((1.0, value))[1] for _, value, _ in named]
-    gap = _NAME_IN / (_CURVE_IN if not lines else _PANEL_IN)
-    for (name, _, colour), height in zip(named, spread(heights, gap), strict=True):
-        axes.text(1.01, height, name, color=colour, transform=axes.transAxes, va="center", fontweight="bold")
+        named.append((budget_text(budget), budget.ms, look.budget, {"fontsize": SMALL_PT}))
+    heights = [to_axes.transform((1.0, value))[1] for _, value, _, _ in named]
+    gap = _NAME_IN / (_PANEL_IN if lines else _CURVE_IN)
+    for (name, _, colour, font), height in zip(named, spread(heights, gap), strict=True):
+        axes.text(1.01, height, name, color=colour, transform=axes.transAxes, va="center", **font)
 
 
 def _values(axes: Axes, points: Sequence[Point], look: Look) -> None:
