@@ -187,6 +187,11 @@ def test_the_budget_has_a_line_with_its_name() -> None:
     assert "stroke-dasharray" not in plots.svg("throughput-latency", [samples.swept()])
 
 
+def test_latencies_that_are_far_apart_are_on_an_axis_that_says_so() -> None:
+    assert "Latency (ms)" in texts_of(plots.svg("batch-sweep", [samples.swept()], "light", 100.0))
+    assert "Latency (ms, log scale)" in texts_of(plots.svg("batch-sweep", [samples.swept()], "light", 1000.0))
+
+
 @pytest.mark.parametrize(
     ("changes", "is_shown"),
     [

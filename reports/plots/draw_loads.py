@@ -57,7 +57,7 @@ def sweep(content: Sweep, page: Page) -> None:
     if not several and len(lines[0].values) <= _MANY:
         _values(above, content.series[0].points, look)
     above.set_ylabel("Inferences per second")
-    below.set_ylabel(f"{latency_name(content.latencies[0])} latency (ms)" if several else "Latency (ms)")
+    _name_latency(below, f"{latency_name(content.latencies[0])} latency" if several else "Latency")
     below.set_xlabel(content.x_label)
     _sizes_axis([above, below], [point.x for series in content.series for point in series.points])
     above.tick_params(labelbottom=False)
@@ -84,7 +84,7 @@ def curve(content: Curve, page: Page) -> None:
     axes.set_xlim(0, 1.08 * max(point.throughput_per_s.high for point in points))
     ticks(axes.xaxis)
     axes.set_xlabel("Inferences per second")
-    axes.set_ylabel(f"{latency_name(content.latency)} latency (ms)")
+    _name_latency(axes, f"{latency_name(content.latency)} latency")
     _name_ends(axes, [], content.budget, look)
 
 
@@ -137,6 +137,10 @@ def _scale(axes: Axes, values: Sequence[Estimate], budget: Budget | None, whole:
         axes.set_ylim(0, 1.12 * high or 1)
         ticks(axes.yaxis)
     axes.grid(axis="y")
+
+
+def _name_latency(axes: Axes, name: str) -> None:
+    axes.set_ylabel(f"{name} (ms, log scale)" if axes.get_yscale() == "log" else f"{name} (ms)")
 
 
 def _sizes_axis(panels: Sequence[Axes], sizes: Sequence[float]) -> None:
