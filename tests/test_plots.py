@@ -183,6 +183,13 @@ def test_the_budget_has_a_line_with_its_name() -> None:
     for name in ("batch-sweep", "concurrency-sweep", "throughput-latency"):
         assert "budget: p95 25 ms" in texts_of(plots.svg(name, [searched()]))
         assert not any("budget" in text for text in texts_of(plots.svg(name, [samples.swept()])))
+    assert "stroke-dasharray" in plots.svg("throughput-latency", [searched()])
+    assert "stroke-dasharray" not in plots.svg("throughput-latency", [samples.swept()])
+
+
+def test_latencies_that_are_far_apart_are_on_an_axis_that_says_so() -> None:
+    assert "Latency (ms)" in texts_of(plots.svg("batch-sweep", [samples.swept()], "light", 60.0))
+    assert "Latency (ms, log scale)" in texts_of(plots.svg("batch-sweep", [samples.swept()], "light", 1000.0))
 
 
 @pytest.mark.parametrize(
@@ -290,7 +297,7 @@ def test_the_same_records_give_the_same_file() -> None:
 def test_drawing_leaves_the_settings_of_matplotlib_as_they_were() -> None:
     import matplotlib as mpl
 
-    mpl.rcParams["lines.linewidth"] = 7
+    mpl.rcParams["axes.linewidth"] = 7
     before = dict(mpl.rcParams)
     try:
         thick = plots.svg("batch-sweep", [samples.swept()])

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -56,7 +57,7 @@ def sweep(content: Sweep, page: Page) -> None:
     if not several and len(lines[0].values) <= _MANY:
         _values(above, content.series[0].points, look)
     above.set_ylabel("Inferences per second")
-    below.set_ylabel(f"{latency_name(content.latencies[0])} latency (ms)" if several else "Latency (ms)")
+    _name_latency(below, f"{latency_name(content.latencies[0])} latency" if several else "Latency")
     below.set_xlabel(content.x_label)
     _sizes_axis([above, below], [point.x for series in content.series for point in series.points])
     above.tick_params(labelbottom=False)
@@ -83,7 +84,7 @@ def curve(content: Curve, page: Page) -> None:
     axes.set_xlim(0, 1.08 * max(point.throughput_per_s.high for point in points))
     ticks(axes.xaxis)
     axes.set_xlabel("Inferences per second")
-    axes.set_ylabel(f"{latency_name(content.latency)} latency (ms)")
+    _name_latency(axes, f"{latency_name(content.latency)} latency")
     _name_ends(axes, [], content.budget, look)
 
 
@@ -138,6 +139,10 @@ def _scale(axes: Axes, values: Sequence[Estimate], budget: Budget | None, whole:
     axes.grid(axis="y")
 
 
+def _name_latency(axes: Axes, name: str) -> None:
+    axes.set_ylabel(f"{name} (ms, log scale)" if axes.get_yscale() == "log" else f"{name} (ms)")
+
+
 def _sizes_axis(panels: Sequence[Axes], sizes: Sequence[float]) -> None:
     """Powers of two apart alike, with a label at each size measured."""
     low, high = min(sizes), max(sizes)
@@ -155,14 +160,17 @@ def _name_ends(axes: Axes, lines: Sequence[_Line], budget: Budget | None, look: 
     """The names of lines, right of the axes at the height of their ends, apart from each other; the budget's too,
     with its line."""
     to_axes = axes.transData + axes.transAxes.inverted()
-    named = [(line.name, line.values[-1].value, look.lines[line.place % len(look.lines)]) for line in lines]
+    bold: dict[str, Any] = {"fontweight": "bold"}
+    named = [
+        (line.name, line.values[-1].value, look.lines[line.place % len(look.lines)], bold) for line in lines
+    ]
     if budget is not None:
         axes.axhline(budget.ms, color=look.budget, linestyle=(0, (6, 3)), linewidth=1.2, zorder=1)
-        named.append((budget_text(budget), budget.ms, look.budget))
-    heights = [to_axes.transform((1.0, value))[1] for _, value, _ in named]
-    gap = _NAME_IN / (_CURVE_IN if not lines else _PANEL_IN)
-    for (name, _, colour), height in zip(named, spread(heights, gap), strict=True):
-        axes.text(1.01, height, name, color=colour, transform=axes.transAxes, va="center", fontweight="bold")
+        named.append((budget_text(budget), budget.ms, look.budget, {"fontsize": SMALL_PT}))
+    heights = [to_axes.transform((1.0, value))[1] for _, value, _, _ in named]
+    gap = _NAME_IN / (_PANEL_IN if lines else _CURVE_IN)
+    for (name, _, colour, font), height in zip(named, spread(heights, gap), strict=True):
+        axes.text(1.01, height, name, color=colour, transform=axes.transAxes, va="center", **font)
 
 
 def _values(axes: Axes, points: Sequence[Point], look: Look) -> None:
