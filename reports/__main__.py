@@ -77,6 +77,27 @@ def _parser() -> argparse.ArgumentParser:
     )
     plain.set_defaults(run=_csv)
 
+    changes = commands.add_parser(
+        "compare",
+        parents=[selection],
+        help="show what changed between the records of two runs, or more",
+        description="Print what changed from A to B, and to each further one: in setup, in accuracy (paired by "
+        "sample) and in speed (the ratio with its interval). Exits with 0 whatever changed. Needs numpy, scipy and, "
+        "for a terminal, rich.",
+        epilog="NVIDIA's published figures beside the records: python -m reports published",
+    )
+    changes.add_argument(
+        "base", type=Path, metavar="A", help="the records to compare with: a folder, or one file"
+    )
+    changes.add_argument("others", type=Path, nargs="+", metavar="B", help="folders or files of records")
+    changes.add_argument(
+        "--format",
+        choices=("markdown", "terminal"),
+        default="terminal" if sys.stdout.isatty() else "markdown",
+        help="default: terminal where standard output is one, else markdown",
+    )
+    changes.set_defaults(run=_compare)
+
     beside = commands.add_parser(
         "published",
         parents=[results, selection],
@@ -136,6 +157,22 @@ def _csv(options: argparse.Namespace) -> int:
     from reports.frame import load_points
 
     print(load_points(_chosen(options)).to_csv(index=False), end="")
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from reports import sources
+    from reports.compare import compare
+    from reports.compare_document import document
+
+    base, *others = sources.read([options.base, *options.others], options.k)
+    text = document([compare(base, other) for other in others])
+    if options.format == "terminal":
+        from reports.terminal import show
+
+        show(text)
+    else:
+        print(text)
     return 0
 
 
