@@ -17,7 +17,7 @@ _BUILD = ("digest", "weights", "format", "engine")
 """What was built; its time and size are results."""
 _DIGEST_LENGTH = 12
 
-Direction = Literal["faster", "slower", "no difference shown", "too few passes"]
+Verdict = Literal["faster", "slower", "no difference shown", "too few passes"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class PointChange:
     after: Load
     ratio: Estimate | None
     """Speed after over before: throughput, or at a given request rate the inverse of the mean latency."""
-    verdict: Direction
+    verdict: Verdict
 
 
 @dataclass(frozen=True)
@@ -237,5 +237,5 @@ def _point(before: Load, after: Load) -> PointChange:
     if min(len(mine), len(theirs)) < FEWEST_PASSES:
         return PointChange(before, after, None, "too few passes")
     ratio = unpaired_ratio(mine, theirs)
-    verdict: Direction = "faster" if ratio.low > 1 else "slower" if ratio.high < 1 else "no difference shown"
+    verdict: Verdict = "faster" if ratio.low > 1 else "slower" if ratio.high < 1 else "no difference shown"
     return PointChange(before, after, ratio, verdict)

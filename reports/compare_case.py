@@ -83,18 +83,18 @@ def _ids(names: Sequence[str]) -> str:
 
 def _points(case: CaseChange) -> str:
     before, after = case.before.letter, case.after.letter
-    columns = ("Load point", *(f"{one}, infer/s" for one in (before, after)), f"{after} / {before}")
-    columns += (*(f"{one}, p99 (ms)" for one in (before, after)), "Speed")
-    return markdown(columns, [_row(point) for point in case.points], "lrrrrrl")
+    arrow = f"{before} → {after}"
+    columns = ("Load point", f"infer/s, {arrow}", f"{after} / {before}", f"p99 (ms), {arrow}", "Speed")
+    return markdown(columns, [_row(point) for point in case.points], "lrrrl")
 
 
 def _row(point: PointChange) -> list[str]:
     sides = (point.before, point.after)
     return [
         point_text(point.before),
-        *(_rate(load) for load in sides),
+        " → ".join(_rate(load) for load in sides),
         "-" if point.ratio is None else ratio(point.ratio),
-        *(_p99(load) for load in sides),
+        " → ".join(_p99(load) for load in sides),
         emphasised(point.verdict),
     ]
 

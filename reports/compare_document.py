@@ -1,9 +1,8 @@
 """What changed between records as markdown, with what is shown to be worse in bold and what is better in italics."""
 
-from collections import Counter
 from collections.abc import Sequence
 
-from reports.compare import CaseChange, Changes, Setting
+from reports.compare import CaseChange, Changes, Setting, Verdict
 from reports.compare_case import case_name, case_section, emphasised, hidden, settings_text
 from reports.markdown import markdown, text
 from reports.paired import Paired
@@ -11,7 +10,7 @@ from reports.sources import Source
 from reports.verdict import why_no_speed
 
 _SUMMARY = ("Case", "Setup", "Accuracy", "Speed")
-_SPEED_ORDER = ("slower", "faster", "no difference shown", "too few passes")
+_SPEEDS: Sequence[Verdict] = ("slower", "faster", "too few passes")
 
 
 def document(changes: Sequence[Changes]) -> str:
@@ -67,7 +66,7 @@ def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
 
 def _summary(case: CaseChange, common: Sequence[Setting]) -> list[str]:
     own = [one.name for one in case.setup if one not in common]
-    return [f"`{case_name(case)}`", ", ".join(own) or "-", _accuracy_cell(case), _speed_cell(case)]
+    return [case_name(case), ", ".join(own) or "-", _accuracy_cell(case), _speed_cell(case)]
 
 
 def _accuracy_cell(case: CaseChange) -> str:
@@ -88,11 +87,11 @@ def _verdict(pairs: Paired | None) -> str:
 
 
 def _speed_cell(case: CaseChange) -> str:
-    counts: Counter[str] = Counter(point.verdict for point in case.points)
-    parts = [f"{counts[verdict]} {emphasised(verdict)}" for verdict in _SPEED_ORDER if counts[verdict]]
-    if parts:
-        return ", ".join(parts)
-    return "not shown" if hidden(case) else "no point in both"
+    verdicts = [point.verdict for point in case.points]
+    if not verdicts:
+        return "not shown" if hidden(case) else "no point in both"
+    found = [f"{verdicts.count(one)} {emphasised(one)}" for one in _SPEEDS if one in verdicts]
+    return f"{', '.join(found)} of {len(verdicts)}" if found else "no difference shown"
 
 
 def _legend(changes: Changes) -> list[str]:

@@ -14,7 +14,7 @@ _RESAMPLES = 9999
 _CELLS = 4_000_000
 """Of signs that are drawn at a time."""
 
-Direction = Literal["better", "worse", "no difference shown"]
+Verdict = Literal["better", "worse", "no difference shown"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Paired:
     lost: Sequence[str]
     """Ids of those the second run scored worse, the largest changes first."""
     gained: Sequence[str]
-    verdict: Direction
+    verdict: Verdict
     """Shown where the interval leaves out 0 and the test's chance is below 5 %."""
 
 
@@ -55,7 +55,7 @@ def paired(before: Mapping[str, float], after: Mapping[str, float], better: str)
     )
 
 
-def _verdict(difference: Estimate, p_value: float, better: str) -> Direction:
+def _verdict(difference: Estimate, p_value: float, better: str) -> Verdict:
     if difference.low <= 0 <= difference.high or p_value >= 1 - CONFIDENCE:
         return "no difference shown"
     return "better" if (difference.value > 0) == (better == "higher") else "worse"
