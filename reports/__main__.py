@@ -1,4 +1,4 @@
-"""The command line of the reports: `python -m reports tables`, `csv`, `published` and `readme`."""
+"""The command line of the reports: `python -m reports tables`, `csv`, `compare`, `merge`, `published`, `readme`."""
 
 import argparse
 import io
@@ -87,9 +87,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog="NVIDIA's published figures beside the records: python -m reports published",
     )
     changes.add_argument(
-        "base", type=Path, metavar="A", help="the records to compare with: a folder, or one file"
+        "records",
+        type=Path,
+        nargs="*",
+        metavar="A B",
+        help="folders of records, or single files of them; A is the base",
     )
-    changes.add_argument("others", type=Path, nargs="+", metavar="B", help="folders or files of records")
     changes.add_argument(
         "--format",
         choices=("markdown", "terminal"),
@@ -97,6 +100,19 @@ def _parser() -> argparse.ArgumentParser:
         help="default: terminal where standard output is one, else markdown",
     )
     changes.set_defaults(run=_compare)
+
+    join = commands.add_parser(
+        "merge",
+        help="join the records of several machines or CI jobs into one folder",
+        description="Write the records of several folders, with what stands beside them, into a new one. Load points of "
+        "one case become one record where machine, build and setup are the same. Two machine stamps of one target, or "
+        "different figures of one point, are conflicts: they are named, and nothing is written.",
+    )
+    join.add_argument(
+        "records", type=Path, nargs="+", metavar="A", help="folders of records, or single files"
+    )
+    join.add_argument("--output", type=Path, required=True, metavar="DIR", help="a new or an empty folder")
+    join.set_defaults(run=_merge)
 
     beside = commands.add_parser(
         "published",
@@ -165,7 +181,12 @@ def _compare(options: argparse.Namespace) -> int:
     from reports.compare import compare
     from reports.compare_document import document
 
-    base, *others = sources.read([options.base, *options.others], options.k)
+    if len(options.records) < 2:
+        raise UsageError(
+            "compare: needs two folders or files of records, or more: python -m reports compare A B. NVIDIA's published "
+            "figures are set beside the records by: python -m reports published"
+        )
+    base, *others = sources.read(options.records, options.k)
     text = document([compare(base, other) for other in others])
     if options.format == "terminal":
         from reports.terminal import show
@@ -173,6 +194,22 @@ def _compare(options: argparse.Namespace) -> int:
         show(text)
     else:
         print(text)
+    return 0
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from reports import merge, sources
+
+    found = merge.plan(sources.read(options.records))
+    is_new = merge.write(found, options.output)
+    for path in found.left_out:
+        print(f"left out, since it belongs to no record: {path}", file=sys.stderr)
+    joined = (
+        f", {len(found.joined)} of them joined from several: {', '.join(found.joined)}"
+        if found.joined
+        else ""
+    )
+    print(f"{options.output}: {'wrote' if is_new else 'already holds'} {len(found.cases)} records{joined}")
     return 0
 
 

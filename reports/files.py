@@ -35,8 +35,12 @@ def path_of(case: Case, results: Path) -> Path:
 
 def write(record: Record, path: Path) -> None:
     """Write `record` with `replace`; a number that is not finite is a ValueError, and the old file stays."""
-    text = json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False) + "\n"
-    replace(path, text.encode())
+    replace(path, encode(record))
+
+
+def encode(record: Record) -> bytes:
+    """The content of the record's file; a number that is not finite is a ValueError."""
+    return (json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False) + "\n").encode()
 
 
 def replace(path: Path, content: bytes) -> None:

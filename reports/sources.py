@@ -45,7 +45,8 @@ def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
             other = owners.setdefault(stored.path.resolve(), source)
             if other is not source:
                 raise RecordError(
-                    f"{stored.path}: given twice, by {other.name} and by {source.name}. Give each folder once."
+                    f"{stored.path}: given twice, as {other.letter} ({other.name}) and as {source.letter} "
+                    f"({source.name}). Give each folder once."
                 )
     return sources
 
@@ -81,6 +82,10 @@ def _paths(argument: Path) -> list[Path]:
             name = argument.name.removesuffix(files.SAMPLES_SUFFIX)
             raise RecordError(
                 f"{argument}: holds the samples of a record. Give the record itself: {name}.json."
+            )
+        if argument.suffix != ".json":
+            raise RecordError(
+                f"{argument}: not a record. Give a folder of records, or a file TARGET/CASE.json."
             )
         return [argument]
     if not argument.is_dir():
