@@ -74,7 +74,7 @@ def sign_flips(change: np.ndarray) -> float:
     up to 13 differences, else a fixed draw.
     """
     differing = change[change != 0]
-    if not len(differing):
+    if len(differing) < 2:  # flipping one changes nothing
         return 1.0
     found = stats.permutation_test(
         (differing,),
