@@ -204,12 +204,10 @@ def _merge(options: argparse.Namespace) -> int:
     is_new = merge.write(found, options.output)
     for path in found.left_out:
         print(f"left out, since it belongs to no record: {path}", file=sys.stderr)
-    joined = (
-        f", {len(found.joined)} of them joined from several: {', '.join(found.joined)}"
-        if found.joined
-        else ""
-    )
-    print(f"{options.output}: {'wrote' if is_new else 'already holds'} {len(found.cases)} records{joined}")
+    done = "wrote" if is_new else "already holds"
+    print(f"{options.output}: {done} {len(found.cases)} record{'s' * (len(found.cases) != 1)}")
+    if found.joined:
+        print(f"joined from several: {', '.join(found.joined)}")
     return 0
 
 

@@ -99,7 +99,7 @@ def test_load_points_of_one_case_become_one_record(tmp_path: Path, merge: Callab
         store(tmp_path / f"job-{n}", dataclasses.replace(whole, **part)) for n, part in enumerate(parts)
     ]
     text = merge(*shards)
-    assert text == f"{tmp_path / 'out'}: wrote 1 record, 1 of them joined from several: {CASE}\n"
+    assert text == f"{tmp_path / 'out'}: wrote 1 record\njoined from several: {CASE}\n"
     assert files.read_all(tmp_path / "out") == [whole]
 
 

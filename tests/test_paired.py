@@ -110,6 +110,14 @@ def test_a_few_changes_the_same_way_are_not_enough() -> None:
     assert found.verdict == "no difference shown"
 
 
+def test_a_difference_that_one_sample_makes_is_not_shown() -> None:
+    """Six changed the same way, which the test finds unlikely; how much, nobody can say."""
+    found = paired(scored(*[0.9] * 50), scored(0.0, *[0.899] * 5, *[0.9] * 44), "higher")
+    assert found.p_value == pytest.approx(2 / 2**6)
+    assert found.difference.low < 0 < found.difference.high
+    assert found.verdict == "no difference shown"
+
+
 def test_only_samples_of_both_count_and_the_largest_changes_come_first() -> None:
     before = {"a": 0.9, "b": 0.9, "c": 0.9, "gone": 0.0}
     after = {"new": 1.0, "c": 0.1, "b": 0.5, "a": 0.95}
