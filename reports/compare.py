@@ -1,33 +1,19 @@
 """Records of one run beside those of another: what changed in setup, in accuracy and in speed."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from reports import files, samples
 from reports.files import RecordError
 from reports.paired import Paired, paired
 from reports.ratio import FEWEST_PASSES, speeds, unpaired_ratio
-from reports.record import Estimate, Load, Record, Score, case_id, place
+from reports.record import Estimate, Load, Score, case_id, place
+from reports.setup import Setting, differing
 from reports.sources import Source, Stored
 from reports.verdict import unmeasured, why_no_speed
 
-_BUILD = ("digest", "weights", "format", "engine")
-"""What was built; its time and size are results."""
-_DIGEST_LENGTH = 12
-
 Verdict = Literal["faster", "slower", "no difference shown", "too few passes"]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Part of the setup that differs."""
-
-    name: str
-    """Such as `versions.torch`."""
-    before: str
-    after: str
 
 
 @dataclass(frozen=True)
@@ -133,44 +119,6 @@ def _case(before: Stored, after: Stored) -> CaseChange:
         only_before=[loads[0][at] for at in sorted(loads[0].keys() - loads[1].keys())],
         only_after=[loads[1][at] for at in sorted(loads[1].keys() - loads[0].keys())],
     )
-
-
-# --- setup -------------------------------------------------------------------------------------------------
-
-
-def differing(before: Record, after: Record) -> list[Setting]:
-    """What is not alike of case, machine, versions, serving, deployment and build."""
-    first, second = _setup(before), _setup(after)
-    return [
-        Setting(name, first.get(name, "none"), second.get(name, "none"))
-        for name in dict.fromkeys([*first, *second])
-        if first.get(name) != second.get(name)
-    ]
-
-
-def _setup(record: Record) -> Mapping[str, str]:
-    """Every setting by its name, as text."""
-    machine = dataclasses.asdict(record.machine)
-    build = dataclasses.asdict(record.build)
-    parts: dict[str, Mapping[str, Any]] = {
-        "case": dataclasses.asdict(record.case),
-        "versions": machine.pop("versions"),
-        "machine": machine,
-        "serving": dataclasses.asdict(record.serving) if record.serving else {},
-        "deployment": dataclasses.asdict(record.deployment),
-        "build": {name: build[name] for name in _BUILD} | {"digest": record.build.digest[:_DIGEST_LENGTH]},
-    }
-    return {
-        f"{part}.{name}": _text(value) for part, values in parts.items() for name, value in values.items()
-    }
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value) if isinstance(value, int | str) else " ".join(map(str, value)) or "none"
 
 
 # --- accuracy ----------------------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from reports.compare import CaseChange, PointChange, ScoreChange, Setting
+from reports.compare import CaseChange, PointChange, ScoreChange
 from reports.markdown import markdown, text
 from reports.paired import Paired
 from reports.record import Estimate, Load, Record, Score, case_id
+from reports.setup import Setting
 from reports.sources import Stored
 from reports.verdict import notes, number, point_text, unmeasured, why_no_speed
 
@@ -46,10 +47,15 @@ def _score(change: ScoreChange, case: CaseChange) -> str:
     if change.pairs is None:
         return text(line)
     pairs = change.pairs
-    ids = [
+    remarks = [
         f"{what} {_ids(names)}" for what, names in (("lost", pairs.lost), ("gained", pairs.gained)) if names
     ]
-    return text(f"{line}; {_paired(change, pairs)}" + (f" ({'; '.join(ids)})" if ids else ""))
+    remarks += [
+        f"{count} only in {stored.letter}"
+        for count, stored in ((pairs.only_first, case.before), (pairs.only_second, case.after))
+        if count
+    ]
+    return text(f"{line}; {_paired(change, pairs)}" + (f" ({'; '.join(remarks)})" if remarks else ""))
 
 
 def _sides(change: ScoreChange, case: CaseChange) -> list[tuple[Score | None, Stored]]:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from reports.compare import CaseChange, Changes, Setting, Verdict
+from reports.compare import CaseChange, Changes, Verdict
 from reports.compare_case import case_name, case_section, emphasised, hidden, settings_text
 from reports.markdown import markdown, text
 from reports.paired import Paired
+from reports.setup import Setting
 from reports.sources import Source
 from reports.verdict import why_no_speed
 

@@ -1,11 +1,14 @@
-"""Shards of one case joined into one record, where they agree on all that they share."""
+"""Shards of one case joined into one record, where they agree on all that they share.
+
+It needs the standard library alone.
+"""
 
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from reports.compare import Setting, differing
 from reports.record import Efficiency, Record, Start, place
+from reports.setup import Setting, differing
 from reports.sources import Stored
 from reports.verdict import point_text
 

@@ -1,4 +1,7 @@
-"""Joining records of several machines or CI jobs into one results folder: all of it, or nothing and what conflicts."""
+"""Joining records of several machines or CI jobs into one results folder: all of it, or nothing and what conflicts.
+
+It needs the standard library alone.
+"""
 
 import glob
 import shutil
@@ -8,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports import files, samples
-from reports.compare import differing
 from reports.files import RecordError
 from reports.join import fields_text, joined
 from reports.record import case_id
+from reports.setup import differing
 from reports.sources import Source, Stored
 
 _LOG_SUFFIX = ".server.log"
@@ -107,16 +110,15 @@ def _content(content: bytes | Path) -> bytes:
 
 def _mixed_stamps(stored: Sequence[Stored]) -> list[str]:
     """A sentence for each further machine stamp of a target, whose tables would mix them."""
-    conflicts = []
-    for target in dict.fromkeys(one.record.case.target for one in stored):
-        of_target = [one for one in stored if one.record.case.target == target]
-        first = [one for one in of_target if one.record.machine == of_target[0].record.machine]
-        others = [one for one in of_target if one not in first]
-        while others:
-            stamp = [one for one in others if one.record.machine == others[0].record.machine]
-            others = [one for one in others if one not in stamp]
-            conflicts.append(_stamps(target, first, stamp))
-    return conflicts
+    stamps: dict[str, list[list[Stored]]] = {}
+    for one in stored:
+        groups = stamps.setdefault(one.record.case.target, [])
+        alike = next((group for group in groups if group[0].record.machine == one.record.machine), None)
+        if alike is None:
+            groups.append([one])
+        else:
+            alike.append(one)
+    return [_stamps(target, groups[0], other) for target, groups in stamps.items() for other in groups[1:]]
 
 
 def _stamps(target: str, first: Sequence[Stored], second: Sequence[Stored]) -> str:
@@ -146,7 +148,7 @@ def _beside(group: Sequence[Stored], place: Path) -> tuple[dict[Path, Path], lis
             to = place.parent / f"{place.name}{str(relative)[len(stored.path.stem) :]}"
             if number > 1 and path.name.endswith(_LOG_SUFFIX):
                 to = to.with_name(f"{to.name.removesuffix(_LOG_SUFFIX)}.{number}{_LOG_SUFFIX}")
-            if path.name.endswith(files.SAMPLES_SUFFIX):
+            if f".{path.name}".endswith(files.SAMPLES_SUFFIX):
                 samples.read(path)  # raises if it is damaged
             other = found.setdefault(to, path)
             if other.read_bytes() != path.read_bytes():

@@ -22,6 +22,9 @@ class Paired:
     """One metric on the samples that both runs have, the second run's beside the first's."""
 
     samples: int
+    only_first: int
+    only_second: int
+    """Samples that the other run does not have."""
     difference: Estimate
     """Mean score of the second run less that of the first."""
     p_value: float
@@ -46,6 +49,8 @@ def paired(before: Mapping[str, float], after: Mapping[str, float], better: str)
     order = np.argsort(-np.abs(gain), kind="stable")
     return Paired(
         samples=len(ids),
+        only_first=len(before) - len(ids),
+        only_second=len(after) - len(ids),
         difference=difference,
         p_value=p_value,
         test="McNemar" if binary else "sign flips",

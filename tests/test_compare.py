@@ -234,6 +234,14 @@ def test_scores_that_are_the_same_say_so(shown: Any, folders: tuple[Path, Path])
     assert row(text, CASE)[2] == "no sample changed"
 
 
+def test_samples_of_one_side_are_counted(shown: Any, folders: tuple[Path, Path]) -> None:
+    fewer = sample.record(accuracy=sample.accuracy(samples=499))
+    store_samples(folders[0], sample.record(), [1.0] * 500)
+    store_samples(folders[1], fewer, [1.0] * 499, ids=("another", *IDS[:498]))
+    line = line_with("- top-1", shown([sample.record()], [fewer]))
+    assert line.endswith("; the same on each of 498 samples in both (2 only in A; 1 only in B)")
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -293,11 +293,12 @@ def test_a_record_of_another_schema_stops_the_merge(
     assert text.startswith(f"error: {old}: schema is {schema}, this version reads 3. Measure the case again")
 
 
-@pytest.mark.parametrize("suffix", [".json", ".samples.json"])
+@pytest.mark.parametrize("suffix", [".json", ".samples.json", ".search/samples.json"])
 def test_a_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Callable[..., str]) -> None:
     shards = [store(tmp_path / name, on(name)) for name in ("a100", "t4")]
     found = samples.Samples(on("t4").case, "0f3c", ("a",), {"top-1": {"served": (1.0,)}}, ())
     samples.write(found, samples.path_of(on("t4").case, shards[1]))
+    samples.write(found, samples.path_of_search(on("t4").case, shards[1]))
     damaged = shards[1] / "t4" / f"t4-resnet50-onnx-trt-fp16{suffix}"
     damaged.write_bytes(damaged.read_bytes()[:60])
     assert refused(*shards).startswith(f"error: {damaged}: not JSON (")

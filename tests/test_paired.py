@@ -122,7 +122,7 @@ def test_only_samples_of_both_count_and_the_largest_changes_come_first() -> None
     before = {"a": 0.9, "b": 0.9, "c": 0.9, "gone": 0.0}
     after = {"new": 1.0, "c": 0.1, "b": 0.5, "a": 0.95}
     found = paired(before, after, "higher")
-    assert found.samples == 3
+    assert (found.samples, found.only_first, found.only_second) == (3, 1, 1)
     assert (found.lost, found.gained) == (("c", "b"), ("a",))
 
 
