@@ -1,4 +1,5 @@
-"""The command line of the reports: `python -m reports tables`, `html`, `plots`, `csv`, `published` and `readme`."""
+"""The command line of the reports: `python -m reports`, then tables, html, plots, csv, compare, merge, published or
+readme."""
 
 import argparse
 import io
@@ -105,6 +106,43 @@ def _parser() -> argparse.ArgumentParser:
     )
     plain.set_defaults(run=_csv)
 
+    changes = commands.add_parser(
+        "compare",
+        parents=[selection],
+        help="show what changed between the records of two runs, or more",
+        description="Print what changed from A to B, and to each further one: in setup, in accuracy (paired by "
+        "sample) and in speed (the ratio with its interval). Exits with 0 whatever changed. Needs numpy, scipy and, "
+        "for a terminal, rich.",
+        epilog="NVIDIA's published figures beside the records: python -m reports published",
+    )
+    changes.add_argument(
+        "records",
+        type=Path,
+        nargs="*",
+        metavar="A B",
+        help="folders of records, or single files of them; A is the base",
+    )
+    changes.add_argument(
+        "--format",
+        choices=("markdown", "terminal"),
+        default="terminal" if sys.stdout.isatty() else "markdown",
+        help="default: terminal where standard output is one, else markdown",
+    )
+    changes.set_defaults(run=_compare)
+
+    join = commands.add_parser(
+        "merge",
+        help="join the records of several machines or CI jobs into one folder",
+        description="Write the records of several folders, with what stands beside them, into a new one. Load points of "
+        "one case become one record where machine, build and setup are the same. Two machine stamps of one target, or "
+        "different figures of one point, are conflicts: they are named, and nothing is written.",
+    )
+    join.add_argument(
+        "records", type=Path, nargs="+", metavar="A", help="folders of records, or single files"
+    )
+    join.add_argument("--output", type=Path, required=True, metavar="DIR", help="a new or an empty folder")
+    join.set_defaults(run=_merge)
+
     beside = commands.add_parser(
         "published",
         parents=[results, selection],
@@ -186,6 +224,41 @@ def _csv(options: argparse.Namespace) -> int:
     from reports.frame import load_points
 
     print(load_points(_chosen(options)).to_csv(index=False), end="")
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from reports import sources
+    from reports.compare import compare
+    from reports.compare_document import document
+
+    if len(options.records) < 2:
+        raise UsageError(
+            "compare: needs two folders or files of records, or more: python -m reports compare A B. NVIDIA's published "
+            "figures are set beside the records by: python -m reports published"
+        )
+    base, *others = sources.read(options.records, options.k)
+    text = document([compare(base, other) for other in others])
+    if options.format == "terminal":
+        from reports.terminal import show
+
+        show(text)
+    else:
+        print(text)
+    return 0
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from reports import merge, sources
+
+    found = merge.plan(sources.read(options.records))
+    is_new = merge.write(found, options.output)
+    for path in found.left_out:
+        print(f"left out, since it belongs to no record: {path}", file=sys.stderr)
+    done = "wrote" if is_new else "already holds"
+    print(f"{options.output}: {done} {len(found.cases)} record{'s' * (len(found.cases) != 1)}")
+    if found.joined:
+        print(f"joined from several: {', '.join(found.joined)}")
     return 0
 
 

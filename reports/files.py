@@ -35,8 +35,12 @@ def path_of(case: Case, results: Path) -> Path:
 
 def write(record: Record, path: Path) -> None:
     """Write `record` with `replace`; a number that is not finite is a ValueError, and the old file stays."""
-    text = json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False) + "\n"
-    replace(path, text.encode())
+    replace(path, encode(record))
+
+
+def encode(record: Record) -> bytes:
+    """The content of the record's file; a number that is not finite is a ValueError."""
+    return (json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False) + "\n").encode()
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -69,6 +73,10 @@ def parse(kind: type[_Kind], path: Path, version: int) -> _Kind:
     except ValueError as error:
         raise RecordError(f"{path}: not JSON ({error}). Delete it and measure the case again.") from error
     schema = data.get("schema") if isinstance(data, dict) else None
+    if schema is None:
+        raise RecordError(
+            f"{path}: missing key 'schema': this suite did not write it. Take the file out of the folder."
+        )
     if schema != version:
         raise RecordError(
             f"{path}: schema is {schema!r}, this version reads {version}. Measure the case again, "
@@ -80,8 +88,17 @@ def parse(kind: type[_Kind], path: Path, version: int) -> _Kind:
 
 def read_all(results: Path) -> list[Record]:
     """Every record below `results`, in the order of their names. Superseded ones are left out."""
-    paths = sorted(path for path in results.glob("*/*.json") if _is_record(path))
-    return [read(path) for path in paths]
+    return [read(path) for path in record_paths(results)]
+
+
+def record_paths(results: Path) -> list[Path]:
+    """The files of the records below a results folder, in the order of their names."""
+    return sorted(path for path in results.glob("*/*.json") if _is_record(path))
+
+
+def record_paths_in(folder: Path) -> list[Path]:
+    """The files of the records that lie in a folder itself, such as that of a target."""
+    return sorted(path for path in folder.glob("*.json") if _is_record(path))
 
 
 def _is_record(path: Path) -> bool:

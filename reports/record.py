@@ -382,6 +382,11 @@ def case_id(case: Case) -> str:
     return "-".join(part for part in parts if part)
 
 
+def place(load: Load) -> tuple[str, int, int, float, str]:
+    """What tells the load points of a case apart, and sorts them."""
+    return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")
+
+
 def meets(better: str, score: float, limit: float) -> bool:
     """Whether a score is no worse than a limit."""
     return score >= limit if better == "higher" else score <= limit

@@ -83,16 +83,17 @@ def read(path: Path) -> Samples:
 
 def of_record(record: Record, results: Path) -> Samples | None:
     """The samples that the record's ledger counts; None where there is no such file, or it is of another build."""
-    return _of(record, record.accuracy, path_of(record.case, results))
+    return of_ledger(record, record.accuracy, path_of(record.case, results))
 
 
 def of_search(record: Record, results: Path) -> Samples | None:
     """The same for the ledger of a search's winner."""
     accuracy = record.search.accuracy if record.search else None
-    return _of(record, accuracy, path_of_search(record.case, results))
+    return of_ledger(record, accuracy, path_of_search(record.case, results))
 
 
-def _of(record: Record, accuracy: Accuracy | None, path: Path) -> Samples | None:
+def of_ledger(record: Record, accuracy: Accuracy | None, path: Path) -> Samples | None:
+    """The samples in the file at `path` if they are those that a ledger of the record counts, else None."""
     if accuracy is None or not path.is_file():
         return None
     found = read(path)
