@@ -149,6 +149,28 @@ def test_a_case_of_random_weights_is_not_said_to_have_passed(tmp_path: Path) -> 
     assert "random weights: no checkpoint was given (--checkpoint DIR). The conversion holds." in text
 
 
+def test_a_case_that_was_only_searched_shows_what_was_found_and_not_that_it_failed(tmp_path: Path) -> None:
+    found = Search(
+        10,
+        "p99",
+        records.record().deployment,
+        records.load("online", 16, 4321.0),
+        "within",
+        None,
+        3,
+        9,
+        60.0,
+        "x.search/config.pbtxt",
+        records.accuracy(),
+    )
+
+    html = page([unmeasured(accuracy=None, search=found)], tmp_path)
+
+    assert "1 case: 1 search only" in words(html)
+    assert words(html).count("4,321 infer/s with p99 2.13 ms") == 2, "below the summary, and in its section"
+    assert "not proven" not in words(html)
+
+
 def test_a_mark_is_a_badge_in_the_summary_and_a_sentence_in_the_section(tmp_path: Path) -> None:
     marked = records.load("offline", 1, 100.0, marks=(Mark("cpu-shared", "0.7 cores were busy with others"),))
 
