@@ -13,12 +13,17 @@ from fixtures import recording
 from reports import files, samples
 from reports.__main__ import main
 from reports.html import page, rendered
-from reports.record import Case, Mark, Record, Search
+from reports.record import Case, Efficiency, Mark, Record, Search
 from reports.samples import Part, Sample, Samples
 from tests import samples as records
 
 EVIL = "<script>alert('x')</script>"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+
+
+EFFICIENCY = Efficiency(
+    "offline", 8, 1, records.estimate(7777.0), records.estimate(8888.0), 8, 16, records.estimate(0.875), 9
+)
 
 
 class Elements(HTMLParser):
@@ -67,7 +72,9 @@ def with_samples(record: Record, results: Path, *parts: Part) -> None:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of a measured case, and of one that failed."""
     failed = records.record(
-        case=Case("a40", "resnet50", "ts-trace", None, "fp16"), accuracy=records.failed_accuracy()
+        case=Case("a40", "resnet50", "ts-trace", None, "fp16"),
+        accuracy=records.failed_accuracy(),
+        efficiency=(EFFICIENCY,),
     )
     return page([records.record(), failed], tmp_path_factory.mktemp("results"))
 
@@ -104,6 +111,7 @@ def test_a_case_that_has_not_passed_shows_the_reason_and_no_speed(whole: str) ->
         assert f"{load.throughput_per_s.value:.1f}" not in text
     for latency in ("2.031", "2.046", "2.111"):
         assert latency not in text
+    assert "7777" not in text
     assert "data:image/svg" not in failed
     row = whole[whole.index('<tr data-case="a40-resnet50-ts-trace-fp16"') :].partition("</tr>")[0]
     assert row.count(">-<") >= 3
