@@ -29,6 +29,11 @@ def point(load: Load) -> str:
     return size(load.scenario, load.batch, load.concurrency)
 
 
+def full_point(load: Load) -> str:
+    """The same with its scenario: `offline, batch 8`."""
+    return f"{load.scenario}, {point(load)}"
+
+
 def size(scenario: str, batch: int, concurrency: int) -> str:
     """The batch offline, the concurrency online."""
     return f"batch {batch}" if scenario == "offline" else f"concurrency {concurrency}"

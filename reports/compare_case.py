@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
+from reports.cells import full_point, latency, rate
 from reports.compare import CaseChange, PointChange, ScoreChange
 from reports.markdown import markdown, text
 from reports.paired import Paired
 from reports.record import Estimate, Load, Record, Score, case_id
 from reports.setup import Setting
 from reports.sources import Stored
-from reports.verdict import notes, number, point_text, unmeasured, why_no_speed
+from reports.verdict import notes, number, unmeasured, why_no_speed
 
 _SHOWN_IDS = 5
 _EMPHASIS = {"slower": "**slower**", "worse": "**worse**", "faster": "*faster*", "better": "*better*"}
@@ -25,7 +26,7 @@ def case_section(case: CaseChange, common: Sequence[Setting]) -> list[str]:
     blocks += _marks(case)
     sides = ((case.before, case.only_before), (case.after, case.only_after))
     return blocks + [
-        f"Only in {stored.letter}: {'; '.join(map(point_text, loads))}." for stored, loads in sides if loads
+        f"Only in {stored.letter}: {'; '.join(map(full_point, loads))}." for stored, loads in sides if loads
     ]
 
 
@@ -97,22 +98,16 @@ def _points(case: CaseChange) -> str:
 def _row(point: PointChange) -> list[str]:
     sides = (point.before, point.after)
     return [
-        point_text(point.before),
+        full_point(point.before),
         " → ".join(_rate(load) for load in sides),
         "-" if point.ratio is None else ratio(point.ratio),
-        " → ".join(_p99(load) for load in sides),
+        " → ".join(latency(load, "p99") for load in sides),
         emphasised(point.verdict),
     ]
 
 
 def _rate(load: Load) -> str:
-    value = load.throughput_per_s.value
-    return (f"{value:.1f}" if value >= 10 else f"{value:.3g}") + ("*" if load.marks else "")
-
-
-def _p99(load: Load) -> str:
-    estimate = load.latency_ms.get("p99")
-    return "-" if estimate is None else f"{estimate.value:.3f}"
+    return rate(load.throughput_per_s) + ("*" if load.marks else "")
 
 
 def ratio(one: Estimate) -> str:
@@ -129,7 +124,7 @@ def ratio(one: Estimate) -> str:
 
 def _marks(case: CaseChange) -> list[str]:
     lines = [
-        f"- {stored.letter}, {point_text(load)}: {text(notes(load))}"
+        f"- {stored.letter}, {full_point(load)}: {text(notes(load))}"
         for stored, loads in (
             (case.before, [point.before for point in case.points]),
             (case.after, [point.after for point in case.points]),

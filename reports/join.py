@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from reports.cells import full_point
 from reports.record import Efficiency, Record, Start, place
 from reports.setup import Setting, differing
 from reports.sources import Stored
-from reports.verdict import point_text
 
 _CURE_OF_SETUP = "Measure the case again with one build and one setup, or leave one of the files out."
 
@@ -35,7 +35,7 @@ def joined(group: Sequence[Stored]) -> tuple[Record, list[str]]:
         search=_agreed(group, "search", lambda record: record.search, conflicts),
         price_per_hour=_agreed(group, "price_per_hour", lambda record: record.price_per_hour, conflicts),
         starts=_starts(group),
-        loads=_points(group, lambda record: record.loads, place, point_text, conflicts),
+        loads=_points(group, lambda record: record.loads, place, full_point, conflicts),
         efficiency=_points(group, lambda record: record.efficiency, _place_of, _efficiency_text, conflicts),
     )
     return record, conflicts

@@ -191,11 +191,3 @@ def _apart(score: Score, one: float, other: float) -> tuple[str, str]:
 def notes(load: Load) -> str:
     """What a reader should know about a load point, in words; empty where there is nothing."""
     return "; ".join(mark.text for mark in load.marks)
-
-
-def point_text(load: Load) -> str:
-    """Where a load point lies: `offline, batch 8`, `online, concurrency 16` or `online, 50/s, poisson`."""
-    if load.request_rate_per_s is not None:
-        return f"{load.scenario}, {load.request_rate_per_s:g}/s, {load.arrivals}"
-    size = f"batch {load.batch}" if load.scenario == "offline" else f"concurrency {load.concurrency}"
-    return f"{load.scenario}, {size}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from reports.cells import device, sequence_length
+from reports.cells import device, full_point, sequence_length
 from reports.markdown import markdown, text
 from reports.published.joined import differences, joined_row, score_percent_of
 from reports.published.matching import (
@@ -21,7 +21,7 @@ from reports.published.matching import (
     served_as,
 )
 from reports.record import Load, Record, case_id
-from reports.verdict import notes, point_text, why_no_speed
+from reports.verdict import notes, why_no_speed
 
 _TABLE = (
     "Load point",
@@ -121,7 +121,7 @@ def _table(record: Record, rows: Sequence[Row]) -> str:
         lines.append(f"- {row['metric']}: {score:.2f} % served, {row['score_percent']:g} % published")
     cells = [_cells(load, joined_row(record, load, row)) for load, row in found]
     blocks = [heading, "\n".join(map(text, lines)), markdown(_TABLE, cells, "l" + "r" * 9)]
-    marked = [f"- {point_text(load)}: {text(notes(load))}" for load, _ in found if load.marks]
+    marked = [f"- {full_point(load)}: {text(notes(load))}" for load, _ in found if load.marks]
     return "\n\n".join([*blocks, "Marked points (*):", "\n".join(marked)] if marked else blocks)
 
 
@@ -143,7 +143,7 @@ def _cells(load: Load, pair: Mapping[str, Any]) -> list[str]:
     rate = pair["throughput_per_s"]
     bounds = f"({_short(pair['throughput_ratio_low'])} to {_short(pair['throughput_ratio_high'])})"
     cells = [
-        point_text(load),
+        full_point(load),
         (f"{rate:.1f}" if rate >= 10 else f"{rate:.3g}") + ("*" if load.marks else ""),
         f"{pair['throughput_published_per_s']:g}",
         f"{_short(pair['throughput_ratio'])} {bounds}",

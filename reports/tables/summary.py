@@ -105,7 +105,7 @@ def _cells(record: Record, best: Load | None) -> dict[str, str]:
         RATE: f"{rate(best.throughput_per_s)} ± {_half_width(best.throughput_per_s)}" if best else "-",
         "At": point(best) if best else "-",
         P99: latency(best, "p99") if best else "-",
-        PUBLISHED: f"{published.value:.3g}" if published else "-",
+        PUBLISHED: f"{published.value:#.3g}" if published else "-",
         IN_PROCESS: _in_process(record, best) if best else "-",
         COST: cost_cell(record, best),
     }
