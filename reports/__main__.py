@@ -1,9 +1,10 @@
-"""The command line of the reports: `python -m reports tables`, `csv`, `compare` and `readme`."""
+"""The command line of the reports: `python -m reports tables`, `csv`, `compare`, `readme` and `doctor`."""
 
 import argparse
 import io
 import itertools
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -115,6 +116,14 @@ def _parser() -> argparse.ArgumentParser:
         help="write nothing; show what differs and exit with status 1 if anything does",
     )
     keep.set_defaults(run=_readme)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="say what could go wrong on this machine when cases are measured, each with its cure",
+        description="Look at this machine and this Python's packages. Exit status 1 where the benchmarks would stop.",
+    )
+    doctor.add_argument("--triton", metavar="SERVER", help="the server that is meant, as for the benchmarks")
+    doctor.set_defaults(run=_doctor)
     return parser
 
 
@@ -185,6 +194,13 @@ def _readme(options: argparse.Namespace) -> int:
     files.replace(file.resolve(), synced.encode())
     print(f"{file}: wrote {', '.join(names)}")
     return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    # A program of its own: the reports import nothing of what measures.
+    given = [] if options.triton is None else ["--triton", options.triton]
+    command = [sys.executable, "-m", "fixtures.doctor", *given]
+    return subprocess.run(command, cwd=Path(__file__).parent.parent, check=False).returncode
 
 
 if __name__ == "__main__":
