@@ -205,8 +205,8 @@ def test_a_server_without_backends_is_a_problem(tmp_path: Path) -> None:
 def test_a_missing_compiler_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
 
-    assert states(programs.compiler("cpu", {}.get)) == ["warning"]
-    assert states(programs.compiler("cpu", {"g++": "/bin/g++"}.get)) == ["ok"]
+    assert states(programs.compiler("cpu", lambda _name: None)) == ["warning"]
+    assert states(programs.compiler("cpu", lambda name: f"/bin/{name}")) == ["ok"]
 
 
 def test_on_a_gpu_the_compiler_needs_the_cuda_toolkit(
@@ -348,7 +348,7 @@ def test_a_slow_clock_is_a_warning(tmp_path: Path) -> None:
             "other programs use 2% of the cores, the host of a virtual machine 0%",
         ),
         ([50, 0, 0, 50, 0, 0, 0, 0], "warning", "other programs use 50%"),
-        ([1, 0, 0, 89, 0, 0, 0, 10], "warning", "virtual machine 10%"),
+        ([1, 0, 0, 89, 0, 0, 0, 10], "warning", "use 1% of the cores, the host of a virtual machine 10%"),
     ],
 )
 def test_a_machine_that_is_not_quiet_is_a_warning(after: list[int], state: str, text: str) -> None:
@@ -499,6 +499,7 @@ def test_who_holds_the_machine_is_named(private_locks: Path) -> None:
 
 def test_who_only_waits_for_the_lock_does_not_hold_it() -> None:
     table = "1: FLOCK  ADVISORY  WRITE 71 fe:00:42 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 fe:00:42 0 EOF\n"
+    table += "2: POSIX  ADVISORY  READ 73 fe:00:42 0 EOF\n"
 
     assert list(leftovers._holders(table, 42)) == [71]
     assert list(leftovers._holders(table, 4)) == []
