@@ -99,7 +99,7 @@ def test_a_package_that_is_missing_or_out_of_range_is_named(
 
 
 def test_two_builds_of_one_library_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "_pip_check", lambda: [])
+    monkeypatch.setattr(packages, "_pip_check", list)
     one, both = {"onnxruntime": "1"}, {"onnxruntime": "1", "onnxruntime-gpu": "1"}
 
     assert states(packages.rivals(one.get), packages.rivals(both.get)) == ["ok", "problem"]
