@@ -3,7 +3,8 @@
 import pytest
 
 from fixtures.accuracy import Stages, ledger, what_is_missing
-from fixtures.plugin.lifetimes import Deploy, Recorder
+from fixtures.plugin.lifetimes import Deploy
+from fixtures.plugin.recorder import Recorder
 from fixtures.spec import Case, Samples, Weights
 from reports.verdict import ledger_failures, score_text
 

@@ -1,6 +1,6 @@
 """The converted model, in process, computes what the framework computes."""
 
-from fixtures.plugin.lifetimes import Recorder
+from fixtures.plugin.recorder import Recorder
 from fixtures.spec import Case
 from reports.record import Conversion
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from fixtures.plugin.lifetimes import Recorder
+from fixtures.plugin.recorder import Recorder
 from fixtures.spec import Case
 from reports.efficiency import efficiency_text
 from reports.record import Efficiency

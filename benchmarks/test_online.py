@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.load import Measurement
 from fixtures.plugin.entries import Entry
-from fixtures.plugin.lifetimes import Recorder
+from fixtures.plugin.recorder import Recorder
 from reports.verdict import comparison_text
 
 

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from fixtures.accuracy import ledger, what_is_missing
-from fixtures.plugin.lifetimes import Evaluate, Recorder
+from fixtures.plugin.evaluation import Evaluate
+from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.search import FindFastest
 from fixtures.spec import Case, Samples, Weights
 from reports.record import Conversion

@@ -8,9 +8,10 @@ import pytest
 
 from fixtures import known, load, locks, side_by_side
 from fixtures.load import Measurement, Outcome
-from fixtures.plugin.lifetimes import Prepare, Recorder
 from fixtures.plugin.options import Settings
 from fixtures.plugin.output import Narrator
+from fixtures.plugin.points import Prepare
+from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.selection import own_points
 from fixtures.side_by_side import Defaults
 from fixtures.spec import Case, LoadPoint, Scenario

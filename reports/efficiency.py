@@ -50,9 +50,9 @@ def efficiency_section(record: Record) -> str:
             f"#### Efficiency: {precision.upper()}",
             markdown(_COLUMNS, [_row(one) for one in record.efficiency], "lrrrrrrr"),
             f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of its "
-            f"own, measured in turns with the server ({pairs} pairs). The peak is that of a large "
-            f"{_product(record)} on the same threads, measured in the same turns; a multiplication and an addition "
-            "count as two. In brackets 95 % intervals.",
+            f"own, measured in turns with the server ({pairs} pairs). The peak is that of the fastest "
+            f"large {_product(record)} on the same threads, measured in the same turns; a multiplication and an "
+            "addition count as two. In brackets 95 % intervals.",
         ]
     )
 

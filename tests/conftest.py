@@ -34,11 +34,17 @@ DEPLOYMENT = Deployment(
 
 MakeBuild = Callable[..., Build]
 
+for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+    del os.environ[variable]  # a run that a test starts is no worker of this one
+
 
 @pytest.fixture(scope="session")
-def repos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder of converted models for all runs of the suite."""
-    return tmp_path_factory.mktemp("repos")
+def repos(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """One folder of converted models for all runs of the suite, whichever worker starts them."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "repos"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")

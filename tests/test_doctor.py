@@ -1,5 +1,6 @@
 """The doctor says what is wrong, how bad it is, and what to do; on a sound machine it finds no problem."""
 
+import fcntl
 import os
 import re
 import subprocess
@@ -154,7 +155,8 @@ def test_the_server_is_started_to_see_that_it_gets_ready(private_locks: Path) ->
 
 
 def test_the_server_is_not_started_beside_a_measurement(private_locks: Path) -> None:
-    with locks.machine(exclusive=True):
+    with (private_locks / "machine.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
         found = programs.triton(EMBEDDED, "cpu")
 
     assert states(found) == ["ok"]

@@ -76,6 +76,21 @@ def is_free(name: str, *, exclusive: bool) -> bool:
         assert len(waits) <= 1
 
 
+def is_held(name: str) -> bool:
+    """Whether another process cannot share the machine now."""
+    code = "import sys; from fixtures import locks\nwith locks.machine(name=sys.argv[1], exclusive=False, waiting=sys.exit): pass"
+    return (
+        subprocess.run(
+            [sys.executable, "-c", code + "; print('free')", name],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        == ""
+    )
+
+
 @pytest.mark.parametrize(
     ("held", "exclusive", "free"),
     [
@@ -131,6 +146,14 @@ def test_the_machine_is_free_after_the_block_even_if_it_fails(name: str) -> None
         raise KeyError
 
     assert is_free(name, exclusive=True)
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_who_measures_may_load_a_model_meanwhile(name: str, exclusive: bool) -> None:
+    with locks.machine(name=name, exclusive=True):
+        assert is_free(name, exclusive=exclusive), "for this process"
+
+        assert is_held(name), "for others, after the inner block too"
 
 
 def test_a_killed_process_holds_nothing(name: str, other: Callable[[str], "subprocess.Popen[str]"]) -> None:

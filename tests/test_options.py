@@ -10,7 +10,7 @@ import pytest
 from fixtures.errors import InputError
 from fixtures.load import Plan
 from fixtures.plugin.options import Settings, check_python, parse, pytest_addoption
-from fixtures.search import Goal
+from fixtures.search_space import Goal
 
 
 def settings(**given: Any) -> Settings:

@@ -17,12 +17,14 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from fixtures import search, statistics
+from fixtures import search, search_level, search_space, statistics
 from fixtures.errors import ProofError
 from fixtures.launch import Choice
 from fixtures.load import Sampling
 from fixtures.perf_analyzer import Job
-from fixtures.search import Candidate, Entry, Found, Goal, Reading, Space, Trial
+from fixtures.search import Entry, Found, Trial
+from fixtures.search_level import Reading
+from fixtures.search_space import Candidate, Goal, Space
 from fixtures.server import serve
 from fixtures.spec import Deployment, LoadPoint
 from fixtures.statistics import Steady
@@ -111,8 +113,8 @@ class Bench:
 
     def optimum_per_s(self, goal: Goal) -> float:
         """The true highest throughput of all loads whose true percentile keeps the budget."""
-        every = search.basic_candidates(SPACE) + [
-            one for count in (1, 2) for one in search.variations(SPACE, goal, count)
+        every = search_space.basic_candidates(SPACE) + [
+            one for count in (1, 2) for one in search_space.variations(SPACE, goal, count)
         ]
         return max(
             self.throughput_per_s(one, level)
@@ -269,7 +271,7 @@ def test_where_none_loads_the_first_error_is_raised() -> None:
 
 @pytest.mark.parametrize("most", [1, 4, 8, 32, 128, 256])
 def test_ladders_rise_to_the_largest_in_steps_of_an_eighth_at_most(most: int) -> None:
-    sizes = search.ladder_sizes(most)
+    sizes = search_space.ladder_sizes(most)
 
     assert sizes[0] == 1
     assert sizes[-1] == most
@@ -279,9 +281,11 @@ def test_ladders_rise_to_the_largest_in_steps_of_an_eighth_at_most(most: int) ->
 
 
 def test_instances_are_bounded_by_cores_and_device() -> None:
-    counts = {cores: search.instance_counts(dataclasses.replace(SPACE, cores=cores)) for cores in (1, 2, 64)}
+    counts = {
+        cores: search_space.instance_counts(dataclasses.replace(SPACE, cores=cores)) for cores in (1, 2, 64)
+    }
     assert counts == {1: [1], 2: [1, 2], 64: [1, 2, 4]}
-    assert search.instance_counts(Space(OWN, "cuda", 1)) == [1, 2, 4]
+    assert search_space.instance_counts(Space(OWN, "cuda", 1)) == [1, 2, 4]
 
 
 @pytest.mark.parametrize(
@@ -289,14 +293,14 @@ def test_instances_are_bounded_by_cores_and_device() -> None:
     [(0.05, [12]), (0.5, [100]), (2, [100, 500, 1000]), (7, [100, 1000]), (40, [100, 1000, 10_000])],
 )
 def test_queue_delays_are_below_the_budget(budget_ms: float, delays_us: list[int]) -> None:
-    assert search.queue_delays(Goal(budget_ms, 99)) == delays_us
+    assert search_space.queue_delays(Goal(budget_ms, 99)) == delays_us
 
 
 def test_what_the_user_gives_is_held() -> None:
     held = Space(
         OWN, "cpu", 2, frozenset({"instances", "max_queue_delay_us"}), batches=(1,), concurrencies=(4, 8)
     )
-    every = [*search.basic_candidates(held), *search.variations(held, Goal(7, 99), 1)]
+    every = [*search_space.basic_candidates(held), *search_space.variations(held, Goal(7, 99), 1)]
 
     assert {one.deployment.instances for one in every} == {1}
     assert {one.deployment.max_queue_delay_us for one in every} == {1_000}
@@ -306,7 +310,7 @@ def test_what_the_user_gives_is_held() -> None:
 
 # --- one step ----------------------------------------------------------------------------------------------
 
-SIZES = search.ladder_sizes(128)
+SIZES = search_space.ladder_sizes(128)
 
 
 def reading(size: int, throughput_per_s: float, latency_ms: float) -> Reading:
@@ -333,20 +337,20 @@ def test_the_next_load_is_where_the_latency_should_just_keep_the_budget(
     seen: list[tuple[int, float]], size: int | None
 ) -> None:
     readings = [reading(one, 1000.0, latency_ms) for one, latency_ms in seen]
-    level = search.next_level(readings, SIZES, 7.0)
+    level = search_level.next_level(readings, SIZES, 7.0)
     assert (None if level is None else SIZES[level]) == size
 
 
 def test_what_a_configuration_promises_lies_between_the_loads_that_were_seen() -> None:
     low, high = reading(8, 1000.0, 4.0), reading(16, 1500.0, 10.0)
-    assert 1000 < search.promise([low, high], 7.0) < 1500
-    assert search.promise([low], 7.0) == 1000
-    assert search.promise([high], 7.0) == -10
-    assert search.promise([low, reading(16, 900.0, 10.0)], 7.0) == 1000, "more load that only slows it"
+    assert 1000 < search_level.promise([low, high], 7.0) < 1500
+    assert search_level.promise([low], 7.0) == 1000
+    assert search_level.promise([high], 7.0) == -10
+    assert search_level.promise([low, reading(16, 900.0, 10.0)], 7.0) == 1000, "more load that only slows it"
 
 
 def test_the_proof_begins_a_little_within_the_budget_where_there_is_such_a_load() -> None:
-    candidate = search.basic_candidates(SPACE)[0]
+    candidate = search_space.basic_candidates(SPACE)[0]
 
     def seen(*latencies_ms: float) -> Trial:
         parts = {level: [Steady(100.0, 1.0, np.full(50, ms))] for level, ms in enumerate(latencies_ms)}
