@@ -475,12 +475,25 @@ def test_a_folder_of_a_run_that_is_gone_is_left_over(tmp_path: Path) -> None:
     for path in (alive, left, tmp_path / locks.folder().name):
         path.mkdir()
 
-    none = leftovers.folders(tmp_path / "nowhere", {}, [])
+    none = leftovers.folders(tmp_path / "nowhere", {}, [], tmp_path)
     found = leftovers.folders(tmp_path, by_id(GUARD, GUARDED), [empty])
 
     assert states(none, found) == ["ok", "warning"]
-    assert found.found.startswith("1 of killed runs (tritonproof-xyz); 1 empty")
+    assert found.found.startswith("1 of killed runs and servers (tritonproof-xyz); 1 empty")
     assert found.cure.startswith(f"rm -r {left}; ")
+
+
+def test_a_model_that_was_sent_to_a_server_that_is_gone_is_left_over(tmp_path: Path) -> None:
+    sent, other = tmp_path / "folderAbC123", tmp_path / "folderXyZ789"
+    for path in (sent, other):
+        path.mkdir()
+    (sent / "config.pbtxt").touch()
+
+    serving = leftovers.folders(tmp_path / "nowhere", by_id(LEFT), [], tmp_path)
+    found = leftovers.folders(tmp_path / "nowhere", {}, [], tmp_path)
+
+    assert states(serving, found) == ["ok", "warning"]
+    assert found.cure == f"rm -r {sent}"
 
 
 @pytest.fixture
