@@ -113,6 +113,8 @@ class Build:
     """The format as a reader knows it: `TorchScript Trace`."""
     engine: str
     """What computes: `PyTorch`."""
+    inputs: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The model's inputs and their shapes without the batch dimension; empty in records that do not say."""
 
 
 @dataclass(frozen=True)
@@ -378,6 +380,11 @@ def case_id(case: Case) -> str:
     """The case's name everywhere: test id, folder, record file and table row."""
     parts = (case.target, case.model, case.format, case.accelerator, case.precision)
     return "-".join(part for part in parts if part)
+
+
+def place(load: Load) -> tuple[str, int, int, float, str]:
+    """What tells the load points of a case apart, and sorts them."""
+    return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")
 
 
 def meets(better: str, score: float, limit: float) -> bool:

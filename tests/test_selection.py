@@ -98,7 +98,7 @@ def test_a_model_may_exclude_a_format_or_one_precision_of_it() -> None:
     micro, full = models["nnunet-micro"], models["nnunet"]
     assert precisions_of(micro, formats["ts-trace"], "cpu") == ["fp32"]
     assert precisions_of(full, formats["ts-trace"], "cpu") == ["fp32", "bf16"]
-    assert precisions_of(micro, formats["pt2"], "cpu") == ["fp32", "bf16"]
+    assert precisions_of(micro, formats["pt2"], "cpu") == ["bf16"]
     assert precisions_of(models["bert-dist4l"], formats["ts-script"], "cpu") == []
     assert precisions_of(models["resnet50-tf"], formats["pt2"], "cpu") == []
 
