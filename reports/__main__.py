@@ -1,11 +1,12 @@
-"""The command line of the reports: `python -m reports`, then tables, html, plots, csv, compare, merge, published or
-readme."""
+"""The command line of the reports: `python -m reports`, then tables, html, plots, csv, compare, merge, published, readme
+or doctor."""
 
 import argparse
 import io
 import itertools
 import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -203,6 +204,14 @@ def _parser() -> argparse.ArgumentParser:
         help="folder of the pictures; default: where a region's picture lies, else 'plots' beside FILE",
     )
     keep.set_defaults(run=_readme)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="say what could go wrong on this machine when cases are measured, each with its cure",
+        description="Look at this machine and this Python's packages. Exit status 1 where the benchmarks would stop.",
+    )
+    doctor.add_argument("--triton", metavar="SERVER", help="the server that is meant, as for the benchmarks")
+    doctor.set_defaults(run=_doctor)
     return parser
 
 
@@ -354,6 +363,13 @@ def _positive(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a number of milliseconds above 0")
     return value
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    # A program of its own: the reports import nothing of what measures.
+    given = [] if options.triton is None else ["--triton", options.triton]
+    command = [sys.executable, "-m", "fixtures.doctor", *given]
+    return subprocess.run(command, cwd=Path(__file__).parent.parent, check=False).returncode
 
 
 if __name__ == "__main__":
