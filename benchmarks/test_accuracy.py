@@ -2,21 +2,31 @@
 
 import pytest
 
-from fixtures.accuracy import Stages, ledger, what_is_missing
+from fixtures.accuracy import Stages, item_scores, ledger, what_is_missing
 from fixtures.errors import AccuracyError
 from fixtures.plugin.lifetimes import Deploy
 from fixtures.plugin.recorder import Recorder
+from fixtures.repository import Build
 from fixtures.spec import Case, Samples, Weights
+from fixtures.worst import samples_file
 from reports.verdict import ledger_failures, score_text
 
 
 def test_accuracy(
-    case: Case, weights: Weights, samples: Samples, stages: Stages, deploy: Deploy, recorder: Recorder
+    case: Case,
+    weights: Weights,
+    build: Build,
+    samples: Samples,
+    stages: Stages,
+    deploy: Deploy,
+    recorder: Recorder,
 ) -> None:
     """Each metric through Triton keeps its limits: the model's own, and nearly the framework's score."""
     missing = what_is_missing(case.model, weights, samples)
-    result = ledger(case, samples, stages, labelled=missing is None)
+    by_item = item_scores(case, samples, stages, labelled=missing is None)
+    result = ledger(case, samples, stages, by_item)
     recorder.accuracy(deploy("online").serving, result, missing)
+    recorder.samples(samples_file(case, build.digest, samples, stages, by_item))
     recorder.figure("; ".join(score_text(score) for score in result.scores))
     if failures := ledger_failures(result):
         raise AccuracyError("; ".join(failures))

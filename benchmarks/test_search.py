@@ -4,12 +4,14 @@ import dataclasses
 
 import pytest
 
-from fixtures.accuracy import ledger, what_is_missing
+from fixtures.accuracy import item_scores, ledger, what_is_missing
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.evaluation import Evaluate
 from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.search import FindFastest
+from fixtures.repository import Build
 from fixtures.spec import Case, Samples, Weights
+from fixtures.worst import samples_file
 from reports.record import Conversion
 from reports.search import beyond_text, found_text
 from reports.verdict import conversion_failure, ledger_failures
@@ -19,6 +21,7 @@ from reports.verdict import conversion_failure, ledger_failures
 def test_search(
     case: Case,
     weights: Weights,
+    build: Build,
     samples: Samples,
     parity: Conversion,
     find_fastest: FindFastest,
@@ -32,9 +35,12 @@ def test_search(
     recorder.search(deployed.serving, found, missing)
     if found.verdict == "beyond":
         raise SpeedError(beyond_text(found))
-    proven = ledger(case, samples, evaluate(deployed), labelled=missing is None)
+    stages = evaluate(deployed)
+    by_item = item_scores(case, samples, stages, labelled=missing is None)
+    proven = ledger(case, samples, stages, by_item)
     found = dataclasses.replace(found, accuracy=proven)
     recorder.search(deployed.serving, found, missing)
+    recorder.samples(samples_file(case, build.digest, samples, stages, by_item), of_search=True)
     recorder.figure(found_text(found))
     failures = ledger_failures(proven)
     if failure := conversion_failure(parity):

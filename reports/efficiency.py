@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from reports.cells import rate, size
 from reports.markdown import markdown
 from reports.record import Efficiency, Estimate, Record
 
@@ -58,12 +59,11 @@ def efficiency_section(record: Record) -> str:
 
 
 def _row(one: Efficiency) -> list[str]:
-    point = f"batch {one.batch}" if one.scenario == "offline" else f"concurrency {one.concurrency}"
     flops, peak, fraction = one.flops_per_inference, one.peak_flops_per_s, fraction_of_peak(one)
     return [
-        f"{one.scenario}, {point}",
-        _rate(one.served_per_s),
-        _rate(one.in_process_per_s),
+        f"{one.scenario}, {size(one.scenario, one.batch, one.concurrency)}",
+        rate(one.served_per_s),
+        rate(one.in_process_per_s),
         str(one.in_process_batch),
         f"{_percent(one.ratio.value)} {_interval(one.ratio)}",
         "-" if flops is None else f"{flops / 1e9:.3g}",
@@ -78,10 +78,6 @@ def _product(record: Record) -> str:
         return "matrix product of 8-bit integers, summed in 32 bits,"
     tf32 = record.case.target != "cpu" and precision == "fp32"
     return f"{precision.upper()} matrix product" + (", in TF32 where the GPU has it," if tf32 else "")
-
-
-def _rate(estimate: Estimate) -> str:
-    return f"{estimate.value:.1f}" if estimate.value >= 10 else f"{estimate.value:.3g}"
 
 
 def _percent(fraction: float) -> str:

@@ -30,33 +30,39 @@ def of_accuracy(accuracy: Accuracy) -> Figures:
     return found
 
 
-def of_load(load: Load) -> Figures:
-    """A load point: what was asked for, throughput and latencies with their bounds, and where the time went.
-
-    What only some points have, such as a rate, marks or a comparison, is left out of the others.
-    """
-    use = dataclasses.asdict(load.gpu) if load.gpu else {}
+def of_point(load: Load) -> Figures:
+    """What was asked for at a load point, and how much was measured there."""
     found: Figures = {
         "scenario": load.scenario,
         "batch": load.batch,
         "concurrency": load.concurrency,
         "passes": len(load.passes),
         "requests": load.requests,
-        **_bounds("throughput", "_per_s", load.throughput_per_s),
     }
+    return found | _known(request_rate_per_s=load.request_rate_per_s, arrivals=load.arrivals)
+
+
+def of_load(load: Load) -> Figures:
+    """A load point: throughput and latencies with their bounds, and where the time went.
+
+    What only some points have, such as marks or a comparison, is left out of the others.
+    """
+    use = dataclasses.asdict(load.gpu) if load.gpu else {}
+    found = of_point(load) | bounds("throughput", "_per_s", load.throughput_per_s)
     for name, value in load.latency_ms.items():
-        found |= _bounds(f"latency_{name}", "_ms", value)
+        found |= bounds(f"latency_{name}", "_ms", value)
     found |= {f"{name}_ms": value for name, value in load.components_ms.items()}
     found |= _known(
-        request_rate_per_s=load.request_rate_per_s,
-        arrivals=load.arrivals,
         slip_ms=load.slip_ms,
         marks=" ".join(mark.code for mark in load.marks) or None,
         **{f"gpu_{name}": value for name, value in use.items()},
     )
     if load.comparison is not None:
-        found |= _bounds("comparison_ratio", "", load.comparison.ratio)
-        found["comparison_verdict"] = load.comparison.verdict
+        found |= bounds("comparison_ratio", "", load.comparison.ratio)
+        found |= {
+            "comparison_method": load.comparison.method,
+            "comparison_verdict": load.comparison.verdict,
+        }
     return found
 
 
@@ -64,8 +70,8 @@ def of_efficiency(found: Sequence[Efficiency]) -> Figures:
     """What serving costs, of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
     figures: Figures = {}
     for one in found:
-        figures |= _bounds(f"{one.scenario}_in_process_ratio", "", one.ratio)
-        figures |= _bounds(f"{one.scenario}_in_process", "_per_s", one.in_process_per_s)
+        figures |= bounds(f"{one.scenario}_in_process_ratio", "", one.ratio)
+        figures |= bounds(f"{one.scenario}_in_process", "_per_s", one.in_process_per_s)
     return figures
 
 
@@ -109,7 +115,8 @@ def _named(score: Score, values: Mapping[str, float]) -> Figures:
     return {f"{name}_{stage}_percent": percent(value) for stage, value in values.items()}
 
 
-def _bounds(name: str, unit: str, estimate: Estimate) -> Figures:
+def bounds(name: str, unit: str, estimate: Estimate) -> Figures:
+    """A value with its interval: `throughput_per_s`, `throughput_low_per_s` and `throughput_high_per_s`."""
     return {
         f"{name}{unit}": estimate.value,
         f"{name}_low{unit}": estimate.low,

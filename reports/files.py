@@ -12,9 +12,16 @@ import typing
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from reports.record import SCHEMA, Case, Record, case_id
+
+SAMPLES_SUFFIX = ".samples.json"
+"""Of the file of `reports.samples` beside a record, which is none itself."""
+CONFIG_SUFFIX = ".config.pbtxt"
+"""Of the configuration that the case was served with, beside its record."""
+
+_Kind = TypeVar("_Kind")
 
 
 class RecordError(Exception):
@@ -28,8 +35,12 @@ def path_of(case: Case, results: Path) -> Path:
 
 def write(record: Record, path: Path) -> None:
     """Write `record` with `replace`; a number that is not finite is a ValueError, and the old file stays."""
-    text = json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False) + "\n"
-    replace(path, text.encode())
+    replace(path, encode(record))
+
+
+def encode(record: Record) -> bytes:
+    """The content of the record's file; a number that is not finite is a ValueError."""
+    return (json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False) + "\n").encode()
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -50,6 +61,11 @@ def replace(path: Path, content: bytes) -> None:
 
 def read(path: Path) -> Record:
     """Read one record; raises RecordError, which names the file and the key, if it is not a whole one."""
+    return parse(Record, path, SCHEMA)
+
+
+def parse(kind: type[_Kind], path: Path, version: int) -> _Kind:
+    """Read a file that holds the dataclass `kind` of schema `version`; raises RecordError as `read` does."""
     try:
         data = json.loads(path.read_bytes(), parse_constant=_refuse)
     except OSError as error:
@@ -57,19 +73,36 @@ def read(path: Path) -> Record:
     except ValueError as error:
         raise RecordError(f"{path}: not JSON ({error}). Delete it and measure the case again.") from error
     schema = data.get("schema") if isinstance(data, dict) else None
-    if schema != SCHEMA:
+    if schema is None:
         raise RecordError(
-            f"{path}: schema is {schema!r}, this version reads {SCHEMA}. Measure the case again, "
+            f"{path}: missing key 'schema': this suite did not write it. Take the file out of the folder."
+        )
+    if schema != version:
+        raise RecordError(
+            f"{path}: schema is {schema!r}, this version reads {version}. Measure the case again, "
             "or read it with the version that wrote it."
         )
-    record: Record = _parse(Record, data, str(path))
-    return record
+    found: _Kind = _parse(kind, data, str(path))
+    return found
 
 
 def read_all(results: Path) -> list[Record]:
     """Every record below `results`, in the order of their names. Superseded ones are left out."""
-    paths = sorted(path for path in results.glob("*/*.json") if not path.name.startswith("."))
-    return [read(path) for path in paths]
+    return [read(path) for path in record_paths(results)]
+
+
+def record_paths(results: Path) -> list[Path]:
+    """The files of the records below a results folder, in the order of their names."""
+    return sorted(path for path in results.glob("*/*.json") if _is_record(path))
+
+
+def record_paths_in(folder: Path) -> list[Path]:
+    """The files of the records that lie in a folder itself, such as that of a target."""
+    return sorted(path for path in folder.glob("*.json") if _is_record(path))
+
+
+def _is_record(path: Path) -> bool:
+    return not path.name.startswith(".") and not path.name.endswith(SAMPLES_SUFFIX)
 
 
 def _refuse(constant: str) -> None:

@@ -7,25 +7,22 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
 
-from reports import tables
+from reports import markers, plots
+from reports.markdown import text as plain
+from reports.markers import Ask
+from reports.pictures import Picture, element, file_name, stem
+from reports.plots.shapes import NothingToShowError
 from reports.record import Record, case_id
 
-EXAMPLE = """\
-<!-- tritonproof:machine -->
-<!-- /tritonproof:machine -->
-
-<!-- tritonproof:summary -->
-<!-- /tritonproof:summary -->
-
-<!-- tritonproof:case {case} -->
-<!-- /tritonproof:case {case} -->"""
-
-FOREIGN = ("support",)
-"""Regions that records do not tell: `support` is written by `python -m fixtures.support`."""
+PLOTS = "plots"
+"""The folder of pictures, beside the file that shows them."""
 
 _MARKER = re.compile(r" {0,3}<!--\s*(?P<slash>/?)tritonproof:(?P<name>.*?)\s*-->\s*")
 _INLINE = re.compile(r"(?<!`)<!--\s*/?tritonproof:")
+_SHOWN = re.compile(r'<img [^>]*src="(?!/)(?P<folder>[^":]*)/[^"/]*"')
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})")
 
 
@@ -38,7 +35,8 @@ class Region:
     """One marked region of a text."""
 
     name: str
-    """What it shows: `summary`, `machine`, `case CASE_ID`, or one of FOREIGN."""
+    """What it shows, as its marker says."""
+    asked: Ask
     line: int
     """Of the opening marker, counted from 1."""
     opening: str
@@ -46,12 +44,34 @@ class Region:
     closing: str
 
 
-def sync(text: str, records: Sequence[Record]) -> str:
-    """`text` with every region rendered anew; raises ReadmeError where that is not possible."""
+def sync(text: str, records: Sequence[Record], folder: str | None = None) -> str:
+    """`text` with every region rendered anew; raises ReadmeError where that is not possible.
+
+    `folder` is the link to the pictures. Without it a region that shows one already keeps its folder, and another
+    gets PLOTS.
+    """
     parts = []
     for part in _split(text, records):
-        parts += [part] if isinstance(part, str) else [part.opening, _body(part, records), part.closing]
+        parts += (
+            [part] if isinstance(part, str) else [part.opening, _body(part, records, folder), part.closing]
+        )
     return "".join(parts)
+
+
+def pictures(text: str, records: Sequence[Record], beside: Path) -> list[Picture]:
+    """The pictures that a text in step with `records` shows, once each; `beside` is the folder the text lies in."""
+    found = {}
+    for region in _split(text, records):
+        if isinstance(region, str) or not (shown := _SHOWN.search(region.body)):
+            continue
+        asked, of = region.asked, _records(region, records)
+        if asked.kind != "plot":
+            continue
+        for theme in plots.THEMES:
+            name = file_name(stem(asked.plot, asked.case, asked.budget_ms), theme)
+            path = beside / unquote(shown["folder"]) / name
+            found[path] = Picture(path, asked.plot, of, theme, asked.budget_ms)
+    return list(found.values())
 
 
 def with_region(text: str, name: str, body: str) -> str:
@@ -65,10 +85,10 @@ def with_region(text: str, name: str, body: str) -> str:
     return "".join(parts)
 
 
-def drifted(text: str, records: Sequence[Record]) -> list[str]:
+def drifted(text: str, records: Sequence[Record], folder: str | None = None) -> list[str]:
     """Names of the regions that differ from what the records say, in the order of the text."""
     regions = [part for part in _split(text, records) if isinstance(part, Region)]
-    return [region.name for region in regions if region.body != _body(region, records)]
+    return [region.name for region in regions if region.body != _body(region, records, folder)]
 
 
 def difference(text: str, synced: str, limit: int = 40) -> str:
@@ -92,23 +112,24 @@ def _split(text: str, records: Sequence[Record]) -> list[str | Region]:
             parts.append(_region(number, line, marker["name"], lines))
     if not any(isinstance(part, Region) for part in parts):
         case = case_id(records[0].case) if records else "CASE_ID"
-        raise ReadmeError(f"no markers. Paste those you need, and run again:\n\n{EXAMPLE.format(case=case)}")
+        raise ReadmeError(
+            f"no markers. Paste those you need, and run again:\n\n{markers.EXAMPLE.format(case=case)}"
+        )
     return parts
 
 
 def _region(number: int, opening: str, name: str, lines: Iterator["_Line"]) -> Region:
     """The region that starts at `opening`; takes its lines from `lines`."""
-    if name not in ("summary", "machine", *FOREIGN) and not re.fullmatch(r"case\s+\S+", name):
-        raise ReadmeError(
-            f"line {number}: unknown marker {opening.strip()}. "
-            "There are tritonproof:summary, tritonproof:machine and tritonproof:case CASE_ID."
-        )
+    try:
+        asked = markers.read(name)
+    except ValueError as error:
+        raise ReadmeError(f"line {number}: {error}") from error
     body = []
     for _, line, marker in lines:
         if marker is None:
             body.append(line)
         elif marker["slash"] and marker["name"] == name:
-            return Region(name, number, opening, "".join(body), line)
+            return Region(name, asked, number, opening, "".join(body), line)
         else:
             break
     raise ReadmeError(
@@ -136,9 +157,26 @@ def _lines(text: str) -> Iterator[_Line]:
         yield number, line, marker
 
 
-def _body(region: Region, records: Sequence[Record]) -> str:
+def _body(region: Region, records: Sequence[Record], folder: str | None) -> str:
     """What belongs between the markers."""
-    return region.body if region.name in FOREIGN else _framed(region, _render(region, records))
+    if region.name in markers.FOREIGN:
+        return region.body
+    of = _records(region, records)
+    return _framed(
+        region, _picture(region, of, folder) if region.asked.plot else markers.written(region.asked, of)
+    )
+
+
+def _picture(region: Region, records: Sequence[Record], folder: str | None) -> str:
+    """The picture, or the sentence that says why there is none."""
+    asked, shown = region.asked, _SHOWN.search(region.body)
+    kept = shown["folder"] if shown else PLOTS
+    try:
+        chart = plots.chart(asked.plot, records, asked.budget_ms)
+    except NothingToShowError as error:
+        return plain(str(error))
+    name = stem(asked.plot, asked.case, asked.budget_ms)
+    return element(chart, name, kept if folder is None else folder)
 
 
 def _framed(region: Region, text: str) -> str:
@@ -147,23 +185,14 @@ def _framed(region: Region, text: str) -> str:
     return "".join(f"{line}{end}" for line in ("", *text.split("\n"), ""))
 
 
-def _render(region: Region, records: Sequence[Record]) -> str:
-    kind, _, case = region.name.partition(" ")
-    if kind == "case":
-        return tables.case_section(_record(region, case.strip(), records))
-    if not records:
-        raise ReadmeError(_no_record(region, "there are no records", "tox run -e benchmarks"))
-    return tables.summary_table(records) if kind == "summary" else tables.machine_sentence(records)
-
-
-def _record(region: Region, case: str, records: Sequence[Record]) -> Record:
-    for record in records:
-        if case_id(record.case) == case:
-            return record
+def _records(region: Region, records: Sequence[Record]) -> Sequence[Record]:
+    """All records, or the one of the region's case; ReadmeError where there is none."""
+    case = region.asked.case
+    found = [record for record in records if case in ("", case_id(record.case))]
+    if found:
+        return found
+    problem = f"there is no record of {case}" if case else "there are no records"
+    command = f"tox run -e benchmarks -- -k {case}" if case else "tox run -e benchmarks"
     raise ReadmeError(
-        _no_record(region, f"there is no record of {case}", f"tox run -e benchmarks -- -k {case}")
+        f"line {region.line}: {problem}. Measure: {command}, or name another folder: --results DIR"
     )
-
-
-def _no_record(region: Region, problem: str, command: str) -> str:
-    return f"line {region.line}: {problem}. Measure: {command}, or name another folder: --results DIR"

@@ -113,6 +113,8 @@ class Build:
     """The format as a reader knows it: `TorchScript Trace`."""
     engine: str
     """What computes: `PyTorch`."""
+    inputs: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The model's inputs and their shapes without the batch dimension; empty in records that do not say."""
 
 
 @dataclass(frozen=True)
@@ -389,6 +391,11 @@ def point_id(
     whole = request_rate_per_s == int(request_rate_per_s)
     rate = f"{int(request_rate_per_s):05d}" if whole else f"{request_rate_per_s:07.1f}"
     return f"b{batch:03d}-r{rate}-{arrivals}"
+
+
+def place(load: Load) -> tuple[str, int, int, float, str]:
+    """What tells the load points of a case apart, and sorts them."""
+    return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")
 
 
 def meets(better: str, score: float, limit: float) -> bool:

@@ -54,12 +54,6 @@ def main_score(record: Record) -> Score | None:
     return record.accuracy.scores[0]
 
 
-def served_score(record: Record) -> str:
-    """The served score with its tightest limit, or why there is none."""
-    score = main_score(record)
-    return unscored(record) if score is None else _served(score)
-
-
 def score_text(score: Score) -> str:
     """One metric after each stage, the served one first."""
     stages = (("served", score.served), ("converted", score.converted), ("framework", score.framework))
@@ -87,7 +81,7 @@ def ledger_failures(accuracy: Accuracy) -> list[str]:
     """What a ledger does not keep, a sentence for each score and pair of stages; empty where it holds."""
     failures = []
     for score in accuracy.scores:
-        worst = _tightest(score, unmet(score))
+        worst = tightest(score, unmet(score))
         failures += [limit_text(score, worst)] if worst else []
     failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
     if failures or accuracy.passed:
@@ -112,12 +106,13 @@ def _ledger_of(score: Score) -> str:
 
 def _served(score: Score) -> str:
     text = f"{score.metric} {number(score, score.served)}"
-    tightest = _tightest(score)
+    limit = tightest(score)
     word = "floor" if score.better == "higher" else "ceiling"
-    return text if tightest is None else f"{text} ({word} {number(score, tightest.value)})"
+    return text if limit is None else f"{text} ({word} {number(score, limit.value)})"
 
 
-def _tightest(score: Score, among: list[Limit] | None = None) -> Limit | None:
+def tightest(score: Score, among: list[Limit] | None = None) -> Limit | None:
+    """The limit that is hardest to keep, of all or of some; None where there is none."""
     choose = max if score.better == "higher" else min
     limits = list(score.limits) if among is None else among
     return choose(limits, key=lambda limit: limit.value, default=None)

@@ -1,5 +1,6 @@
 """Sample records for the tests of the reports; each builder takes the fields that matter to its test."""
 
+import dataclasses
 from typing import Any
 
 from reports.record import (
@@ -143,3 +144,34 @@ def random_weights(**changes: Any) -> Record:
         "loads": (load("offline", 1, 0.71234),),
     }
     return record(**(fields | changes))
+
+
+def swept(**changes: Any) -> Record:
+    """A case with points of batches 1 to 128 and concurrencies 8 to 256: throughput saturates, latency climbs, and
+    two points are marked."""
+    offline = [
+        _swept_point("offline", batch, 4200 * batch / (batch + 9), batch)
+        for batch in (1, 2, 4, 8, 16, 32, 64, 128)
+    ]
+    online = [
+        _swept_point("online", concurrency, 3900 * concurrency / (concurrency + 20), concurrency)
+        for concurrency in (8, 16, 32, 64, 128, 256)
+    ]
+    shared = (Mark("cpu-shared", "other programs took 0.4 of 16 cores"),)
+    offline[3] = dataclasses.replace(offline[3], marks=shared)
+    online[4] = dataclasses.replace(online[4], marks=shared)
+    return record(**({"loads": (*offline, *online)} | changes))
+
+
+def _swept_point(scenario: str, size: int, throughput_per_s: float, in_flight: int) -> Load:
+    """A point whose mean latency is what Little's law says."""
+    mean = 1000 * in_flight / throughput_per_s
+    factors = {"avg": 1.0, "p50": 0.95, "p90": 1.3, "p95": 1.5, "p99": 1.9}
+    shares = dict(zip(COMPONENTS, (0.01, 0.09, 0.35, 0.05, 0.42, 0.07, 0.01), strict=True))
+    return load(
+        scenario,
+        size,
+        throughput_per_s,
+        latency_ms={name: estimate(mean * factor, 0.05 * factor) for name, factor in factors.items()},
+        components_ms={name: mean * share for name, share in shares.items()},
+    )

@@ -11,16 +11,21 @@ import numpy as np
 import pytest
 
 from fixtures import accuracy, parity
-from fixtures.accuracy import Stage, Stages, in_process, ledger, mixed_batches, served
+from fixtures.accuracy import Stage, Stages, in_process, item_scores, mixed_batches, served
 from fixtures.errors import ProofError
 from fixtures.parity import compare_conversion
 from fixtures.server import Server
-from fixtures.spec import Arrays, Samples, Tolerance
-from reports.record import Limit
+from fixtures.spec import Arrays, Case, Samples, Tolerance
+from reports.record import Accuracy, Limit
 from tests import toy
 
 CASE = toy.case()
 COUNT = 40
+
+
+def ledger(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> Accuracy:
+    """The ledger of what each sample scored."""
+    return accuracy.ledger(case, samples, stages, item_scores(case, samples, stages, labelled=labelled))
 
 
 # --- a server that answers as it likes ---------------------------------------------------------------------

@@ -43,8 +43,10 @@ from tests import samples
 RECORD = samples.record(conversion=None, accuracy=None, loads=())
 
 @pytest.fixture
-def recorder(request, settings):
-    return Recorder(RECORD, settings.results, request.node.user_properties)
+def recorder(request, settings, tmp_path):
+    config = tmp_path / "config.pbtxt"
+    config.write_text("")
+    return Recorder(RECORD, settings.results, config, request.node.user_properties)
 
 @pytest.fixture
 def server():
@@ -57,7 +59,7 @@ def test_conversion(recorder):
 
 def test_accuracy(recorder):
     recorder.accuracy(RECORD.serving, samples.failed_accuracy(), None)
-    raise AccuracyError("top-1 93.1 % is below 94 %,\\nat last")
+    raise AccuracyError("top-1 93.1 % is below 94 %", where="here, now")
 
 @pytest.mark.load
 def test_online(point, recorder, entry, benchmark):
@@ -269,10 +271,10 @@ def test_the_job_summary_has_failures_first_then_tables_and_what_was_skipped(eit
     places = [
         text.index(part)
         for part in (
-            "- **accuracy**: `test_accuracy`: top-1 93.1 % is below 94 %, at last",
+            "- **accuracy**: `test_accuracy`: top-1 93.1 % is below 94 %; where: here, now",
             "- **infrastructure**: `test_without_a_server`: Triton was not ready",
             "- **speed**: `test_slower`: ratio 0.90",
-            "| `a40-resnet50-onnx-trt-fp16` |",
+            "| resnet50 | ONNX, TensorRT |",
             "Measured on NVIDIA A40",
             "- 1 skipped: needs an A100; cure: find one",
         )
@@ -285,7 +287,7 @@ def test_failures_are_annotated_at_their_tests_worst_first(either: Run) -> None:
     line = BENCHMARKS[: BENCHMARKS.index("def test_accuracy")].count("\n") + 1
     assert lines[0] == (
         f"::error file={either.folder.name}/benchmarks/test_all.py,line={line},"
-        "title=accuracy%3A test_accuracy::top-1 93.1 %25 is below 94 %25,%0Aat last"
+        "title=accuracy%3A test_accuracy::top-1 93.1 %25 is below 94 %25%0A  where: here, now"
     )
     assert len(lines) == 4
 
@@ -321,7 +323,7 @@ def test_a_summary_cuts_no_character_in_half() -> None:
 def test_what_a_test_says_cannot_break_the_summarys_lists() -> None:
     failure = Failure("accuracy", "test_x", "first\n\n# second <b> | third", None, None)
     text = summary(Outcomes([failure]), [samples.record()], compared=False)
-    assert "- **accuracy**: `test_x`: first # second \\<b> \\| third\n" in text
+    assert "- **accuracy**: `test_x`: first; # second \\<b> \\| third\n" in text
 
 
 def test_the_summary_goes_to_a_file_that_is_named_and_a_file_that_cannot_be_written_breaks_nothing(

@@ -1,58 +1,64 @@
-"""Measured beside published: like with like, the right row, honest ratios, and nothing left out in silence."""
+"""Records of two runs side by side: what differs is named, what is shown is honest, and nothing is dropped."""
 
 import dataclasses
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import pandas as pd
 import pytest
 
-from reports import compare, files, published, record
+from reports import files, record, samples
 from reports.__main__ import main
-from reports.record import Accuracy, Case, Deployment, Record, Score, Serving
-from tests import samples
+from reports.record import Case, Estimate, Load, Record, Serving
+from tests import samples as sample
 
-NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
-A40, A100 = "NVIDIA A40", "NVIDIA DGX A100 (1x A100 80GB)"
-V100, T4 = "NVIDIA DGX-1 (1x V100 32GB)", "NVIDIA T4"
-
-
-def case_on(name: str, *loads: record.Load, **changes: Any) -> Record:
-    """A case that holds; `name` is `target model format accelerator precision`, `-` for no accelerator."""
-    target, model, format_, accelerator, precision = name.split()
-    gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
-    fields: dict[str, Any] = {
-        "case": Case(target, model, format_, None if accelerator == "-" else accelerator, precision),
-        "machine": dataclasses.replace(samples.record().machine, gpu=gpu),
-        "serving": NATIVE,
-        "loads": loads or (samples.load("offline", 8, 1000),),
-    }
-    return samples.record(**(fields | changes))
+CASE = "a40-resnet50-onnx-trt-fp16"
+IDS = tuple(f"digit-{number:04d}" for number in range(500))
 
 
-def latencies(**values: float) -> dict[str, record.Estimate]:
-    return {name: samples.estimate(value) for name, value in values.items()}
+def passes(speed: float, *, spread: float = 0.01) -> tuple[record.Pass, ...]:
+    return tuple(sample.one_pass(speed * (1 + spread * luck)) for luck in (-1, 0, 0.5, 0.5))
 
 
-def joined(*records: Record, other_formats: bool = False) -> pd.DataFrame:
-    return compare.joined(compare.compare(records, other_formats))
+def point(size: int = 8, speed: float = 1000, **changes: Any) -> Load:
+    fields = {"passes": passes(speed)} | changes
+    return sample.load("offline", size, speed, **fields)
 
 
-def shown(*records: Record, other_formats: bool = False) -> str:
-    return compare.document(compare.compare(records, other_formats))
+def with_machine(one: Record, **changes: Any) -> Record:
+    return dataclasses.replace(one, machine=dataclasses.replace(one.machine, **changes))
 
 
-def cells(text: str) -> list[list[str]]:
-    """The rows of every markdown table in a text, headers and rules left out."""
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    split = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in rows]
-    return [row for row in split if row[0] != "Load point" and not row[0].startswith("---")]
+def store(folder: Path, *records: Record) -> Path:
+    for one in records:
+        files.write(one, files.path_of(one.case, folder))
+    return folder
 
 
-def titles(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.startswith("#")]
+def store_samples(
+    folder: Path, one: Record, served: Sequence[float], ids: Sequence[str] = IDS, **changes: Any
+) -> None:
+    scores = {"top-1": dict.fromkeys(samples.STAGES, tuple(served))}
+    found = samples.Samples(one.case, one.build.digest, tuple(ids), scores, ())
+    samples.write(dataclasses.replace(found, **changes), samples.path_of(one.case, folder))
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "before", tmp_path / "after"
+
+
+@pytest.fixture
+def shown(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> Any:
+    """What the command prints of two sets of records."""
+
+    def show(before: Sequence[Record], after: Sequence[Record], *options: str) -> str:
+        store(folders[0], *before)
+        store(folders[1], *after)
+        assert main(["compare", *map(str, folders), *options]) == 0
+        return capsys.readouterr().out
+
+    return show
 
 
 def line_with(part: str, text: str) -> str:
@@ -60,506 +66,351 @@ def line_with(part: str, text: str) -> str:
     return found
 
 
-def store(results: Path, *records: Record) -> list[str]:
-    """Write the records, and give the arguments that compare them."""
-    for one in records:
-        files.write(one, files.path_of(one.case, results))
-    return ["compare", "--results", str(results)]
+def row(text: str, start: str) -> list[str]:
+    (found,) = [line for line in text.splitlines() if line.startswith(f"| {start}")]
+    return [cell.strip() for cell in found.strip("|").split(" | ")]
 
 
-# The numbers.
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The error of a command that prints nothing else."""
+    assert main(["compare", *map(str, arguments)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return printed.err
 
 
-def test_ratios_are_measured_over_published() -> None:
-    """The row of the source: A40, offline, batch 8: 1573.6 per second, p99 5.636 ms, average 5.078 ms."""
-    load = samples.load("offline", 8, 3147.2, latency_ms=latencies(p99=2.818, avg=10.156, p90=1))
-    (row,) = joined(case_on("a40 resnet50 onnx trt fp16", load)).to_dict("records")
-    assert row["throughput_published_per_s"] == 1573.6
-    assert (row["latency_p99_published_ms"], row["latency_avg_published_ms"]) == (5.636, 5.078)
-    assert [row[f"throughput_ratio{part}"] for part in ("_low", "", "_high")] == pytest.approx(
-        [1.96, 2.0, 2.04]
+# Setup.
+
+
+def test_only_the_settings_that_differ_are_named_with_both_values(shown: Any) -> None:
+    before = sample.record()
+    after = dataclasses.replace(
+        with_machine(before, versions={"python": "3.11.7", "torch": "2.14.0", "onnx": "1.22.0"}),
+        deployment=dataclasses.replace(
+            before.deployment, instances=2, preferred_batch_sizes=(), cuda_graphs=True
+        ),
+        build=dataclasses.replace(before.build, digest="77aa" * 16, build_time_s=1.0),
+        serving=Serving("embedded", "2.61.0", "python", "system"),
     )
-    assert [row[f"latency_p99_ratio{part}"] for part in ("_low", "", "_high")] == pytest.approx(
-        [0.49, 0.5, 0.51]
+    text = shown([before], [after])
+    assert line_with("- Setup: ", text) == (
+        "- Setup: versions.torch 2.13.0 → 2.14.0; serving.triton 2.51.0 → 2.61.0; deployment.instances 1 → 2; "
+        "deployment.preferred_batch_sizes 64 128 → none; deployment.cuda_graphs off → on; "
+        "build.digest 0f3c → 77aa77aa77aa; versions.onnx none → 1.22.0"
     )
-    assert row["latency_avg_ratio"] == pytest.approx(2)
+    assert row(text, CASE)[1].startswith("versions.torch, serving.triton, ")
+    assert "machine" not in text.replace("the machine changed", "")
 
 
-def test_a_table_shows_both_numbers_and_their_ratio_by_scenario_and_size() -> None:
-    text = shown(
-        case_on(
-            "a40 resnet50 onnx trt fp16",
-            samples.load("online", 32, 6333.4, latency_ms=latencies(p99=29.434, avg=5.05)),
-            samples.load("offline", 8, 3147.2, latency_ms=latencies(p99=2.818, avg=10.156)),
-            samples.load("offline", 1, 4.915, latency_ms=latencies(p99=2126, avg=101.55)),
-        )
+def test_a_case_without_a_difference_has_no_setup(shown: Any) -> None:
+    text = shown([sample.record()], [sample.record()])
+    assert "- Setup" not in text
+    assert row(text, CASE)[1] == "-"
+
+
+def test_other_machines_are_stated_at_the_top(shown: Any) -> None:
+    text = shown([sample.record()], [with_machine(sample.record(), cores=32, gpu="NVIDIA A40 24C")])
+    stated = line_with("**The machines differ**", text)
+    assert stated == (
+        "**The machines differ**: machine.cores 16 → 32; machine.gpu NVIDIA A40 → NVIDIA A40 24C. "
+        "The ratios of speed hold that too."
     )
-    assert cells(text) == [
-        [
-            *("offline, batch 1", "4.92", "491.5", "0.010 (0.0098 to 0.010)"),
-            *("2126.000", "2.126", "1000", "101.550", "2.031", "50.0"),
-        ],
-        [
-            *("offline, batch 8", "3147.2", "1573.6", "2.00 (1.96 to 2.04)"),
-            *("2.818", "5.636", "0.50", "10.156", "5.078", "2.00"),
-        ],
-        [
-            *("online, concurrency 32", "6333.4", "3166.7", "2.00 (1.96 to 2.04)"),
-            *("29.434", "14.717", "2.00", "5.050", "10.1", "0.50"),
-        ],
-    ]
-    assert "the measured 95 % interval over the published value" in text
+    assert text.index(stated) < text.index("| Case")
 
 
-def test_a_latency_that_was_not_measured_has_no_ratio() -> None:
-    load = samples.load("offline", 8, 1573.6, latency_ms=latencies(avg=5.078))
-    assert cells(shown(case_on("a40 resnet50 onnx trt fp16", load)))[0][4:] == [
-        *("-", "5.636", "-"),
-        *("5.078", "5.078", "1.00"),
-    ]
+def test_what_differs_alike_in_all_cases_is_said_once(shown: Any) -> None:
+    other = dataclasses.replace(sample.record(), case=Case("a40", "resnet50", "onnx", None, "fp32"))
+    before = [sample.record(), other]
+    after = [with_machine(one, versions={"python": "3.11.7", "torch": "2.14.0"}) for one in before]
+    text = shown(before, after)
+    assert text.count("2.14.0") == 1
+    assert "Differs in all 2 cases: versions.torch 2.13.0 → 2.14.0." in text
 
 
-def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
-    load = samples.load("offline", 8, 1000, marks=samples.marks("the client was saturated"))
-    one = case_on("a40 resnet50 onnx trt fp16", samples.load("offline", 1, 100), load)
-    text = shown(one)
-    assert [row[1] for row in cells(text)] == ["100.0", "1000.0*"]
-    assert "\n\nMarked points (*):\n\n- offline, batch 8: the client was saturated\n\n" in text
-    assert joined(one)["notes"].dropna().tolist() == ["the client was saturated"]
-
-
-# The join.
-
-
-def test_every_published_row_stands_beside_a_case_measured_just_so() -> None:
-    """Names of formats and accelerators lead each of the 488 rows to one case, and each case to its rows."""
-    figures = published.load()
-    implied = {"ts-trace", "ts-script", "tf-trt"}
-    records = []
-    names = ["gpu", "model", "format", "accelerator", "precision"]
-    for key, rows in figures.groupby(names, dropna=False):
-        gpu, model, format_, accelerator, precision = cast(tuple[Any, ...], key)
-        inside = format_ in implied or pd.isna(accelerator)
-        loads = [
-            samples.load(
-                row["scenario"],
-                row["batch"] if row["scenario"] == "offline" else row["concurrency"],
-                row["throughput_per_s"],
-                latency_ms=latencies(p99=row["latency_p99_ms"], avg=row["latency_avg_ms"]),
-            )
-            for _, row in rows.iterrows()
-        ]
-        records.append(
-            case_on(f"{gpu} {model} {format_} {'-' if inside else accelerator} {precision}", *loads)
-        )
-    rows = joined(*records)
-    assert len(rows) == len(figures) == 488
-    for name in ("throughput", "latency_p99", "latency_avg"):
-        assert rows[f"{name}_ratio"].tolist() == pytest.approx([1] * 488)
-    assert rows["same_gpu"].all()
-    assert rows["same_format"].all()
-    assert not rows.duplicated(["published_source", "published_table", "batch", "concurrency"]).any()
+# Speed.
 
 
 @pytest.mark.parametrize(
-    ("name", "throughput_per_s"),
+    ("speed", "spread", "verdict"),
     [
-        ("v100 nnunet ts-script - fp16", 20.3),
-        ("v100 nnunet ts-script - fp32", 10.3),
-        ("a40 fastpitch ts-trace - fp16", 81.8),
-        ("a40 resnet50-tf tf-trt - fp16", 329.5),
-        ("a30 bert-dist4l onnx - fp16", 830.0),
-        ("a30 bert-dist4l onnx trt fp16", 1219.0),
-        ("a30 bert-dist4l trt - fp16", 1214.0),
-        ("a30 bert-dist4l ts-trace - fp16", 558.0),
+        (900, 0.01, "**slower**"),
+        (1100, 0.01, "*faster*"),
+        (1000, 0.01, "no difference shown"),
+        (900, 0.2, "no difference shown"),
+        (1100, 0.2, "no difference shown"),
     ],
 )
-def test_a_case_meets_the_row_of_its_own_format_accelerator_and_precision(
-    name: str, throughput_per_s: float
+def test_a_difference_of_speed_needs_an_interval_beside_one(
+    speed: float, spread: float, verdict: str, shown: Any
 ) -> None:
-    (row,) = joined(case_on(name, samples.load("offline", 1, 100))).to_dict("records")
-    assert row["throughput_published_per_s"] == throughput_per_s
-    assert (row["same_gpu"], row["same_format"]) == (True, True)
+    before = sample.record(loads=(point(),))
+    after = sample.record(loads=(point(speed=speed, passes=passes(speed, spread=spread)),))
+    cells = row(shown([before], [after]), "offline, batch 8")
+    assert cells[1] == f"1000.0 → {speed:.1f}"
+    assert float(cells[2].split()[0]) == pytest.approx(speed / 1000, abs=0.02)
+    assert cells[4] == verdict
 
 
-def test_a_scenario_is_not_the_other_at_the_same_batch_and_concurrency() -> None:
-    """nnU-Net has online points from concurrency 1: offline batch 1 is the same request load, and another row."""
-    loads = (samples.load("offline", 1, 100), samples.load("online", 1, 100))
-    rows = joined(case_on("v100 nnunet ts-script - fp16", *loads)).set_index("scenario")
-    figures = rows["throughput_published_per_s"]
-    assert figures["offline"] == 20.3
-    assert figures["online"] != 20.3
+def test_latencies_stand_before_and_after(shown: Any) -> None:
+    slow = point(latency_ms={"p99": Estimate(3.25, 3.0, 4.0)})
+    text = shown([sample.record(loads=(point(),))], [sample.record(loads=(slow,))])
+    assert row(text, "offline, batch 8")[3] == "2.126 → 3.250"
 
 
-def test_a_published_gpu_is_compared_with_itself_alone() -> None:
-    one = case_on("a100 nnunet ts-script - fp16", samples.load("offline", 1, 52.2))
-    text = shown(one)
-    assert joined(one)["published_gpu"].tolist() == ["a100"]
-    assert f"Measured on NVIDIA A100; published on {A100}.\n" in text
-    assert "other hardware" not in text
-    assert titles(text)[1:] == ["## a100-nnunet-ts-script-fp16", f"### Beside {A100}"]
+def test_at_a_request_rate_speed_is_the_inverse_of_the_latency(shown: Any) -> None:
+    """The schedule fixes the throughput."""
+
+    def rated(latency_ms: float) -> Load:
+        parts = [
+            dataclasses.replace(one, latency_ms={"avg": latency_ms * (1 + n / 100)})
+            for n, one in enumerate(passes(50))
+        ]
+        return sample.load("online", 0, 50, passes=tuple(parts), request_rate_per_s=50.0, arrivals="poisson")
+
+    text = shown([sample.record(loads=(rated(2.0),))], [sample.record(loads=(rated(4.0),))])
+    cells = row(text, "online, 50/s, poisson")
+    assert cells[2].startswith("0.50 (")
+    assert cells[4] == "**slower**"
 
 
-@pytest.mark.parametrize("target", ["h200", "a30", "cpu", "gpu"])
-def test_another_device_is_compared_with_every_published_gpu(target: str) -> None:
-    """A30 is published for BERT, and not for nnU-Net."""
-    one = case_on(f"{target} nnunet ts-script - fp16", samples.load("offline", 1, 50))
-    rows = joined(one)
-    assert dict(zip(rows["published_gpu"], rows["throughput_published_per_s"], strict=True)) == {
-        "v100": 20.3,
-        "a40": 22.2,
-        "t4": 9.1,
-        "a100": 26.1,
-    }
-    assert not rows["same_gpu"].any()
-    text = shown(one)
-    device = f"NVIDIA {target.upper()}" if target != "cpu" else "AMD EPYC 7742 64-Core Processor"
-    assert f"Measured on {device}; published on {V100}, {A40}, {T4}, {A100}. It is other hardware" in text
-    assert [title for title in titles(text) if title.startswith("### ")] == [
-        f"### Beside {label}" for label in (V100, A40, T4, A100)
-    ]
-    assert f"- Differs: hardware {device}, published {A40}; " in text
+def test_points_of_one_side_are_named(shown: Any) -> None:
+    text = shown([sample.record(loads=(point(8), point(1)))], [sample.record(loads=(point(8), point(16)))])
+    assert "\nOnly in A: offline, batch 1.\n" in text
+    assert "\nOnly in B: offline, batch 16." in text
 
 
-def test_a_gpu_without_a_name_goes_by_its_target() -> None:
-    one = case_on("a40 resnet50 onnx trt fp16")
-    one = dataclasses.replace(one, machine=dataclasses.replace(one.machine, gpu=None))
-    assert "Measured on A40; published on NVIDIA A40." in shown(one)
+def test_one_pass_has_no_interval_and_no_verdict(shown: Any) -> None:
+    single = point(passes=(sample.one_pass(500),))
+    text = shown([sample.record(loads=(point(),))], [sample.record(loads=(single,))])
+    assert row(text, "offline, batch 8")[2::2] == ["-", "too few passes"]
+    assert row(text, CASE)[3] == "1 too few passes of 1"
 
 
-# What is not alike.
+def test_marked_points_are_marked_with_their_reason(shown: Any) -> None:
+    marked = point(marks=sample.marks("the client was saturated"))
+    text = shown([sample.record(loads=(point(),))], [sample.record(loads=(marked,))])
+    assert row(text, "offline, batch 8")[1] == "1000.0 → 1000.0*"
+    assert "- B, offline, batch 8: the client was saturated" in text
 
 
-def test_another_format_is_not_compared_unless_asked_for() -> None:
-    one = case_on("a40 resnet50 onnx - fp32")
-    assert joined(one).empty
-    assert shown(one).split("\n\n") == [
-        "# Measured beside published",
-        "## Not compared",
-        "- `a40-resnet50-onnx-fp32`: NVIDIA published resnet50 as onnx trt fp16, not as onnx fp32. "
-        "With --other-formats they are compared all the same.",
-    ]
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_case_that_fails_on_either_side_shows_no_speed(side: str, shown: Any) -> None:
+    fine = sample.record(loads=(point(speed=31234.5),))
+    wrong = sample.record(loads=(point(speed=31234.5),), accuracy=sample.failed_accuracy())
+    text = shown([wrong], [fine]) if side == "before" else shown([fine], [wrong])
+    assert "31234" not in text
+    assert f"{'A' if side == 'before' else 'B'}: No throughput is shown: served top-1 93.1 % is below" in text
+    change = "*passes now*" if side == "before" else "**passes no longer**"
+    assert change in row(text, CASE)[2]
+    assert row(text, CASE)[3] == "not shown"
 
 
-def test_another_format_says_so_wherever_its_numbers_stand() -> None:
-    one = case_on("a40 resnet50 onnx - fp32")
-    (row,) = joined(one, other_formats=True).to_dict("records")
-    assert row["throughput_published_per_s"] == 1573.6
-    assert row["same_gpu"]
-    assert not row["same_format"]
-    assert (row["format"], row["accelerator"], row["precision"]) == ("onnx", None, "fp32")
-    assert [row[f"published_{name}"] for name in ("format", "accelerator", "precision")] == [
-        *("onnx", "trt", "fp16")
-    ]
-    assert row["differences"] == "format onnx fp32, published onnx trt fp16"
-    text = shown(one, other_formats=True)
-    assert "NVIDIA did not publish onnx fp32: what follows is not alike." in text
-    assert titles(text)[2] == "### Beside NVIDIA A40, unlike: measured onnx fp32, published onnx trt fp16"
-    assert "- Differs: format onnx fp32, published onnx trt fp16\n" in text
-    assert "Not compared" not in text
+def test_chance_is_said_where_many_points_are_compared(shown: Any) -> None:
+    one = sample.record(loads=tuple(point(size) for size in range(1, 41)))
+    assert "of 40 alike, about 2 would differ by chance alone" in shown([one], [one])
 
 
-def test_each_published_format_is_a_table_of_its_own() -> None:
-    one = case_on("a30 bert-dist4l onnx - fp32", samples.load("offline", 8, 1000))
-    text = shown(one, other_formats=True)
-    assert [title.rpartition(" published ")[2] for title in titles(text) if title.startswith("### ")] == [
-        *("onnx fp16", "onnx trt fp16", "trt fp16", "ts-trace fp16")
-    ]
-    assert [row[2] for row in cells(text)] == ["2053.9", "3616", "3456", "2061.9"]
+# Accuracy.
 
 
-def test_a_case_that_has_its_like_is_not_set_beside_other_formats() -> None:
-    one = case_on("a30 bert-dist4l onnx trt fp16")
-    assert joined(one, other_formats=True)["throughput_published_per_s"].tolist() == [3616]
-    assert "unlike" not in shown(one, other_formats=True)
-
-
-def test_settings_that_differ_are_named_with_both_values() -> None:
-    one = case_on(
-        "a40 resnet50 onnx trt fp16",
-        samples.load("offline", 8, 100),
-        samples.load("online", 32, 100),
-        deployment=Deployment(64, 2, (), 100, cuda_graphs=True, warmup=True),
+def test_scores_of_samples_are_compared_in_pairs(shown: Any, folders: tuple[Path, Path]) -> None:
+    one = sample.record()
+    store_samples(folders[0], one, [1.0] * 490 + [0.0] * 10)
+    store_samples(folders[1], one, [0.0] * 9 + [1.0] * 482 + [0.0] * 9)
+    text = shown([one], [one])
+    assert line_with("- top-1", text) == (
+        "- top-1: 96.25 % → 96.25 %; of 500 samples in both 9 lost and 1 gained, difference -1.60 points "
+        "(-3.22 to -0.29), p = 0.021: **worse** (lost `digit-0000`, `digit-0001`, `digit-0002`, `digit-0003`, "
+        "`digit-0004` and 4 more; gained `digit-0490`)"
     )
-    assert line_with("- Differs: ", shown(one)) == (
-        "- Differs: max batch size 64, published 128; instances 2, published 1; "
-        "max queue delay in µs 100, published 1 (online only); "
-        "preferred batch sizes none, published 64 128 (online only)"
-    )
-    assert joined(one)["differences"].tolist() == [
-        "max batch size 64, published 128; instances 2, published 1",
-        "max batch size 64, published 128; instances 2, published 1; "
-        "max queue delay in µs 100, published 1; preferred batch sizes none, published 64 128",
-    ]
+    assert row(text, CASE)[2] == "**worse**"
 
 
-def test_the_batcher_counts_online_only_since_it_is_off_offline() -> None:
-    one = case_on(
-        "a40 resnet50 onnx trt fp16",
-        samples.load("offline", 8, 100),
-        deployment=Deployment(128, 1, (32,), 5000, cuda_graphs=False, warmup=True),
-    )
-    assert line_with("- Differs: ", shown(one)) == "- Differs: nothing that both sides state"
-    assert joined(one)["differences"].isna().all()
+def test_scores_that_are_the_same_say_so(shown: Any, folders: tuple[Path, Path]) -> None:
+    for folder in folders:
+        store_samples(folder, sample.record(), [1.0] * 500)
+    text = shown([sample.record()], [sample.record()])
+    assert line_with("- top-1", text).endswith("; the same on each of 500 samples in both")
+    assert row(text, CASE)[2] == "no sample changed"
 
 
-@pytest.mark.parametrize(
-    ("format_", "differs"),
-    [("onnx -", "nothing that both sides state"), ("trt -", "CUDA graphs on, published off")],
-)
-def test_a_setting_that_was_not_published_is_no_difference(format_: str, differs: str) -> None:
-    """BERT's README states CUDA graphs for TensorRT alone, and neither queue delay nor preferred sizes."""
-    deployment = Deployment(16, 1, (4, 8), 700, cuda_graphs=True, warmup=True)
-    text = shown(case_on(f"a30 bert-dist4l {format_} fp16", deployment=deployment))
-    assert line_with("- Differs: ", text) == f"- Differs: {differs}"
-
-
-def test_the_python_backend_and_random_weights_are_differences() -> None:
-    one = case_on(
-        "a40 resnet50 onnx trt fp16",
-        serving=samples.record().serving,
-        build=samples.random_weights().build,
-        accuracy=None,
-    )
-    assert line_with("- Differs: ", shown(one)) == (
-        "- Differs: Triton's Python backend, published the format's own; weights random, published trained"
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "length"),
-    [("a40 fastpitch ts-trace - fp16", 128), ("t4 bert-dist4l trt - fp16", 384)],
-)
-def test_a_published_sequence_length_is_stated(name: str, length: int) -> None:
-    assert f"- Published at sequence length {length}; records do not hold theirs\n" in shown(case_on(name))
-
-
-def test_no_sequence_length_is_stated_where_none_was_published() -> None:
-    assert "sequence length" not in shown(case_on("a40 resnet50 onnx trt fp16"))
-
-
-def test_scores_of_the_published_metric_are_both_in_percent() -> None:
-    f1 = Score("F1", "higher", 0.8341, 0.834, 0.8339, limits=(), passed=True)
-    exact = dataclasses.replace(f1, metric="exact match", served=0.7412)
-    ledger = Accuracy((exact, f1), samples=100, disagreements=(), requests=10, passed=True)
-    one = case_on("a30 bert-dist4l onnx trt fp16", accuracy=ledger)
-    assert "\n- F1: 83.39 % served, 83.34 % published\n" in shown(one)
-    (row,) = joined(one).to_dict("records")
-    assert row["score_percent"] == pytest.approx(83.39)
-    assert row["published_score_percent"] == 83.34
-
-
-def test_another_metric_is_not_set_beside_the_published_one() -> None:
-    one = case_on("a30 bert-dist4l onnx trt fp16")
-    assert "served" not in shown(one)
-    assert joined(one)["score_percent"].isna().all()
-
-
-# What is left out, and why.
+def test_samples_of_one_side_are_counted(shown: Any, folders: tuple[Path, Path]) -> None:
+    fewer = sample.record(accuracy=sample.accuracy(samples=499))
+    store_samples(folders[0], sample.record(), [1.0] * 500)
+    store_samples(folders[1], fewer, [1.0] * 499, ids=("another", *IDS[:498]))
+    line = line_with("- top-1", shown([sample.record()], [fewer]))
+    assert line.endswith("; the same on each of 498 samples in both (2 only in A; 1 only in B)")
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"accuracy": samples.failed_accuracy()}, "served top-1 93.1 % is below"),
-        ({"conversion": samples.failed_conversion()}, "the converted model differs from the framework"),
-        ({"conversion": None}, "the converted model was not compared with the framework"),
+        (None, "B has no samples (CASE.samples.json) beside its record"),
+        ({"digest": "of old"}, "the samples beside the record of B are of another build or ledger"),
+        ({"scores": {"F1": {"served": (1.0,) * 500}}}, "B has no top-1 of each sample"),
+        ({"ids": tuple(f"other-{number}" for number in range(500))}, "no sample is in both"),
     ],
-    ids=["accuracy", "conversion", "no conversion"],
+    ids=["no file", "another build", "another metric", "other samples"],
 )
-def test_a_case_that_did_not_pass_shows_the_reason_and_no_speed(changes: Any, reason: str) -> None:
-    load = samples.load("offline", 8, 31234.5, marks=samples.marks("its throughput was 31234.5"))
-    one = case_on("a40 resnet50 onnx trt fp16", load, **changes)
-    text = shown(one)
-    assert f"\n## a40-resnet50-onnx-trt-fp16\n\nNo throughput is shown: {reason}" in text
-    assert "31234" not in text
-    assert not cells(text)
-    frame = joined(one)
-    assert len(frame) == 1
-    assert "31234" not in frame.to_csv()
-    units = [name for name in compare.COLUMNS if name.endswith(("_ms", "_per_s"))]
-    measured = [name for name in units if "_published" not in name]
-    ratios = [name for name in compare.COLUMNS if "_ratio" in name]
-    assert (len(measured), len(ratios)) == (9, 9)
-    assert frame[measured + ratios].isna().all(axis=None)
-    assert not frame["passed"].any()
-    assert reason in frame["why_no_speed"][0]
+def test_without_pairs_the_scores_stand_alone_and_the_reason_is_given(
+    changes: Any, reason: str, shown: Any, folders: tuple[Path, Path]
+) -> None:
+    store_samples(folders[0], sample.record(), [1.0] * 500)
+    if changes is not None:
+        store_samples(folders[1], sample.record(), [1.0] * 500, **changes)
+    text = shown([sample.record()], [sample.record(accuracy=sample.accuracy(sample.score(served=0.961)))])
+    assert f"Not paired by sample, so that the scores alone are shown: {reason}: all cases." in text
+    assert line_with("- top-1", text) == "- top-1: 96.25 % → 96.1 %"
+    assert row(text, CASE)[2] == "not paired"
 
 
-def test_models_without_published_figures_share_one_line() -> None:
-    micro = [case_on(f"cpu resnet50-micro onnx - {precision}") for precision in ("fp32", "int8")]
-    text = shown(*micro)
-    assert text.split("\n\n") == [
-        "# Measured beside published",
-        "## Not compared",
-        "- `cpu-resnet50-micro-onnx-fp32`, `cpu-resnet50-micro-onnx-int8`: NVIDIA published no figures of "
-        "resnet50-micro, only of bert-dist4l, fastpitch, nnunet, resnet50, resnet50-tf.",
-    ]
-    assert shown(*micro, other_formats=True) == text
-
-
-def test_points_without_a_counterpart_are_counted_and_those_published_can_be_measured() -> None:
-    one = case_on(
-        "v100 nnunet ts-script - fp16",
-        *(samples.load("offline", batch, 10) for batch in (1, 3)),
-        *(samples.load("online", size, 10) for size in (2, 4, 6, 16, 8)),
-    )
-    text = shown(one)
-    assert text.endswith(
-        "\n\n2 measured points were not published: offline, batch 3; online, concurrency 16.\n\n"
-        "6 published points were not measured: offline, batch 2,4; online, concurrency 1,3,5,7. "
-        "Measure them, with the other options of the case's run: "
-        "`tox run -e benchmarks -- -k v100-nnunet-ts-script-fp16 --batches 2,4 --concurrencies 1,3,5,7`"
+def test_a_case_without_a_metric_says_why(shown: Any) -> None:
+    one = sample.random_weights()
+    text = shown([one], [one])
+    assert (
+        "- Accuracy: A random weights: no checkpoint was given (--checkpoint DIR), B random weights" in text
     )
 
 
-def test_points_of_several_gpus_are_counted_once() -> None:
-    one = case_on("h200 nnunet ts-script - fp16", samples.load("offline", 1, 10))
-    assert "\n10 published points were not measured: " in shown(one)
+# Cases, folders and files.
 
 
-def test_one_point_is_one_point() -> None:
-    one = case_on(
-        "a30 bert-dist4l onnx - fp16",
-        *(samples.load("offline", batch, 10) for batch in (1, 16)),
-        samples.load("online", 4, 10),
-    )
-    text = shown(one)
-    assert "\n1 measured point was not published: online, concurrency 4.\n" in text
-    assert "\n1 published point was not measured: offline, batch 8. Measure " in text
-    assert text.endswith("-k a30-bert-dist4l-onnx-fp16 --batches 8`")
+def test_cases_of_one_side_are_named(shown: Any) -> None:
+    text = shown([sample.record(), sample.random_weights()], [sample.record()])
+    assert "\nOnly in A: `cpu-nnunet-ts-trace-fp32`.\n" in text
 
 
-def test_nothing_is_said_of_points_when_all_have_their_counterpart() -> None:
-    loads = [samples.load("offline", batch, 10) for batch in (1, 8, 16)]
-    text = shown(case_on("a30 bert-dist4l onnx - fp16", *loads))
-    assert "measured point" not in text
-    assert "published point" not in text
-
-
-def test_a_batch_beyond_the_deployment_needs_a_larger_one_and_every_point_anew() -> None:
-    """A record of another deployment is replaced, with all its points."""
-    deployment = Deployment(2, 1, (2,), 1, cuda_graphs=False, warmup=True)
-    loads = [samples.load("offline", batch, 10) for batch in (1, 2)]
-    one = case_on("v100 nnunet ts-script - fp16", *loads, deployment=deployment)
-    assert shown(one).endswith(
-        "9 published points were not measured: offline, batch 4; online, concurrency 1,2,3,4,5,6,7,8. "
-        "Measure the case anew: `tox run -e benchmarks -- -k v100-nnunet-ts-script-fp16 --batches 1,2,4 "
-        "--concurrencies 1,2,3,4,5,6,7,8 --deployment max_batch_size=4`"
-    )
-
-
-@pytest.mark.parametrize("loads", [(), (samples.load("offline", 3, 100),)], ids=["none", "others"])
-def test_a_case_without_a_common_point_says_so_and_has_no_table(loads: tuple[record.Load, ...]) -> None:
-    one = dataclasses.replace(case_on("a40 resnet50 onnx trt fp16"), loads=loads)
-    text = shown(one)
-    assert "\n\nNo load point was both measured and published.\n\n" in text
-    assert "\n24 published points were not measured: " in text
-    assert "###" not in text
-    assert "|" not in text
-
-
-# The command.
-
-
-def test_the_command_prints_every_selected_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = store(
-        tmp_path, case_on("a40 resnet50 onnx trt fp16"), case_on("cpu resnet50-micro onnx - fp32")
-    )
-    assert main(arguments) == 0
-    assert titles(capsys.readouterr().out) == [
-        "# Measured beside published",
-        "## a40-resnet50-onnx-trt-fp16",
-        "### Beside NVIDIA A40",
-        "## Not compared",
-    ]
-    assert main([*arguments, "-k", "micro"]) == 0
-    assert titles(capsys.readouterr().out) == ["# Measured beside published", "## Not compared"]
-
-
-def test_the_command_sets_other_formats_beside_on_request(
+def test_each_further_folder_is_set_against_the_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = store(tmp_path, case_on("a40 resnet50 onnx - fp32"))
-    assert main([*arguments, "--other-formats"]) == 0
-    assert "### Beside NVIDIA A40, unlike: " in capsys.readouterr().out
+    folders = [
+        store(tmp_path / name, sample.record(loads=(point(speed=speed),)))
+        for name, speed in (("a", 1000), ("b", 900), ("c", 1100))
+    ]
+    assert main(["compare", *map(str, folders)]) == 0
+    text = capsys.readouterr().out
+    assert [line for line in text.splitlines() if line.startswith("# ")] == ["# B against A", "# C against A"]
+    assert f"- C: {tmp_path / 'c'}, 1 case, measured 2026-03-04" in text
+    assert "1000.0 → 900.0" in text
+    assert "1000.0 → 1100.0" in text
 
 
-def test_csv_is_tidy_and_the_rest_goes_to_standard_error(
+def test_the_folder_of_a_target_and_a_single_record_will_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    loads = (samples.load("offline", 1, 50), samples.load("offline", 3, 50))
-    one = case_on("h200 nnunet ts-script - fp16", *loads)
-    arguments = store(tmp_path, one, case_on("cpu resnet50-micro onnx - fp32"))
-    assert main([*arguments, "--csv"]) == 0
-    printed = capsys.readouterr()
-    read = pd.read_csv(io.StringIO(printed.out))
-    assert tuple(read.columns) == compare.COLUMNS
-    assert read["published_gpu"].tolist() == ["v100", "a40", "t4", "a100"]
-    assert read["throughput_ratio"].tolist() == pytest.approx([50 / 20.3, 50 / 22.2, 50 / 9.1, 50 / 26.1])
-    assert [line.partition(" ")[0] for line in printed.err.splitlines()] == [
-        "`h200-nnunet-ts-script-fp16`:",
-        "`h200-nnunet-ts-script-fp16`:",
-        "`cpu-resnet50-micro-onnx-fp32`:",
-    ]
-    assert "1 measured point was not published: offline, batch 3." in printed.err
+    before = store(tmp_path / "a", sample.record(), sample.random_weights()) / "a40"
+    after = store(tmp_path / "b", sample.record()) / "a40" / f"{CASE}.json"
+    assert main(["compare", str(before), str(after)]) == 0
+    assert f"\n## {CASE}\n" in capsys.readouterr().out
 
 
-def test_every_cell_of_a_row_has_its_column() -> None:
-    (comparison,) = compare.compare([case_on("a40 resnet50 onnx trt fp16")])
-    row = next(row for row in comparison.rows if (row["scenario"], row["batch"]) == ("offline", 8))
-    assert set(compare._joined(comparison.record, comparison.record.loads[0], row)) == set(compare.COLUMNS)
+def test_two_records_of_a_model_are_compared_whatever_their_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = dataclasses.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
+    store(tmp_path, sample.record(), other)
+    first, second = (files.path_of(one.case, tmp_path) for one in (sample.record(), other))
+    assert main(["compare", str(first), str(second)]) == 0
+    text = capsys.readouterr().out
+    assert f"## {CASE} → h100-resnet50-trt-fp16\n" in text
+    assert "case.target a40 → h100; case.format onnx → trt; case.accelerator trt → none" in text
+    nnunet = store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
+    assert "is of the model nnunet" in refusal(capsys, first, nnunet)
+
+
+def test_a_selection_leaves_the_other_cases_out(shown: Any) -> None:
+    both = [sample.record(), sample.random_weights()]
+    text = shown(both, both, "-k", "nnunet")
+    assert CASE not in text
+    assert "## cpu-nnunet-ts-trace-fp32" in text
+
+
+def test_a_terminal_gets_whole_names_without_markdown(shown: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    text = shown(
+        [sample.record(loads=(point(),))], [sample.record(loads=(point(speed=900),))], "--format", "terminal"
+    )
+    assert CASE in text
+    assert "slower" in text
+    assert "**" not in text
+    assert "| " not in text
+
+
+# What cannot be compared.
+
+
+def test_the_old_way_to_call_it_names_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
+    text = refusal(capsys)
+    assert "needs two folders or files of records" in text
+    assert "python -m reports published" in text
+
+
+def test_nothing_in_common_is_an_error_with_the_names(
+    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(folders[0], sample.record())
+    store(folders[1], sample.random_weights())
+    text = refusal(capsys, *folders)
+    assert f"{folders[1]}: has no case in common with {folders[0]}. It has cpu-nnunet-ts-trace-fp32" in text
+
+
+def test_one_folder_twice_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store(tmp_path, sample.record())
+    text = refusal(capsys, tmp_path, tmp_path / "a40" / ".." / "a40" / f"{CASE}.json")
+    assert f"given twice, as A ({tmp_path}) and as B (" in text
 
 
 @pytest.mark.parametrize(
-    "one",
+    ("name", "content", "message"),
     [
-        lambda: case_on("cpu resnet50-micro onnx - fp32"),
-        lambda: case_on("a40 resnet50 onnx - fp32"),
-        lambda: case_on("a40 resnet50 onnx trt fp16", samples.load("offline", 3, 1)),
+        ("nowhere", None, "no such file or folder. Give a folder of records (TARGET/CASE.json), or one."),
+        ("empty", "", "holds no records (TARGET/CASE.json). Give what a run of the benchmarks wrote"),
+        ("notes.txt", "hello", "not a record. Give a folder of records, or a file TARGET/CASE.json."),
+        ("other.json", "[1]", "missing key 'schema': this suite did not write it. Take the file out"),
+        ("old.json", '{"schema": 2}', "schema is 2, this version reads 3. Measure the case again, or read it with"),
+        ("first.json", '{"schema": 1}', "schema is 1, this version reads 3. Measure the case again, or read it with"),
+        ("cut.json", '{"schema": 3, "case', "not JSON (Unterminated string"),
+        ("hole.json", '{"schema": 3}', "missing key 'build'. Delete the file and measure the case again."),
+        ("x.samples.json", "{}", "holds the samples of a record. Give the record itself: x.json."),
     ],
-    ids=["no model", "no format", "no point"],
-)
-def test_csv_without_rows_has_its_columns_and_a_reason(
-    one: Callable[[], Record], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+)  # fmt: skip
+def test_what_is_no_record_is_named_with_the_cure(
+    name: str, content: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*store(tmp_path, one()), "--csv"]) == 0
-    printed = capsys.readouterr()
-    assert printed.out == f"{','.join(compare.COLUMNS)}\n"
-    assert "published" in printed.err
+    good, bad = store(tmp_path / "good", sample.record()), tmp_path / name
+    if content == "":
+        bad.mkdir()
+    elif content is not None:
+        bad.write_text(content)
+    assert refusal(capsys, good, bad).startswith(f"error: {bad}: {message}")
 
 
-@pytest.mark.parametrize(
-    ("records", "options", "message"),
-    [
-        ((), (), "no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"),
-        (
-            ("a40 resnet50 onnx trt fp16",),
-            ("-k", "bert"),
-            "no case has 'bert' in its name. There are: a40-resnet50-onnx-trt-fp16",
-        ),
-    ],
-    ids=["empty folder", "unknown case"],
-)
-def test_nothing_to_compare_is_an_error_that_says_why(
-    records: Sequence[str],
-    options: Sequence[str],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+def test_a_damaged_record_in_a_folder_is_named(
+    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*store(tmp_path, *map(case_on, records)), *options]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err == f"error: {tmp_path}: {message}\n"
+    for folder in folders:
+        store(folder, sample.record(), sample.random_weights())
+    damaged = folders[1] / "a40" / f"{CASE}.json"
+    damaged.write_bytes(damaged.read_bytes()[:1000])
+    assert refusal(capsys, *folders).startswith(f"error: {damaged}: not JSON (")
 
 
-def test_help_explains_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["compare", "--help"])
-    assert ended.value.code == 0
-    text = " ".join(capsys.readouterr().out.split())
-    for part in ("published figures", "--results DIR", "-k SUBSTRING", "--other-formats", "--csv"):
-        assert part in text
-    assert main([]) == 0
-    assert "compare set records beside" in " ".join(capsys.readouterr().out.split())
+def test_damaged_samples_are_named(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in folders:
+        store(folder, sample.record())
+        store_samples(folder, sample.record(), [1.0] * 500)
+    damaged = samples.path_of(sample.record().case, folders[1])
+    damaged.write_text(damaged.read_text()[:100])
+    assert refusal(capsys, *folders).startswith(f"error: {damaged}: not JSON (")
+
+
+def test_two_records_of_one_case_in_a_folder_are_an_error(
+    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in folders:
+        store(folder, sample.record())
+    copy = folders[1] / "a40" / "copy.json"
+    files.write(sample.record(), copy)
+    assert f"{copy}: holds the case {CASE}, which is in {folders[1] / 'a40' / CASE}.json too" in refusal(
+        capsys, *folders
+    )

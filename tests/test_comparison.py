@@ -22,9 +22,7 @@ from fixtures.comparison import (
     Reference,
     compare_pairs,
     is_settled,
-    paired_ratio,
     seconds_to_settle,
-    unpaired_ratio,
     verdict,
 )
 from fixtures.errors import InputError, ProofError
@@ -38,8 +36,10 @@ from fixtures.server import serve
 from fixtures.spec import LoadPoint
 from fixtures.statistics import Pass
 from reports import files, record, tables
+from reports.ratio import paired_ratio, unpaired_ratio
 from reports.record import COMPONENTS, Comparison, Estimate, Load, Machine, Record, Serving
 from reports.verdict import comparison_text
+from tests import samples
 from tests.conftest import DEPLOYMENT, MakeBuild
 
 ROOT = Path(__file__).parent.parent
@@ -205,9 +205,15 @@ def test_a_comparison_is_one_sentence(ratio: Estimate, said: str) -> None:
 
 
 def test_a_comparison_is_a_row_of_its_case() -> None:
-    one = stored(comparison=compare_pairs([95.0] * 8, [100.0] * 8, REFERENCE, 5.0))
-    table = tables.comparison_table([one])
-    for cell in ("`cpu-toy-raw-fp32`", "online, concurrency 2", "0.950 (0.950 to 0.950)", "HEAD~1", "slower"):
+    load = samples.load("online", 2, 95.0, comparison=compare_pairs([95.0] * 8, [100.0] * 8, REFERENCE, 5.0))
+    table = tables.comparison_table([samples.record(loads=(load,))])
+    for cell in (
+        "`a40-resnet50-onnx-trt-fp16`",
+        "online, concurrency 2",
+        "0.950 (0.950 to 0.950)",
+        "HEAD~1",
+        "slower",
+    ):
         assert f"| {cell}" in table
     assert tables.comparison_table([stored()]) == ""
 

@@ -17,6 +17,8 @@ from reports import files, tables
 from reports.cost import cost
 from reports.frame import load_points
 from reports.record import GpuUse, Load, Mark, Record
+from reports.tables.summary import COST
+from reports.tables.use import USE_COLUMNS
 from tests import samples
 
 USE = GpuUse(0.93, 5120.4, 251.26, 159.671, 1395.2, "counter")
@@ -76,12 +78,12 @@ def test_there_is_no_cost_without_a_price_or_where_no_speed_is_shown(one: Record
 
 def test_the_summary_has_a_cost_where_any_case_has_a_price() -> None:
     unpriced = priced(None)
-    assert tables.COST_COLUMN not in tables.summary_table([unpriced])
+    assert COST not in tables.summary_table([unpriced])
     table = tables.summary_table([priced(), unpriced, priced(accuracy=samples.failed_accuracy())])
     header, _, *rows = [line for line in table.splitlines() if line.startswith("|")]
-    assert header.rstrip(" |").endswith(tables.COST_COLUMN)
-    cells = [row.rstrip(" |").rpartition(" ")[2] for row in rows]
-    assert cells == ["1.04", "-", "-"]  # 1 / 0.9625, at the fastest of its points
+    place = [cell.strip() for cell in header.split("|")].index(COST)
+    costs = [row.split("|")[place].strip() for row in rows]
+    assert costs == ["1.04", "-", "-"]  # 1 / 0.9625, at the fastest of its points
     assert "at 3.6 per hour" in table
 
 
@@ -95,7 +97,7 @@ def test_a_cost_of_any_inferences_says_so() -> None:
 def test_each_point_shows_energy_use_and_cost() -> None:
     table = tables.use_table(priced(), "offline")
     header, _, first, second = [line for line in table.splitlines() if line.startswith("|")]
-    assert [cell.strip() for cell in header.strip("|").split("|")] == ["Load point", *tables.USE_COLUMNS]
+    assert [cell.strip() for cell in header.strip("|").split("|")] == ["Load point", *USE_COLUMNS]
     shown = ["159.7", "251.3", "93%", "5120", "1395"]
     assert [cell.strip() for cell in first.strip("|").split("|")] == ["batch 1", *shown, "2.08"]
     assert [cell.strip() for cell in second.strip("|").split("|")] == ["batch 8", *shown, "1.04"]

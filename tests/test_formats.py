@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from fixtures import repository
+from fixtures.errors import ProofError
 from fixtures.formats import _pytorch, all_formats
 from fixtures.machine import gpu_names
 from fixtures.models import all_models
@@ -157,6 +158,22 @@ def test_fp16_torchscript_is_converted_and_agrees(
     expected = model.run(network, inputs)["y"]
     error = np.abs(converted(inputs)["y"] - expected).max() / np.abs(expected).max()
     assert 1e-6 < error <= FORMATS[mnemonic].tolerances["fp16"].relative_error
+
+
+class Refused(nn.Module):
+    """A network whose annotation TorchScript's compiler takes at its word."""
+
+    def forward(self, x: Any) -> Any:
+        return x.flatten(1)
+
+
+def test_what_torchscript_refuses_is_said_in_a_sentence(model: Model, tmp_path: Path) -> None:
+    job = Conversion(model, Refused(), "fp32", None, "cpu", 8, None, lambda _step: None)
+
+    with pytest.raises(
+        ProofError, match=r"^TorchScript cannot convert the model: 'Any' object.*\n  where: small\n  cure: "
+    ):
+        FORMATS["ts-script"].convert(job, tmp_path / "model.pt")
 
 
 def test_tensorrt_says_what_it_needs_where_it_is_not_installed() -> None:

@@ -62,3 +62,43 @@ def test_a_rate_and_marks_have_columns_where_there_are_any() -> None:
     assert (row["request_rate_per_s"], row["arrivals"], row["slip_ms"]) == (120.0, "poisson", 0.1)
     assert row["marks"] == "damaged-passes damaged-passes"
     assert not {"request_rate_per_s", "arrivals", "slip_ms", "marks"} & set(load_points([samples.record()]))
+
+
+def test_a_case_that_failed_has_its_reason_in_place_of_figures() -> None:
+    failed = samples.record(accuracy=samples.failed_accuracy(), price_per_hour=3.6)
+    both = load_points([failed, samples.record()])
+    wrong, right = both[~both["passed"]], both[both["passed"]]
+    measured = [name for name in map(str, both) if name.endswith(("_per_s", "_ms")) or "cost" in name]
+    assert wrong[measured].isna().all().all()
+    assert right["throughput_per_s"].notna().all()
+    assert wrong["why_no_speed"].str.startswith("No throughput is shown: ").all()
+    assert right["why_no_speed"].isna().all()
+
+
+def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
+    ratio = record.Comparison(
+        "HEAD~1", "interleaved", record.Estimate(0.94, 0.92, 0.96), 0.03, "slower", 8, None
+    )
+    beside = record.Efficiency(
+        "offline", 8, 1, samples.estimate(90), samples.estimate(100), 4, 2, record.Estimate(0.9, 0.8, 1.0), 5
+    )
+    loads = (samples.load("offline", 1, 50, comparison=ratio), samples.load("offline", 8, 90))
+
+    first, second = load_points([samples.record(loads=loads, efficiency=(beside,))]).to_dict("records")
+
+    bounds = ("comparison_ratio", "comparison_ratio_low", "comparison_ratio_high")
+    assert [first[name] for name in bounds] == [0.94, 0.92, 0.96]
+    assert [first[f"comparison_{name}"] for name in ("reference", "method", "verdict")] == [
+        "HEAD~1",
+        "interleaved",
+        "slower",
+    ]
+    assert pd.isna(first["in_process_per_s"])
+    assert (second["in_process_per_s"], second["in_process_batch"], second["in_process_ratio"]) == (
+        100,
+        4,
+        0.9,
+    )
+    assert pd.isna(second["comparison_ratio"])
+    plain = map(str, load_points([samples.record()]))
+    assert not [name for name in plain if name.startswith(("comparison_", "in_process_"))]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reports import files, readme, tables
+from reports import files, markers, readme, tables
 from reports.__main__ import main
 from tests import samples
 
@@ -134,7 +134,10 @@ def test_a_long_difference_is_cut() -> None:
             "\n<!-- tritonproof:sumary -->\n<!-- /tritonproof:summary -->\n",
             r"^line 2: unknown marker .*sumary",
         ),
-        ("<!-- tritonproof:case -->\n<!-- /tritonproof:case -->\n", r"^line 1: unknown marker"),
+        (
+            "<!-- tritonproof:case -->\n<!-- /tritonproof:case -->\n",
+            r"^line 1: .* needs a case\. Write tritonproof:case CASE_ID",
+        ),
         ("<!-- tritonproof:summary -->\ntext\n", r"^line 1: .* is not closed.*<!-- /tritonproof:summary -->"),
         ("<!-- tritonproof:summary -->\n<!-- tritonproof:machine -->\n", r"^line 1: .* is not closed"),
         (f"<!-- tritonproof:case {CASE} -->\n<!-- /tritonproof:case x -->\n", r"^line 1: .* is not closed"),
@@ -165,7 +168,11 @@ def test_without_records_there_is_nothing_to_show(name: str) -> None:
 
 
 def test_the_pasted_example_works() -> None:
-    assert readme.drifted(readme.EXAMPLE.format(case=CASE), RECORDS) == ["machine", "summary", f"case {CASE}"]
+    assert readme.drifted(markers.EXAMPLE.format(case=CASE), RECORDS) == [
+        "machine",
+        "summary",
+        f"case {CASE}",
+    ]
 
 
 def test_the_command_writes_the_file(command: Callable[..., tuple[int, str, str]], page: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_run_prints_conditions_figures_and_the_summary(first: Run) -> None:
         rf"{ONNX}: built in [\d.]+ s",
         r"test_accuracy\[.*\] PASSED top-1 [\d.]+ % served",
         r"test_online\[.*-b001-c004\] PASSED [\d,.]+ infer/s ± \d+%, p99 [\d.]+ ms",
-        rf"\| `{ONNX}` \| ONNX",
+        r"\| resnet50-micro +\| ONNX +\| FP32 +\| top-1 [\d.]+ % +\| [\d.]+ % +\| +[\d.]+ ±",
     ):
         assert re.search(text, first.text), text
 

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -319,6 +320,28 @@ def test_a_remote_server_gets_the_model_with_its_files(remote: Server, doubling:
     assert double(remote, doubling, VALUES).tolist() == (2 * VALUES).tolist()
     remote.unload(str(doubling.case))
     assert not remote.client.is_model_ready(str(doubling.case))
+
+
+def test_a_remote_server_keeps_nothing_of_a_model_that_was_replaced(
+    remote: Server, models: Path, make_build: MakeBuild
+) -> None:
+    build = make_build(models, "sent", DOUBLING)
+    content = uuid.uuid4().bytes
+    build.artifact.write_bytes(content)
+
+    def copies() -> list[Path]:
+        found = Path("/tmp").glob("folder*/1/model.bin")
+        return [path for path in found if path.read_bytes() == content]
+
+    remote.load(build, DEPLOYMENT, "online")
+    assert len(copies()) == 1
+    remote.load(build, DEPLOYMENT, "offline")
+    remote.unload(str(build.case))
+
+    deadline = time.monotonic() + HANG_S
+    while copies() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert copies() == []
 
 
 @pytest.mark.parametrize("backend", ["onnxruntime", "pytorch", "tensorrt"])

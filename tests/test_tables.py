@@ -14,7 +14,7 @@ import pytest
 from fixtures.formats import all_formats
 from reports import files, tables, verdict
 from reports.__main__ import main
-from reports.record import SCHEMA, Case, Disagreement, Estimate, Limit, Mark, Record, Start
+from reports.record import SCHEMA, Case, Disagreement, Limit, Record, Start
 from tests import samples
 
 ROOT = Path(__file__).parent.parent
@@ -117,7 +117,8 @@ def test_a_latency_that_is_missing_leaves_its_cell_empty() -> None:
 
 
 def test_a_slow_model_keeps_three_digits() -> None:
-    assert cells(tables.offline_table(samples.random_weights()))[1][3] == "0.712"
+    header, row = cells(tables.offline_table(samples.random_weights()))
+    assert dict(zip(header, row, strict=True))["Inferences/second"] == "0.712"
 
 
 def test_a_scenario_without_points_says_so() -> None:
@@ -147,14 +148,14 @@ def test_online_parameters_are_the_published_ones() -> None:
         ["Parameter Name", "Parameter Value"],
         ["Max Batch Size", "128"],
         ["Number of model instances", "1"],
-        ["Triton Max Queue Delay (µs)", "1"],
+        ["Triton Max Queue Delay", "1 µs"],
         ["Triton Preferred Batch Sizes", "64 128"],
     ]
 
 
 def test_offline_the_dynamic_batcher_has_no_parameters_and_the_section_says_why() -> None:
     rows = dict(cells(tables.parameters_table(samples.record(), "offline")))
-    assert rows["Triton Max Queue Delay (µs)"] == rows["Triton Preferred Batch Sizes"] == "-"
+    assert rows["Triton Max Queue Delay"] == rows["Triton Preferred Batch Sizes"] == "-"
     assert "The dynamic batcher is off" in tables.case_section(samples.record()).partition("#### Online")[0]
 
 
@@ -216,70 +217,6 @@ def test_a_cpu_case_is_headed_by_its_cpu_even_on_a_machine_with_a_gpu() -> None:
     assert "NVIDIA" not in section
 
 
-def test_the_summary_shows_the_best_point_of_a_case_with_its_interval() -> None:
-    summary = tables.summary_table([samples.record()])
-    assert cells(summary) == [
-        list(tables.SUMMARY_COLUMNS),
-        [
-            "`a40-resnet50-onnx-trt-fp16`",
-            "ONNX",
-            "FP16",
-            "top-1 96.25 % (floor 95.9 %)",
-            "96.4 %",
-            "3166.7 ± 2.0 %",
-            "online, concurrency 32",
-            "2.126",
-            "embedded, Triton 2.51.0, python",
-        ],
-    ]
-    assert "95 % confidence interval" in summary
-
-
-def test_the_interval_in_the_summary_is_half_its_width() -> None:
-    load = dataclasses.replace(
-        samples.load("offline", 4, 200), throughput_per_s=Estimate(200.0, 150.0, 210.0, 0.9)
-    )
-    summary = tables.summary_table([samples.record(loads=(load,))])
-    assert cells(summary)[1][5:7] == ["200.0 ± 15 %", "offline, batch 4"]
-    assert "90 % confidence interval" in summary
-
-
-def test_random_weights_are_called_so_with_the_reason() -> None:
-    summary = tables.summary_table([samples.random_weights(), samples.record()])
-    assert cells(summary)[1][3:6] == ["random weights", "-", "0.712 ± 2.0 %"]
-    assert summary.endswith(
-        "\n- `cpu-nnunet-ts-trace-fp32`: random weights: no checkpoint was given (--checkpoint DIR)."
-    )
-
-
-def test_cases_with_the_same_note_share_it() -> None:
-    other = samples.random_weights(case=Case("cpu", "nnunet", "onnx", None, "fp32"))
-    summary = tables.summary_table([samples.random_weights(), other])
-    assert "\n- `cpu-nnunet-ts-trace-fp32`, `cpu-nnunet-onnx-fp32`: random weights: no checkpoint" in summary
-
-
-def test_a_best_point_with_notes_is_marked_in_the_summary() -> None:
-    loads = (samples.load("offline", 8, 200, marks=samples.marks("a pass was repeated")),)
-    summary = tables.summary_table([samples.record(loads=loads)])
-    assert cells(summary)[1][5] == "200.0* ± 2.0 %"
-    assert summary.endswith("\n- `a40-resnet50-onnx-trt-fp16`: * offline, batch 8: a pass was repeated")
-
-
-def test_a_metric_that_is_no_fraction_is_not_in_percent() -> None:
-    error = samples.score(
-        metric="mel MSE",
-        better="lower",
-        framework=0.038,
-        served=0.0385,
-        converted=0.038,
-        limits=(Limit(0.06, "recipe"), Limit(0.04, "the framework's")),
-    )
-    assert cells(tables.summary_table([samples.record(accuracy=samples.accuracy(error))]))[1][3:5] == [
-        "mel MSE 0.0385 (ceiling 0.04)",
-        "0.038",
-    ]
-
-
 @pytest.mark.parametrize("kind", FAILED)
 def test_a_failed_case_shows_no_speed_anywhere(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -320,7 +257,7 @@ def test_a_failed_case_shows_no_speed_anywhere(
 )
 def test_a_failed_case_says_why_in_a_sentence(kind: str, reason: str) -> None:
     assert tables.offline_table(failed(kind)) == f"No throughput is shown: {reason}"
-    assert cells(tables.summary_table([failed(kind)]))[1][5:8] == ["-", "-", "-"]
+    assert f"- a: No throughput is shown: {reason}" in tables.summary_table([failed(kind)])
 
 
 def test_a_case_may_fail_for_two_reasons() -> None:
@@ -352,7 +289,7 @@ def test_a_server_that_decides_otherwise_shows_no_speed_even_with_random_weights
 def test_random_weights_with_a_ledger_of_decisions_have_no_score_but_a_speed() -> None:
     one = samples.random_weights(accuracy=samples.accuracy(scores=()))
     assert verdict.why_no_speed(one) is None
-    assert verdict.served_score(one) == "random weights"
+    assert verdict.main_score(one) is None
 
 
 def test_random_weights_do_not_excuse_a_failed_conversion() -> None:
@@ -510,13 +447,3 @@ def test_a_rate_stands_in_place_of_a_concurrency() -> None:
     table = tables.online_table(samples.record(loads=(samples.load("online", 4, 300.0), load)))
 
     assert [line.split("|")[1].strip() for line in table.splitlines()[2:4]] == ["4", "120/s, poisson"]
-
-
-def test_the_summary_shows_a_wide_interval_and_does_not_mark_it_too() -> None:
-    loads = (samples.load("offline", 8, 200, marks=(Mark("wide-interval", "its interval is ± 40%"),)),)
-
-    summary = tables.summary_table([samples.record(loads=loads)])
-
-    assert "*" not in summary
-    assert "± 40%" not in summary
-    assert "200.0* |" in tables.offline_table(samples.record(loads=loads))

@@ -1,10 +1,14 @@
 """The figures NVIDIA published for its Triton deployments, as data: one CSV per model, one row per table row."""
 
+import csv
+from collections.abc import Callable, Mapping
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from reports.record import COMPONENTS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FOLDER = Path(__file__).parent
 
@@ -42,7 +46,28 @@ COLUMNS = {
 }
 
 
-def load(folder: Path = FOLDER) -> pd.DataFrame:
+def load(folder: Path = FOLDER) -> "pd.DataFrame":
     """Every published row, ordered by model and then as in its source; the columns are COLUMNS."""
-    parts = [pd.read_csv(path, dtype=COLUMNS) for path in sorted(folder.glob("*.csv"))]
-    return pd.concat(parts, ignore_index=True)[list(COLUMNS)]
+    import pandas as pd
+
+    return pd.DataFrame(rows(folder), columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def rows(folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """The same as plain values by column, None where a cell is empty; it needs the standard library alone."""
+    found = []
+    for path in sorted(folder.glob("*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                found.append(
+                    {name: _PLAIN[kind](row[name]) if row[name] else None for name, kind in COLUMNS.items()}
+                )
+    return found
+
+
+_PLAIN: Mapping[str, Callable[[str], Any]] = {
+    "string": str,
+    "Int64": int,
+    "boolean": lambda cell: cell == "True",
+    "float64": float,
+}

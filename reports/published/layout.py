@@ -92,6 +92,12 @@ class Section:
     """What follows `Offline:`."""
     settings: dict[str, str]
     """By their names in SETTINGS; the section's own before those of its scenario."""
+    parameters: tuple[str, ...]
+    """Names of the scenario's settings as printed, in their order."""
+    configuration: tuple[str, ...]
+    """Names of the section's own settings as printed, in their order."""
+    columns: tuple[str, ...]
+    """Names of the table's columns as printed, in their order."""
     rows: tuple[Row, ...]
 
 
@@ -101,13 +107,13 @@ def sections(text: str, file: str) -> list[Section]:
     starts = [
         i for i, line in enumerate(lines) if _SCENARIO.fullmatch(line.text) or _HEADING.fullmatch(line.text)
     ]
-    common: dict[str, str] = {}
+    common: Sequence[Line] = ()
     scenario, found = "", []
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         first, body = lines[start], lines[start + 1 : end]
         heading = _HEADING.fullmatch(first.text)
         if heading is None:
-            scenario, common = first.text.split()[-2].lower(), _settings(body, file)
+            scenario, common = first.text.split()[-2].lower(), body
         elif heading[1].lower() != scenario:
             raise ParseError(
                 f"{file}:{first.number}: {heading[1]!r} heading in the {scenario or 'no'} scenario"
@@ -142,10 +148,11 @@ def _cells(text: str, file: str, number: int) -> tuple[str, ...]:
 
 
 def _section(
-    first: Line, heading: str, scenario: str, common: dict[str, str], body: Sequence[Line], file: str
+    first: Line, heading: str, scenario: str, common: Sequence[Line], body: Sequence[Line], file: str
 ) -> Section:
-    headers = ((i, columns) for i, line in enumerate(body) if (columns := _columns(line, file)))
-    start, columns = next(headers, (None, ()))
+    headers = ((i, names) for i, line in enumerate(body) if (names := _columns(line, file)))
+    start, names = next(headers, (None, ()))
+    columns = [column_of(name) for name in names]
     if start is None:
         raise ParseError(f"{file}:{first.number}: no table under this heading")
     rows: list[Row] = []
@@ -163,7 +170,16 @@ def _section(
             raise ParseError(f"{file}:{line.number}: a row apart from the table under line {first.number}")
     if not rows:
         raise ParseError(f"{file}:{body[start].number}: this table has no rows")
-    return Section(first.number, scenario, heading, common | _settings(body[:start], file), tuple(rows))
+    return Section(
+        first.number,
+        scenario,
+        heading,
+        _settings(common, file) | _settings(body[:start], file),
+        _names(common),
+        _names(body[:start]),
+        names,
+        tuple(rows),
+    )
 
 
 def _row_cells(line: Line) -> tuple[str, ...]:
@@ -171,23 +187,30 @@ def _row_cells(line: Line) -> tuple[str, ...]:
 
 
 def _columns(line: Line, file: str) -> tuple[str, ...]:
-    """The columns that a table's header names; empty for any other line."""
+    """The columns that a table's header names, as printed; empty for any other line."""
     if "inferences/second" not in line.text.lower():
         return ()
     if line.cells is not None:
-        names = [cell.lower().removesuffix("(ms)").strip() for cell in line.cells]
-        if "inferences/second" not in names:
+        names = line.cells
+        if "inferences/second" not in map(str.lower, names):
             return ()  # a row that shares its line with the header
     else:
-        names = [name.lower() for name in _NAME_IN_TEXT.findall(line.text)]
-        if rest := _NAME_IN_TEXT.sub("", line.text).strip():
-            names.append(rest)
-    if unknown := [name for name in names if name not in COLUMNS]:
+        rest = _NAME_IN_TEXT.sub("", line.text).strip()
+        names = (*_NAME_IN_TEXT.findall(line.text), *([rest] if rest else []))
+    if unknown := [name for name in names if _key(name) not in COLUMNS]:
         raise ParseError(f"{file}:{line.number}: unknown column {unknown[0]!r}")
-    columns = tuple(COLUMNS[name] for name in names)
-    if len(set(columns)) != len(columns):
+    if len({column_of(name) for name in names}) != len(names):
         raise ParseError(f"{file}:{line.number}: a column stands there twice")
-    return columns
+    return names
+
+
+def column_of(name: str) -> str:
+    """What the column of a published table is called here; KeyError where none is called so."""
+    return COLUMNS[_key(name)]
+
+
+def _key(name: str) -> str:
+    return name.lower().removesuffix("(ms)").strip()
 
 
 def _settings(lines: Iterable[Line], file: str) -> dict[str, str]:
@@ -205,6 +228,10 @@ def _settings(lines: Iterable[Line], file: str) -> dict[str, str]:
     return settings
 
 
+def _names(lines: Iterable[Line]) -> tuple[str, ...]:
+    return tuple(pair[0].strip() for line in lines if (pair := _setting(line)))
+
+
 def _setting(line: Line) -> tuple[str, str] | None:
     if line.cells is not None:
         name, *values = line.cells
@@ -215,5 +242,5 @@ def _setting(line: Line) -> tuple[str, str] | None:
         return bullet[1], bullet[2]
     plain = (name for name in SETTINGS if line.text.lower().startswith(f"{name} "))
     if name := max(plain, key=len, default=""):
-        return name, line.text[len(name) :]
+        return line.text[: len(name)], line.text[len(name) :]
     return None

@@ -1,6 +1,6 @@
 """What the tables of a published README say, as tidy rows: `python -m reports.published.parse README...`.
 
-The rows go to `reports/published/<model>.csv`. Numbers stay as published, digit by digit. What the sources get
+The rows go to `reports/published/<model>.csv`, the names of settings and columns to `names/`. Numbers stay as published, digit by digit. What the sources get
 wrong, and what is done about it, is in `reports/published/README.md`.
 """
 
@@ -9,13 +9,15 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from reports.files import replace
 from reports.published import COLUMNS, FOLDER
 from reports.published.layout import ParseError, Row, Section, sections
+from reports.published.names import FOLDER as NAMES
+from reports.published.names import NAME_COLUMNS, names_of_sections
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,11 @@ def rows(text: str, file: str) -> tuple[str, list[dict[str, str]]]:
     return document.model, found
 
 
+def names(text: str, file: str) -> tuple[str, list[dict[str, str]]]:
+    """The model that the README `text` is about, and what its tables call settings and columns; see NAMES."""
+    return _document(text, file).model, names_of_sections(sections(text, file), file)
+
+
 def _same_points(found: Sequence[Section], file: str) -> None:
     """Every table of a scenario covers the same load points in the sources; one that does not was cut short."""
     first: dict[str, list[tuple[str, str]]] = {}
@@ -87,21 +94,25 @@ def _same_points(found: Sequence[Section], file: str) -> None:
             )
 
 
-def as_csv(table: Sequence[dict[str, str]]) -> str:
-    """Rows of text as CSV with the columns of COLUMNS."""
+def as_csv(table: Sequence[dict[str, str]], columns: Iterable[str] = COLUMNS) -> str:
+    """Rows of text as CSV with these columns."""
     target = io.StringIO()
-    writer = csv.DictWriter(target, fieldnames=list(COLUMNS), lineterminator="\n")
+    writer = csv.DictWriter(target, fieldnames=list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(table)
     return target.getvalue()
 
 
-def read(paths: Sequence[Path]) -> dict[str, list[dict[str, str]]]:
-    """The rows of READMEs, and of all text files in folders, by model."""
+Reader = Callable[[str, str], tuple[str, list[dict[str, str]]]]
+"""A README's text and file name to its model and what was wanted of it: `rows` or `names`."""
+
+
+def read(paths: Sequence[Path], wanted: Reader = rows) -> dict[str, list[dict[str, str]]]:
+    """What is wanted of READMEs, and of all text files in folders, by model."""
     found: dict[str, list[dict[str, str]]] = {}
     for path in _files(paths):
         try:
-            model, table = rows(path.read_bytes().decode(), str(path))
+            model, table = wanted(path.read_bytes().decode(), str(path))
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
             raise ParseError(f"{path}:{line}: not UTF-8 text") from error
@@ -120,9 +131,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        for model, table in read(options.readme).items():
+        tables, called = read(options.readme), read(options.readme, names)
+        for model, table in tables.items():
             path = options.output / f"{model}.csv"
             replace(path, as_csv(table).encode())
+            replace(options.output / NAMES.name / path.name, as_csv(called[model], NAME_COLUMNS).encode())
             print(f"{path}: {len({row['table'] for row in table})} tables, {len(table)} rows")
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)

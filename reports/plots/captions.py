@@ -1,0 +1,83 @@
+"""What stands around every plot: hardware and versions below it, and what its marks mean."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from reports.record import MARKS, Load, Machine, Record, case_id
+
+#: The plots show intervals, so a wide one needs no mark.
+SHOWN_ANYWAY = {"wide-interval"}
+
+
+def caption(records: Sequence[Record]) -> str:
+    """Hardware, server, versions and date; several machines are set apart by a semicolon."""
+    machines = dict.fromkeys(machine_text(record.machine) for record in records)
+    servers = dict.fromkeys(
+        f"Triton {s.triton} ({s.kind}, {s.backend} backend)" for r in records if (s := r.serving) is not None
+    )
+    versions = dict.fromkeys(
+        ", ".join(f"{name} {version}" for name, version in record.machine.versions.items())
+        for record in records
+    )
+    days = sorted({record.updated.partition("T")[0] for record in records} - {""})
+    measured = f"measured {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
+    parts = ("; ".join(machines), "; ".join(servers), "; ".join(filter(None, versions)), measured)
+    return " · ".join(part for part in parts if part)
+
+
+def machine_text(machine: Machine) -> str:
+    """GPU with driver where there is one, CPU, cores, memory and system."""
+    gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
+    return f"{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB, {machine.system}"
+
+
+def is_marked(load: Load) -> bool:
+    """Whether a point is drawn hollow."""
+    return bool(_codes(load))
+
+
+def mark_notes(loads: Iterable[tuple[str, Load]], sign: str = "Hollow") -> list[str]:
+    """A line for each kind of mark, with the names of the points that have it."""
+    found: dict[str, list[str]] = {}
+    for name, load in loads:
+        for code in _codes(load):
+            found.setdefault(code, []).append(name)
+    return [f"{sign}, {', '.join(names)}: {MARKS.get(code, code)}." for code, names in found.items()]
+
+
+def letters(loads: Iterable[Load]) -> dict[str, str]:
+    """A letter for each kind of mark that any of the points has."""
+    codes = dict.fromkeys(code for load in loads for code in throughput_codes(load))
+    return dict(zip(codes, "abcdefghijklmnopqrstuvwxyz", strict=False))
+
+
+def letters_note(found: Mapping[str, str]) -> list[str]:
+    """What the letters say."""
+    return (
+        [
+            "Hollow: "
+            + "; ".join(f"({letter}) {MARKS.get(code, code)}" for code, letter in found.items())
+            + "."
+        ]
+        if found
+        else []
+    )
+
+
+def throughput_codes(load: Load) -> list[str]:
+    """The marks that matter where no latency is shown."""
+    return [code for code in _codes(load) if code != "few-requests"]
+
+
+def intervals_note(records: Sequence[Record]) -> str:
+    """What the bars across a value are."""
+    levels = sorted({load.throughput_per_s.confidence for record in records for load in record.loads})
+    return f"Error bars: {' or '.join(f'{100 * level:g} %' for level in levels)} confidence intervals."
+
+
+def subtitle(records: Sequence[Record]) -> str:
+    """The case, or how many there are."""
+    return case_id(records[0].case) if len(records) == 1 else f"{len(records)} cases"
+
+
+def _codes(load: Load) -> list[str]:
+    return [mark.code for mark in load.marks if mark.code not in SHOWN_ANYWAY]

@@ -1,0 +1,71 @@
+"""Draws a chart with matplotlib: the frame around it, and the file it goes into."""
+
+import io
+import textwrap
+
+import matplotlib.style
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from reports.plots import draw_loads, draw_rows, draw_stack, markup
+from reports.plots.page import Page
+from reports.plots.shapes import Chart, Curve, Rows, Stack, Sweep
+from reports.plots.theme import LOOKS, SMALL_PT, TITLE_PT, WIDTH_IN, Theme, settings
+
+_TOP_IN, _LINE_IN, _MARGIN_IN = 0.68, 0.15, 0.15
+_CHARACTERS = 132
+"""Of small text that fit a line, in DejaVu Sans; other fonts are narrower."""
+
+
+def svg(chart: Chart, theme: Theme, description: str, digest: str) -> str:
+    """The picture as an `<svg>` element that carries its description and the digest of what it shows."""
+    file = io.StringIO()
+    with matplotlib.style.context(["default", settings(theme, digest)]):
+        FigureCanvasSVG(_figure(chart, theme)).print_svg(file, metadata=dict.fromkeys(("Date", "Creator")))
+    return markup.finished(file.getvalue(), f"{chart.title}: {chart.subtitle}", description, digest)
+
+
+def png(chart: Chart, theme: Theme) -> bytes:
+    """The picture as PNG."""
+    file = io.BytesIO()
+    with matplotlib.style.context(["default", settings(theme, "")]):
+        figure = _figure(chart, theme)
+        figure.set_dpi(200)
+        FigureCanvasAgg(figure).print_png(file, metadata={"Software": None})
+    return file.getvalue()
+
+
+def _figure(chart: Chart, theme: Theme) -> Figure:
+    """Title above, content, notes and caption below."""
+    look = LOOKS[theme]
+    below = [line for text in (*chart.notes, chart.caption) for line in textwrap.wrap(text, _CHARACTERS)]
+    content = _height(chart.content)
+    height = _TOP_IN + content + _LINE_IN * len(below) + 2 * _MARGIN_IN
+    figure = Figure(figsize=(WIDTH_IN, height))
+    page = Page(figure, look, height, _TOP_IN)
+    page.text(_MARGIN_IN, 0.3 - _TOP_IN, chart.title, fontsize=TITLE_PT, fontweight="bold")
+    page.text(_MARGIN_IN, 0.52 - _TOP_IN, chart.subtitle, color=look.faint)
+    _draw(chart.content, page)
+    for place, line in enumerate(below, start=1):
+        page.text(
+            _MARGIN_IN, content + _MARGIN_IN + place * _LINE_IN, line, fontsize=SMALL_PT, color=look.faint
+        )
+    return figure
+
+
+def _height(content: Sweep | Curve | Stack | Rows) -> float:
+    if isinstance(content, Rows):
+        return draw_rows.height_in(content)
+    return draw_stack.height_in(content) if isinstance(content, Stack) else draw_loads.height_in(content)
+
+
+def _draw(content: Sweep | Curve | Stack | Rows, page: Page) -> None:
+    if isinstance(content, Sweep):
+        draw_loads.sweep(content, page)
+    elif isinstance(content, Curve):
+        draw_loads.curve(content, page)
+    elif isinstance(content, Stack):
+        draw_stack.stack(content, page)
+    else:
+        draw_rows.rows(content, page)

@@ -1,0 +1,137 @@
+"""What a picture shows, as plain values: made from records, turned into words, a digest or a drawing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from reports.record import Estimate
+
+
+class NothingToShowError(Exception):
+    """Records that a plot has nothing to show of; the message is the sentence that stands in its place."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The latency that a percentile is to keep."""
+
+    percentile: str
+    ms: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """A load point: `x` is its batch, concurrency or rate, `name` says which."""
+
+    x: float
+    name: str
+    throughput_per_s: Estimate
+    latency_ms: Mapping[str, Estimate]
+    marked: bool
+    """To be read with care; drawn hollow."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Load points that a line joins; without a name where it is the only one."""
+
+    name: str
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Throughput above, latency below, against batch or concurrency."""
+
+    x_label: str
+    latencies: Sequence[str]
+    """Which are drawn: avg, p99 ...; one where there are several series."""
+    series: Sequence[Series]
+    budget: Budget | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Latency over throughput, a point per load."""
+
+    latency: str
+    series: Sequence[Series]
+    budget: Budget | None
+    winner: Point | None
+    """What a search within the budget found."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Where the mean time of a request went at one load point, in milliseconds."""
+
+    name: str
+    components_ms: Mapping[str, float]
+    marked: bool
+
+
+@dataclass(frozen=True)
+class StackPanel:
+    """Bars of one scenario and kind of load."""
+
+    title: str
+    x_label: str
+    bars: Sequence[Bar]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Latency components, stacked."""
+
+    panels: Sequence[StackPanel]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a panel: values by what they are, and what is said of them beside."""
+
+    name: str
+    values: Mapping[str, Estimate]
+    """Empty where nothing may be shown; `text` then says why."""
+    text: str
+    marked: bool = False
+    limit: float | None = None
+    """The worst value that passes."""
+
+
+@dataclass(frozen=True)
+class RowPanel:
+    """Rows that share an axis."""
+
+    title: str
+    axis: str
+    rows: Sequence[Row]
+    better: Literal["higher", "lower"] = "higher"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Values of many cases, one row each."""
+
+    kind: Literal["bars", "points"]
+    names: Mapping[str, str]
+    """The values in the order they are drawn, and what the legend calls them."""
+    panels: Sequence[RowPanel]
+    reference: float | None = None
+    """A value worth a line: 100 %."""
+    whole: bool = False
+    """Whether the axis starts at zero; bars always do."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One picture."""
+
+    name: str
+    title: str
+    subtitle: str
+    content: Sweep | Curve | Stack | Rows
+    notes: Sequence[str]
+    """What a reader should know, a line each."""
+    caption: str
+    """Hardware and versions."""

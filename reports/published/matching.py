@@ -1,0 +1,140 @@
+"""Which of the figures NVIDIA published a record may stand beside: same model, format, precision and GPU.
+
+Like stands beside like; where it is other hardware or, when asked for, another format, the callers say so.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reports import published
+from reports.record import Estimate, Load, Record, has_passed
+
+# Accelerators that a format's name already says: published beside it, and none in a case's name.
+_IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}
+
+Row = Mapping[str, Any]
+"""A published row by column; None where the source does not publish the quantity."""
+Point = tuple[str, int, int]
+"""Scenario, batch and concurrency."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A record and the published rows it may stand beside."""
+
+    record: Record
+    rows: Sequence[Row]
+    """All of the record's GPU where there are some, else of every published GPU."""
+    missing: str
+    """Why there are no rows, as a sentence; empty where there are some."""
+
+
+def match(records: Sequence[Record], other_formats: bool = False) -> list[Match]:
+    """Each record with the published rows of its model, format, accelerator and precision.
+
+    `other_formats` also gives a record that has none of these the rows of its model in other formats.
+    """
+    return [_match(record, _published(), other_formats) for record in records]
+
+
+def published_ratio(record: Record, load: Load) -> Estimate | None:
+    """The load's throughput over that published for the same GPU, format, accelerator, precision and point.
+
+    The published figure has no interval: the ratio's is the measured one over it. None where nothing was published
+    for just this, or the case may show no speed.
+    """
+    if load.request_rate_per_s is not None or not has_passed(record):
+        return None
+    (found,) = match([record])
+    rows = (row for row in found.rows if is_same_gpu(record, row) and point_of(row) == point(load))
+    reference = next((row["throughput_per_s"] for row in rows), None)
+    if not reference:
+        return None
+    measured = load.throughput_per_s
+    bounds = (measured.value / reference, measured.low / reference, measured.high / reference)
+    return Estimate(*bounds, measured.confidence)
+
+
+@functools.cache
+def _published() -> Sequence[Row]:
+    return published.rows()
+
+
+def _match(record: Record, rows: Sequence[Row], other_formats: bool) -> Match:
+    case = record.case
+    of_model = [row for row in rows if row["model"] == case.model]
+    like = [row for row in of_model if is_same_format(record, row)]
+    chosen = like or (of_model if other_formats else [])
+    of_gpu = [row for row in chosen if is_same_gpu(record, row)]
+    missing = ""
+    if not of_model:
+        models = ", ".join(sorted({row["model"] for row in rows}))
+        missing = f"NVIDIA published no figures of {case.model}, only of {models}."
+    elif not chosen:
+        names = ", ".join(dict.fromkeys(format_name(served_as(row)) for row in of_model))
+        missing = (
+            f"NVIDIA published {case.model} as {names}, not as {format_name(measured_as(record))}. "
+            "With --other-formats they are compared all the same."
+        )
+    return Match(record, of_gpu or chosen, missing)
+
+
+def measured_as(record: Record) -> tuple[str | None, ...]:
+    """What `served_as` gives, of the record."""
+    case = record.case
+    return served_as({"format": case.format, "accelerator": case.accelerator, "precision": case.precision})
+
+
+def served_as(row: Row) -> tuple[str | None, ...]:
+    """Format, accelerator unless the format's name says it, and precision."""
+    format_, accelerator = row["format"], row["accelerator"]
+    return format_, None if accelerator == _IMPLIED.get(format_) else accelerator, row["precision"]
+
+
+def is_same_gpu(record: Record, row: Row) -> bool:
+    """Whether the row was published for the GPU that the record is of."""
+    return bool(row["gpu"] == record.case.target)
+
+
+def is_same_format(record: Record, row: Row) -> bool:
+    """Whether format, accelerator and precision are alike."""
+    return measured_as(record) == served_as(row)
+
+
+def format_name(served: Sequence[str | None]) -> str:
+    """Such as `onnx trt fp16`."""
+    return " ".join(part for part in served if part)
+
+
+def groups(match: Match) -> list[list[Row]]:
+    """The rows of each published GPU and format, in the order of their source."""
+    found: dict[Any, list[Row]] = {}
+    for row in match.rows:
+        found.setdefault((row["gpu"], served_as(row)), []).append(row)
+    return list(found.values())
+
+
+def pairs(record: Record, rows: Sequence[Row]) -> Iterator[tuple[Load, Row]]:
+    """Each measured point with the row of the same point, in the order of the source: offline comes first."""
+    loads = measured_points(record)
+    for row in rows:
+        if load := loads.get(point_of(row)):
+            yield load, row
+
+
+def measured_points(record: Record) -> dict[Point, Load]:
+    """By point; those at a request rate were not published, nor is anything like them."""
+    loads = (load for load in record.loads if load.request_rate_per_s is None)
+    return {point(load): load for load in loads}
+
+
+def point(load: Load) -> Point:
+    """Where a measured load lies."""
+    return load.scenario, load.batch, load.concurrency
+
+
+def point_of(row: Row) -> Point:
+    """Where a published row lies."""
+    return row["scenario"], row["batch"], row["concurrency"]

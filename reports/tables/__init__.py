@@ -1,0 +1,24 @@
+"""Records to markdown: the published tables of one case, and the summary of many.
+
+A case that has not passed shows no speed: what would show one gives the reason in a sentence instead.
+"""
+
+from reports.tables.case import case_section
+from reports.tables.comparison import comparison_table
+from reports.tables.points import offline_table, online_table
+from reports.tables.settings import configuration_list, parameters_table
+from reports.tables.summary import summary_table
+from reports.tables.use import use_table
+from reports.tables.where import machine_sentence
+
+__all__ = [
+    "case_section",
+    "comparison_table",
+    "configuration_list",
+    "machine_sentence",
+    "offline_table",
+    "online_table",
+    "parameters_table",
+    "summary_table",
+    "use_table",
+]

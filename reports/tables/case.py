@@ -1,0 +1,56 @@
+"""All tables of one case: offline, online, what serving costs, and what a search found."""
+
+from reports.cells import accelerator, device
+from reports.efficiency import efficiency_section
+from reports.markdown import text
+from reports.record import Record
+from reports.search import search_paragraph
+from reports.tables.comparison import comparison_table
+from reports.tables.points import offline_table, online_table
+from reports.tables.settings import configuration_list, parameters_table
+from reports.tables.use import use_table
+from reports.verdict import why_no_speed
+
+
+def case_section(record: Record) -> str:
+    """Headings, configuration, parameters and tables of a case: offline, online, what serving costs, and what a
+    search within a latency budget found."""
+    sections = [scenario_section(record, scenario) for scenario in ("offline", "online")]
+    if why_no_speed(record) is None:
+        sections.append(efficiency_section(record))
+    if found := search_paragraph(record):
+        sections += ["#### Within a latency budget", text(found)]
+    return "\n\n".join(filter(None, sections))
+
+
+def scenario_section(record: Record, scenario: str) -> str:
+    """Heading, configuration, parameters and tables of one scenario, `offline` or `online`."""
+    batching = {
+        "offline": "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
+        "preferred batch sizes do not apply. Latencies are in milliseconds.",
+        "online": f"Dynamic batching; {_samples_per_request(record)}. Latencies are in milliseconds.",
+    }
+    table = {"offline": offline_table, "online": online_table}[scenario]
+    blocks = [
+        f"#### {scenario.capitalize()}: {text(device(record))}, {_engine(record)} with "
+        f"{record.case.precision.upper()}",
+        configuration_list(record, scenario),
+        parameters_table(record, scenario),
+        batching[scenario],
+        table(record),
+        use_table(record, scenario),
+    ]
+    if not why_no_speed(record) and (compared := comparison_table([record], scenario)):
+        blocks += ["Compared with another build, by throughput, or at a request rate by latency:", compared]
+    return "\n\n".join(filter(None, blocks))
+
+
+def _engine(record: Record) -> str:
+    if record.case.format == "tf-trt":
+        return "TF-TRT"
+    return " ".join(filter(None, (record.build.engine, accelerator(record.case, ""))))
+
+
+def _samples_per_request(record: Record) -> str:
+    batches = sorted({load.batch for load in record.loads if load.scenario == "online"}) or [1]
+    return f"client batch size {', '.join(map(str, batches))}"

@@ -1,0 +1,214 @@
+"""The summary of a target, one row per case: is it right, how fast is it at its best, and beside what is that."""
+
+import dataclasses
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from reports.cells import accelerator, device, latency, point, rate, size
+from reports.markdown import markdown, text
+from reports.published.matching import published_ratio
+from reports.record import MARKS, Estimate, Load, Mark, Record, case_id, has_passed
+from reports.search import search_paragraph
+from reports.tables.use import cost_cell, price_sentence
+from reports.tables.where import serving_sentence
+from reports.verdict import main_score, number, tightest, unmeasured, unscored, why_no_speed
+
+RATE, P99, PUBLISHED, IN_PROCESS = (
+    "Inferences/second",
+    "P99 (ms)",
+    "Ratio to published",
+    "Ratio to in process",
+)
+COST = "Cost per million correct"
+
+SUMMARY_COLUMNS = (
+    "Model",
+    "Format",
+    "Precision",
+    "Accuracy",
+    "Floor",
+    RATE,
+    "At",
+    P99,
+    PUBLISHED,
+    IN_PROCESS,
+    COST,
+    "Note",
+)
+"""A column without any figure is left out."""
+_ALIGNMENT = "lllllrlrrrrl"
+
+
+@dataclass(frozen=True)
+class _Note:
+    """What a reader should know about a row and its cells cannot hold."""
+
+    kind: str
+    """Notes of one kind share a letter: the code of a mark, or the sentence itself."""
+    sentence: str
+
+
+def summary_table(records: Sequence[Record]) -> str:
+    """A table per target, one row per case; below it what its columns mean, who served, and what to be careful of."""
+    targets: dict[str, list[Record]] = {}
+    for record in records:
+        targets.setdefault(record.case.target, []).append(record)
+    if len(targets) == 1:
+        return _target_table(records)
+    return "\n\n".join(
+        f"Target `{target}`, {text(device(group[0]))}:\n\n{_target_table(group)}"
+        for target, group in targets.items()
+    )
+
+
+def _target_table(records: Sequence[Record]) -> str:
+    bests = [_best(record) for record in records]
+    notes = [_notes(record, best) for record, best in zip(records, bests, strict=True)]
+    sentences = _sentences([note for of_case in notes for note in of_case])
+    letters = {kind: _letter(place) for place, kind in enumerate(sentences)}
+    rows = [
+        _cells(record, best) | {"Note": ", ".join(letters[note.kind] for note in of_case)}
+        for record, best, of_case in zip(records, bests, notes, strict=True)
+    ]
+    columns = [name for name in SUMMARY_COLUMNS if any(cells[name] not in ("-", "") for cells in rows)]
+    alignment = dict(zip(SUMMARY_COLUMNS, _ALIGNMENT, strict=True))
+    listed = [f"- {letters[kind]}: {text(sentence)}" for kind, sentence in sentences.items()]
+    found = ((case_id(record.case), search_paragraph(record)) for record in records)
+    listed += [f"- `{case}`: {text(paragraph)}" for case, paragraph in found if paragraph]
+    blocks = [
+        markdown(
+            columns,
+            [[cells[name] for name in columns] for cells in rows],
+            "".join(alignment[name] for name in columns),
+        ),
+        _legend(columns, [best for best in bests if best]),
+        price_sentence(records) if COST in columns else "",
+        serving_sentence(records),
+        "\n".join(listed),
+    ]
+    return "\n\n".join(filter(None, blocks))
+
+
+def _cells(record: Record, best: Load | None) -> dict[str, str]:
+    """A row by column; `-` where there is no figure, or none may be shown."""
+    case, score = record.case, main_score(record)
+    limit = tightest(score) if score else None
+    ceiling = "≤ " if score and score.better == "lower" else ""
+    published = published_ratio(record, best) if best else None
+    return {
+        "Model": case.model,
+        "Format": ", ".join(filter(None, (record.build.format, accelerator(case, "")))),
+        "Precision": case.precision.upper(),
+        "Accuracy": f"{score.metric} {number(score, score.served)}" if score else unscored(record),
+        "Floor": f"{ceiling}{number(score, limit.value)}" if score and limit else "-",
+        RATE: f"{rate(best.throughput_per_s)} ± {_half_width(best.throughput_per_s)}" if best else "-",
+        "At": point(best) if best else "-",
+        P99: latency(best, "p99") if best else "-",
+        PUBLISHED: f"{published.value:#.3g}" if published else "-",
+        IN_PROCESS: _in_process(record, best) if best else "-",
+        COST: cost_cell(record, best),
+    }
+
+
+def _in_process(record: Record, best: Load) -> str:
+    """The ratio at the best point, else at another that it was measured at, which it then names."""
+    here = (best.scenario, best.batch, best.concurrency)
+    found = {(one.scenario, one.batch, one.concurrency): one.ratio for one in record.efficiency}
+    if not found:
+        return "-"
+    where = here if here in found else next(iter(found))
+    ratio = found[where]
+    shown = f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+    return shown if where == here else f"{shown}, {size(*where)}"
+
+
+def _notes(record: Record, best: Load | None) -> list[_Note]:
+    found = []
+    if (hidden := why_no_speed(record)) and (record.loads or not search_paragraph(record)):
+        found.append(_Note(hidden, hidden))
+    if main_score(record) is None and record.build.weights.startswith("random"):
+        sentence = f"{unmeasured(record)}."
+        found.append(_Note(sentence, sentence))
+    return found + [_Note(mark.code, mark.text) for mark in (best.marks if best else ())]
+
+
+def _sentences(notes: Sequence[_Note]) -> Mapping[str, str]:
+    """One sentence for each kind, in the order of the table: what all say alike, else what the code means."""
+    said: dict[str, list[str]] = {}
+    for note in notes:
+        said.setdefault(note.kind, []).append(note.sentence)
+    return {
+        kind: sentences[0]
+        if len(set(sentences)) == 1
+        else MARKS.get(kind, "; ".join(dict.fromkeys(sentences)))
+        for kind, sentences in said.items()
+    }
+
+
+def _letter(place: int) -> str:
+    """a, b ... z, aa, ab ..."""
+    more, last = divmod(place, len(string.ascii_lowercase))
+    return (_letter(more - 1) if more else "") + string.ascii_lowercase[last]
+
+
+def _best(record: Record) -> Load | None:
+    """The load point of the highest throughput, if the case may show one; without the mark of a wide interval, as
+    the summary shows the interval itself."""
+    loads = record.loads if has_passed(record) else ()
+    best = max(loads, key=lambda load: load.throughput_per_s.value, default=None)
+    if best is None:
+        return None
+    return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
+
+
+def _half_width(estimate: Estimate) -> str:
+    if not estimate.value:
+        return "-"
+    percent = 50 * (estimate.high - estimate.low) / estimate.value
+    return f"{percent:.1f} %" if percent < 10 else f"{percent:.0f} %"
+
+
+def _legend(columns: Sequence[str], bests: Sequence[Load]) -> str:
+    """What the columns that are there mean; empty where no case shows a speed."""
+    if not bests:
+        return ""
+    levels = " or ".join(
+        f"{100 * level:g} %" for level in sorted({one.throughput_per_s.confidence for one in bests})
+    )
+    sentences = [
+        f"{RATE}: the best of a case's load points, ± half the width of its {levels} confidence interval; "
+        "P99 is the latency there. A batch is of the offline scenario, a concurrency of the online one."
+    ]
+    if PUBLISHED in columns:
+        sentences.append(
+            f"{PUBLISHED}: over NVIDIA's figure for the same GPU, format, precision and load point; what else differs: "
+            "`python -m reports published`."
+        )
+    if IN_PROCESS in columns:
+        sentences.append(
+            f"{IN_PROCESS}: over the same artifact without a server, measured in turns, with its 95 % interval."
+        )
+    return " ".join(sentences)
+
+
+def summary_row(record: Record) -> Mapping[str, str]:
+    """The cells of one case by column, for a table of all targets."""
+    return _cells(record, _best(record))
+
+
+def summary_marks(record: Record) -> Sequence[Mark]:
+    """What a reader should know about the point that the row shows."""
+    best = _best(record)
+    return best.marks if best else ()
+
+
+def summary_remarks(columns: Sequence[str], records: Sequence[Record]) -> Sequence[str]:
+    """What the columns that are there mean, and who served."""
+    bests = [best for record in records if (best := _best(record))]
+    found = (
+        _legend(columns, bests),
+        price_sentence(records) if COST in columns else "",
+        serving_sentence(records),
+    )
+    return [one for one in found if one]
