@@ -13,7 +13,9 @@ from markupsafe import Markup
 
 from reports import plots, tables
 from reports.html_case import Status, picture, section_of, status_of
+from reports.markdown import text
 from reports.record import Mark, Record, case_id
+from reports.search import search_paragraph
 from reports.tables import summary
 from reports.verdict import main_score
 
@@ -79,19 +81,21 @@ def page(records: Sequence[Record], results: Path) -> str:
         columns=columns,
         rows=rows,
         statuses=collections.Counter(row.status.word for row in rows),
-        remarks="\n\n".join(summary.summary_remarks([column.name for column in columns], records)),
+        remarks="\n\n".join(
+            [*summary.summary_remarks([one.name for one in columns], records), _searches(records)]
+        ),
         pictures=[picture(name, records) for name in plots.available(records)] if len(records) > 1 else [],
         sections=[section_of(record, results) for record in records],
     )
 
 
-def rendered(text: str, level: int = 3) -> Markup:
+def rendered(source: str, level: int = 3) -> Markup:
     """The markdown of the tables as HTML, its highest headings as `<h3>` or another level.
 
     Tables, lists, headings and code alone: no name found in a file becomes a link, a picture or HTML.
     """
     parser = MarkdownIt("zero").enable(["table", "list", "heading", "backticks", "escape"])
-    tokens = parser.parse(text)
+    tokens = parser.parse(source)
     headings = [token for token in tokens if token.type in ("heading_open", "heading_close")]
     highest = min((int(token.tag[1:]) for token in headings), default=level)
     for token in headings:
@@ -100,6 +104,12 @@ def rendered(text: str, level: int = 3) -> Markup:
     # In the text itself `<` is `&lt;`, so these are the tables' own.
     html = html.replace("<table>", '<div class="wrap"><table>').replace("</table>", "</table></div>")
     return Markup(html)
+
+
+def _searches(records: Sequence[Record]) -> str:
+    """What the searches found, a line for each case that was searched."""
+    found = ((case_id(record.case), search_paragraph(record)) for record in records)
+    return "\n".join(f"- `{text(name)}`: {text(paragraph)}" for name, paragraph in found if paragraph)
 
 
 def _machines(records: Sequence[Record]) -> list[str]:

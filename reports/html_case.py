@@ -109,7 +109,9 @@ def section_of(record: Record, results: Path) -> Section:
 
 
 def status_of(record: Record) -> Status:
-    """Passed, passed but for an accuracy that random weights do not have, or not proven."""
+    """Passed, passed but for an accuracy that random weights do not have, searched alone, or not proven."""
+    if record.search is not None and record.accuracy is None and not record.loads:
+        return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
     if hidden := why_no_speed(record):
         return Status("bad", "not proven", hidden)
     if main_score(record) is None:

@@ -13,12 +13,17 @@ from fixtures import recording
 from reports import files, samples
 from reports.__main__ import main
 from reports.html import page, rendered
-from reports.record import Case, Mark, Record, Search
+from reports.record import Case, Efficiency, Mark, Record, Search
 from reports.samples import Part, Sample, Samples
 from tests import samples as records
 
 EVIL = "<script>alert('x')</script>"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+
+
+EFFICIENCY = Efficiency(
+    "offline", 8, 1, records.estimate(7777.0), records.estimate(8888.0), 8, 16, records.estimate(0.875), 9
+)
 
 
 class Elements(HTMLParser):
@@ -67,7 +72,9 @@ def with_samples(record: Record, results: Path, *parts: Part) -> None:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of a measured case, and of one that failed."""
     failed = records.record(
-        case=Case("a40", "resnet50", "ts-trace", None, "fp16"), accuracy=records.failed_accuracy()
+        case=Case("a40", "resnet50", "ts-trace", None, "fp16"),
+        accuracy=records.failed_accuracy(),
+        efficiency=(EFFICIENCY,),
     )
     return page([records.record(), failed], tmp_path_factory.mktemp("results"))
 
@@ -104,11 +111,10 @@ def test_a_case_that_has_not_passed_shows_the_reason_and_no_speed(whole: str) ->
         assert f"{load.throughput_per_s.value:.1f}" not in text
     for latency in ("2.031", "2.046", "2.111"):
         assert latency not in text
+    assert "7777" not in text
     assert "data:image/svg" not in failed
-    assert (
-        re.search(r'<tr data-case="a40-resnet50-ts-trace-fp16".*?</tr>', whole, re.DOTALL)[0].count(">-<")
-        >= 3
-    )  # type: ignore[index]
+    row = whole[whole.index('<tr data-case="a40-resnet50-ts-trace-fp16"') :].partition("</tr>")[0]
+    assert row.count(">-<") >= 3
 
 
 def test_the_ledger_has_every_limit_with_its_verdict(whole: str) -> None:
@@ -149,6 +155,28 @@ def test_a_case_of_random_weights_is_not_said_to_have_passed(tmp_path: Path) -> 
 
     assert "1 case: 1 accuracy not measured" in text
     assert "random weights: no checkpoint was given (--checkpoint DIR). The conversion holds." in text
+
+
+def test_a_case_that_was_only_searched_shows_what_was_found_and_not_that_it_failed(tmp_path: Path) -> None:
+    found = Search(
+        10,
+        "p99",
+        records.record().deployment,
+        records.load("online", 16, 4321.0),
+        "within",
+        None,
+        3,
+        9,
+        60.0,
+        "x.search/config.pbtxt",
+        records.accuracy(),
+    )
+
+    html = page([unmeasured(accuracy=None, search=found)], tmp_path)
+
+    assert "1 case: 1 search only" in words(html)
+    assert words(html).count("4,321 infer/s with p99 2.13 ms") == 2, "below the summary, and in its section"
+    assert "not proven" not in words(html)
 
 
 def test_a_mark_is_a_badge_in_the_summary_and_a_sentence_in_the_section(tmp_path: Path) -> None:

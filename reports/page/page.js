@@ -10,6 +10,7 @@
   const count = document.getElementById("count");
   const nothing = document.getElementById("nothing");
   let order = null;
+  let remembered = "";
 
   form.hidden = false;
 
@@ -58,12 +59,18 @@
     body.append(...sorted);
   };
 
+  const state = () => {
+    const found = new URLSearchParams();
+    for (const { name, value } of fields) if (value) found.set(name, value);
+    if (order) found.set("sort", `${order.column}-${order.direction}`);
+    return found.toString();
+  };
+
+  // A field that loses the focus, as when a link is followed, tells its value again: the address is the link's by then.
   const remember = () => {
-    const state = new URLSearchParams();
-    for (const { name, value } of fields) if (value) state.set(name, value);
-    if (order) state.set("sort", `${order.column}-${order.direction}`);
-    const text = state.toString();
-    history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
+    if (state() === remembered) return;
+    remembered = state();
+    history.replaceState(null, "", remembered ? `#${remembered}` : location.pathname + location.search);
   };
 
   const restore = () => {
@@ -73,17 +80,19 @@
       if (target.closest("[hidden]")) {
         for (const field of fields) field.value = "";
         filter();
+        remembered = state();
         target.scrollIntoView();
       }
       return;
     }
-    const state = new URLSearchParams(text);
-    for (const field of fields) field.value = state.get(field.name) ?? "";
-    const [column, direction] = (state.get("sort") ?? "").split("-");
+    const asked = new URLSearchParams(text);
+    for (const field of fields) field.value = asked.get(field.name) ?? "";
+    const [column, direction] = (asked.get("sort") ?? "").split("-");
     const isOrder = headers[column] && ["ascending", "descending"].includes(direction);
     order = isOrder ? { column: Number(column), direction } : null;
     filter();
     sort();
+    remembered = state();
   };
 
   headers.forEach((header, place) => {
