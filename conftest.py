@@ -4,6 +4,8 @@ pytest_plugins = (
     "fixtures.plugin.options",
     "fixtures.plugin.selection",
     "fixtures.plugin.output",
+    "fixtures.plugin.exit",
+    "fixtures.plugin.ci",
     "fixtures.plugin.duel",
     "fixtures.plugin.lifetimes",
     "fixtures.plugin.recorder",

@@ -3,6 +3,7 @@
 import pytest
 
 from fixtures.accuracy import Stages, item_scores, ledger, what_is_missing
+from fixtures.errors import AccuracyError
 from fixtures.plugin.lifetimes import Deploy
 from fixtures.plugin.recorder import Recorder
 from fixtures.repository import Build
@@ -27,7 +28,7 @@ def test_accuracy(
     recorder.accuracy(deploy("online").serving, result, missing)
     recorder.samples(samples_file(case, build.digest, samples, stages, by_item))
     recorder.figure("; ".join(score_text(score) for score in result.scores))
-    failures = ledger_failures(result)
-    assert not failures, "; ".join(failures)
+    if failures := ledger_failures(result):
+        raise AccuracyError("; ".join(failures))
     if missing:
         pytest.skip(missing)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.errors import SpeedError
 from fixtures.load import Measurement
 from fixtures.plugin.entries import Entry
 from fixtures.plugin.recorder import Recorder
@@ -20,5 +21,5 @@ def test_offline(
     recorder.figure(entry(benchmark, measured))
     assert measured.load.throughput_per_s.value > 0
     compared = measured.load.comparison
-    keeps_pace = compared is None or compared.verdict != "slower"
-    assert keeps_pace, compared and comparison_text(compared)
+    if compared is not None and compared.verdict == "slower":
+        raise SpeedError(comparison_text(compared))

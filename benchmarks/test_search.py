@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from fixtures.accuracy import item_scores, ledger, what_is_missing
+from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.evaluation import Evaluate
 from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.search import FindFastest
@@ -13,7 +14,7 @@ from fixtures.spec import Case, Samples, Weights
 from fixtures.worst import samples_file
 from reports.record import Conversion
 from reports.search import beyond_text, found_text
-from reports.verdict import ledger_failures
+from reports.verdict import conversion_failure, ledger_failures
 
 
 @pytest.mark.load
@@ -32,7 +33,8 @@ def test_search(
     missing = what_is_missing(case.model, weights, samples)
     found, deployed = find_fastest()
     recorder.search(deployed.serving, found, missing)
-    assert found.verdict != "beyond", beyond_text(found)
+    if found.verdict == "beyond":
+        raise SpeedError(beyond_text(found))
     stages = evaluate(deployed)
     by_item = item_scores(case, samples, stages, labelled=missing is None)
     proven = ledger(case, samples, stages, by_item)
@@ -41,5 +43,7 @@ def test_search(
     recorder.samples(samples_file(case, build.digest, samples, stages, by_item), of_search=True)
     recorder.figure(found_text(found))
     failures = ledger_failures(proven)
-    assert not failures, "; ".join(failures)
-    assert parity.passed, "the converted model differs from the framework; see test_conversion"
+    if failure := conversion_failure(parity):
+        failures.append(failure)
+    if failures:
+        raise AccuracyError("; ".join(failures))

@@ -1,9 +1,10 @@
-"""The command line of the reports: `python -m reports`, then tables, html, plots, csv, compare, merge, published, readme
+"""The command line of the reports: `python -m reports`, then tables, html, plots, csv, export, compare, merge, published, readme
 or doctor."""
 
 import argparse
 import io
 import itertools
+import json
 import os
 import shlex
 import subprocess
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports import files, markers, pictures, plots, readme, record, tables
+from reports import export, files, markers, pictures, plots, readme, record, tables
 from reports.verdict import why_no_speed
 
 RESULTS = Path("reports/results")
@@ -106,6 +107,17 @@ def _parser() -> argparse.ArgumentParser:
         description="Print one row per load point, one column per quantity with its unit. Needs pandas.",
     )
     plain.set_defaults(run=_csv)
+
+    out = commands.add_parser(
+        "export",
+        parents=[results, selection],
+        help="print the records as JSON for a service that keeps benchmarks",
+        description="Print JSON as Bencher's adapter `json` reads it, or github-action-benchmark's tools "
+        "`customBiggerIsBetter` (throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). Cases that "
+        "have not passed are exported without their speed, and named on standard error.",
+    )
+    out.add_argument("--format", required=True, choices=export.FORMATS, help="whose JSON")
+    out.set_defaults(run=_export)
 
     changes = commands.add_parser(
         "compare",
@@ -233,6 +245,14 @@ def _csv(options: argparse.Namespace) -> int:
     from reports.frame import load_points
 
     print(load_points(_chosen(options)).to_csv(index=False), end="")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    chosen = _chosen(options)
+    print(json.dumps(export.FORMATS[options.format](chosen), indent=2))
+    for line in export.left_out(chosen):
+        print(line, file=sys.stderr)
     return 0
 
 

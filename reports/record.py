@@ -382,6 +382,17 @@ def case_id(case: Case) -> str:
     return "-".join(part for part in parts if part)
 
 
+def point_id(
+    batch: int, concurrency: int, request_rate_per_s: float | None = None, arrivals: str | None = None
+) -> str:
+    """The load point's name in test ids: `b008-c001`, or at a rate `b001-r00120-poisson`."""
+    if request_rate_per_s is None:
+        return f"b{batch:03d}-c{concurrency:03d}"
+    whole = request_rate_per_s == int(request_rate_per_s)
+    rate = f"{int(request_rate_per_s):05d}" if whole else f"{request_rate_per_s:07.1f}"
+    return f"b{batch:03d}-r{rate}-{arrivals}"
+
+
 def place(load: Load) -> tuple[str, int, int, float, str]:
     """What tells the load points of a case apart, and sorts them."""
     return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")

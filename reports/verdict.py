@@ -18,7 +18,7 @@ def why_no_speed(record: Record) -> str | None:
     """The sentence that stands in place of a case's speed, or None where its speed may be shown."""
     if has_passed(record):
         return None
-    failures = [_conversion_failure(record.conversion), *_accuracy_failures(record)]
+    failures = [conversion_failure(record.conversion), *_accuracy_failures(record)]
     return f"No throughput is shown: {', and '.join(failure for failure in failures if failure)}."
 
 
@@ -135,7 +135,8 @@ def unmeasured(record: Record) -> str:
     return unscored(record) + reason
 
 
-def _conversion_failure(conversion: Conversion | None) -> str | None:
+def conversion_failure(conversion: Conversion | None) -> str | None:
+    """How far the converted model is from the framework; None where it is near enough."""
     if conversion is None:
         return "the converted model was not compared with the framework"
     if conversion.passed:

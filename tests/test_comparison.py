@@ -29,6 +29,7 @@ from fixtures.errors import InputError, ProofError
 from fixtures.launch import Choice
 from fixtures.load import Plan, Sampling, measure, set_against
 from fixtures.perf_analyzer import Job, Run
+from fixtures.plugin.exit import STATUS
 from fixtures.plugin.options import Settings, parse, passed_on, pytest_addoption
 from fixtures.repository import Build
 from fixtures.server import serve
@@ -717,7 +718,7 @@ def test_a_slower_runtime_fails_the_run_and_baselines_are_looked_up(places: tupl
         runtime.write_text(own)
         found = files.read(Path(name) / "results" / "cpu" / f"{ONNX}.json").loads[0].comparison
     text = done.stdout + done.stderr
-    assert done.returncode == 1, text
+    assert done.returncode == STATUS["speed"], text
     assert "slower than the 3 % allowed, shown at 95 %" in text
     assert found is not None
     assert found.verdict == "slower", "it is on record"

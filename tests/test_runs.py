@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from fixtures.launch import Choice
 from fixtures.models import resnet50
+from fixtures.plugin.exit import STATUS
 from fixtures.server import serve
 from reports import files, record
 from reports.record import Record
@@ -129,12 +130,19 @@ def test_pytest_benchmark_holds_the_real_latencies(first: Run) -> None:
 def test_junit_carries_the_figures(first: Run) -> None:
     cases = ElementTree.parse(first.results / "junit.xml").getroot().iter("testcase")
     figures = {
-        str(case.get("name")): one.get("value")
+        str(case.get("name")): {str(one.get("name")): str(one.get("value")) for one in case.iter("property")}
         for case in cases
-        for one in case.iter("property")
-        if one.get("name") == "figure"
     }
-    assert "infer/s" in str(figures[f"test_offline[{ONNX}-b008-c001]"])
+    found = first.record(ONNX)
+    assert found.accuracy is not None
+    offline = figures[f"test_offline[{ONNX}-b008-c001]"]
+    assert "infer/s" in offline["figure"]
+    assert float(offline["throughput_per_s"]) == found.loads[1].throughput_per_s.value
+    assert float(offline["latency_p99_high_ms"]) == found.loads[1].latency_ms["p99"].high
+    served = figures[f"test_accuracy[{ONNX}]"]["top-1_served_percent"]
+    assert float(served) == pytest.approx(100 * found.accuracy.scores[0].served)
+    assert any("_in_process_ratio" in name for name in figures[f"test_efficiency[{ONNX}]"])
+    assert {each.get("record") for each in figures.values()} == {f"cpu/{ONNX}.json"}
 
 
 def test_a_second_run_reuses_the_build_and_replaces_what_it_measures(first: Run, repos: Path) -> None:
@@ -189,7 +197,7 @@ def test_a_worse_model_fails_the_gate_and_shows_no_speed(repos: Path, tmp_path: 
         repos=repos,
         results=tmp_path,
     )
-    assert done.status == 1
+    assert done.status == STATUS["accuracy"]
     assert re.search(r"served top-1 [\d.]+ % is below its floor of 97\.0 %", done.text)
     assert "1 failed, 2 passed" in done.text
     assert "No throughput is shown" in done.text
@@ -202,7 +210,7 @@ def test_a_model_that_returns_nan_is_one_readable_error(repos: Path, tmp_path: P
     done = suite(
         "-k", f"{ONNX} and conversion", "--checkpoint", f"resnet50-micro={nan}", repos=repos, results=tmp_path
     )
-    assert done.status == 1
+    assert done.status == STATUS["accuracy"]
     assert "NaN or infinity for" in done.text
     assert "Traceback" not in done.text
     assert "fixtures/parity.py" not in done.text
@@ -219,7 +227,7 @@ def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Pa
         repos=repos,
         results=tmp_path,
     )
-    assert done.status not in (0, 5)
+    assert done.status == pytest.ExitCode.USAGE_ERROR
     assert done.text.count("the checkpoint is truncated or not a PyTorch file") == 1
     assert str(broken) in done.text
     assert "1 error" in done.text
@@ -243,7 +251,7 @@ def test_no_load_generator_is_one_error(repos: Path, tmp_path: Path, monkeypatch
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
     done = suite("-p", "elsewhere", "-k", f"{ONNX} and online", repos=repos, results=tmp_path)
-    assert done.status == 1
+    assert done.status == STATUS["infrastructure"]
     assert "the load tests need perf_analyzer, which is not installed" in done.text
     assert "1 failed" in done.text
     assert " error" not in done.text.splitlines()[-1]
@@ -253,7 +261,7 @@ def test_no_load_generator_is_one_error(repos: Path, tmp_path: Path, monkeypatch
 def test_an_empty_data_set_is_one_error_before_anything_is_converted(repos: Path, tmp_path: Path) -> None:
     given = ("-k", "cpu-resnet50-ts-trace-fp32 and conversion", "--dataset", f"resnet50={tmp_path}")
     done = suite(*given, repos=repos, results=tmp_path)
-    assert done.status == 1
+    assert done.status == pytest.ExitCode.USAGE_ERROR
     assert "the data set has 0 class folders" in done.text
     assert "convert" not in done.text.replace("test_conversion", "")
     assert "Traceback" not in done.text
@@ -283,7 +291,7 @@ def test_a_bad_option_is_a_usage_error(
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999"])
 def test_a_server_that_is_not_there_is_one_error(address: str, repos: Path, tmp_path: Path) -> None:
     done = suite("-k", f"{ONNX} and accuracy", "--triton", address, repos=repos, results=tmp_path)
-    assert done.status not in (0, 5)
+    assert done.status in (STATUS["infrastructure"], pytest.ExitCode.USAGE_ERROR)
     assert f"--triton {address}" in done.text or "unknown server" in done.text
     assert "Traceback" not in done.text
 

@@ -22,6 +22,7 @@ from fixtures.errors import ProofError
 from fixtures.launch import Choice
 from fixtures.load import Sampling
 from fixtures.perf_analyzer import Job
+from fixtures.plugin.exit import STATUS
 from fixtures.search import Entry, Found, Trial
 from fixtures.search_level import Reading
 from fixtures.search_space import Candidate, Goal, Space
@@ -515,7 +516,7 @@ def test_a_budget_that_nothing_keeps_fails_with_the_lowest_latency(repos: Path, 
         results=tmp_path,
     )
 
-    assert done.status == 1
+    assert done.status == STATUS["speed"]
     assert re.search(
         r"none of 2 configurations keeps p90 within 0.01 ms; the lowest reached is [\d.]+ ms", done.text
     )
