@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from reports.cells import point, size
 from reports.efficiency import fraction_of_peak
 from reports.plots.captions import (
     caption,
@@ -11,7 +12,6 @@ from reports.plots.captions import (
     subtitle,
     throughput_codes,
 )
-from reports.plots.loads import point_name
 from reports.plots.shapes import Chart, NothingToShowError, Row, RowPanel, Rows
 from reports.record import Efficiency, Estimate, Load, Record, Score, case_id
 from reports.verdict import comparison_verdict, main_score, number, why_no_speed
@@ -105,7 +105,7 @@ def comparison(records: Sequence[Record], _budget_ms: float | None) -> Chart:
     found: dict[str, list[Row]] = {}
     for record, load, one in compared:
         row = Row(
-            f"{_short_name(record)}, {point_name(load)}",
+            f"{_short_name(record)}, {point(load)}",
             {"ratio": one.ratio},
             comparison_verdict(one) + _signs(load, signs),
             bool(throughput_codes(load)),
@@ -171,7 +171,7 @@ def _best_row(record: Record, best: Load | None, signs: Mapping[str, str]) -> Ro
     rate = best.throughput_per_s
     half = 50 * (rate.high - rate.low) / rate.value if rate.value else 0.0
     value = f"{rate.value:,.0f}" if rate.value >= 100 else f"{rate.value:.3g}"
-    text = f"{value} ± {half:.2g} %, {best.scenario}, {point_name(best)}{_signs(best, signs)}"
+    text = f"{value} ± {half:.2g} %, {best.scenario}, {point(best)}{_signs(best, signs)}"
     return Row(name, {"throughput": rate}, text, bool(throughput_codes(best)))
 
 
@@ -187,9 +187,12 @@ def _efficiency_row(record: Record, one: Efficiency) -> Row:
         "served": Estimate(100 * ratio.value, 100 * ratio.low, 100 * ratio.high, ratio.confidence),
         **({"peak": _exact(100 * peak)} if peak is not None else {}),
     }
-    point = f"batch {one.batch}" if one.scenario == "offline" else f"concurrency {one.concurrency}"
     text = f"{100 * ratio.value:.0f} %" + (f", {100 * peak:.2g} % of the peak" if peak is not None else "")
-    return Row(_short_name(record), values, f"{text}, {one.scenario}, {point}")
+    return Row(
+        _short_name(record),
+        values,
+        f"{text}, {one.scenario}, {size(one.scenario, one.batch, one.concurrency)}",
+    )
 
 
 def _short_name(record: Record) -> str:

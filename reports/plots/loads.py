@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
+from reports.cells import point
 from reports.plots.captions import caption, intervals_note, is_marked, mark_notes, subtitle
 from reports.plots.shapes import (
     Bar,
@@ -59,13 +60,6 @@ def latency_components(records: Sequence[Record], _budget_ms: float | None) -> C
     return _chart("latency-components", "Where the time of a request goes", record, loads, content)
 
 
-def point_name(load: Load) -> str:
-    """`batch 8`, `concurrency 16` or `400/s, poisson`, as in the tables."""
-    if load.request_rate_per_s is not None:
-        return f"{load.request_rate_per_s:g}/s, {load.arrivals}"
-    return f"batch {load.batch}" if load.scenario == "offline" else f"concurrency {load.concurrency}"
-
-
 def the_one(records: Sequence[Record]) -> Record:
     """The record of a plot that shows one case."""
     if len(records) != 1:
@@ -101,7 +95,7 @@ def _series(
 
 
 def _point(load: Load, size: float) -> Point:
-    return Point(size, point_name(load), load.throughput_per_s, load.latency_ms, is_marked(load))
+    return Point(size, point(load), load.throughput_per_s, load.latency_ms, is_marked(load))
 
 
 def _sweep(
@@ -124,7 +118,7 @@ def _chart(
 ) -> Chart:
     is_stack = isinstance(content, Stack)
     notes = [] if is_stack else [intervals_note([record])]
-    named = ((point_name(load), load) for load in sorted(loads, key=_load_size))
+    named = ((point(load), load) for load in sorted(loads, key=_load_size))
     notes += mark_notes(named, "Starred (*)" if is_stack else "Hollow")
     return Chart(name, title, subtitle([record]), content, notes, caption([record]))
 

@@ -1,0 +1,49 @@
+"""The commands of `python -m reports`, a file each with `add`, and what several of them share."""
+
+import argparse
+from pathlib import Path
+from typing import TypeAlias
+
+from reports import files, record
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What a command is added to."""
+RESULTS = Path("reports/results")
+
+
+class UsageError(Exception):
+    """What was asked for cannot be done; the message says why and what to do."""
+
+
+def results() -> argparse.ArgumentParser:
+    """The option that says where the records are."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=RESULTS,
+        metavar="DIR",
+        help="folder of the records (default: %(default)s)",
+    )
+    return parser
+
+
+def selection() -> argparse.ArgumentParser:
+    """The option that says which of them are meant."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("-k", default="", metavar="SUBSTRING", help="only cases whose name contains this")
+    return parser
+
+
+def chosen(options: argparse.Namespace) -> list[record.Record]:
+    """The records that the options select; raises UsageError if there are none."""
+    records = files.read_all(options.results)
+    if not records:
+        raise UsageError(
+            f"{options.results}: no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"
+        )
+    found = [r for r in records if options.k in record.case_id(r.case)]
+    if not found:
+        names = ", ".join(record.case_id(r.case) for r in records)
+        raise UsageError(f"{options.results}: no case has {options.k!r} in its name. There are: {names}")
+    return found

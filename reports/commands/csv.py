@@ -1,0 +1,23 @@
+"""`python -m reports csv`: every load point as a row of CSV."""
+
+import argparse
+
+from reports.commands import Commands, chosen, results, selection
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    plain = commands.add_parser(
+        "csv",
+        parents=[results(), selection()],
+        help="print every load point as a row of CSV",
+        description="Print one row per load point, one column per quantity with its unit. Needs pandas.",
+    )
+    plain.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from reports.frame import load_points
+
+    print(load_points(chosen(options)).to_csv(index=False), end="")
+    return 0

@@ -1,0 +1,32 @@
+"""`python -m reports html`: all records as one HTML page."""
+
+import argparse
+from pathlib import Path
+
+from reports import files
+from reports.commands import Commands, chosen, results, selection
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    page = commands.add_parser(
+        "html",
+        parents=[results(), selection()],
+        help="write all records as one HTML page",
+        description="Write one HTML page that needs no network and no other file: a summary to filter and sort, then "
+        "per case its tables, plots, configuration, machine, ledger with the worst samples, and the published figures. "
+        "Needs pandas, matplotlib, jinja2 and markdown-it-py.",
+    )
+    page.add_argument(
+        "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: %(default)s"
+    )
+    page.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from reports.html import page
+
+    text = page(chosen(options), options.results)
+    files.replace(options.output.resolve(), text.encode())
+    print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB")
+    return 0

@@ -1,0 +1,61 @@
+"""`python -m reports plots`: records drawn into picture files."""
+
+import argparse
+import itertools
+from pathlib import Path
+
+from reports import files, pictures, plots, readme, record
+from reports.commands import Commands, chosen, results, selection
+from reports.verdict import why_no_speed
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    drawn = commands.add_parser(
+        "plots",
+        parents=[results(), selection()],
+        help="draw the records into picture files",
+        description="Draw all that each case, and all cases side by side, have to show, and print the files' names. "
+        "Needs matplotlib.",
+    )
+    drawn.add_argument(
+        "--output", type=Path, default=Path(readme.PLOTS), metavar="DIR", help="default: %(default)s"
+    )
+    drawn.add_argument("--format", choices=("svg", "png"), default="svg", help="default: %(default)s")
+    drawn.add_argument(
+        "--theme", choices=(*plots.THEMES, "both"), default="both", help="default: %(default)s"
+    )
+    drawn.add_argument(
+        "--latency-budget-ms",
+        type=_positive,
+        metavar="MS",
+        help="draw this budget; by default that of the case's search",
+    )
+    drawn.set_defaults(run=_run)
+
+
+def _positive(text: str) -> float:
+    """A finite number above zero."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of milliseconds above 0")
+    return value
+
+
+def _run(options: argparse.Namespace) -> int:
+    records = chosen(options)
+    themes = plots.THEMES if options.theme == "both" else (options.theme,)
+    groups = [(record.case_id(one.case), [one]) for one in records] + (
+        [("", records)] if len(records) > 1 else []
+    )
+    for case, group in groups:
+        names = plots.available(group)
+        if not names:
+            print(f"{case}: nothing to show: {why_no_speed(group[0]) or 'no load point has been measured.'}")
+        for name, theme in itertools.product(names, themes):
+            path = options.output / pictures.file_name(pictures.stem(name, case), theme, options.format)
+            draw = plots.png if options.format == "png" else plots.svg
+            content = draw(name, group, theme, options.latency_budget_ms)
+            files.replace(path, content if isinstance(content, bytes) else content.encode())
+            print(path)
+    return 0

@@ -1,0 +1,71 @@
+"""`python -m reports readme`: the tables and plots of a markdown file, in step with the records."""
+
+import argparse
+import os
+import shlex
+from pathlib import Path
+
+from reports import files, markers, pictures, readme
+from reports.commands import Commands, UsageError, results
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    keep = commands.add_parser(
+        "readme",
+        parents=[results()],
+        help="keep the tables and plots of a markdown file in step with the records",
+        description="Write tables and plots between the markers of a markdown file. Nothing else in it changes.",
+        epilog="A region lies between two lines of markers:\n\n"
+        "<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n\n"
+        f"Markers:\n{markers.overview()}\n\n"
+        "A plot draws the latency budget that its marker ends with, such as 10ms; else that of the case's search.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    keep.add_argument(
+        "file", nargs="?", type=Path, default=Path("README.md"), metavar="FILE", help="default: %(default)s"
+    )
+    keep.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; show what differs and exit with status 1 if anything does",
+    )
+    keep.add_argument(
+        "--plots",
+        type=Path,
+        metavar="DIR",
+        help="folder of the pictures; default: where a region's picture lies, else 'plots' beside FILE",
+    )
+    keep.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    file: Path = options.file
+    folder = pictures.link_to(options.plots, file) if options.plots else None
+    try:
+        text = file.read_bytes().decode()
+        records = files.read_all(options.results)
+        synced, names = readme.sync(text, records, folder), readme.drifted(text, records, folder)
+        shown = readme.pictures(synced, records, file.resolve().parent)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error
+    except readme.ReadmeError as error:
+        raise UsageError(f"{file}: {error}") from error
+    stale = [picture for picture in shown if not pictures.is_in_step(picture)]
+    named = [*names, *(os.path.relpath(picture.path) for picture in stale)]
+    if not named:
+        print(f"{file}: in step with the records")
+        return 0
+    if options.check:
+        print(f"{file}: differs from the records in {', '.join(named)}\n")
+        print(f"{readme.difference(text, synced)}\n" if names else "", end="\n" if names else "")
+        given = ["--plots", str(options.plots)] if options.plots else []
+        command = shlex.join(["readme", str(file), "--results", str(options.results), *given])
+        print(f"Write it: python -m reports {command}")
+        return 1
+    for picture in stale:
+        pictures.write(picture)
+    if names:
+        files.replace(file.resolve(), synced.encode())
+    print(f"{file}: wrote {', '.join(named)}")
+    return 0
