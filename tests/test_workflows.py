@@ -73,7 +73,7 @@ def test_both_run_the_accuracy_gate_and_a_comparison() -> None:
 def selection(words: list[str]) -> tuple[str, ...]:
     """The arguments that pytest gets, without those that name the runner's commits and files."""
     arguments = ["HEAD" if word.startswith("$") else word for word in words[5:]]
-    return tuple(word for word in arguments if not re.fullmatch(r"--(junitxml|summary)=.*", word))
+    return tuple(word for word in arguments if not re.fullmatch(r"--(junit-xml|summary)=.*", word))
 
 
 def test_the_commands_run_an_environment_that_there_is() -> None:
