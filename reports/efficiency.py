@@ -76,8 +76,11 @@ def _product(record: Record) -> str:
     precision = record.case.precision
     if precision == "int8":
         return "matrix product of 8-bit integers, summed in 32 bits,"
-    tf32 = record.case.target != "cpu" and precision == "fp32"
-    return f"{precision.upper()} matrix product" + (", in TF32 where the GPU has it," if tf32 else "")
+    if record.case.target == "cpu":
+        return f"{precision.upper()} matrix product or convolution"
+    return f"{precision.upper()} matrix product" + (
+        ", in TF32 where the GPU has it," if precision == "fp32" else ""
+    )
 
 
 def _percent(fraction: float) -> str:
