@@ -562,7 +562,7 @@ def generated(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         starts = 10**9 + latency * np.arange(60)
         timeline = Pass(starts, starts + latency - 1, int(starts[0]), int(starts[-1]) + latency, 1)
         cpu = SimpleNamespace(elapsed_s=0.3, children_s=0.1, server_s=0.1, busy_s=0.3, stolen_s=0.0)
-        return Run(timeline, dict.fromkeys(COMPONENTS, 100.0), cpu, said["elapsed_s"])  # type: ignore[arg-type]
+        return Run(timeline, dict.fromkeys(COMPONENTS, 100.0), cpu, said["elapsed_s"], 0.1)  # type: ignore[arg-type]
 
     monkeypatch.setattr(perf_analyzer, "insist", insist)
     return said

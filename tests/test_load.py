@@ -116,7 +116,7 @@ def test_components_are_shares_of_the_average_latency(run: Run) -> None:
 def test_components_make_up_the_average_even_where_the_start_up_was_slow(factor: float) -> None:
     means_us = dict.fromkeys(record.COMPONENTS, 1000.0)
     timeline = statistics.Pass(np.arange(3), np.arange(3) + 1, 0, 4, 1)
-    one = perf_analyzer.Run(timeline, means_us, CpuTime(1, 0, 0, 0, 0), 1.0)
+    one = perf_analyzer.Run(timeline, means_us, CpuTime(1, 0, 0, 0, 0), 1.0, 0.1)
     average = samples.estimate(7.0 * factor)
 
     components = load._components([one], average)
@@ -210,11 +210,20 @@ def test_a_larger_budget_makes_passes_longer_not_more_only(run: Run, generator: 
 
 def test_passes_last_several_latencies(run: Run, generator: Generator, monkeypatch: Any) -> None:
     monkeypatch.setattr(load, "LEAST_WINDOW_S", 0.001)
-    monkeypatch.setattr(load, "_ROUNDS_PER_PASS", 30)
+    monkeypatch.setattr(load, "_LATENCIES_PER_WINDOW", 10)
 
     run(POINTS[0])
 
     assert {option(call, "--measurement-interval") for call in generator.calls[-3:]} == {"100"}
+
+
+def test_a_window_that_was_too_short_is_not_tried_again(run: Run, generator: Generator) -> None:
+    generator.plan("good", "good", "no-requests", "good")
+
+    run(POINTS[0])
+
+    windows_ms = [option(call, "--measurement-interval") for call in generator.calls[2:]]
+    assert windows_ms == ["100"] + ["400"] * (len(windows_ms) - 1)
 
 
 # --- warm-up -----------------------------------------------------------------------------------------------

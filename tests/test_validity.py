@@ -1,7 +1,6 @@
 """Marks of what disturbed a point: each where it belongs, and none where all was well."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,11 +132,3 @@ def test_repeated_passes_and_few_requests_are_marked() -> None:
     damaged, few = validity.marks_of_requests(99, ["its file was empty", "it stood still for 2.5 s"])
     assert (damaged.code, few.code) == ("damaged-passes", "few-requests")
     assert damaged.text.endswith("left nothing usable: 2, the last: it stood still for 2.5 s")
-
-
-def test_the_readme_explains_every_code() -> None:
-    readme = (Path(__file__).parent.parent / "README.md").read_text()
-
-    assert [
-        line for line in readme.splitlines() if line.startswith(tuple(f"| `{code}`" for code in MARKS))
-    ] == [f"| `{code}` | {says} |" for code, says in MARKS.items()]
