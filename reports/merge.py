@@ -128,7 +128,7 @@ def _stamps(target: str, first: Sequence[Stored], second: Sequence[Stored]) -> s
     one, other = pairs[0] if pairs else (first[0], second[0])
     parts = ("machine.", "versions.")
     fields = [setting for setting in differing(one.record, other.record) if setting.name.startswith(parts)]
-    more = f", and {len(first) + len(second) - 2} more records" if len(first) + len(second) > 2 else ""
+    more = f", and {len(first) + len(second) - 2} more" if len(first) + len(second) > 2 else ""
     return (
         f"target {target}: two machine stamps: {one.path} and {other.path}{more} differ in {fields_text(fields)}. "
         "Merge the records of each machine into a folder of its own; `python -m reports compare` sets them side by side."
