@@ -76,8 +76,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 @pytest.fixture
 def opened(browser: webdriver.Chrome, address: str) -> webdriver.Chrome:
-    """The page as it is first seen, on a desktop."""
+    """The page as it is first seen, on a desktop with a light theme."""
     resize(browser, 1280, 900)
+    emulate(browser)  # before it loads: a picture follows the theme of a page already there a moment later
     browser.get("about:blank")
     browser.get(address)
     return browser
@@ -282,7 +283,6 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(opened: webdriver.Chrome, w
 
 
 def test_the_dark_theme_has_light_text_and_pictures_of_its_own(opened: webdriver.Chrome) -> None:
-    emulate(opened, scheme="light")
     light = opened.execute_script("return document.images[0].currentSrc")
     assert background(opened) == "rgb(255, 255, 255)"
 
