@@ -6,9 +6,9 @@ from reports.record import Case, Estimate, Load, Record
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
 
-def rate(estimate: Estimate) -> str:
-    """Inferences per second."""
-    return f"{estimate.value:.1f}" if estimate.value >= 10 else f"{estimate.value:.3g}"
+def rate(estimate: Estimate, thousands: str = "") -> str:
+    """Inferences per second; `thousands` stands between groups of three digits."""
+    return f"{estimate.value:{thousands}.1f}" if estimate.value >= 10 else f"{estimate.value:.3g}"
 
 
 def ms(value: float | None) -> str:

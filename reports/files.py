@@ -87,8 +87,29 @@ def parse(kind: type[_Kind], path: Path, version: int) -> _Kind:
 
 
 def read_all(results: Path) -> list[Record]:
-    """Every record below `results`, in the order of their names. Superseded ones are left out."""
-    return [read(path) for path in record_paths(results)]
+    """Every record below `results`, in the order of their names. Superseded ones are left out.
+
+    Raises RecordError that names every file that is damaged, or holds a case that is not the one of its name: a copy
+    of a record would be a second row for one case.
+    """
+    found, wrong = [], []
+    for path in record_paths(results):
+        try:
+            found.append(_in_place(read(path), path, results))
+        except RecordError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise RecordError("\n".join(wrong))
+    return found
+
+
+def _in_place(record: Record, path: Path, results: Path) -> Record:
+    place = path_of(record.case, results)
+    if path == place:
+        return record
+    raise RecordError(
+        f"{path}: holds the case whose file is {place}. Give it that name, or take it out of the folder."
+    )
 
 
 def record_paths(results: Path) -> list[Path]:

@@ -323,8 +323,8 @@ class Efficiency:
     flops_per_inference: float | None = None
     """Counted, a multiplication and an addition as two; None where the framework cannot count."""
     peak_flops_per_s: Estimate | None = None
-    """Operations per second of a large matrix product in the same precision on the same threads, measured in the
-    same turns."""
+    """Operations per second of the fastest large matrix product or convolution in the same precision on the same
+    threads, measured in the same turns."""
 
 
 @dataclass(frozen=True)

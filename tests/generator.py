@@ -25,7 +25,7 @@ with calls.open("a") as file:
 plan = (folder / "plan").read_text().split()
 behaviour = plan[min(number, len(plan) - 1)]
 after = lambda option: arguments[arguments.index(option) + 1]
-window_ns = int(after("--measurement-interval")) * 10**6 if "--measurement-interval" in arguments else 10**9
+window_ns = int(after("--measurement-interval")) * 12 * 10**5 if "--measurement-interval" in arguments else 10**9
 intervals_us = [int(line) for line in open(after("--request-intervals"))] if "--request-intervals" in arguments else []
 concurrency = 0 if intervals_us else int(after("--concurrency-range"))
 
@@ -93,8 +93,8 @@ class Generator:
         return [json.loads(line) for line in self.program.with_name("calls.jsonl").read_text().splitlines()]
 
     def windows_ms(self) -> list[int]:
-        """The window each call was given."""
-        return [int(option(call, "--measurement-interval")) for call in self.calls]
+        """The window of each call: 1.2 times what it was given."""
+        return [round(1.2 * int(option(call, "--measurement-interval"))) for call in self.calls]
 
 
 def option(call: dict[str, Any], name: str) -> str:

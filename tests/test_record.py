@@ -137,6 +137,30 @@ def test_all_records_are_read_in_the_order_of_their_names(tmp_path: Path) -> Non
     assert files.read_all(tmp_path) == [samples.record(), samples.random_weights()]
 
 
+def test_every_file_of_a_folder_that_is_damaged_is_named_at_once(tmp_path: Path) -> None:
+    for one in (samples.random_weights(), samples.record()):
+        files.write(one, files.path_of(one.case, tmp_path))
+    damaged = [tmp_path / "a40" / "first.json", tmp_path / "cpu" / "second.json"]
+    for path in damaged:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{")
+
+    with pytest.raises(files.RecordError) as caught:
+        files.read_all(tmp_path)
+
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == list(map(str, damaged))
+
+
+def test_a_copy_of_a_record_is_no_second_row(tmp_path: Path) -> None:
+    path = files.path_of(samples.record().case, tmp_path)
+    files.write(samples.record(), path)
+    copy = path.with_name(f"{path.stem}-old.json")
+    copy.write_bytes(path.read_bytes())
+
+    with pytest.raises(files.RecordError, match=f"{copy}: holds the case whose file is {path}"):
+        files.read_all(tmp_path)
+
+
 def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
     assert files.read_all(tmp_path / "nowhere") == []
 

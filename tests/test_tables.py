@@ -14,7 +14,8 @@ import pytest
 from fixtures.formats import all_formats
 from reports import files, tables, verdict
 from reports.__main__ import main
-from reports.record import SCHEMA, Case, Disagreement, Limit, Record, Start
+from reports.cells import rate
+from reports.record import SCHEMA, Case, Disagreement, Estimate, Limit, Record, Start
 from tests import samples
 
 ROOT = Path(__file__).parent.parent
@@ -447,3 +448,10 @@ def test_a_rate_stands_in_place_of_a_concurrency() -> None:
     table = tables.online_table(samples.record(loads=(samples.load("online", 4, 300.0), load)))
 
     assert [line.split("|")[1].strip() for line in table.splitlines()[2:4]] == ["4", "120/s, poisson"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.14162, "0.142"), (9.5, "9.5"), (26.79, "26.8"), (1915.52, "1,915.5")]
+)
+def test_a_rate_has_as_many_digits_as_it_needs(value: float, shown: str) -> None:
+    assert rate(Estimate(value, value, value), ",") == shown
