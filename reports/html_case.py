@@ -164,15 +164,14 @@ def _worst(found: Samples | None, accuracy: Accuracy | None) -> list[Worst] | No
 
 
 def _scores(found: Samples, accuracy: Accuracy, place: int) -> str:
-    """`F1 framework 100 %, converted 100 %, served 40 %`, of each metric in the ledger; once where all are equal."""
+    """`F1: framework 100 %, converted 100 %, served 40 %`, of each metric in the ledger; once where all are equal."""
     parts = []
     for score in accuracy.scores:
         stages = found.scores.get(score.metric, {})
         shown = {stage: number(score, values[place]) for stage, values in stages.items()}
         each = ", ".join(f"{stage} {value}" for stage, value in shown.items())
-        parts.append(
-            f"{score.metric} {each if len(set(shown.values())) > 1 else ''.join(set(shown.values()))}"
-        )
+        alike = set(shown.values())
+        parts.append(f"{score.metric}: {each}" if len(alike) > 1 else f"{score.metric} {''.join(alike)}")
     return "; ".join(parts)
 
 

@@ -204,7 +204,7 @@ def test_the_worst_samples_are_shown_with_their_scores(tmp_path: Path) -> None:
     assert f'<img src="data:image/png;base64,{PIXEL}" alt="Image of digit-0000">' in html
     text = words(html)
     assert (
-        "served scores worse than converted top-1 framework 100.0 %, converted 100.0 %, served 0.0 %" in text
+        "served scores worse than converted top-1: framework 100.0 %, converted 100.0 %, served 0.0 %" in text
     )
     assert "Label class 3" in text
 

@@ -301,6 +301,9 @@ def test_paper_has_no_controls_and_nothing_folded(opened: webdriver.Chrome) -> N
     emulate(opened, media="print", scheme="dark")
 
     assert not opened.find_element(By.ID, "controls").is_displayed()
+    assert not header(opened, "").is_displayed(), "a head with buttons is not repeated on each page"
+    head = "getComputedStyle(document.querySelector('#summary th'), '::after').content"
+    assert opened.execute_script(f"return {head}") == '"Case"'
     assert opened.execute_script("return [...document.querySelectorAll('details')].every(one => one.open)")
     assert background(opened) == "rgb(255, 255, 255)"
     opened.execute_script("window.dispatchEvent(new Event('afterprint'))")
