@@ -72,8 +72,9 @@ def lead_text(lead: Estimate | None) -> str:
     interval = f"{100 * (lead.low - 1):.0f} to {100 * (lead.high - 1):.0f} %"
     if lead.low > 1:
         return f"{100 * (lead.value - 1):.0f} % faster than the runner-up ({interval})"
-    if lead.high < 1:
-        return f"{100 * (1 - lead.value):.0f} % slower than the runner-up ({interval})"
+    if lead.high < 1:  # and yet it is no winner
+        gain = f"{100 * (1 / lead.value - 1):.0f} % faster ({100 * (1 / lead.high - 1):.0f} to {100 * (1 / lead.low - 1):.0f} %)"
+        return f"one that is {gain} is not shown to keep the budget"
     return f"no different from the runner-up ({interval})"
 
 
