@@ -89,27 +89,33 @@ def parse(kind: type[_Kind], path: Path, version: int) -> _Kind:
 def read_all(results: Path) -> list[Record]:
     """Every record below `results`, in the order of their names. Superseded ones are left out.
 
-    Raises RecordError that names every file that is damaged, or holds a case that is not the one of its name: a copy
-    of a record would be a second row for one case.
+    Raises RecordError as `read_each` does, and where a file's name is not that of its case: a copy of a record would
+    be a second row for one case.
     """
-    found, wrong = [], []
-    for path in record_paths(results):
-        try:
-            found.append(_in_place(read(path), path, results))
-        except RecordError as error:
-            wrong.append(str(error))
+    paths = record_paths(results)
+    found = read_each(paths)
+    places = [path_of(record.case, results) for record in found]
+    wrong = [
+        f"{path}: holds the case whose file is {place}. Give it that name, or take it out of the folder."
+        for path, place in zip(paths, places, strict=True)
+        if path != place
+    ]
     if wrong:
         raise RecordError("\n".join(wrong))
     return found
 
 
-def _in_place(record: Record, path: Path, results: Path) -> Record:
-    place = path_of(record.case, results)
-    if path == place:
-        return record
-    raise RecordError(
-        f"{path}: holds the case whose file is {place}. Give it that name, or take it out of the folder."
-    )
+def read_each(paths: Sequence[Path]) -> list[Record]:
+    """Read several records; raises one RecordError that names every file that is not a whole one."""
+    found, wrong = [], []
+    for path in paths:
+        try:
+            found.append(read(path))
+        except RecordError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise RecordError("\n".join(wrong))
+    return found
 
 
 def record_paths(results: Path) -> list[Path]:

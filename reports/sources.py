@@ -58,9 +58,10 @@ def _letter(number: int) -> str:
 
 def _source(argument: Path, letter: str, substring: str) -> Source:
     records: dict[str, Stored] = {}
-    for path in _paths(argument):
-        stored = Stored(files.read(path), path, letter)
-        name = case_id(stored.record.case)
+    paths = _paths(argument)
+    for path, record in zip(paths, files.read_each(paths), strict=True):
+        stored = Stored(record, path, letter)
+        name = case_id(record.case)
         if name in records:
             raise RecordError(
                 f"{path}: holds the case {name}, which is in {records[name].path} too. Give one of the two files "
