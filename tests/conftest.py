@@ -19,6 +19,7 @@ from fixtures.repository import Build
 from fixtures.spec import Case, Deployment, Format, Tensor
 from fixtures.targets import CPU
 from fixtures.wheels import perf_analyzer, perf_analyzer_libraries
+from reports.__main__ import main
 from tests.generator import Generator
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
@@ -172,3 +173,16 @@ def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
     monkeypatch.setattr(wheels, "perf_analyzer_libraries", lambda: "")
     fake.plan("good")
     return fake
+
+
+@pytest.fixture
+def sync_page(
+    page: Path, results: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Run `python -m reports readme` on a module's page with its results; returns status, output and errors."""
+
+    def run(*options: str) -> tuple[int, str, str]:
+        status = main(["readme", str(page), "--results", str(results), *options])
+        return (status, *capsys.readouterr())
+
+    return run

@@ -1,8 +1,10 @@
 """Sample records for the tests of the reports; each builder takes the fields that matter to its test."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
+from reports import files
 from reports.record import (
     COMPONENTS,
     Accuracy,
@@ -21,6 +23,13 @@ from reports.record import (
     Score,
     Serving,
 )
+
+
+def store(results: Path, *records: Record) -> Path:
+    """The folder, with the records where they belong in it."""
+    for one in records:
+        files.write(one, files.path_of(one.case, results))
+    return results
 
 
 def estimate(value: float, relative: float = 0.02) -> Estimate:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from reports import files, published, record
+from reports import published, record
 from reports.__main__ import main
 from reports.published.document import document
 from reports.published.joined import COLUMNS, joined_row
@@ -66,9 +66,7 @@ def line_with(part: str, text: str) -> str:
 
 def store(results: Path, *records: Record) -> list[str]:
     """Write the records, and give the arguments that set them beside the published."""
-    for one in records:
-        files.write(one, files.path_of(one.case, results))
-    return ["published", "--results", str(results)]
+    return ["published", "--results", str(samples.store(results, *records))]
 
 
 # The numbers.

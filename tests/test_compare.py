@@ -29,12 +29,6 @@ def with_machine(one: Record, **changes: Any) -> Record:
     return dataclasses.replace(one, machine=dataclasses.replace(one.machine, **changes))
 
 
-def store(folder: Path, *records: Record) -> Path:
-    for one in records:
-        files.write(one, files.path_of(one.case, folder))
-    return folder
-
-
 def store_samples(
     folder: Path, one: Record, served: Sequence[float], ids: Sequence[str] = IDS, **changes: Any
 ) -> None:
@@ -53,8 +47,8 @@ def shown(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> Any
     """What the command prints of two sets of records."""
 
     def show(before: Sequence[Record], after: Sequence[Record], *options: str) -> str:
-        store(folders[0], *before)
-        store(folders[1], *after)
+        sample.store(folders[0], *before)
+        sample.store(folders[1], *after)
         assert main(["compare", *map(str, folders), *options]) == 0
         return capsys.readouterr().out
 
@@ -284,7 +278,7 @@ def test_each_further_folder_is_set_against_the_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = [
-        store(tmp_path / name, sample.record(loads=(point(speed=speed),)))
+        sample.store(tmp_path / name, sample.record(loads=(point(speed=speed),)))
         for name, speed in (("a", 1000), ("b", 900), ("c", 1100))
     ]
     assert main(["compare", *map(str, folders)]) == 0
@@ -298,8 +292,8 @@ def test_each_further_folder_is_set_against_the_first(
 def test_the_folder_of_a_target_and_a_single_record_will_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = store(tmp_path / "a", sample.record(), sample.random_weights()) / "a40"
-    after = store(tmp_path / "b", sample.record()) / "a40" / f"{CASE}.json"
+    before = sample.store(tmp_path / "a", sample.record(), sample.random_weights()) / "a40"
+    after = sample.store(tmp_path / "b", sample.record()) / "a40" / f"{CASE}.json"
     assert main(["compare", str(before), str(after)]) == 0
     assert f"\n## {CASE}\n" in capsys.readouterr().out
 
@@ -308,13 +302,13 @@ def test_two_records_of_a_model_are_compared_whatever_their_format(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = dataclasses.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
-    store(tmp_path, sample.record(), other)
+    sample.store(tmp_path, sample.record(), other)
     first, second = (files.path_of(one.case, tmp_path) for one in (sample.record(), other))
     assert main(["compare", str(first), str(second)]) == 0
     text = capsys.readouterr().out
     assert f"## {CASE} → h100-resnet50-trt-fp16\n" in text
     assert "case.target a40 → h100; case.format onnx → trt; case.accelerator trt → none" in text
-    nnunet = store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
+    nnunet = sample.store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
     assert "is of the model nnunet" in refusal(capsys, first, nnunet)
 
 
@@ -348,14 +342,14 @@ def test_the_old_way_to_call_it_names_the_new_one(capsys: pytest.CaptureFixture[
 def test_nothing_in_common_is_an_error_with_the_names(
     folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store(folders[0], sample.record())
-    store(folders[1], sample.random_weights())
+    sample.store(folders[0], sample.record())
+    sample.store(folders[1], sample.random_weights())
     text = refusal(capsys, *folders)
     assert f"{folders[1]}: has no case in common with {folders[0]}. It has cpu-nnunet-ts-trace-fp32" in text
 
 
 def test_one_folder_twice_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store(tmp_path, sample.record())
+    sample.store(tmp_path, sample.record())
     text = refusal(capsys, tmp_path, tmp_path / "a40" / ".." / "a40" / f"{CASE}.json")
     assert f"given twice, as A ({tmp_path}) and as B (" in text
 
@@ -377,7 +371,7 @@ def test_one_folder_twice_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_what_is_no_record_is_named_with_the_cure(
     name: str, content: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    good, bad = store(tmp_path / "good", sample.record()), tmp_path / name
+    good, bad = sample.store(tmp_path / "good", sample.record()), tmp_path / name
     if content == "":
         bad.mkdir()
     elif content is not None:
@@ -389,7 +383,7 @@ def test_a_damaged_record_in_a_folder_is_named(
     folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for folder in folders:
-        store(folder, sample.record(), sample.random_weights())
+        sample.store(folder, sample.record(), sample.random_weights())
     damaged = folders[1] / "a40" / f"{CASE}.json"
     damaged.write_bytes(damaged.read_bytes()[:1000])
     assert refusal(capsys, *folders).startswith(f"error: {damaged}: not JSON (")
@@ -397,7 +391,7 @@ def test_a_damaged_record_in_a_folder_is_named(
 
 def test_damaged_samples_are_named(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     for folder in folders:
-        store(folder, sample.record())
+        sample.store(folder, sample.record())
         store_samples(folder, sample.record(), [1.0] * 500)
     damaged = samples.path_of(sample.record().case, folders[1])
     damaged.write_text(damaged.read_text()[:100])
@@ -408,7 +402,7 @@ def test_two_records_of_one_case_in_a_folder_are_an_error(
     folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for folder in folders:
-        store(folder, sample.record())
+        sample.store(folder, sample.record())
     copy = folders[1] / "a40" / "copy.json"
     files.write(sample.record(), copy)
     assert f"{copy}: holds the case {CASE}, which is in {folders[1] / 'a40' / CASE}.json too" in refusal(

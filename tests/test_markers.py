@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reports import files, markers, plots, readme, tables
-from reports.__main__ import main
+from reports import markers, plots, readme, tables
 from reports.record import case_id
 from tests import samples
 
@@ -30,9 +29,7 @@ def body(name: str) -> str:
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder with the records."""
-    for one in RECORDS:
-        files.write(one, files.path_of(one.case, tmp_path / "results"))
-    return tmp_path / "results"
+    return samples.store(tmp_path / "results", *RECORDS)
 
 
 @pytest.fixture
@@ -42,19 +39,6 @@ def page(tmp_path: Path) -> Path:
     file.parent.mkdir()
     file.write_text(region(f"plot accuracy-ledger {CASE}") + region("plot best-throughput"))
     return file
-
-
-@pytest.fixture
-def command(
-    page: Path, results: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Run `python -m reports readme` on the page; returns status, output and errors."""
-
-    def run(*options: str) -> tuple[int, str, str]:
-        status = main(["readme", str(page), "--results", str(results), *options])
-        return (status, *capsys.readouterr())
-
-    return run
 
 
 def linked(page: Path) -> list[Path]:
@@ -140,40 +124,43 @@ def test_a_marker_that_cannot_be_rendered_says_what_to_write(name: str, message:
 
 
 def test_the_command_writes_pictures_beside_the_page(
-    command: Callable[..., tuple[int, str, str]], page: Path
+    sync_page: Callable[..., tuple[int, str, str]], page: Path
 ) -> None:
-    assert command()[0] == 0
+    assert sync_page()[0] == 0
     assert {path.parent for path in linked(page)} == {page.parent / "plots"}
     assert sorted(linked(page)) == sorted((page.parent / "plots").iterdir())
-    assert command("--check")[:2] == (0, f"{page}: in step with the records\n")
+    assert sync_page("--check")[:2] == (0, f"{page}: in step with the records\n")
 
 
 def test_pictures_may_lie_in_another_folder_and_stay_there(
-    command: Callable[..., tuple[int, str, str]], page: Path, tmp_path: Path
+    sync_page: Callable[..., tuple[int, str, str]], page: Path, tmp_path: Path
 ) -> None:
-    command("--plots", str(tmp_path / "my pictures"))
+    sync_page("--plots", str(tmp_path / "my pictures"))
     assert 'src="../my%20pictures/best-throughput-light.svg"' in page.read_text()
     assert all(path.is_file() for path in linked(page))
-    assert command("--check")[0] == 0
-    assert command()[1] == f"{page}: in step with the records\n"
+    assert sync_page("--check")[0] == 0
+    assert sync_page()[1] == f"{page}: in step with the records\n"
     assert not (page.parent / "plots").exists()
 
 
 def test_the_folder_is_where_the_page_is_not_where_one_stands(
-    command: Callable[..., tuple[int, str, str]], page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sync_page: Callable[..., tuple[int, str, str]],
+    page: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    command()
+    sync_page()
     assert all(path.is_file() for path in linked(page))
-    assert command("--check")[0] == 0
+    assert sync_page("--check")[0] == 0
 
 
 @pytest.mark.parametrize("damage", ["missing", "other records", "broken off", "another picture"])
 def test_the_check_finds_a_picture_that_is_not_in_step(
-    damage: str, command: Callable[..., tuple[int, str, str]], page: Path
+    damage: str, sync_page: Callable[..., tuple[int, str, str]], page: Path
 ) -> None:
-    command()
+    sync_page()
     picture = page.parent / "plots" / "best-throughput-light.svg"
     text = picture.read_text()
     if damage == "missing":
@@ -186,38 +173,38 @@ def test_the_check_finds_a_picture_that_is_not_in_step(
             "another picture": "<svg/>",
         }
         picture.write_text(now[damage])
-    status, output, _ = command("--check")
+    status, output, _ = sync_page("--check")
     assert status == 1
     assert output.startswith(f"{page}: differs from the records in {os.path.relpath(picture)}\n")
-    assert command()[1] == f"{page}: wrote {os.path.relpath(picture)}\n"
+    assert sync_page()[1] == f"{page}: wrote {os.path.relpath(picture)}\n"
     assert picture.read_text() == text
-    assert command("--check")[0] == 0
+    assert sync_page("--check")[0] == 0
 
 
 def test_the_check_needs_not_the_version_that_drew(
-    command: Callable[..., tuple[int, str, str]], page: Path
+    sync_page: Callable[..., tuple[int, str, str]], page: Path
 ) -> None:
-    command()
+    sync_page()
     picture = page.parent / "plots" / "best-throughput-light.svg"
     picture.write_text(picture.read_text().replace("</svg>", "<g/></svg>"))
-    assert command("--check")[0] == 0
+    assert sync_page("--check")[0] == 0
 
 
 def test_the_check_names_a_command_that_can_be_pasted(
-    command: Callable[..., tuple[int, str, str]], page: Path, results: Path
+    sync_page: Callable[..., tuple[int, str, str]], page: Path, results: Path
 ) -> None:
     folder = page.parent / "pics"
-    _, output, _ = command("--check", "--plots", str(folder))
+    _, output, _ = sync_page("--check", "--plots", str(folder))
     assert f"python -m reports readme '{page}' --results {results} --plots '{folder}'" in output
     assert not folder.exists()
 
 
 @pytest.mark.parametrize("link", ["https://example.org/plots", "/plots"])
 def test_a_link_to_elsewhere_is_no_folder_to_write_into(
-    link: str, command: Callable[..., tuple[int, str, str]], page: Path
+    link: str, sync_page: Callable[..., tuple[int, str, str]], page: Path
 ) -> None:
-    command()
+    sync_page()
     page.write_text(page.read_text().replace('"plots/', f'"{link}/'))
-    assert command("--check")[0] == 1
-    command()
+    assert sync_page("--check")[0] == 1
+    sync_page()
     assert {path.parent for path in linked(page)} == {page.parent / "plots"}

@@ -27,12 +27,6 @@ def on(target: str, **changes: Any) -> Record:
     )
 
 
-def store(folder: Path, *records: Record) -> Path:
-    for one in records:
-        files.write(one, files.path_of(one.case, folder))
-    return folder
-
-
 def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -70,7 +64,7 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 def test_records_of_three_machines_arrive_with_all_that_stands_beside_them(
     tmp_path: Path, merge: Callable[..., str]
 ) -> None:
-    shards = [store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
+    shards = [sample.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
     beside = shards[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt"
     files.replace(beside, b"instances")
     (shards[1] / "t4" / "t4-resnet50-onnx-trt-fp16.server.log").write_text("started")
@@ -96,7 +90,8 @@ def test_load_points_of_one_case_become_one_record(tmp_path: Path, merge: Callab
         {"loads": (), "starts": (), "conversion": None, "accuracy": None, "serving": None},
     ]
     shards = [
-        store(tmp_path / f"job-{n}", dataclasses.replace(whole, **part)) for n, part in enumerate(parts)
+        sample.store(tmp_path / f"job-{n}", dataclasses.replace(whole, **part))
+        for n, part in enumerate(parts)
     ]
     text = merge(*shards)
     assert text == f"{tmp_path / 'out'}: wrote 1 record\njoined from several: {CASE}\n"
@@ -110,7 +105,7 @@ def test_what_a_run_would_replace_is_of_the_latest_shard(tmp_path: Path, merge: 
     new = sample.record(
         loads=ONLINE, starts=(Start("offline", 9.0, 9.0, 9.0),), updated="2026-03-02T00:00:00+00:00"
     )
-    merge(store(tmp_path / "new", new), store(tmp_path / "old", old))
+    merge(sample.store(tmp_path / "new", new), sample.store(tmp_path / "old", old))
     (one,) = files.read_all(tmp_path / "out")
     assert (one.starts, one.updated, len(one.loads)) == (new.starts, new.updated, 5)
 
@@ -118,7 +113,10 @@ def test_what_a_run_would_replace_is_of_the_latest_shard(tmp_path: Path, merge: 
 def test_a_point_that_is_in_both_unchanged_is_in_the_result_once(
     tmp_path: Path, merge: Callable[..., str]
 ) -> None:
-    merge(store(tmp_path / "a", sample.record(loads=OFFLINE)), store(tmp_path / "b", sample.record()))
+    merge(
+        sample.store(tmp_path / "a", sample.record(loads=OFFLINE)),
+        sample.store(tmp_path / "b", sample.record()),
+    )
     (one,) = files.read_all(tmp_path / "out")
     assert len(one.loads) == 5
 
@@ -126,7 +124,7 @@ def test_a_point_that_is_in_both_unchanged_is_in_the_result_once(
 def test_logs_of_all_shards_are_kept(tmp_path: Path, merge: Callable[..., str]) -> None:
     shards = []
     for name, loads in (("a", OFFLINE), ("b", ONLINE)):
-        shards.append(store(tmp_path / name, sample.record(loads=loads)))
+        shards.append(sample.store(tmp_path / name, sample.record(loads=loads)))
         (shards[-1] / "a40" / f"{CASE}.server.log").write_text(name)
     merge(*shards)
     found = content(tmp_path / "out")
@@ -137,7 +135,7 @@ def test_logs_of_all_shards_are_kept(tmp_path: Path, merge: Callable[..., str]) 
 def test_what_belongs_to_no_record_is_left_out_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shard = store(tmp_path / "a", sample.record())
+    shard = sample.store(tmp_path / "a", sample.record())
     files.replace(shard / "a40" / "superseded" / "old.json", b"{}")
     (shard / "a40" / f".{CASE}.json.lock").touch()
     assert main(["merge", str(shard), "--output", str(tmp_path / "out")]) == 0
@@ -148,7 +146,7 @@ def test_what_belongs_to_no_record_is_left_out_by_name(
 
 
 def test_the_same_merge_again_changes_nothing(tmp_path: Path, merge: Callable[..., str]) -> None:
-    shard = store(tmp_path / "a", sample.record())
+    shard = sample.store(tmp_path / "a", sample.record())
     merge(shard)
     before = content(tmp_path / "out")
     assert "already holds 1 record" in merge(shard)
@@ -157,7 +155,7 @@ def test_the_same_merge_again_changes_nothing(tmp_path: Path, merge: Callable[..
 
 def test_an_empty_output_folder_will_do(tmp_path: Path, merge: Callable[..., str]) -> None:
     (tmp_path / "out").mkdir()
-    merge(store(tmp_path / "a", sample.record()))
+    merge(sample.store(tmp_path / "a", sample.record()))
     assert list(content(tmp_path / "out")) == [f"a40/{CASE}.json"]
 
 
@@ -170,7 +168,7 @@ def test_two_machines_of_one_case_are_named_with_what_differs(
     other = dataclasses.replace(
         sample.record(loads=ONLINE), machine=dataclasses.replace(sample.record().machine, cores=32)
     )
-    shards = store(tmp_path / "a", sample.record(loads=OFFLINE)), store(tmp_path / "b", other)
+    shards = sample.store(tmp_path / "a", sample.record(loads=OFFLINE)), sample.store(tmp_path / "b", other)
     assert refused(*shards) == (
         "error: the records cannot be merged, and nothing was written:\n"
         f"- target a40: two machine stamps: {shards[0] / 'a40' / CASE}.json and {shards[1] / 'a40' / CASE}.json differ "
@@ -185,7 +183,7 @@ def test_two_machines_of_one_target_are_refused_even_in_different_cases(
     one = sample.record()
     versions = dataclasses.replace(one.machine, versions={"python": "3.11.7", "torch": "2.14.0"})
     other = dataclasses.replace(one, case=Case("a40", "nnunet", "onnx", None, "fp16"), machine=versions)
-    text = refused(store(tmp_path / "a", one), store(tmp_path / "b", other))
+    text = refused(sample.store(tmp_path / "a", one), sample.store(tmp_path / "b", other))
     assert "differ in versions.torch (2.13.0 and 2.14.0). Merge " in text
 
 
@@ -211,8 +209,8 @@ def test_shards_of_another_build_or_setup_are_no_shards_of_one_case(
     changes: Any, named: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     shards = (
-        store(tmp_path / "a", sample.record(loads=OFFLINE)),
-        store(tmp_path / "b", sample.record(loads=ONLINE, **changes)),
+        sample.store(tmp_path / "a", sample.record(loads=OFFLINE)),
+        sample.store(tmp_path / "b", sample.record(loads=ONLINE, **changes)),
     )
     paths = f"{shards[0] / 'a40' / CASE}.json and {shards[1] / 'a40' / CASE}.json"
     assert f"\n- {paths} differ in {named}. Measure the case again " in refused(*shards)
@@ -241,7 +239,10 @@ def searched(budget_ms: float) -> Search:
 def test_two_figures_of_the_same_thing_are_a_conflict(
     first: Any, second: Any, named: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    shards = store(tmp_path / "a", sample.record(**first)), store(tmp_path / "b", sample.record(**second))
+    shards = (
+        sample.store(tmp_path / "a", sample.record(**first)),
+        sample.store(tmp_path / "b", sample.record(**second)),
+    )
     text = refused(*shards)
     assert f"\n- {shards[0] / 'a40' / CASE}.json and {shards[1] / 'a40' / CASE}.json: {named}. " in text
 
@@ -249,7 +250,7 @@ def test_two_figures_of_the_same_thing_are_a_conflict(
 def test_every_conflict_is_named_at_once(tmp_path: Path, refused: Callable[..., str]) -> None:
     def shard(name: str, speed: float) -> Path:
         loads: tuple[Load, ...] = tuple(sample.load("offline", batch, speed) for batch in (1, 2))
-        return store(tmp_path / name, sample.record(loads=loads), on("t4", loads=loads[:1]))
+        return sample.store(tmp_path / name, sample.record(loads=loads), on("t4", loads=loads[:1]))
 
     assert refused(shard("a", 1000), shard("b", 1001)).count("\n- ") == 3
 
@@ -259,7 +260,7 @@ def test_files_beside_the_records_that_differ_are_a_conflict(
 ) -> None:
     shards = []
     for name, loads in (("a", OFFLINE), ("b", ONLINE)):
-        shards.append(store(tmp_path / name, sample.record(loads=loads)))
+        shards.append(sample.store(tmp_path / name, sample.record(loads=loads)))
         files.replace(shards[-1] / "a40" / f"{CASE}.search" / "config.pbtxt", name.encode())
     assert f"config.pbtxt and {shards[1] / 'a40' / CASE}.search/config.pbtxt differ." in refused(*shards)
 
@@ -267,26 +268,28 @@ def test_files_beside_the_records_that_differ_are_a_conflict(
 def test_a_folder_that_holds_something_else_is_never_written_to(
     tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    store(tmp_path / "out", sample.random_weights())
-    text = refused(store(tmp_path / "a", sample.record()))
+    sample.store(tmp_path / "out", sample.random_weights())
+    text = refused(sample.store(tmp_path / "a", sample.record()))
     assert f"{tmp_path / 'out'}: holds other files than this merge gives (a40/{CASE}.json)." in text
 
 
 def test_a_record_that_changed_is_not_overwritten(tmp_path: Path, refused: Callable[..., str]) -> None:
-    store(tmp_path / "out", sample.record(loads=OFFLINE))
-    assert "holds other files than this merge gives" in refused(store(tmp_path / "a", sample.record()))
+    sample.store(tmp_path / "out", sample.record(loads=OFFLINE))
+    assert "holds other files than this merge gives" in refused(sample.store(tmp_path / "a", sample.record()))
 
 
 def test_a_file_is_no_output(tmp_path: Path, refused: Callable[..., str]) -> None:
     (tmp_path / "out").write_text("notes")
-    assert "not a folder. Give a new one with --output." in refused(store(tmp_path / "a", sample.record()))
+    assert "not a folder. Give a new one with --output." in refused(
+        sample.store(tmp_path / "a", sample.record())
+    )
 
 
 @pytest.mark.parametrize("schema", [1, 2, 4])
 def test_a_record_of_another_schema_stops_the_merge(
     schema: int, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    shards = [store(tmp_path / name, on(name)) for name in ("a100", "t4")]
+    shards = [sample.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
     old = files.path_of(on("t4").case, shards[1])
     old.write_text(old.read_text().replace('"schema": 3', f'"schema": {schema}'))
     text = refused(*shards)
@@ -295,7 +298,7 @@ def test_a_record_of_another_schema_stops_the_merge(
 
 @pytest.mark.parametrize("suffix", [".json", ".samples.json", ".search/samples.json"])
 def test_a_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Callable[..., str]) -> None:
-    shards = [store(tmp_path / name, on(name)) for name in ("a100", "t4")]
+    shards = [sample.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
     found = samples.Samples(on("t4").case, "0f3c", ("a",), {"top-1": {"served": (1.0,)}}, ())
     samples.write(found, samples.path_of(on("t4").case, shards[1]))
     samples.write(found, samples.path_of_search(on("t4").case, shards[1]))
@@ -306,19 +309,19 @@ def test_a_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Ca
 
 def test_a_folder_without_records_stops_the_merge(tmp_path: Path, refused: Callable[..., str]) -> None:
     (tmp_path / "skipped").mkdir()
-    text = refused(store(tmp_path / "a", sample.record()), tmp_path / "skipped")
+    text = refused(sample.store(tmp_path / "a", sample.record()), tmp_path / "skipped")
     assert f"{tmp_path / 'skipped'}: holds no records" in text
 
 
 def test_the_same_folder_twice_stops_the_merge(tmp_path: Path, refused: Callable[..., str]) -> None:
-    shard = store(tmp_path / "a", sample.record())
+    shard = sample.store(tmp_path / "a", sample.record())
     assert "given twice, as A (" in refused(shard, shard / "a40")
 
 
 def test_a_write_that_fails_leaves_nothing(
     tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shards = [store(tmp_path / name, on(name)) for name in ("a100", "t4")]
+    shards = [sample.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
     copied = []
 
     def full(source: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from reports import files, plots
+from reports import plots
 from reports.__main__ import main
 from reports.plots import shapes
 from reports.plots.page import plain, spread, thinned
@@ -365,9 +365,7 @@ def results(tmp_path: Path) -> Path:
     wrong = samples.record(
         case=Case("a40", "resnet50", "onnx", None, "fp32"), accuracy=samples.failed_accuracy()
     )
-    for one in (samples.swept(), wrong):
-        files.write(one, files.path_of(one.case, tmp_path / "results"))
-    return tmp_path / "results"
+    return samples.store(tmp_path / "results", samples.swept(), wrong)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reports import files, markers, readme, tables
+from reports import markers, readme, tables
 from reports.__main__ import main
 from tests import samples
 
@@ -35,9 +35,7 @@ Text below, without an end of line"""
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder with the records."""
-    for one in RECORDS:
-        files.write(one, files.path_of(one.case, tmp_path / "results"))
-    return tmp_path / "results"
+    return samples.store(tmp_path / "results", *RECORDS)
 
 
 @pytest.fixture
@@ -46,19 +44,6 @@ def page(tmp_path: Path) -> Path:
     file = tmp_path / "README.md"
     file.write_bytes(PAGE.encode())
     return file
-
-
-@pytest.fixture
-def command(
-    page: Path, results: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Run `python -m reports readme` on the page; returns status, output and errors."""
-
-    def run(*options: str) -> tuple[int, str, str]:
-        status = main(["readme", str(page), "--results", str(results), *options])
-        return (status, *capsys.readouterr())
-
-    return run
 
 
 def outside(text: str) -> list[str]:
@@ -175,37 +160,37 @@ def test_the_pasted_example_works() -> None:
     ]
 
 
-def test_the_command_writes_the_file(command: Callable[..., tuple[int, str, str]], page: Path) -> None:
-    status, output, errors = command()
+def test_the_command_writes_the_file(sync_page: Callable[..., tuple[int, str, str]], page: Path) -> None:
+    status, output, errors = sync_page()
     assert (status, errors) == (0, "")
     assert output == f"{page}: wrote machine, summary, case {CASE}\n"
     assert page.read_bytes() == readme.sync(PAGE, RECORDS).encode()
-    assert command("--check")[0] == 0
+    assert sync_page("--check")[0] == 0
 
 
 def test_the_command_keeps_windows_line_ends(
-    command: Callable[..., tuple[int, str, str]], page: Path
+    sync_page: Callable[..., tuple[int, str, str]], page: Path
 ) -> None:
     page.write_bytes(PAGE.replace("\n", "\r\n").encode())
-    assert command()[0] == 0
+    assert sync_page()[0] == 0
     assert page.read_bytes() == readme.sync(PAGE, RECORDS).replace("\n", "\r\n").encode()
-    assert command("--check")[0] == 0
+    assert sync_page("--check")[0] == 0
 
 
-def test_a_file_in_step_is_not_written(command: Callable[..., tuple[int, str, str]], page: Path) -> None:
-    command()
+def test_a_file_in_step_is_not_written(sync_page: Callable[..., tuple[int, str, str]], page: Path) -> None:
+    sync_page()
     before = page.stat()
-    assert command()[:2] == (0, f"{page}: in step with the records\n")
+    assert sync_page()[:2] == (0, f"{page}: in step with the records\n")
     assert (page.stat().st_ino, page.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_the_check_shows_the_drift_and_writes_nothing(
-    command: Callable[..., tuple[int, str, str]], page: Path
+    sync_page: Callable[..., tuple[int, str, str]], page: Path
 ) -> None:
-    command()
+    sync_page()
     page.write_text(page.read_text().replace("16 cores", "17 cores"))
     before = page.read_bytes()
-    status, output, _ = command("--check")
+    status, output, _ = sync_page("--check")
     assert status == 1
     assert f"{page}: differs from the records in machine\n" in output
     assert "\n-Measured on " in output
@@ -214,26 +199,26 @@ def test_the_check_shows_the_drift_and_writes_nothing(
 
 
 def test_the_file_keeps_its_mode_and_a_link_stays_a_link(
-    command: Callable[..., tuple[int, str, str]], page: Path
+    sync_page: Callable[..., tuple[int, str, str]], page: Path
 ) -> None:
     target = page.with_name("DOCS.md")
     page.rename(target)
     target.chmod(0o640)
     page.symlink_to(target)
-    assert command()[0] == 0
+    assert sync_page()[0] == 0
     assert page.is_symlink()
     assert target.stat().st_mode & 0o777 == 0o640
     assert "3166.7" in target.read_text()
 
 
 def test_writing_that_breaks_off_leaves_the_file_alone(
-    command: Callable[..., tuple[int, str, str]], page: Path, monkeypatch: pytest.MonkeyPatch
+    sync_page: Callable[..., tuple[int, str, str]], page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", str(page))
 
     monkeypatch.setattr("os.fsync", full)
-    assert command() == (2, "", f"error: {page}: No space left on device\n")
+    assert sync_page() == (2, "", f"error: {page}: No space left on device\n")
     assert page.read_bytes() == PAGE.encode()
     assert sorted(path.name for path in page.parent.iterdir()) == ["README.md", "results"]
 
@@ -254,21 +239,21 @@ def test_an_error_names_the_file_and_leaves_it_alone(
     content: bytes | None,
     message: str,
     options: list[str],
-    command: Callable[..., tuple[int, str, str]],
+    sync_page: Callable[..., tuple[int, str, str]],
     page: Path,
 ) -> None:
     page.unlink()
     if content is not None:
         page.write_bytes(content)
-    status, output, errors = command(*options)
+    status, output, errors = sync_page(*options)
     assert (status, output) == (2, "")
     assert errors.startswith(f"error: {page}: {message}")
     assert (page.read_bytes() if page.exists() else None) == content
 
 
-def test_a_broken_record_is_an_error(command: Callable[..., tuple[int, str, str]], results: Path) -> None:
+def test_a_broken_record_is_an_error(sync_page: Callable[..., tuple[int, str, str]], results: Path) -> None:
     (results / "a40" / "broken.json").write_text("{")
-    status, _, errors = command("--check")
+    status, _, errors = sync_page("--check")
     assert status == 2
     assert errors.startswith(f"error: {results}/a40/broken.json: not JSON")
 

@@ -131,15 +131,13 @@ def test_the_file_lies_where_the_case_says(tmp_path: Path) -> None:
 
 
 def test_all_records_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
-    for one in (samples.random_weights(), samples.record()):
-        files.write(one, files.path_of(one.case, tmp_path))
+    samples.store(tmp_path, samples.random_weights(), samples.record())
     (tmp_path / "a40" / ".superseded.json").write_text("not a record")
     assert files.read_all(tmp_path) == [samples.record(), samples.random_weights()]
 
 
 def test_every_file_of_a_folder_that_is_damaged_is_named_at_once(tmp_path: Path) -> None:
-    for one in (samples.random_weights(), samples.record()):
-        files.write(one, files.path_of(one.case, tmp_path))
+    samples.store(tmp_path, samples.random_weights(), samples.record())
     damaged = [tmp_path / "a40" / "first.json", tmp_path / "cpu" / "second.json"]
     for path in damaged:
         path.parent.mkdir(exist_ok=True)

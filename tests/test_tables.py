@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fixtures.formats import all_formats
-from reports import files, tables, verdict
+from reports import tables, verdict
 from reports.__main__ import main
 from reports.cells import rate
 from reports.record import SCHEMA, Case, Disagreement, Estimate, Limit, Record, Start
@@ -73,11 +73,6 @@ def failed(kind: str) -> Record:
         samples.load("online", 64, SPEEDS[1], marks=samples.marks(note)),
     )
     return samples.record(loads=loads, **FAILED[kind])
-
-
-def store(records: Sequence[Record], results: Path) -> None:
-    for one in records:
-        files.write(one, files.path_of(one.case, results))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +218,7 @@ def test_a_failed_case_shows_no_speed_anywhere(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = failed(kind)
-    store([one], tmp_path)
+    samples.store(tmp_path, one)
     assert main(["tables", "--results", str(tmp_path)]) == 0
     shown = [
         tables.offline_table(one),
@@ -337,7 +332,7 @@ def test_the_command_prints_the_summary_and_each_case_by_target(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = samples.record(case=Case("a40", "bert", "trt", None, "fp16"))
-    store([samples.random_weights(), samples.record(), other], tmp_path)
+    samples.store(tmp_path, samples.random_weights(), samples.record(), other)
     assert main(["tables", "--results", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith(("# ", "## ", "### "))] == [
@@ -353,7 +348,7 @@ def test_the_command_prints_the_summary_and_each_case_by_target(
 def test_the_command_selects_by_a_part_of_the_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store([samples.random_weights(), samples.record()], tmp_path)
+    samples.store(tmp_path, samples.random_weights(), samples.record())
     assert main(["tables", "-k", "nnunet", "--results", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert "cpu-nnunet-ts-trace-fp32" in shown
@@ -363,7 +358,7 @@ def test_the_command_selects_by_a_part_of_the_name(
 def test_a_selection_of_nothing_names_what_there_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store([samples.record()], tmp_path)
+    samples.store(tmp_path, samples.record())
     assert main(["tables", "-k", "bert", "--results", str(tmp_path)]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -383,7 +378,7 @@ def test_without_records_the_command_says_what_to_run(
 
 
 def test_a_broken_record_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store([samples.record()], tmp_path)
+    samples.store(tmp_path, samples.record())
     (tmp_path / "a40" / "broken.json").write_text(json.dumps({"schema": SCHEMA, "case": {}}))
     assert main(["tables", "--results", str(tmp_path)]) == 2
     message = capsys.readouterr().err
@@ -413,14 +408,14 @@ def run_bare(arguments: Sequence[str], **environment: str) -> subprocess.Complet
 
 
 def test_the_command_needs_no_package(tmp_path: Path) -> None:
-    store([samples.record()], tmp_path)
+    samples.store(tmp_path, samples.record())
     done = run_bare(["tables", "--results", str(tmp_path)], PYTHONIOENCODING="utf-8")
     assert (done.returncode, done.stderr) == (0, "")
     assert "3166.7 ± 2.0 %" in done.stdout
 
 
 def test_a_terminal_without_the_signs_still_gets_its_tables(tmp_path: Path) -> None:
-    store([samples.record()], tmp_path)
+    samples.store(tmp_path, samples.record())
     done = run_bare(["tables", "--results", str(tmp_path)], PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "3166.7 ? 2.0 %" in done.stdout
