@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import shutil
+import signal
 import subprocess
 import time
 import uuid
@@ -34,6 +35,10 @@ DEPLOYMENT = Deployment(
 )
 
 MakeBuild = Callable[..., Build]
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # As a shell leaves it to what it runs in the background; what a test starts would not end at Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
     del os.environ[variable]  # a run that a test starts is no worker of this one
