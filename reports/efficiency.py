@@ -89,7 +89,8 @@ def _percent(fraction: float) -> str:
 
 
 def _interval(one: Estimate) -> str:
-    return f"({100 * one.low:.0f} to {100 * one.high:.0f})"
+    decimals = 0 if one.value >= 0.1 else 1
+    return f"({100 * one.low:.{decimals}f} to {100 * one.high:.{decimals}f})"
 
 
 def _unit(precision: str) -> str:

@@ -303,6 +303,8 @@ def test_the_figure_says_both_fractions() -> None:
         efficiency_text([ONE, uncounted], "fp32") == f"offline {text}; online 97 % of in process (95 to 99)"
     )
     assert "INT8 peak of 200 GOP/s" in efficiency_text([ONE], "int8")
+    small = dataclasses.replace(ONE, ratio=Estimate(0.0192, 0.0174, 0.0212))
+    assert "1.9 % of in process (1.7 to 2.1)" in efficiency_text([small], "fp32")
 
 
 def test_the_case_shows_the_table_and_what_it_means() -> None:

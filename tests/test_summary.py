@@ -81,6 +81,11 @@ def test_a_ratio_to_in_process_at_another_point_names_it() -> None:
     assert only(samples.record(efficiency=(efficiency(8),)))[IN_PROCESS] == "0.90 (0.88 to 0.92), batch 8"
 
 
+def test_a_small_ratio_to_in_process_keeps_two_digits() -> None:
+    small = dataclasses.replace(efficiency(8), ratio=Estimate(0.0192, 0.0174, 0.0212))
+    assert only(samples.record(efficiency=(small,)))[IN_PROCESS].startswith("0.019 (0.017 to 0.021)")
+
+
 def test_a_column_without_any_figure_is_left_out_and_is_not_explained() -> None:
     summary = tables.summary_table([samples.random_weights()])
     assert not {PUBLISHED, IN_PROCESS, COST, "Floor"} & set(rows(summary)[0])

@@ -119,7 +119,9 @@ def _in_process(record: Record, best: Load) -> str:
         return "-"
     where = here if here in found else next(iter(found))
     ratio = found[where]
-    shown = f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+    decimals = 2 if ratio.value >= 0.1 else 3
+    value, low, high = (f"{one:.{decimals}f}" for one in (ratio.value, ratio.low, ratio.high))
+    shown = f"{value} ({low} to {high})"
     return shown if where == here else f"{shown}, {size(*where)}"
 
 
