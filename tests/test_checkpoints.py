@@ -1,11 +1,19 @@
-"""Reading a PyTorch checkpoint, whatever is in it: nothing of it runs."""
+"""Reading a PyTorch checkpoint, whatever is in it: nothing runs, nothing of torch changes, what is small stays so."""
 
+import argparse
+import collections
 import io
+import pathlib
+import struct
+import sys
 import tarfile
+import tracemalloc
+import types
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -146,3 +154,102 @@ def test_the_tar_files_of_early_pytorch_are_refused_and_not_unpacked(
     with tarfile.open(tmp_path / "x.pt", "w") as tar:
         tar.addfile(tarfile.TarInfo("storages"))
     assert "not a PyTorch file" in refused(tmp_path / "x.pt")
+
+
+# --- pickles -----------------------------------------------------------------------------------------------
+
+
+def zipped(pickled: bytes, path: Path) -> Path:
+    """A zip as torch.save writes it, by the pickle in it."""
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("archive/data.pkl", pickled)
+        file.writestr("archive/version", b"3\n")
+    return path
+
+
+REBUILD, STORAGE = b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch.storage\nUntypedStorage\n"
+STATE = b"}X\x06\x00\x00\x00markedK\x07s"
+"""{"marked": 7}"""
+
+
+@pytest.mark.parametrize("state", [STATE, b"N" + STATE + b"\x86"], ids=["attributes", "slots"])
+@pytest.mark.parametrize("target", [REBUILD, STORAGE], ids=["a function", "a class"])
+def test_a_pickle_changes_nothing_of_torch(target: bytes, state: bytes, tmp_path: Path) -> None:
+    text = refused(zipped(b"\x80\x02" + target + state + b"b.", tmp_path / "x.pt"))
+    assert not hasattr(torch._utils._rebuild_tensor_v2, "marked")
+    assert not hasattr(torch.UntypedStorage, "marked")
+    assert "more than tensors" in text
+
+
+BOMBS = {
+    "a bytearray by its length": b"\x80\x02c__builtin__\nbytearray\nJ\x00\x00\x00\x08\x85R.",
+    "a bytearray's own opcode": b"\x80\x05\x96" + struct.pack("<Q", 1 << 27) + b".",
+    "a distant place in the memo": b"\x80\x02Nr" + struct.pack("<I", 1 << 23) + b".",
+    "a scalar of many bytes": (
+        b"\x80\x02cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nX\x0a\x00\x00\x00V134217728\x85R\x85R."
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_small_pickle_takes_little_memory(bomb: str, tmp_path: Path) -> None:
+    path = zipped(BOMBS[bomb], tmp_path / "x.pt")
+    tracemalloc.start()
+    try:
+        refused(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Each asks for 128 MiB; what is read of so small a file takes well under one.
+    assert peak < 16 << 20
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["zip", "before 1.6"])
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_what_training_leaves_beside_the_weights_is_read_past(
+    protocol: int, legacy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lightning = types.ModuleType("pytorch_lightning.utilities.parsing")
+    lightning.AttributeDict = type(  # type: ignore[attr-defined]
+        "AttributeDict", (dict,), {"__module__": "pytorch_lightning.utilities.parsing"}
+    )
+    monkeypatch.setitem(sys.modules, "pytorch_lightning", types.ModuleType("pytorch_lightning"))
+    monkeypatch.setitem(sys.modules, "pytorch_lightning.utilities", types.ModuleType("utilities"))
+    monkeypatch.setitem(sys.modules, lightning.__name__, lightning)
+    network = torch.nn.Linear(3, 2)
+    checkpoint = {
+        "state_dict": torch.nn.ModuleDict({"module": network}).state_dict(),  # its names and _metadata
+        "hyper_parameters": lightning.AttributeDict(args=argparse.Namespace(lr=0.1, out=pathlib.Path("a/b"))),
+        "hparams_type": lightning.AttributeDict,
+        "callbacks": {lightning.AttributeDict: {"best": np.float64(0.5), np.int64(3): [np.float32(1)]}},
+        "lr_schedulers": [{"milestones": collections.Counter([10, 20, 20])}],
+        "gpus": {0, 1},
+        "frozen": frozenset({np.int64(1), "a"}),
+        "bytes": [b"", b"\xff\x00", bytearray(b"abc")],
+        "others": [complex(1, 2), slice(1, 2), torch.float16, torch.Size([2]), torch.device("cpu")],
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+    }
+    path = tmp_path / "x.ckpt"
+    torch.save(checkpoint, path, pickle_protocol=protocol, _use_new_zipfile_serialization=not legacy)
+    read = read_checkpoint(path)
+    assert list(read) == ["weight", "bias"]
+    for name, value in network.state_dict().items():
+        torch.testing.assert_close(read[name], value, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["zip", "before 1.6"])
+def test_every_type_and_view_of_a_tensor_is_read(legacy: bool, tmp_path: Path) -> None:
+    base = torch.arange(24.0).reshape(4, 6)
+    tensors = {
+        "transposed": base.t(),
+        "a part": base[1:3, ::2],
+        "parameter": torch.nn.Parameter(base),
+        "empty": torch.zeros(0, 3),
+        "scalar": torch.tensor(7),
+        **{str(dtype): base.to(dtype) for dtype in (torch.float16, torch.bfloat16, torch.int8, torch.bool)},
+    }
+    torch.save(tensors, tmp_path / "x.pt", _use_new_zipfile_serialization=not legacy)
+    read = read_checkpoint(tmp_path / "x.pt")
+    assert list(read) == list(tensors)
+    for name, value in tensors.items():
+        assert torch.equal(read[name], value), name
