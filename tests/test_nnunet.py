@@ -1,9 +1,12 @@
 """nnU-Net: its arithmetic, the checkpoints it loads, the cases it sees, its metric, and its micro recipe."""
 
 import argparse
+import collections
 import gzip
 import itertools
 import json
+import sys
+import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -59,7 +62,13 @@ def logits_of(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tenso
 
 
 def published(filters: tuple[int, ...]) -> State:
-    """Every key of NVIDIA's checkpoint in its shape, with random values; the training's heads among them."""
+    """Every key of NVIDIA's checkpoint in its shape, with random values.
+
+    The module that DeepLearningExamples saves at commit 9e0a32e1 (models/nn_unet.py) holds the network in
+    `model`, with the heads of the training loss, and the metric in `dice`. Its Dockerfile pins
+    pytorch-lightning 1.0.0, where a metric's states are buffers and so in the state dictionary. The losses
+    hold no tensors.
+    """
     generator = torch.Generator().manual_seed(0)
     found: State = {}
 
@@ -87,7 +96,48 @@ def published(filters: tuple[int, ...]) -> State:
     head("output_block", filters[0])
     for i, inner in enumerate(filters[1:5]):
         head(f"deep_supervision_heads.{i}", inner)
-    return found
+    return found | {"dice.n_updates": torch.tensor([97.0]), "dice.dice": torch.tensor([70.0, 68.0, 75.0])}
+
+
+def lightning(state: State, path: Path) -> Path:
+    """A file as pytorch-lightning 1.0.0 writes it (trainer/connectors/checkpoint_connector.py)."""
+
+    def theirs(full: str) -> Any:
+        module, _, name = full.rpartition(".")
+        made = type(name, (dict,), {"__module__": module})
+        for depth in range(1, module.count(".") + 2):
+            part = ".".join(module.split(".")[:depth])
+            patch.setitem(sys.modules, part, types.ModuleType(part))
+        setattr(sys.modules[module], name, made)
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:  # it isn't installed, where the file is read either
+        early, best, hyperparameters = (
+            theirs("pytorch_lightning.callbacks.early_stopping.EarlyStopping"),
+            theirs("pytorch_lightning.callbacks.model_checkpoint.ModelCheckpoint"),
+            theirs("pytorch_lightning.utilities.parsing.AttributeDict"),
+        )
+        checkpoint = {
+            "epoch": 3,
+            "global_step": 1552,
+            "pytorch-lightning_version": "1.0.0",
+            "callbacks": {
+                early: {
+                    "wait_count": 0,
+                    "stopped_epoch": 0,
+                    "best_score": torch.tensor(213.0),
+                    "patience": 100,
+                },
+                best: {"best_model_score": torch.tensor(213.0), "best_model_path": "/results/epoch=3.ckpt"},
+            },
+            "optimizer_states": [{"state": {0: {"exp_avg": torch.zeros(2)}}, "param_groups": [{"lr": 8e-4}]}],
+            "lr_schedulers": [{"milestones": collections.Counter([100]), "gamma": 0.1}],
+            "native_amp_scaling_state": {"scale": 65536.0, "growth_interval": 2000},
+            "state_dict": collections.OrderedDict(state),
+            "hparams_name": "kwargs",
+            "hyper_parameters": hyperparameters(args=argparse.Namespace(task="01", dim=3, tta=True)),
+        }
+        return saved(checkpoint, path)
 
 
 def saved(value: object, path: Path) -> Path:
@@ -100,13 +150,7 @@ def saved(value: object, path: Path) -> Path:
 
 def test_a_lightning_file_of_nvidias_layout_gives_the_reference_networks_outputs(tmp_path: Path) -> None:
     state = published(FULL)
-    lightning = {
-        "epoch": 3,
-        "pytorch-lightning_version": "1.0.0",
-        "state_dict": state,
-        "hyper_parameters": {"args": argparse.Namespace(task="01", dim=3, negative_slope=0.01)},
-    }
-    weights = nnunet.load_full(saved(lightning, tmp_path / "fold2.ckpt"))
+    weights = nnunet.load_full(lightning(state, tmp_path / "fold2.ckpt"))
     # 64^3 is small enough for a test and leaves the bottleneck 2^3.
     x = torch.randn(1, 4, 64, 64, 64, generator=torch.Generator().manual_seed(1))
     expected = logits_of(state, x)
@@ -138,10 +182,16 @@ def test_a_missing_key_is_named(state: State, tmp_path: Path) -> None:
     assert "misses bottleneck.conv2.norm.bias" in refused(saved(without, tmp_path / "x.ckpt"))
 
 
-@pytest.mark.parametrize("key", ["loss.weight", "deep_supervision_heads.4.conv.bias"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("model.loss.weight", "model.deep_supervision_heads.4.conv.bias"),
+        *("model.dice.dice", "dice.steps", "dice.dice.weight", "dice_dice", "loss.dice"),
+    ],
+)
 def test_an_unexpected_key_is_named(key: str, state: State, tmp_path: Path) -> None:
-    added = state | {f"model.{key}": torch.zeros(1)}
-    assert f"unexpected {key}" in refused(saved(added, tmp_path / "x.ckpt"))
+    added = state | {key: torch.zeros(1)}
+    assert f"unexpected {key.removeprefix('model.')}" in refused(saved(added, tmp_path / "x.ckpt"))
 
 
 def test_a_wrong_shape_is_named(state: State, tmp_path: Path) -> None:
