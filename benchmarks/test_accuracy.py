@@ -2,14 +2,14 @@
 
 import pytest
 
-from fixtures.accuracy import Stages, item_scores, ledger, what_is_missing
+from fixtures.build.repository import Build
 from fixtures.errors import AccuracyError
-from fixtures.plugin.lifetimes import Deploy
 from fixtures.plugin.recorder import Recorder
-from fixtures.repository import Build
+from fixtures.plugin.serving import Deploy
+from fixtures.prove.accuracy import Stages, item_scores, ledger, what_is_missing
+from fixtures.prove.sample_scores import samples_file
 from fixtures.spec import Case, Samples, Weights
-from fixtures.worst import samples_file
-from reports.verdict import ledger_failures, score_text
+from reports.words.rightness import ledger_failures, score_text
 
 
 def test_accuracy(

@@ -3,8 +3,8 @@
 from fixtures.errors import AccuracyError
 from fixtures.plugin.recorder import Recorder
 from fixtures.spec import Case
-from reports.record import Conversion
-from reports.verdict import conversion_failure
+from reports.record.schema import Conversion
+from reports.words.rightness import conversion_failure
 
 
 def test_conversion(case: Case, parity: Conversion, recorder: Recorder) -> None:

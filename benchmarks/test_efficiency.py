@@ -6,8 +6,8 @@ import pytest
 
 from fixtures.plugin.recorder import Recorder
 from fixtures.spec import Case
-from reports.efficiency import efficiency_text
-from reports.record import Efficiency
+from reports.record.schema import Efficiency
+from reports.words.serving_cost import efficiency_text
 
 
 @pytest.mark.load

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from fixtures.errors import SpeedError
-from fixtures.load import Measurement
-from fixtures.plugin.entries import Entry
+from fixtures.measure.load_points import Measurement
+from fixtures.plugin.benchmark_entries import Entry
 from fixtures.plugin.recorder import Recorder
-from reports.verdict import comparison_text
+from reports.words.rightness import comparison_text
 
 
 @pytest.mark.load

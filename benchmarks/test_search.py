@@ -4,17 +4,17 @@ import dataclasses
 
 import pytest
 
-from fixtures.accuracy import item_scores, ledger, what_is_missing
+from fixtures.build.repository import Build
 from fixtures.errors import AccuracyError, SpeedError
-from fixtures.plugin.evaluation import Evaluate
+from fixtures.plugin.proving import Evaluate
 from fixtures.plugin.recorder import Recorder
-from fixtures.plugin.search import FindFastest
-from fixtures.repository import Build
+from fixtures.plugin.searching import FindFastest
+from fixtures.prove.accuracy import item_scores, ledger, what_is_missing
+from fixtures.prove.sample_scores import samples_file
 from fixtures.spec import Case, Samples, Weights
-from fixtures.worst import samples_file
-from reports.record import Conversion
-from reports.search import beyond_text, found_text
-from reports.verdict import conversion_failure, ledger_failures
+from reports.record.schema import Conversion
+from reports.words.latency_budget import beyond_text, found_text
+from reports.words.rightness import conversion_failure, ledger_failures
 
 
 @pytest.mark.load

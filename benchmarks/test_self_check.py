@@ -6,33 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from fixtures import known, load, locks, side_by_side
-from fixtures.load import Measurement, Outcome
+from fixtures.host import locks
+from fixtures.measure import load_points
+from fixtures.measure.estimates import relative_half_width
+from fixtures.measure.load_points import Measurement, Outcome
+from fixtures.plugin.measuring import Prepare
 from fixtures.plugin.options import Settings
 from fixtures.plugin.output import Narrator
-from fixtures.plugin.points import Prepare
 from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.selection import own_points
-from fixtures.side_by_side import Defaults
+from fixtures.self_check import generator_defaults, timed_server
+from fixtures.self_check.generator_defaults import Defaults
 from fixtures.spec import Case, LoadPoint, Scenario
-from fixtures.statistics import relative_half_width
-from reports.record import Comparison
-from reports.verdict import comparison_text
+from reports.record.schema import Comparison
+from reports.words.rightness import comparison_text
 
 _COMPARISON_BUDGET_S = 120.0
 _SCENARIOS: tuple[Scenario, ...] = ("online", "offline")
 
 
 @pytest.fixture(scope="module")
-def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[known.Timed]:
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[timed_server.Timed]:
     """A server of known service times."""
-    with known.served(tmp_path_factory.mktemp("known")) as functions:
+    with timed_server.served(tmp_path_factory.mktemp("known")) as functions:
         yield functions
 
 
-@pytest.mark.parametrize("shape", known.SHAPES_MS)
+@pytest.mark.parametrize("shape", timed_server.SHAPES_MS)
 def test_known_service_time(
-    timed: known.Timed, shape: str, settings: Settings, record_property: Callable[[str, object], None]
+    timed: timed_server.Timed, shape: str, settings: Settings, record_property: Callable[[str, object], None]
 ) -> None:
     """The rate of a serial server that notes when it begins each request, and Little's law."""
     run, busy_rate_per_s = timed
@@ -75,7 +77,7 @@ def test_alarms(
         with locks.machine(exclusive=True):
             point = LoadPoint("online", 1, 2)
             found.append(
-                known.compare(tmp_path / str(number), slowdown, point, plan, settings.allowed_slowdown)
+                timed_server.compare(tmp_path / str(number), slowdown, point, plan, settings.allowed_slowdown)
             )
         narrator.note(f"{comparison_text(found[-1])}; {found[-1].passes} pairs")
     record_property(
@@ -98,7 +100,7 @@ def test_side_by_side(
     seconds: dict[LoadPoint, float] = {}
     for scenario in _SCENARIOS:
         with prepare(own_points(case, scenario, settings)) as (_, samplings):
-            ours |= load.measure(
+            ours |= load_points.measure(
                 samplings,
                 settings.plan,
                 report=lambda one, text: narrator.say(f"{case}: measure", f"{one} {text}"),
@@ -106,11 +108,11 @@ def test_side_by_side(
             seconds |= {one.point: one.elapsed_s for one in samplings}
             for one in samplings:
                 narrator.say(f"{case}: {scenario} {one.point} by perf_analyzer with its defaults")
-                defaults[one.point] = side_by_side.with_defaults(one.job)
-    text = side_by_side.table(defaults, ours, seconds)
+                defaults[one.point] = generator_defaults.with_defaults(one.job)
+    text = generator_defaults.table(defaults, ours, seconds)
     path = settings.results / case.target.name / f"{case}.side-by-side.md"
     path.write_text(f"{text}\n")
     narrator.note(f"{case}: {path}\n\n{text}\n")
-    recorder.figure(side_by_side.sentence(defaults, ours, seconds))
+    recorder.figure(generator_defaults.sentence(defaults, ours, seconds))
     failed = {point: one for point, one in ours.items() if not isinstance(one, Measurement)}
     assert not failed

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from reports import files
 from reports.commands import (
     UsageError,
     compare,
@@ -20,6 +19,7 @@ from reports.commands import (
     readme,
     tables,
 )
+from reports.record import files
 
 _COMMANDS = (tables, html, plots, csv, export, compare, merge, published, readme, doctor)
 

@@ -14,12 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fixtures import repository, wheels
+from fixtures.build import repository
+from fixtures.build.repository import Build
+from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.repository import Build
+from fixtures.serve import wheels
+from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
-from fixtures.targets import CPU
-from fixtures.wheels import perf_analyzer, perf_analyzer_libraries
 from reports.__main__ import main
 from tests.generator import Generator
 

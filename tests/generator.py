@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fixtures.server import Server
+from fixtures.serve.server import Server
 
 LATENCY_MS = 10
 

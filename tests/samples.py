@@ -4,8 +4,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from reports import files
-from reports.record import (
+from reports.record import files
+from reports.record.schema import (
     COMPONENTS,
     Accuracy,
     Build,

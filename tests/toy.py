@@ -19,7 +19,7 @@ from fixtures.spec import (
     Tolerance,
     Weights,
 )
-from reports.record import Limit
+from reports.record.schema import Limit
 
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
 CLASSES = 4

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TypeAlias
 
-from reports import files, record
+from reports.record import files, schema
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What a command is added to."""
@@ -35,15 +35,15 @@ def selection() -> argparse.ArgumentParser:
     return parser
 
 
-def chosen(options: argparse.Namespace) -> list[record.Record]:
+def chosen(options: argparse.Namespace) -> list[schema.Record]:
     """The records that the options select; raises UsageError if there are none."""
     records = files.read_all(options.results)
     if not records:
         raise UsageError(
             f"{options.results}: no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"
         )
-    found = [r for r in records if options.k in record.case_id(r.case)]
+    found = [r for r in records if options.k in schema.case_id(r.case)]
     if not found:
-        names = ", ".join(record.case_id(r.case) for r in records)
+        names = ", ".join(schema.case_id(r.case) for r in records)
         raise UsageError(f"{options.results}: no case has {options.k!r} in its name. There are: {names}")
     return found

@@ -35,9 +35,9 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from reports import sources
-    from reports.compare import compare
-    from reports.compare_document import document
+    from reports.compare.changes import document
+    from reports.compare.records import compare
+    from reports.record import sources
 
     if len(options.records) < 2:
         raise UsageError(
@@ -47,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
     base, *others = sources.read(options.records, options.k)
     text = document([compare(base, other) for other in others])
     if options.format == "terminal":
-        from reports.terminal import show
+        from reports.words.terminal import show
 
         show(text)
     else:

@@ -17,7 +17,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from reports.frame import load_points
+    from reports.export.frame import load_points
 
     print(load_points(chosen(options)).to_csv(index=False), end="")
     return 0

@@ -4,8 +4,8 @@ import argparse
 import json
 import sys
 
-from reports import export
 from reports.commands import Commands, chosen, results, selection
+from reports.export import services
 
 
 def add(commands: Commands) -> None:
@@ -18,13 +18,13 @@ def add(commands: Commands) -> None:
         "`customBiggerIsBetter` (throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). Cases that "
         "have not passed are exported without their speed, and named on standard error.",
     )
-    out.add_argument("--format", required=True, choices=export.FORMATS, help="whose JSON")
+    out.add_argument("--format", required=True, choices=services.FORMATS, help="whose JSON")
     out.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     records = chosen(options)
-    print(json.dumps(export.FORMATS[options.format](records), indent=2))
-    for line in export.left_out(records):
+    print(json.dumps(services.FORMATS[options.format](records), indent=2))
+    for line in services.left_out(records):
         print(line, file=sys.stderr)
     return 0

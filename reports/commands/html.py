@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from reports import files
 from reports.commands import Commands, chosen, results, selection
+from reports.record import files
 
 
 def add(commands: Commands) -> None:
@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from reports.html import page
+    from reports.page.html import page
 
     text = page(chosen(options), options.results)
     files.replace(options.output.resolve(), text.encode())

@@ -24,10 +24,11 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from reports import merge, sources
+    from reports.merge import folders
+    from reports.record import sources
 
-    found = merge.plan(sources.read(options.records))
-    is_new = merge.write(found, options.output)
+    found = folders.plan(sources.read(options.records))
+    is_new = folders.write(found, options.output)
     for path in found.left_out:
         print(f"left out, since it belongs to no record: {path}", file=sys.stderr)
     done = "wrote" if is_new else "already holds"

@@ -4,9 +4,11 @@ import argparse
 import itertools
 from pathlib import Path
 
-from reports import files, pictures, plots, readme, record
+from reports import plots
 from reports.commands import Commands, chosen, results, selection
-from reports.verdict import why_no_speed
+from reports.marked import pictures, regions
+from reports.record import files, schema
+from reports.words.rightness import why_no_speed
 
 
 def add(commands: Commands) -> None:
@@ -19,7 +21,7 @@ def add(commands: Commands) -> None:
         "Needs matplotlib.",
     )
     drawn.add_argument(
-        "--output", type=Path, default=Path(readme.PLOTS), metavar="DIR", help="default: %(default)s"
+        "--output", type=Path, default=Path(regions.PLOTS), metavar="DIR", help="default: %(default)s"
     )
     drawn.add_argument("--format", choices=("svg", "png"), default="svg", help="default: %(default)s")
     drawn.add_argument(
@@ -45,7 +47,7 @@ def _positive(text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     records = chosen(options)
     themes = plots.THEMES if options.theme == "both" else (options.theme,)
-    groups = [(record.case_id(one.case), [one]) for one in records] + (
+    groups = [(schema.case_id(one.case), [one]) for one in records] + (
         [("", records)] if len(records) > 1 else []
     )
     for case, group in groups:

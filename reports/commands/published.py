@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from reports.published.document import document, remarks
+    from reports.published.beside import document, remarks
     from reports.published.joined import joined
     from reports.published.matching import match
 

@@ -5,8 +5,9 @@ import os
 import shlex
 from pathlib import Path
 
-from reports import files, markers, pictures, readme
 from reports.commands import Commands, UsageError, results
+from reports.marked import markers, pictures, regions
+from reports.record import files
 
 
 def add(commands: Commands) -> None:
@@ -45,11 +46,11 @@ def _run(options: argparse.Namespace) -> int:
     try:
         text = file.read_bytes().decode()
         records = files.read_all(options.results)
-        synced, names = readme.sync(text, records, folder), readme.drifted(text, records, folder)
-        shown = readme.pictures(synced, records, file.resolve().parent)
+        synced, names = regions.sync(text, records, folder), regions.drifted(text, records, folder)
+        shown = regions.pictures(synced, records, file.resolve().parent)
     except UnicodeDecodeError as error:
         raise UsageError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error
-    except readme.ReadmeError as error:
+    except regions.ReadmeError as error:
         raise UsageError(f"{file}: {error}") from error
     stale = [picture for picture in shown if not pictures.is_in_step(picture)]
     named = [*names, *(os.path.relpath(picture.path) for picture in stale)]
@@ -58,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     if options.check:
         print(f"{file}: differs from the records in {', '.join(named)}\n")
-        print(f"{readme.difference(text, synced)}\n" if names else "", end="\n" if names else "")
+        print(f"{regions.difference(text, synced)}\n" if names else "", end="\n" if names else "")
         given = ["--plots", str(options.plots)] if options.plots else []
         command = shlex.join(["readme", str(file), "--results", str(options.results), *given])
         print(f"Write it: python -m reports {command}")

@@ -3,8 +3,9 @@
 import argparse
 import itertools
 
-from reports import record, tables
+from reports import tables
 from reports.commands import Commands, chosen, results, selection
+from reports.record import schema
 
 
 def add(commands: Commands) -> None:
@@ -25,5 +26,5 @@ def _run(options: argparse.Namespace) -> int:
         of_target = list(group)
         print(f"\n## {target}\n\n{tables.machine_sentence(of_target)}")
         for one in of_target:
-            print(f"\n### {record.case_id(one.case)}\n\n{tables.case_section(one)}")
+            print(f"\n### {schema.case_id(one.case)}\n\n{tables.case_section(one)}")
     return 0

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.plots import cases, loads, words
+from reports.plots import across_cases, alt_text, one_case
 from reports.plots.shapes import Chart, NothingToShowError
 from reports.plots.theme import Theme
-from reports.record import Record
+from reports.record.schema import Record
 
 THEMES: tuple[Theme, ...] = ("light", "dark")
 
@@ -36,18 +36,22 @@ class Plot:
 
 
 PLOTS: Mapping[str, Plot] = {
-    "batch-sweep": Plot("throughput and latency against batch, offline", "one", loads.batch_sweep),
+    "batch-sweep": Plot("throughput and latency against batch, offline", "one", one_case.batch_sweep),
     "concurrency-sweep": Plot(
-        "throughput and latency against concurrency, online", "one", loads.concurrency_sweep
+        "throughput and latency against concurrency, online", "one", one_case.concurrency_sweep
     ),
     "throughput-latency": Plot(
-        "latency over throughput, online, with the budget", "one", loads.throughput_latency
+        "latency over throughput, online, with the budget", "one", one_case.throughput_latency
     ),
-    "latency-components": Plot("where the time of a request goes, stacked", "one", loads.latency_components),
-    "accuracy-ledger": Plot("accuracy after each stage beside its limit", "any", cases.accuracy_ledger),
-    "best-throughput": Plot("the best throughput of each case", "several", cases.best_throughput),
-    "efficiency": Plot("served throughput over that in process and the peak", "any", cases.efficiency),
-    "comparison": Plot("speed beside that of another build", "any", cases.comparison),
+    "latency-components": Plot(
+        "where the time of a request goes, stacked", "one", one_case.latency_components
+    ),
+    "accuracy-ledger": Plot(
+        "accuracy after each stage beside its limit", "any", across_cases.accuracy_ledger
+    ),
+    "best-throughput": Plot("the best throughput of each case", "several", across_cases.best_throughput),
+    "efficiency": Plot("served throughput over that in process and the peak", "any", across_cases.efficiency),
+    "comparison": Plot("speed beside that of another build", "any", across_cases.comparison),
 }
 
 
@@ -70,7 +74,7 @@ def svg(
     from reports.plots import draw
 
     shown = chart(name, records, latency_budget_ms)
-    return draw.svg(shown, theme, words.description(shown), digest(shown, theme))
+    return draw.svg(shown, theme, alt_text.description(shown), digest(shown, theme))
 
 
 def png(
@@ -84,7 +88,7 @@ def png(
 
 def alternative(shown: Chart) -> str:
     """The picture in a sentence or two, for `alt`."""
-    return words.alternative(shown)
+    return alt_text.alternative(shown)
 
 
 def digest(shown: Chart, theme: Theme) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from reports.record import MARKS, Load, Machine, Record, case_id
+from reports.record.schema import MARKS, Load, Machine, Record, case_id
 
 #: The plots show intervals, so a wide one needs no mark.
 SHOWN_ANYWAY = {"wide-interval"}

@@ -9,8 +9,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from reports.plots import draw_loads, draw_rows, draw_stack, markup
-from reports.plots.page import Page
 from reports.plots.shapes import Chart, Curve, Rows, Stack, Sweep
+from reports.plots.sheet import Page
 from reports.plots.theme import LOOKS, SMALL_PT, TITLE_PT, WIDTH_IN, Theme, settings
 
 _TOP_IN, _LINE_IN, _MARGIN_IN = 0.68, 0.15, 0.15

@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from reports.plots.page import Page, plain, spread, thinned, ticks
+from reports.plots.alt_text import budget_text, latency_name, significant
 from reports.plots.shapes import Budget, Curve, Point, Series, Sweep
+from reports.plots.sheet import Page, plain, spread, thinned, ticks
 from reports.plots.theme import LINES, MARKERS, SMALL_PT, WIDTH_IN, Look
-from reports.plots.words import budget_text, latency_name, significant
-from reports.record import Estimate
+from reports.record.schema import Estimate
 
 _LEFT_IN, _RIGHT_IN = 0.8, 1.5
 _PANEL_IN, _GAP_IN, _AXIS_IN = 1.75, 0.32, 0.5

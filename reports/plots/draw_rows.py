@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from reports.plots.page import Page, ticks
 from reports.plots.shapes import Row, RowPanel, Rows
+from reports.plots.sheet import Page, ticks
 from reports.plots.theme import SMALL_PT, TEXT_PT, WIDTH_IN, Look
-from reports.record import Estimate
+from reports.record.schema import Estimate
 
 _ROW_IN, _TITLE_IN, _TICKS_IN, _LEGEND_IN = 0.235, 0.26, 0.36, 0.3
 _NAME_IN, _TEXT_IN = 0.082, 0.069

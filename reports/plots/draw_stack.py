@@ -6,10 +6,10 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from reports.plots.page import Page, ticks
+from reports.plots.alt_text import component_name, significant
 from reports.plots.shapes import Stack, StackPanel
+from reports.plots.sheet import Page, ticks
 from reports.plots.theme import HATCHES, SMALL_PT, TEXT_PT, WIDTH_IN, Look
-from reports.plots.words import component_name, significant
 
 _LEFT_IN, _STACK_IN, _AXIS_IN, _LEGEND_IN = 0.8, 2.6, 0.5, 2.6
 _MANY_BARS = 12

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.record import Estimate
+from reports.record.schema import Estimate
 
 
 class NothingToShowError(Exception):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reports.record import COMPONENTS
+from reports.record.schema import COMPONENTS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from reports.cells import device
 from reports.published.matching import (
     Match,
     Row,
@@ -18,8 +17,9 @@ from reports.published.matching import (
     point,
     served_as,
 )
-from reports.record import Estimate, Load, Record, case_id, has_passed
-from reports.verdict import notes, why_no_speed
+from reports.record.schema import Estimate, Load, Record, case_id, has_passed
+from reports.words.labels import device
+from reports.words.rightness import notes, why_no_speed
 
 # The quantities that are compared: name and unit of the columns, here and in the published figures.
 _QUANTITIES = (("throughput", "per_s"), ("latency_p99", "ms"), ("latency_avg", "ms"))

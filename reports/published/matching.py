@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports import published
-from reports.record import Estimate, Load, Record, has_passed
+from reports.record.schema import Estimate, Load, Record, has_passed
 
 # Accelerators that a format's name already says: published beside it, and none in a case's name.
 _IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.files import replace
 from reports.published import COLUMNS, FOLDER
 from reports.published.layout import ParseError, Row, Section, sections
 from reports.published.names import FOLDER as NAMES
 from reports.published.names import NAME_COLUMNS, names_of_sections
+from reports.record.files import replace
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ A case that has not passed shows no speed: what would show one gives the reason 
 """
 
 from reports.tables.case import case_section
-from reports.tables.comparison import comparison_table
+from reports.tables.other_build import comparison_table
 from reports.tables.points import offline_table, online_table
+from reports.tables.provenance import machine_sentence
+from reports.tables.resources import use_table
 from reports.tables.settings import configuration_list, parameters_table
 from reports.tables.summary import summary_table
-from reports.tables.use import use_table
-from reports.tables.where import machine_sentence
 
 __all__ = [
     "case_section",

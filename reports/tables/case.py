@@ -1,15 +1,15 @@
 """All tables of one case: offline, online, what serving costs, and what a search found."""
 
-from reports.cells import accelerator, device
-from reports.efficiency import efficiency_section
-from reports.markdown import text
-from reports.record import Record
-from reports.search import search_paragraph
-from reports.tables.comparison import comparison_table
+from reports.record.schema import Record
+from reports.tables.other_build import comparison_table
 from reports.tables.points import offline_table, online_table
+from reports.tables.resources import use_table
 from reports.tables.settings import configuration_list, parameters_table
-from reports.tables.use import use_table
-from reports.verdict import why_no_speed
+from reports.words.labels import accelerator, device
+from reports.words.latency_budget import search_paragraph
+from reports.words.markdown import text
+from reports.words.rightness import why_no_speed
+from reports.words.serving_cost import efficiency_section
 
 
 def case_section(record: Record) -> str:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from reports.cells import backend_accelerator, latency, ms, point, rate, schedule, sequence_length
-from reports.markdown import markdown, text
 from reports.published.layout import column_of
 from reports.published.names import names_of
-from reports.record import COMPONENTS, Load, Record
-from reports.verdict import notes, why_no_speed
+from reports.record.schema import COMPONENTS, Load, Record
+from reports.words.labels import backend_accelerator, latency, ms, point, rate, schedule, sequence_length
+from reports.words.markdown import markdown, text
+from reports.words.rightness import notes, why_no_speed
 
 Cell = Callable[[Record, Load], str]
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from reports.cells import backend_accelerator, device, image_resolution, sequence_length
-from reports.markdown import markdown, text
 from reports.published.names import names_of
-from reports.record import Record, case_id
+from reports.record.schema import Record, case_id
 from reports.tables.points import loads_of
-from reports.verdict import accuracy_sentence, main_score, unscored
+from reports.words.labels import backend_accelerator, device, image_resolution, sequence_length
+from reports.words.markdown import markdown, text
+from reports.words.rightness import accuracy_sentence, main_score, unscored
 
 _BATCHER = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
 """What the dynamic batcher goes by; BERT's tables leave it out, as only its offline scenario was published."""

@@ -5,14 +5,14 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.cells import accelerator, device, latency, point, rate, size
-from reports.markdown import markdown, text
 from reports.published.matching import published_ratio
-from reports.record import MARKS, Estimate, Load, Mark, Record, case_id, has_passed
-from reports.search import search_paragraph
-from reports.tables.use import cost_cell, price_sentence
-from reports.tables.where import serving_sentence
-from reports.verdict import main_score, number, tightest, unmeasured, unscored, why_no_speed
+from reports.record.schema import MARKS, Estimate, Load, Mark, Record, case_id, has_passed
+from reports.tables.provenance import serving_sentence
+from reports.tables.resources import cost_cell, price_sentence
+from reports.words.labels import accelerator, device, latency, point, rate, size
+from reports.words.latency_budget import search_paragraph
+from reports.words.markdown import markdown, text
+from reports.words.rightness import main_score, number, tightest, unmeasured, unscored, why_no_speed
 
 RATE, P99, PUBLISHED, IN_PROCESS = (
     "Inferences/second",

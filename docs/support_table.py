@@ -1,0 +1,127 @@
+"""The support table: which model is served in which format, precision and server, and where that has been run.
+
+`python -m docs.support_table` prints it; with a file it writes the region `support` of that file.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fixtures.cases import precisions_of
+from fixtures.formats import all_formats
+from fixtures.models import all_models
+from fixtures.spec import Device, Format, Model
+from reports.marked import regions
+from reports.record.files import read_all
+from reports.record.schema import Record, has_passed
+from reports.words.markdown import markdown
+
+RECORDS = Path(__file__).parent.parent / "reports" / "readme"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A way to serve on a kind of hardware: one column."""
+
+    label: str
+    device: Device
+    is_native: bool
+    """By Triton's own backend for the format, as in NVIDIA's containers; else by the suite's runtimes."""
+
+
+SERVERS = (
+    Server("CPU, embedded", "cpu", False),
+    Server("CPU, native backend", "cpu", True),
+    Server("NVIDIA GPU, embedded", "cuda", False),
+    Server("NVIDIA GPU, native backend", "cuda", True),
+)
+
+
+def support_table(records: Sequence[Record]) -> str:
+    """The table in markdown. A cell says `runs` only where a record of the case proves it."""
+    rows = [
+        [f"`{model.name}`", _format_name(format_, accelerator), *cells]
+        for model in all_models()
+        if not model.micro
+        for format_ in all_formats()
+        if model.framework in format_.frameworks
+        for accelerator, cells in _rows(model, format_, records)
+    ]
+    columns = ["Model", "Format", *(server.label for server in SERVERS)]
+    return markdown(columns, rows, "l" * len(columns))
+
+
+def _rows(model: Model, format_: Format, records: Sequence[Record]) -> Iterator[tuple[str | None, list[str]]]:
+    if format_.mnemonic in model.excluded:
+        yield None, [f"none: {model.excluded[format_.mnemonic]}", *["-"] * (len(SERVERS) - 1)]
+        return
+    for accelerator in dict.fromkeys((None, *(a for every in format_.accelerators.values() for a in every))):
+        yield accelerator, [_cell(model, format_, accelerator, server, records) for server in SERVERS]
+
+
+def _cell(
+    model: Model, format_: Format, accelerator: str | None, server: Server, records: Sequence[Record]
+) -> str:
+    """`FP32, INT8: runs`, `FP16: not run here, needs TensorRT`, or `-` where there is nothing to run."""
+    if server.is_native and not format_.backend:
+        return "-"
+    if accelerator is not None and accelerator not in format_.accelerators.get(server.device, ()):
+        return "-"
+    needed = "TensorRT" if accelerator == "trt" else format_.needs
+    states: dict[str, list[str]] = {}
+    for precision in precisions_of(model, format_, server.device):
+        proven = any(_proves(record, model, format_, accelerator, precision, server) for record in records)
+        needs = f", needs {needed}" if needed else ""
+        states.setdefault("runs" if proven else f"not run here{needs}", []).append(precision.upper())
+    return "; ".join(f"{', '.join(names)}: {state}" for state, names in states.items()) or "-"
+
+
+def _proves(
+    record: Record, model: Model, format_: Format, accelerator: str | None, precision: str, server: Server
+) -> bool:
+    """Whether a record shows that the model, in either size, was right when it was served so."""
+    case = record.case
+    return (
+        case.model in (model.name, f"{model.name}-micro")
+        and (case.format, case.accelerator, case.precision) == (format_.mnemonic, accelerator, precision)
+        and (case.target == "cpu") == (server.device == "cpu")
+        and record.serving is not None
+        and (record.serving.backend != "python") == server.is_native
+        and has_passed(record)
+    )
+
+
+def _format_name(format_: Format, accelerator: str | None) -> str:
+    return f"`{format_.mnemonic}`" + (f" with `{accelerator}`" if accelerator else "")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line: 0, or 1 where `--check` finds that the file says otherwise."""
+    parser = argparse.ArgumentParser(prog="python -m docs.support_table", description=__doc__)
+    parser.add_argument(
+        "file", nargs="?", type=Path, help="a markdown file with the markers tritonproof:support"
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")
+    options = parser.parse_args(arguments)
+    found = support_table(read_all(RECORDS))
+    if options.file is None:
+        print(found)
+        return 0
+    text = options.file.read_text()
+    synced = regions.with_region(text, "support", found)
+    if synced == text:
+        print(f"{options.file}: the support table is up to date")
+        return 0
+    if options.check:
+        print(regions.difference(text, synced))
+        print(f"{options.file}: out of date. Run: python -m docs.support_table {options.file}")
+        return 1
+    options.file.write_text(synced)
+    print(f"{options.file}: support table written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

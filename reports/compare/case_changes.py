@@ -1,0 +1,151 @@
+"""What changed in one case, as markdown: its setup, each metric by sample, and every load point."""
+
+from collections.abc import Iterable, Sequence
+
+from reports.compare.paired_scores import Paired
+from reports.compare.records import CaseChange, PointChange, ScoreChange
+from reports.compare.setup_changes import Setting
+from reports.record.schema import Estimate, Load, Record, Score, case_id
+from reports.record.sources import Stored
+from reports.words.labels import full_point, latency, rate
+from reports.words.markdown import markdown, text
+from reports.words.rightness import notes, number, unmeasured, why_no_speed
+
+_SHOWN_IDS = 5
+_EMPHASIS = {"slower": "**slower**", "worse": "**worse**", "faster": "*faster*", "better": "*better*"}
+
+
+def case_section(case: CaseChange, common: Sequence[Setting]) -> list[str]:
+    """The blocks of a case; `common` is the setup that is said once for all cases."""
+    own = [one for one in case.setup if one not in common]
+    bullets = [f"Setup: {settings_text(own)}"] if own else []
+    bullets += [_score(one, case) for one in case.scores] or [_unscored(case)]
+    blocks = [f"## {case_name(case)}", "\n".join(f"- {line}" for line in bullets), *hidden(case)]
+    if case.points:
+        blocks.append(_points(case))
+    blocks += _marks(case)
+    sides = ((case.before, case.only_before), (case.after, case.only_after))
+    return blocks + [
+        f"Only in {stored.letter}: {'; '.join(map(full_point, loads))}." for stored, loads in sides if loads
+    ]
+
+
+def hidden(case: CaseChange) -> list[str]:
+    """Why no speed is shown; empty where it is."""
+    reasons = ((stored.letter, why_no_speed(stored.record)) for stored in (case.before, case.after))
+    return [f"{letter}: {text(why)}" for letter, why in reasons if why]
+
+
+def _unscored(case: CaseChange) -> str:
+    texts = [f"{stored.letter} {unmeasured(stored.record)}" for stored in (case.before, case.after)]
+    return text(f"Accuracy: {', '.join(texts)}")
+
+
+def _score(change: ScoreChange, case: CaseChange) -> str:
+    """`top-1: 98.2 % → 97.8 %, ...` and the ids of samples that changed."""
+    values = [_value(score, stored.record) for score, stored in _sides(change, case)]
+    line = f"{change.metric}: {' → '.join(values)}"
+    if change.pairs is None:
+        return text(line)
+    pairs = change.pairs
+    remarks = [
+        f"{what} {_ids(names)}" for what, names in (("lost", pairs.lost), ("gained", pairs.gained)) if names
+    ]
+    remarks += [
+        f"{count} only in {stored.letter}"
+        for count, stored in ((pairs.only_first, case.before), (pairs.only_second, case.after))
+        if count
+    ]
+    return text(f"{line}; {_paired(change, pairs)}" + (f" ({'; '.join(remarks)})" if remarks else ""))
+
+
+def _sides(change: ScoreChange, case: CaseChange) -> list[tuple[Score | None, Stored]]:
+    return [(change.before, case.before), (change.after, case.after)]
+
+
+def _value(score: Score | None, record: Record) -> str:
+    return unmeasured(record) if score is None else number(score, score.served)
+
+
+def _paired(change: ScoreChange, pairs: Paired) -> str:
+    if not pairs.lost and not pairs.gained:
+        return f"the same on each of {pairs.samples} samples in both"
+    difference = pairs.difference
+    percent = change.better == "higher"
+    value, low, high = (
+        f"{100 * one:+.2f}" if percent else f"{one:+.2g}"
+        for one in (difference.value, difference.low, difference.high)
+    )
+    p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {pairs.p_value:.2g}"
+    return (
+        f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained, difference "
+        f"{value}{' points' * percent} ({low} to {high}), {p_value}: {emphasised(pairs.verdict)}"
+    )
+
+
+def _ids(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN_IDS])
+    return f"{shown} and {len(names) - _SHOWN_IDS} more" if len(names) > _SHOWN_IDS else shown
+
+
+def _points(case: CaseChange) -> str:
+    before, after = case.before.letter, case.after.letter
+    arrow = f"{before} → {after}"
+    columns = ("Load point", f"infer/s, {arrow}", f"{after} / {before}", f"p99 (ms), {arrow}", "Speed")
+    return markdown(columns, [_row(point) for point in case.points], "lrrrl")
+
+
+def _row(point: PointChange) -> list[str]:
+    sides = (point.before, point.after)
+    return [
+        full_point(point.before),
+        " → ".join(_rate(load) for load in sides),
+        "-" if point.ratio is None else ratio(point.ratio),
+        " → ".join(latency(load, "p99") for load in sides),
+        emphasised(point.verdict),
+    ]
+
+
+def _rate(load: Load) -> str:
+    return rate(load.throughput_per_s) + ("*" if load.marks else "")
+
+
+def ratio(one: Estimate) -> str:
+    """The ratio with its interval, with as many decimals as show on which side of 1 its bounds lie."""
+    for decimals in (2, 3, 4):
+        texts = [f"{value:.{decimals}f}" for value in (one.value, one.low, one.high)]
+        if all(
+            float(shown) != 1 or bound == 1
+            for shown, bound in zip(texts[1:], (one.low, one.high), strict=True)
+        ):
+            break
+    return f"{texts[0]} ({texts[1]} to {texts[2]})"
+
+
+def _marks(case: CaseChange) -> list[str]:
+    lines = [
+        f"- {stored.letter}, {full_point(load)}: {text(notes(load))}"
+        for stored, loads in (
+            (case.before, [point.before for point in case.points]),
+            (case.after, [point.after for point in case.points]),
+        )
+        for load in loads
+        if load.marks
+    ]
+    return ["Marked points (*):", "\n".join(lines)] if lines else []
+
+
+def case_name(case: CaseChange) -> str:
+    """Of both sides, where the names differ."""
+    names = dict.fromkeys(case_id(stored.record.case) for stored in (case.before, case.after))
+    return " → ".join(names)
+
+
+def settings_text(settings: Iterable[Setting]) -> str:
+    """`versions.torch 2.12.0 → 2.13.0; ...`."""
+    return text("; ".join(f"{one.name} {one.before} → {one.after}" for one in settings))
+
+
+def emphasised(verdict: str) -> str:
+    """What is shown to be worse in bold, what is better in italics."""
+    return _EMPHASIS.get(verdict, verdict)

@@ -1,0 +1,135 @@
+"""What changed between records as markdown, with what is shown to be worse in bold and what is better in italics."""
+
+from collections.abc import Sequence
+
+from reports.compare.case_changes import case_name, case_section, emphasised, hidden, settings_text
+from reports.compare.paired_scores import Paired
+from reports.compare.records import CaseChange, Changes, Verdict
+from reports.compare.setup_changes import Setting
+from reports.record.sources import Source
+from reports.words.markdown import markdown, text
+from reports.words.rightness import why_no_speed
+
+_SUMMARY = ("Case", "Setup", "Accuracy", "Speed")
+_SPEEDS: Sequence[Verdict] = ("slower", "faster", "too few passes")
+
+
+def document(changes: Sequence[Changes]) -> str:
+    """A part for each source beside the base."""
+    return "\n\n".join(_part(one) for one in changes)
+
+
+def _part(changes: Changes) -> str:
+    before, after = changes.before, changes.after
+    common = _common_setup(changes.cases)
+    blocks = [
+        f"# {after.letter} against {before.letter}",
+        "\n".join(_origin(source) for source in (before, after)),
+        *_shared(changes, common),
+        markdown(_SUMMARY, [_summary(case, common) for case in changes.cases], "llll"),
+        *_legend(changes),
+        *_alone(changes),
+        *(block for case in changes.cases for block in case_section(case, common)),
+    ]
+    return "\n\n".join(blocks)
+
+
+def _origin(source: Source) -> str:
+    """`- A: folder, 20 cases, measured 2026-03-04`."""
+    dates = sorted({stored.record.updated.partition("T")[0] for stored in source.records.values()} - {""})
+    measured = f", measured {' to '.join(dict.fromkeys((dates[0], dates[-1])))}" if dates else ""
+    count = len(source.records)
+    return f"- {source.letter}: {text(source.name)}, {count} case{'s' * (count != 1)}{measured}"
+
+
+# --- all cases ---------------------------------------------------------------------------------------------
+
+
+def _common_setup(cases: Sequence[CaseChange]) -> list[Setting]:
+    """What differs alike in every case, where there are several."""
+    first = cases[0].setup if len(cases) > 1 else []
+    return [setting for setting in first if all(setting in case.setup for case in cases)]
+
+
+def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
+    """What holds for all cases, other machines first."""
+    blocks = []
+    machines = [one for case in changes.cases for one in case.setup if one.name.startswith("machine.")]
+    if machines:
+        blocks.append(
+            f"**The machines differ**: {settings_text(dict.fromkeys(machines))}. The ratios of speed hold that too."
+        )
+    others = [one for one in common if one not in machines]
+    if others:
+        blocks.append(f"Differs in all {len(changes.cases)} cases: {settings_text(others)}.")
+    return blocks
+
+
+def _summary(case: CaseChange, common: Sequence[Setting]) -> list[str]:
+    own = [one.name for one in case.setup if one not in common]
+    return [case_name(case), ", ".join(own) or "-", _accuracy_cell(case), _speed_cell(case)]
+
+
+def _accuracy_cell(case: CaseChange) -> str:
+    """The worst that is shown of any metric, and whether the case passes no longer."""
+    verdicts = [_verdict(score.pairs) for score in case.scores]
+    order = ("worse", "better", "not paired", "no difference shown", "no sample changed")
+    found = next((one for one in order if one in verdicts), "not measured")
+    passes = [why_no_speed(stored.record) is None for stored in (case.before, case.after)]
+    if passes == [True, False]:
+        return f"**passes no longer**, {emphasised(found)}"
+    return emphasised(found) + (", *passes now*" if passes == [False, True] else "")
+
+
+def _verdict(pairs: Paired | None) -> str:
+    if pairs is None:
+        return "not paired"
+    return pairs.verdict if pairs.lost or pairs.gained else "no sample changed"
+
+
+def _speed_cell(case: CaseChange) -> str:
+    verdicts = [point.verdict for point in case.points]
+    if not verdicts:
+        return "not shown" if hidden(case) else "no point in both"
+    found = [f"{verdicts.count(one)} {emphasised(one)}" for one in _SPEEDS if one in verdicts]
+    return f"{', '.join(found)} of {len(verdicts)}" if found else "no difference shown"
+
+
+def _legend(changes: Changes) -> list[str]:
+    """What the words mean, for what there is of them."""
+    before, after = changes.before.letter, changes.after.letter
+    points = [point for case in changes.cases for point in case.points]
+    blocks = []
+    if points:
+        chance = round(0.05 * len(points))
+        blocks.append(
+            f"Speed: the ratio is {after} over {before}, with Welch's 95 % interval of the passes on record; slower "
+            "and faster are what it shows, of each point by itself"
+            + (f" (of {len(points)} alike, about {chance} would differ by chance alone)" if chance else "")
+            + ". It covers what varied while each was measured, not what the machine changed in between: "
+            "`--against` measures both in turns."
+        )
+    if any(score.pairs for case in changes.cases for score in case.scores):
+        blocks.append(
+            "Accuracy: of the samples that both scored. Lost are those scored worse; the difference has a 95 % "
+            "interval (Newcombe's of scores of 0 and 1, else Student's), p is that of the exact test by McNemar or of "
+            "flipped signs, and a difference is shown where both say so."
+        )
+    reasons: dict[str, list[str]] = {}
+    for case in changes.cases:
+        for why in dict.fromkeys(score.why_unpaired for score in case.scores if score.why_unpaired):
+            reasons.setdefault(why, []).append(f"`{case_name(case)}`")
+    return blocks + [
+        f"Not paired by sample, so that the scores alone are shown: {text(why)}: "
+        f"{'all cases' if len(names) == len(changes.cases) else ', '.join(names)}."
+        for why, names in reasons.items()
+    ]
+
+
+def _alone(changes: Changes) -> list[str]:
+    sides = ((changes.before, changes.only_before), (changes.after, changes.only_after))
+    return [
+        f"Only in {source.letter}: {', '.join(f'`{name}`' for name in names)}."
+        for source, names in sides
+        if names
+    ]

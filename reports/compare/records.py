@@ -1,0 +1,189 @@
+"""Records of one run beside those of another: what changed in setup, in accuracy and in speed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from reports.compare.paired_scores import Paired, paired
+from reports.compare.setup_changes import Setting, differing
+from reports.record import files, samples
+from reports.record.files import RecordError
+from reports.record.ratio import FEWEST_PASSES, speeds, unpaired_ratio
+from reports.record.schema import Estimate, Load, Score, case_id, place
+from reports.record.sources import Source, Stored
+from reports.words.rightness import unmeasured, why_no_speed
+
+Verdict = Literal["faster", "slower", "no difference shown", "too few passes"]
+
+
+@dataclass(frozen=True)
+class ScoreChange:
+    """One metric of the served model; a score is None where the record does not have the metric."""
+
+    metric: str
+    better: Literal["higher", "lower"]
+    before: Score | None
+    after: Score | None
+    pairs: Paired | None
+    why_unpaired: str
+    """Empty where there are pairs."""
+
+
+@dataclass(frozen=True)
+class PointChange:
+    """One load point that both measured."""
+
+    before: Load
+    after: Load
+    ratio: Estimate | None
+    """Speed after over before: throughput, or at a given request rate the inverse of the mean latency."""
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class CaseChange:
+    """One case that both have."""
+
+    before: Stored
+    after: Stored
+    setup: Sequence[Setting]
+    scores: Sequence[ScoreChange]
+    points: Sequence[PointChange]
+    """Empty where either may show no speed."""
+    only_before: Sequence[Load]
+    only_after: Sequence[Load]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """One source beside the base."""
+
+    before: Source
+    after: Source
+    cases: Sequence[CaseChange]
+    only_before: Sequence[str]
+    """Names of cases."""
+    only_after: Sequence[str]
+
+
+def compare(before: Source, after: Source) -> Changes:
+    """Every case that both have. Raises RecordError where there is none, or a file of samples is damaged.
+
+    Two single records are compared whatever their names, if they are of one model: formats, or GPUs.
+    """
+    common = [name for name in before.records if name in after.records]
+    if before.is_file and after.is_file:
+        pairs = [_single(before, after)]
+    else:
+        pairs = [(before.records[name], after.records[name]) for name in common]
+    if not pairs:
+        raise RecordError(
+            f"{after.name}: has no case in common with {before.name}. It has {_names(after)}; "
+            f"{before.name} has {_names(before)}. To compare different cases of one model, give two record files."
+        )
+    paired_names = {case_id(stored.record.case) for pair in pairs for stored in pair}
+    return Changes(
+        before,
+        after,
+        [_case(*pair) for pair in pairs],
+        [name for name in before.records if name not in paired_names],
+        [name for name in after.records if name not in paired_names],
+    )
+
+
+def _single(before: Source, after: Source) -> tuple[Stored, Stored]:
+    (first,), (second,) = before.records.values(), after.records.values()
+    models = first.record.case.model, second.record.case.model
+    if models[0] != models[1]:
+        raise RecordError(
+            f"{second.path}: is of the model {models[1]}, {first.path} of {models[0]}. Give records of one model."
+        )
+    return first, second
+
+
+def _names(source: Source) -> str:
+    names = list(source.records)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _case(before: Stored, after: Stored) -> CaseChange:
+    loads = [{place(load): load for load in stored.record.loads} for stored in (before, after)]
+    shown = why_no_speed(before.record) is None and why_no_speed(after.record) is None
+    common = sorted(loads[0].keys() & loads[1].keys())
+    return CaseChange(
+        before,
+        after,
+        setup=differing(before.record, after.record),
+        scores=_scores(before, after),
+        points=[_point(loads[0][at], loads[1][at]) for at in common] if shown else [],
+        only_before=[loads[0][at] for at in sorted(loads[0].keys() - loads[1].keys())],
+        only_after=[loads[1][at] for at in sorted(loads[1].keys() - loads[0].keys())],
+    )
+
+
+# --- accuracy ----------------------------------------------------------------------------------------------
+
+
+def _scores(before: Stored, after: Stored) -> list[ScoreChange]:
+    ledgers = [
+        {score.metric: score for score in stored.record.accuracy.scores} if stored.record.accuracy else {}
+        for stored in (before, after)
+    ]
+    served = [_served(stored) for stored in (before, after)]
+    metrics = dict.fromkeys([*ledgers[0], *ledgers[1]])
+    return [
+        _score(metric, (ledgers[0].get(metric), ledgers[1].get(metric)), served, (before, after))
+        for metric in metrics
+    ]
+
+
+def _score(
+    metric: str,
+    scores: tuple[Score | None, Score | None],
+    served: Sequence[Mapping[str, Mapping[str, float]] | str],
+    stored: Sequence[Stored],
+) -> ScoreChange:
+    better = next(score.better for score in scores if score is not None)
+    by_id: list[Mapping[str, float]] = []
+    why = ""
+    for one, found in zip(stored, served, strict=True):
+        if isinstance(found, str):
+            why = why or found
+        elif metric not in found:
+            why = why or f"{one.letter} has no {metric} of each sample"
+        else:
+            by_id.append(found[metric])
+    if not why and not by_id[0].keys() & by_id[1].keys():
+        why = "no sample is in both"
+    pairs = None if why else paired(by_id[0], by_id[1], better)
+    return ScoreChange(metric, better, *scores, pairs, why)
+
+
+def _served(stored: Stored) -> Mapping[str, Mapping[str, float]] | str:
+    """The served score of each sample, by metric and id; or why there are none."""
+    record, letter = stored.record, stored.letter
+    if record.accuracy is None:
+        return f"accuracy of {letter} was {unmeasured(record)}"
+    path = stored.path.with_name(stored.path.name.removesuffix(".json") + files.SAMPLES_SUFFIX)
+    if not path.is_file():
+        return f"{letter} has no samples (CASE{files.SAMPLES_SUFFIX}) beside its record"
+    found = samples.of_ledger(record, record.accuracy, path)
+    if found is None:
+        return f"the samples beside the record of {letter} are of another build or ledger"
+    return {
+        metric: dict(zip(found.ids, stages["served"], strict=True))
+        for metric, stages in found.scores.items()
+        if "served" in stages
+    }
+
+
+# --- speed -------------------------------------------------------------------------------------------------
+
+
+def _point(before: Load, after: Load) -> PointChange:
+    mine, theirs = speeds(after), speeds(before)
+    if min(len(mine), len(theirs)) < FEWEST_PASSES:
+        return PointChange(before, after, None, "too few passes")
+    ratio = unpaired_ratio(mine, theirs)
+    verdict: Verdict = "faster" if ratio.low > 1 else "slower" if ratio.high < 1 else "no difference shown"
+    return PointChange(before, after, ratio, verdict)

@@ -1,0 +1,60 @@
+"""How two records differ in what they were measured on and with.
+
+It needs the standard library alone.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reports.record.schema import Record
+
+_BUILD = ("digest", "weights", "format", "engine")
+"""What was built; its time and size are results."""
+_DIGEST_LENGTH = 12
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Part of the setup that differs."""
+
+    name: str
+    """Such as `versions.torch`."""
+    before: str
+    after: str
+
+
+def differing(before: Record, after: Record) -> list[Setting]:
+    """What is not alike of case, machine, versions, serving, deployment and build."""
+    first, second = _setup(before), _setup(after)
+    return [
+        Setting(name, first.get(name, "none"), second.get(name, "none"))
+        for name in dict.fromkeys([*first, *second])
+        if first.get(name) != second.get(name)
+    ]
+
+
+def _setup(record: Record) -> Mapping[str, str]:
+    """Every setting by its name, as text."""
+    machine = dataclasses.asdict(record.machine)
+    build = dataclasses.asdict(record.build)
+    parts: dict[str, Mapping[str, Any]] = {
+        "case": dataclasses.asdict(record.case),
+        "versions": machine.pop("versions"),
+        "machine": machine,
+        "serving": dataclasses.asdict(record.serving) if record.serving else {},
+        "deployment": dataclasses.asdict(record.deployment),
+        "build": {name: build[name] for name in _BUILD} | {"digest": record.build.digest[:_DIGEST_LENGTH]},
+    }
+    return {
+        f"{part}.{name}": _text(value) for part, values in parts.items() for name, value in values.items()
+    }
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value) if isinstance(value, int | str) else " ".join(map(str, value)) or "none"

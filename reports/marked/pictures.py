@@ -1,0 +1,67 @@
+"""The files of pictures: their names, the markdown that shows them, and whether they are in step with records."""
+
+import html
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from reports import plots
+from reports.plots.shapes import Chart
+from reports.plots.theme import Theme
+from reports.record import files
+from reports.record.schema import Record
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A plot of some records, in one theme, as an SVG file."""
+
+    path: Path
+    plot: str
+    records: Sequence[Record]
+    theme: Theme
+    budget_ms: float | None = None
+
+
+def stem(plot: str, case: str, budget_ms: float | None = None) -> str:
+    """The name of a picture without theme and ending; `case` is empty where it shows several."""
+    return "-".join(filter(None, (case, plot, f"{budget_ms:g}ms" if budget_ms is not None else "")))
+
+
+def file_name(stem: str, theme: Theme, ending: str = "svg") -> str:
+    """The name of a picture's file."""
+    return f"{stem}-{theme}.{ending}"
+
+
+def link_to(folder: Path, file: Path) -> str:
+    """The folder as a link from a markdown file."""
+    return quote(Path(os.path.relpath(folder.resolve(), file.resolve().parent)).as_posix())
+
+
+def element(chart: Chart, stem: str, link: str) -> str:
+    """HTML that shows the picture in the reader's theme, with its gist for those who do not see it."""
+    return "\n".join(
+        [
+            "<picture>",
+            f'  <source media="(prefers-color-scheme: dark)" srcset="{link}/{file_name(stem, "dark")}">',
+            f'  <img alt="{html.escape(plots.alternative(chart))}" src="{link}/{file_name(stem, "light")}">',
+            "</picture>",
+        ]
+    )
+
+
+def is_in_step(picture: Picture) -> bool:
+    """Whether the file is there, whole, and shows what its records say."""
+    if not picture.path.is_file():
+        return False
+    shown = plots.chart(picture.plot, picture.records, picture.budget_ms)
+    found = plots.digest_of(picture.path.read_text(encoding="utf-8", errors="replace"))
+    return found == plots.digest(shown, picture.theme)
+
+
+def write(picture: Picture) -> None:
+    """Draw the picture into its file."""
+    text = plots.svg(picture.plot, picture.records, picture.theme, picture.budget_ms)
+    files.replace(picture.path, text.encode())

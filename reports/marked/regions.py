@@ -1,0 +1,199 @@
+"""Keeps marked regions of a markdown file in step with records; all other text stays as it is.
+
+A region is the text between two markers that each stand on a line of their own, outside of code fences.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from reports import plots
+from reports.marked import markers
+from reports.marked.markers import Ask
+from reports.marked.pictures import Picture, element, file_name, stem
+from reports.plots.shapes import NothingToShowError
+from reports.record.schema import Record, case_id
+from reports.words.markdown import text as plain
+
+PLOTS = "plots"
+"""The folder of pictures, beside the file that shows them."""
+
+_MARKER = re.compile(r" {0,3}<!--\s*(?P<slash>/?)tritonproof:(?P<name>.*?)\s*-->\s*")
+_INLINE = re.compile(r"(?<!`)<!--\s*/?tritonproof:")
+_SHOWN = re.compile(r'<img [^>]*src="(?!/)(?P<folder>[^":]*)/[^"/]*"')
+_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})")
+
+
+class ReadmeError(Exception):
+    """A file whose regions cannot be written; the message names the line and the cure."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """One marked region of a text."""
+
+    name: str
+    """What it shows, as its marker says."""
+    asked: Ask
+    line: int
+    """Of the opening marker, counted from 1."""
+    opening: str
+    body: str
+    closing: str
+
+
+def sync(text: str, records: Sequence[Record], folder: str | None = None) -> str:
+    """`text` with every region rendered anew; raises ReadmeError where that is not possible.
+
+    `folder` is the link to the pictures. Without it a region that shows one already keeps its folder, and another
+    gets PLOTS.
+    """
+    parts = []
+    for part in _split(text, records):
+        parts += (
+            [part] if isinstance(part, str) else [part.opening, _body(part, records, folder), part.closing]
+        )
+    return "".join(parts)
+
+
+def pictures(text: str, records: Sequence[Record], beside: Path) -> list[Picture]:
+    """The pictures that a text in step with `records` shows, once each; `beside` is the folder the text lies in."""
+    found = {}
+    for region in _split(text, records):
+        if isinstance(region, str) or not (shown := _SHOWN.search(region.body)):
+            continue
+        asked, of = region.asked, _records(region, records)
+        if asked.kind != "plot":
+            continue
+        for theme in plots.THEMES:
+            name = file_name(stem(asked.plot, asked.case, asked.budget_ms), theme)
+            path = beside / unquote(shown["folder"]) / name
+            found[path] = Picture(path, asked.plot, of, theme, asked.budget_ms)
+    return list(found.values())
+
+
+def with_region(text: str, name: str, body: str) -> str:
+    """`text` with the regions of one name replaced by `body`, which comes from elsewhere than records."""
+    parts = []
+    for part in _split(text, ()):
+        if isinstance(part, Region) and part.name == name:
+            parts += [part.opening, _framed(part, body), part.closing]
+        else:
+            parts += [part] if isinstance(part, str) else [part.opening, part.body, part.closing]
+    return "".join(parts)
+
+
+def drifted(text: str, records: Sequence[Record], folder: str | None = None) -> list[str]:
+    """Names of the regions that differ from what the records say, in the order of the text."""
+    regions = [part for part in _split(text, records) if isinstance(part, Region)]
+    return [region.name for region in regions if region.body != _body(region, records, folder)]
+
+
+def difference(text: str, synced: str, limit: int = 40) -> str:
+    """A unified diff from `text` to `synced`, of at most `limit` lines."""
+    lines = difflib.unified_diff(text.splitlines(), synced.splitlines(), "file", "records", n=1, lineterm="")
+    shown = list(lines)
+    more = [f"... and {len(shown) - limit} more lines"] if len(shown) > limit else []
+    return "\n".join(shown[:limit] + more)
+
+
+def _split(text: str, records: Sequence[Record]) -> list[str | Region]:
+    """The text as plain lines and regions; joined again they give the same text."""
+    parts: list[str | Region] = []
+    lines = _lines(text)
+    for number, line, marker in lines:
+        if marker is None:
+            parts.append(line)
+        elif marker["slash"]:
+            raise ReadmeError(f"line {number}: {line.strip()} closes a region that is not open.")
+        else:
+            parts.append(_region(number, line, marker["name"], lines))
+    if not any(isinstance(part, Region) for part in parts):
+        case = case_id(records[0].case) if records else "CASE_ID"
+        raise ReadmeError(
+            f"no markers. Paste those you need, and run again:\n\n{markers.EXAMPLE.format(case=case)}"
+        )
+    return parts
+
+
+def _region(number: int, opening: str, name: str, lines: Iterator["_Line"]) -> Region:
+    """The region that starts at `opening`; takes its lines from `lines`."""
+    try:
+        asked = markers.read(name)
+    except ValueError as error:
+        raise ReadmeError(f"line {number}: {error}") from error
+    body = []
+    for _, line, marker in lines:
+        if marker is None:
+            body.append(line)
+        elif marker["slash"] and marker["name"] == name:
+            return Region(name, asked, number, opening, "".join(body), line)
+        else:
+            break
+    raise ReadmeError(
+        f"line {number}: {opening.strip()} is not closed. Add a line <!-- /tritonproof:{name} --> after it."
+    )
+
+
+_Line = tuple[int, str, re.Match[str] | None]
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    """Number, line and, outside of code fences, marker of each line."""
+    fence = ""
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        found = _FENCE.match(line)
+        if fence:
+            closes = found and found["fence"].startswith(fence) and not line.strip(" \t\r\n`~")
+            fence = "" if closes else fence
+            yield number, line, None
+            continue
+        fence = found["fence"] if found else ""
+        marker = _MARKER.fullmatch(line)
+        if marker is None and _INLINE.search(line):
+            raise ReadmeError(f"line {number}: a marker needs a line of its own, whole: {line.strip()}")
+        yield number, line, marker
+
+
+def _body(region: Region, records: Sequence[Record], folder: str | None) -> str:
+    """What belongs between the markers."""
+    if region.name in markers.FOREIGN:
+        return region.body
+    of = _records(region, records)
+    return _framed(
+        region, _picture(region, of, folder) if region.asked.plot else markers.written(region.asked, of)
+    )
+
+
+def _picture(region: Region, records: Sequence[Record], folder: str | None) -> str:
+    """The picture, or the sentence that says why there is none."""
+    asked, shown = region.asked, _SHOWN.search(region.body)
+    kept = shown["folder"] if shown else PLOTS
+    try:
+        chart = plots.chart(asked.plot, records, asked.budget_ms)
+    except NothingToShowError as error:
+        return plain(str(error))
+    name = stem(asked.plot, asked.case, asked.budget_ms)
+    return element(chart, name, kept if folder is None else folder)
+
+
+def _framed(region: Region, text: str) -> str:
+    """The text with the line ends of the file, and an empty line before and after it."""
+    end = "\r\n" if region.opening.endswith("\r\n") else "\n"
+    return "".join(f"{line}{end}" for line in ("", *text.split("\n"), ""))
+
+
+def _records(region: Region, records: Sequence[Record]) -> Sequence[Record]:
+    """All records, or the one of the region's case; ReadmeError where there is none."""
+    case = region.asked.case
+    found = [record for record in records if case in ("", case_id(record.case))]
+    if found:
+        return found
+    problem = f"there is no record of {case}" if case else "there are no records"
+    command = f"tox run -e benchmarks -- -k {case}" if case else "tox run -e benchmarks"
+    raise ReadmeError(
+        f"line {region.line}: {problem}. Measure: {command}, or name another folder: --results DIR"
+    )

@@ -1,0 +1,178 @@
+"""Joining records of several machines or CI jobs into one results folder: all of it, or nothing and what conflicts.
+
+It needs the standard library alone.
+"""
+
+import glob
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports.compare.setup_changes import differing
+from reports.merge.shards import fields_text, joined
+from reports.record import files, samples
+from reports.record.files import RecordError
+from reports.record.schema import case_id
+from reports.record.sources import Source, Stored
+
+_LOG_SUFFIX = ".server.log"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a merge writes."""
+
+    files: Mapping[Path, bytes | Path]
+    """By path below the output: content, or the file to copy."""
+    cases: Sequence[str]
+    joined: Sequence[str]
+    """Those whose load points come from several records."""
+    left_out: Sequence[Path]
+    """What the folders hold beside their records and the files of these."""
+
+
+def plan(sources: Sequence[Source]) -> Plan:
+    """What merging the sources gives; raises RecordError that names every conflict."""
+    cases: dict[str, list[Stored]] = {}
+    for source in sources:
+        for name, stored in source.records.items():
+            cases.setdefault(name, []).append(stored)
+    conflicts = _mixed_stamps([stored for group in cases.values() for stored in group])
+    found: dict[Path, bytes | Path] = {}
+    if not conflicts:
+        for name, group in cases.items():
+            record, clashes = joined(group)
+            place = Path(record.case.target, name)
+            found[place.with_name(f"{name}.json")] = (
+                group[0].path if len(group) == 1 else files.encode(record)
+            )
+            beside, differ = _beside(group, place)
+            found |= beside
+            conflicts += clashes + differ
+    if conflicts:
+        lines = "".join(f"\n- {conflict}" for conflict in conflicts)
+        raise RecordError(f"the records cannot be merged, and nothing was written:{lines}")
+    copied = {path.resolve() for group in cases.values() for path in _of_cases(group)}
+    left_out = [
+        path for source in sources for path in _visible(Path(source.name)) if path.resolve() not in copied
+    ]
+    several = [name for name, group in cases.items() if len(group) > 1]
+    return Plan(found, sorted(cases), several, left_out)
+
+
+def write(found: Plan, output: Path) -> bool:
+    """Write a plan as a new folder, whole or not at all; False where it is there already.
+
+    Raises RecordError where the folder holds anything else, which is never overwritten.
+    """
+    if output.exists() and _holds(output, found):
+        return False
+    staged = output.parent / f".{output.name}-{uuid.uuid4().hex}.tmp"
+    try:
+        for place, content in found.files.items():
+            target = staged / place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, Path):
+                shutil.copyfile(content, target)
+            else:
+                target.write_bytes(content)
+        staged.replace(output)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    return True
+
+
+def _holds(output: Path, found: Plan) -> bool:
+    """Whether the folder holds exactly the plan; False where it is empty."""
+    if not output.is_dir():
+        raise RecordError(f"{output}: not a folder. Give a new one with --output.")
+    present = {path.relative_to(output): path for path in output.rglob("*") if path.is_file()}
+    if not present and not any(output.iterdir()):
+        return False
+    for place in sorted(present.keys() | found.files.keys()):
+        same = place in present and place in found.files
+        if not same or present[place].read_bytes() != _content(found.files[place]):
+            raise RecordError(
+                f"{output}: holds other files than this merge gives ({place}). Nothing was written; give a new folder "
+                "with --output."
+            )
+    return True
+
+
+def _content(content: bytes | Path) -> bytes:
+    return content.read_bytes() if isinstance(content, Path) else content
+
+
+# --- stamps ------------------------------------------------------------------------------------------------
+
+
+def _mixed_stamps(stored: Sequence[Stored]) -> list[str]:
+    """A sentence for each further machine stamp of a target, whose tables would mix them."""
+    stamps: dict[str, list[list[Stored]]] = {}
+    for one in stored:
+        groups = stamps.setdefault(one.record.case.target, [])
+        alike = next((group for group in groups if group[0].record.machine == one.record.machine), None)
+        if alike is None:
+            groups.append([one])
+        else:
+            alike.append(one)
+    return [_stamps(target, groups[0], other) for target, groups in stamps.items() for other in groups[1:]]
+
+
+def _stamps(target: str, first: Sequence[Stored], second: Sequence[Stored]) -> str:
+    """Names a case of both where there is one."""
+    of_case = {case_id(one.record.case): one for one in first}
+    pairs = [(of_case[name], one) for one in second if (name := case_id(one.record.case)) in of_case]
+    one, other = pairs[0] if pairs else (first[0], second[0])
+    parts = ("machine.", "versions.")
+    fields = [setting for setting in differing(one.record, other.record) if setting.name.startswith(parts)]
+    more = f", and {len(first) + len(second) - 2} more" if len(first) + len(second) > 2 else ""
+    return (
+        f"target {target}: two machine stamps: {one.path} and {other.path}{more} differ in {fields_text(fields)}. "
+        "Merge the records of each machine into a folder of its own; `python -m reports compare` sets them side by side."
+    )
+
+
+# --- what stands beside the records ------------------------------------------------------------------------
+
+
+def _beside(group: Sequence[Stored], place: Path) -> tuple[dict[Path, Path], list[str]]:
+    """The files of a case but for its records, by their place below the output, and those that conflict."""
+    found: dict[Path, Path] = {}
+    conflicts = []
+    for number, stored in enumerate(group, 1):
+        for path in _of_case(stored):
+            relative = path.relative_to(stored.path.parent)
+            to = place.parent / f"{place.name}{str(relative)[len(stored.path.stem) :]}"
+            if number > 1 and path.name.endswith(_LOG_SUFFIX):
+                to = to.with_name(f"{to.name.removesuffix(_LOG_SUFFIX)}.{number}{_LOG_SUFFIX}")
+            if f".{path.name}".endswith(files.SAMPLES_SUFFIX):
+                samples.read(path)  # raises if it is damaged
+            other = found.setdefault(to, path)
+            if other.read_bytes() != path.read_bytes():
+                conflicts.append(
+                    f"{other} and {path} differ. Take the one that does not belong to the records out of its folder."
+                )
+    return found, conflicts
+
+
+def _of_cases(group: Sequence[Stored]) -> Iterator[Path]:
+    for stored in group:
+        yield stored.path
+        yield from _of_case(stored)
+
+
+def _of_case(stored: Stored) -> list[Path]:
+    """The files whose names, or whose folders' names, begin with that of the record."""
+    entries = sorted(stored.path.parent.glob(f"{glob.escape(stored.path.stem)}.*"))
+    return [path for entry in entries if entry != stored.path for path in _visible(entry)]
+
+
+def _visible(path: Path) -> list[Path]:
+    """The file itself, or the files in the folder; not the hidden ones, such as locks."""
+    if path.is_file():
+        return [path]
+    inside = sorted(one for one in path.rglob("*") if one.is_file())
+    return [one for one in inside if not any(part.startswith(".") for part in one.relative_to(path).parts)]

@@ -1,0 +1,201 @@
+"""What the HTML page shows of one case: markdown of the tables, plain text, pictures."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from reports import plots
+from reports.page.interval_tables import accuracy_text, intervals_table, machine_table
+from reports.published.beside import legend, section
+from reports.published.matching import match
+from reports.record import files, samples
+from reports.record.samples import Part, Samples
+from reports.record.schema import Accuracy, Record, case_id
+from reports.tables.case import scenario_section
+from reports.tables.points import loads_of
+from reports.words.latency_budget import search_paragraph
+from reports.words.markdown import text
+from reports.words.rightness import main_score, number, unmeasured, why_no_speed
+from reports.words.serving_cost import efficiency_section
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether a case is right, in two words."""
+
+    level: Literal["good", "care", "bad"]
+    word: str
+    why: str
+    """A sentence; empty where the case has passed."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A plot in both themes, as data URIs."""
+
+    light: str
+    dark: str
+    alternative: str
+
+
+@dataclass(frozen=True)
+class Worst:
+    """One of the worst samples with what it scored, as plain text."""
+
+    id: str
+    why: str
+    scores: str
+    pictures: Sequence[Part]
+    texts: Sequence[Part]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config.pbtxt, and what it is of."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Offline or online; markdown."""
+
+    tables: str
+    intervals: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One case; what is a `str` is markdown, but for the name."""
+
+    record: Record
+    name: str
+    status: Status
+    accuracy: str
+    worst: Sequence[Worst] | None
+    """None where there is no file of samples of this ledger."""
+    scenarios: Sequence[Scenario]
+    pictures: Sequence[Picture]
+    efficiency: str
+    search: str
+    worst_of_search: Sequence[Worst] | None
+    published: str
+    configs: Sequence[Config]
+    machine: str
+
+
+def section_of(record: Record, results: Path) -> Section:
+    """All of one case; raises RecordError where a file beside its record is damaged."""
+    hidden = why_no_speed(record)
+    return Section(
+        record=record,
+        name=case_id(record.case),
+        status=status_of(record),
+        accuracy=accuracy_text(record),
+        worst=_worst(samples.of_record(record, results), record.accuracy),
+        scenarios=[_scenario(record, one) for one in ("offline", "online")],
+        pictures=[picture(name, [record]) for name in _plots_of(record)],
+        efficiency="" if hidden else efficiency_section(record),
+        search=text(search_paragraph(record)),
+        worst_of_search=_worst(
+            samples.of_search(record, results), record.search.accuracy if record.search else None
+        ),
+        published=_published(record),
+        configs=_configs(record, results),
+        machine=machine_table(record),
+    )
+
+
+def status_of(record: Record) -> Status:
+    """Passed, passed but for an accuracy that random weights do not have, searched alone, or not proven."""
+    if record.search is not None and record.accuracy is None and not record.loads:
+        return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
+    if hidden := why_no_speed(record):
+        return Status("bad", "not proven", hidden)
+    if main_score(record) is None:
+        return Status("care", "accuracy not measured", f"{unmeasured(record)}. The conversion holds.")
+    return Status("good", "passed", "")
+
+
+def picture(name: str, records: Sequence[Record]) -> Picture:
+    """A plot that `reports.plots.available` names."""
+    light, dark = (plots.svg(name, records, theme) for theme in plots.THEMES)
+    return Picture(_uri(light), _uri(dark), plots.alternative(plots.chart(name, records)))
+
+
+def _uri(svg: str) -> str:
+    """As a picture, an SVG loads nothing, runs nothing and shares no ids with the page."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+def _plots_of(record: Record) -> list[str]:
+    """Those of a sweep only where it has two points; those that set cases side by side stand below the summary."""
+    offline, online = (len(loads_of(record, scenario)) for scenario in ("offline", "online"))
+    points = {
+        "batch-sweep": offline,
+        "concurrency-sweep": online,
+        "throughput-latency": online,
+        "latency-components": 2,
+    }
+    return [name for name in plots.available([record]) if points.get(name, 0) > 1]
+
+
+def _scenario(record: Record, scenario: str) -> Scenario:
+    loads = [] if why_no_speed(record) else loads_of(record, scenario)
+    return Scenario(scenario_section(record, scenario), intervals_table(loads))
+
+
+def _worst(found: Samples | None, accuracy: Accuracy | None) -> list[Worst] | None:
+    if found is None or accuracy is None:
+        return None
+    places = {name: place for place, name in enumerate(found.ids)}
+    return [
+        Worst(
+            one.id,
+            one.why,
+            _scores(found, accuracy, places[one.id]) if one.id in places else "",
+            [part for part in one.parts if part.kind == "image"],
+            [part for part in one.parts if part.kind == "text"],
+        )
+        for one in found.worst
+    ]
+
+
+def _scores(found: Samples, accuracy: Accuracy, place: int) -> str:
+    """`F1: framework 100 %, converted 100 %, served 40 %`, of each metric in the ledger; once where all are equal."""
+    parts = []
+    for score in accuracy.scores:
+        stages = found.scores.get(score.metric, {})
+        shown = {stage: number(score, values[place]) for stage, values in stages.items()}
+        each = ", ".join(f"{stage} {value}" for stage, value in shown.items())
+        alike = set(shown.values())
+        parts.append(f"{score.metric}: {each}" if len(alike) > 1 else f"{score.metric} {''.join(alike)}")
+    return "; ".join(parts)
+
+
+def _published(record: Record) -> str:
+    (found,) = match([record])
+    if not found.rows:
+        return text(found.missing)
+    return f"{section(found)}\n\n{legend([found])}"
+
+
+def _configs(record: Record, results: Path) -> list[Config]:
+    """Of the case, and of a search's winner; those that lie beside the record."""
+    path = files.path_of(record.case, results)
+    wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
+    if record.search and record.search.config:
+        wanted.append((path.parent / record.search.config, "config.pbtxt of the search's winner"))
+    return [Config(title, _read(file)) for file, title in wanted if file.is_file()]
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise files.RecordError(
+            f"{file}: not UTF-8 text ({error.reason}). Delete it and measure the case again."
+        ) from error

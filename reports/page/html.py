@@ -1,0 +1,147 @@
+"""One HTML page of many records: it needs no network and no other file, and everything in it is escaped."""
+
+import base64
+import collections
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from reports import plots, tables
+from reports.page.case_section import Status, picture, section_of, status_of
+from reports.record.schema import Mark, Record, case_id
+from reports.tables import summary
+from reports.words.latency_budget import search_paragraph
+from reports.words.markdown import text
+from reports.words.rightness import main_score
+
+_TEMPLATES = Path(__file__).parent
+_CHOICES = ("target", "model", "format", "precision")
+_AS_NUMBER = (
+    "Accuracy",
+    "Floor",
+    summary.RATE,
+    summary.P99,
+    summary.PUBLISHED,
+    summary.IN_PROCESS,
+    summary.COST,
+)
+"""Columns of the summary that are ordered by a number; of accuracy by the score, the others by what they show."""
+_AS_TEXT = ("Accuracy", "Floor")
+"""Of these, the ones that begin with words and stand on the left."""
+_SAID_OTHERWISE = ("Model", "Precision", "Note")
+"""Columns of the summary that the case's name and its badges say here."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the summary."""
+
+    name: str
+    is_number: bool
+    is_right: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case in the summary: its cells, and what they are ordered by where that is not what they show."""
+
+    record: Record
+    name: str
+    status: Status
+    marks: Sequence[Mark]
+    cells: Sequence[tuple[Column, str, float | None]]
+
+
+def page(records: Sequence[Record], results: Path) -> str:
+    """The page of `records`, beside which samples and configurations lie below the folder `results`.
+
+    Raises RecordError where a file beside a record is damaged.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["markdown"] = rendered
+    columns, rows = _summary(records)
+    style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    return environment.get_template("page.html").render(
+        style=Markup(style),
+        script=Markup(script),
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        machines="\n\n".join(_machines(records)),
+        choices={name: sorted({getattr(one.case, name) for one in records}) for name in _CHOICES},
+        columns=columns,
+        rows=rows,
+        statuses=collections.Counter(row.status.word for row in rows),
+        remarks="\n\n".join(
+            [*summary.summary_remarks([one.name for one in columns], records), _searches(records)]
+        ),
+        pictures=[picture(name, records) for name in plots.available(records)] if len(records) > 1 else [],
+        sections=[section_of(record, results) for record in records],
+    )
+
+
+def rendered(source: str, level: int = 3) -> Markup:
+    """The markdown of the tables as HTML, its highest headings as `<h3>` or another level.
+
+    Tables, lists, headings and code alone: no name found in a file becomes a link, a picture or HTML.
+    """
+    parser = MarkdownIt("zero").enable(["table", "list", "heading", "backticks", "escape"])
+    tokens = parser.parse(source)
+    headings = [token for token in tokens if token.type in ("heading_open", "heading_close")]
+    highest = min((int(token.tag[1:]) for token in headings), default=level)
+    for token in headings:
+        token.tag = f"h{min(6, int(token.tag[1:]) - highest + level)}"
+    html = parser.renderer.render(tokens, parser.options, {})
+    # In the text itself `<` is `&lt;`, so these are the tables' own.
+    html = html.replace("<table>", '<div class="wrap"><table>').replace("</table>", "</table></div>")
+    return Markup(html)
+
+
+def _searches(records: Sequence[Record]) -> str:
+    """What the searches found, a line for each case that was searched."""
+    found = ((case_id(record.case), search_paragraph(record)) for record in records)
+    return "\n".join(f"- `{text(name)}`: {text(paragraph)}" for name, paragraph in found if paragraph)
+
+
+def _machines(records: Sequence[Record]) -> list[str]:
+    """A sentence for each; which case is of which, its own section says."""
+    found: list[Record] = []
+    for record in records:
+        if all(record.machine != other.machine for other in found):
+            found.append(record)
+    return [tables.machine_sentence([one]) for one in found]
+
+
+def _summary(records: Sequence[Record]) -> tuple[list[Column], list[Row]]:
+    found = [summary.summary_row(record) for record in records]
+    names = [
+        name
+        for name in summary.SUMMARY_COLUMNS
+        if name not in _SAID_OTHERWISE and any(cells[name] != "-" for cells in found)
+    ]
+    columns = [
+        Column(name, name in _AS_NUMBER, name in _AS_NUMBER and name not in _AS_TEXT) for name in names
+    ]
+    rows = []
+    for record, cells in zip(records, found, strict=True):
+        score = main_score(record)
+        keys = {"Accuracy": score.served} if score else {}
+        rows.append(
+            Row(
+                record,
+                case_id(record.case),
+                status_of(record),
+                summary.summary_marks(record),
+                [(column, cells[column.name], keys.get(column.name)) for column in columns],
+            )
+        )
+    return columns, rows

@@ -1,0 +1,215 @@
+"""Cases side by side as plots: what became of accuracy, the best throughput, what serving costs, other builds."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from reports.plots.captions import (
+    caption,
+    intervals_note,
+    letters,
+    letters_note,
+    subtitle,
+    throughput_codes,
+)
+from reports.plots.shapes import Chart, NothingToShowError, Row, RowPanel, Rows
+from reports.record.schema import Efficiency, Estimate, Load, Record, Score, case_id
+from reports.words.labels import point, size
+from reports.words.rightness import comparison_verdict, main_score, number, why_no_speed
+from reports.words.serving_cost import fraction_of_peak
+
+
+def accuracy_ledger(records: Sequence[Record], _budget_ms: float | None) -> Chart:
+    """The metric after each stage beside its limit: every metric of one case, the first of several."""
+    panels: dict[tuple[str, str], list[tuple[str, Score]]] = {}
+    for record in records:
+        if record.accuracy is None or main_score(record) is None:
+            continue
+        scores = record.accuracy.scores if len(records) == 1 else record.accuracy.scores[:1]
+        for score in scores:
+            key = (_model_on_target(record, records), score.metric)
+            panels.setdefault(key, []).append((_short_name(record), score))
+    if not panels:
+        raise NothingToShowError("No accuracy has been measured.")
+    content = Rows(
+        "points",
+        {"framework": "framework", "converted": "converted, in process", "served": "served by Triton"},
+        [_ledger_panel(model, metric, found) for (model, metric), found in panels.items()],
+    )
+    missing = [case_id(r.case) for r in records if main_score(r) is None]
+    notes = ["Hatched: beyond the limit, which fails."]
+    notes += [f"Without a score: {', '.join(missing)}."] if missing else []
+    return Chart(
+        "accuracy-ledger", "Accuracy after each stage", subtitle(records), content, notes, caption(records)
+    )
+
+
+def best_throughput(records: Sequence[Record], _budget_ms: float | None) -> Chart:
+    """The highest throughput of each case that may show one, and at which load point."""
+    if all(why_no_speed(record) or not record.loads for record in records):
+        raise NothingToShowError("No case has a throughput to show.")
+    best = {case_id(record.case): _best(record) for record in records}
+    signs = letters(load for load in best.values() if load)
+    panels = [
+        RowPanel(
+            model, "Inferences per second", [_best_row(one, best[case_id(one.case)], signs) for one in group]
+        )
+        for model, group in _grouped(records, lambda record: _model_on_target(record, records))
+    ]
+    return Chart(
+        "best-throughput",
+        "Best throughput",
+        subtitle(records),
+        Rows("bars", {"throughput": "throughput"}, panels),
+        [intervals_note(records), *letters_note(signs)],
+        caption(records),
+    )
+
+
+def efficiency(records: Sequence[Record], _budget_ms: float | None) -> Chart:
+    """What serving costs: the served throughput over that in process, and over the machine's peak."""
+    shown = [record for record in records if record.efficiency and not why_no_speed(record)]
+    if not shown:
+        raise NothingToShowError("No efficiency has been measured that may be shown.")
+    panels = [
+        RowPanel(
+            model, "Percent", [_efficiency_row(record, one) for record in group for one in record.efficiency]
+        )
+        for model, group in _grouped(shown, lambda record: _model_on_target(record, records))
+    ]
+    content = Rows(
+        "points",
+        {
+            "served": "served, of the throughput in process",
+            "peak": "computed, of the machine's measured peak",
+        },
+        panels,
+        reference=100.0,
+        whole=True,
+    )
+    return Chart(
+        "efficiency", "What serving costs", subtitle(shown), content, [intervals_note(shown)], caption(shown)
+    )
+
+
+def comparison(records: Sequence[Record], _budget_ms: float | None) -> Chart:
+    """The speed of each load point beside that of another build, with the slow-down that is allowed."""
+    compared = [
+        (record, load, load.comparison)
+        for record in records
+        if not why_no_speed(record)
+        for load in record.loads
+        if load.comparison is not None
+    ]
+    if not compared:
+        raise NothingToShowError("No load point has been compared with another build that may be shown.")
+    signs = letters(load for _, load, _ in compared)
+    found: dict[str, list[Row]] = {}
+    for record, load, one in compared:
+        row = Row(
+            f"{_short_name(record)}, {point(load)}",
+            {"ratio": one.ratio},
+            comparison_verdict(one) + _signs(load, signs),
+            bool(throughput_codes(load)),
+            1 - one.allowed_slowdown,
+        )
+        title = f"{_model_on_target(record, records)} beside {one.reference}"
+        found.setdefault(title, []).append(row)
+    panels = [RowPanel(title, "Speed, ratio to the other build", rows) for title, rows in found.items()]
+    content = Rows("points", {"ratio": "ratio of speeds"}, panels, reference=1.0)
+    notes = [intervals_note(records), "Hatched: slower than what is allowed.", *letters_note(signs)]
+    return Chart(
+        "comparison", "Speed beside another build", subtitle(records), content, notes, caption(records)
+    )
+
+
+def _ledger_panel(model: str, metric: str, found: Sequence[tuple[str, Score]]) -> RowPanel:
+    first = found[0][1]
+    factor, unit = (100, ", %") if first.better == "higher" else (1, "")
+    rows = [
+        Row(
+            name,
+            {
+                stage: _exact(factor * value)
+                for stage, value in (
+                    ("framework", score.framework),
+                    ("converted", score.converted),
+                    ("served", score.served),
+                )
+            },
+            _ledger_text(score),
+            limit=None if (limit := _tightest(score)) is None else factor * limit,
+        )
+        for name, score in found
+    ]
+    return RowPanel(model, f"{metric}{unit} ({first.better} is better)", rows, first.better)
+
+
+def _ledger_text(score: Score) -> str:
+    limit = _tightest(score)
+    word = "floor" if score.better == "higher" else "ceiling"
+    text = number(score, score.served) + ("" if limit is None else f", {word} {number(score, limit)}")
+    return text if score.passed else f"{text}: fails"
+
+
+def _tightest(score: Score) -> float | None:
+    limits = [limit.value for limit in score.limits]
+    return (max if score.better == "higher" else min)(limits, default=None)
+
+
+def _exact(value: float) -> Estimate:
+    return Estimate(value, value, value)
+
+
+def _best(record: Record) -> Load | None:
+    loads = () if why_no_speed(record) else record.loads
+    return max(loads, key=lambda load: load.throughput_per_s.value, default=None)
+
+
+def _best_row(record: Record, best: Load | None, signs: Mapping[str, str]) -> Row:
+    name = _short_name(record)
+    if best is None:
+        return Row(name, {}, "no speed shown: not proven right" if record.loads else "not measured")
+    rate = best.throughput_per_s
+    half = 50 * (rate.high - rate.low) / rate.value if rate.value else 0.0
+    value = f"{rate.value:,.0f}" if rate.value >= 100 else f"{rate.value:.3g}"
+    text = f"{value} ± {half:.2g} %, {best.scenario}, {point(best)}{_signs(best, signs)}"
+    return Row(name, {"throughput": rate}, text, bool(throughput_codes(best)))
+
+
+def _signs(load: Load, signs: Mapping[str, str]) -> str:
+    """The letters of a point's marks, in brackets."""
+    found = "".join(signs[code] for code in throughput_codes(load))
+    return f" ({found})" if found else ""
+
+
+def _efficiency_row(record: Record, one: Efficiency) -> Row:
+    ratio, peak = one.ratio, fraction_of_peak(one)
+    values = {
+        "served": Estimate(100 * ratio.value, 100 * ratio.low, 100 * ratio.high, ratio.confidence),
+        **({"peak": _exact(100 * peak)} if peak is not None else {}),
+    }
+    text = f"{100 * ratio.value:.0f} %" + (f", {100 * peak:.2g} % of the peak" if peak is not None else "")
+    return Row(
+        _short_name(record),
+        values,
+        f"{text}, {one.scenario}, {size(one.scenario, one.batch, one.concurrency)}",
+    )
+
+
+def _short_name(record: Record) -> str:
+    """Format, accelerator and precision; the rest of the name is the panel's title."""
+    case = record.case
+    return "-".join(part for part in (case.format, case.accelerator, case.precision) if part)
+
+
+def _model_on_target(record: Record, records: Sequence[Record]) -> str:
+    several = len({one.case.target for one in records}) > 1
+    return f"{record.case.model} on {record.case.target}" if several else record.case.model
+
+
+def _grouped(
+    records: Iterable[Record], key: Callable[[Record], str]
+) -> Iterable[tuple[str, Sequence[Record]]]:
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return groups.items()

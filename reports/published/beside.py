@@ -1,0 +1,194 @@
+"""Records beside the published figures as markdown: a section per case, in it a table per published GPU."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
+
+from reports.published.joined import differences, joined_row, score_percent_of
+from reports.published.matching import (
+    Match,
+    Point,
+    Row,
+    format_name,
+    groups,
+    is_same_format,
+    is_same_gpu,
+    measured_as,
+    measured_points,
+    pairs,
+    point_of,
+    served_as,
+)
+from reports.record.schema import Load, Record, case_id
+from reports.words.labels import device, full_point, sequence_length
+from reports.words.markdown import markdown, text
+from reports.words.rightness import notes, why_no_speed
+
+_TABLE = (
+    "Load point",
+    *("Inferences/second", "Published", "Ratio"),
+    *("P99 Latency", "P99, published", "P99 ratio"),
+    *("Avg Latency", "Avg, published", "Avg ratio"),
+)
+
+# What a scenario sweeps, and the option of the benchmarks that chooses it.
+_SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concurrencies")}
+
+
+def document(matches: Sequence[Match]) -> str:
+    """All records as markdown: a section per case, in it a table per published GPU."""
+    sections = [f"## {case_id(one.record.case)}\n\n{section(one)}" for one in matches if one.rows]
+    blocks = ["# Measured beside published"]
+    if sections:
+        blocks += [legend(matches), *sections]
+    if lines := not_compared(matches):
+        blocks += ["## Not compared", "\n".join(f"- {line}" for line in lines)]
+    return "\n\n".join(blocks)
+
+
+def not_compared(matches: Sequence[Match]) -> list[str]:
+    """A line for each reason why cases have no published counterpart, with their names."""
+    cases: dict[str, list[str]] = {}
+    for one in matches:
+        if one.missing:
+            cases.setdefault(one.missing, []).append(f"`{case_id(one.record.case)}`")
+    return [f"{', '.join(names)}: {reason}" for reason, names in cases.items()]
+
+
+def remarks(matches: Sequence[Match]) -> list[str]:
+    """What the tidy table cannot hold: the cases without rows, and the points of others without a pair."""
+    points = [
+        f"`{case_id(one.record.case)}`: {line}" for one in matches if one.rows for line in _unmatched(one)
+    ]
+    return points + not_compared(matches)
+
+
+def _unmatched(match: Match) -> list[str]:
+    """A line for the points that were measured alone, and one for those published alone with their command."""
+    record = match.record
+    measured, figures = set(measured_points(record)), set(map(point_of, match.rows))
+    lines = [] if measured & figures else ["No load point was both measured and published."]
+    if alone := measured - figures:
+        lines.append(f"{_counted(alone, 'measured')} not published: {_listed(alone)}.")
+    if alone := figures - measured:
+        how = _how(record, figures, alone)
+        lines.append(f"{_counted(alone, 'published')} not measured: {_listed(alone)}. {how}")
+    return lines
+
+
+def legend(matches: Sequence[Match]) -> str:
+    """How the tables are to be read."""
+    levels = sorted({load.throughput_per_s.confidence for one in matches for load in one.record.loads})
+    interval = f"{' or '.join(f'{100 * level:g} %' for level in levels)} interval" if levels else "interval"
+    return (
+        "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
+        f"the measured {interval} over the published value, which was published without one. Latencies are in "
+        "milliseconds. What the published figures leave out: reports/published/README.md."
+    )
+
+
+def section(match: Match) -> str:
+    """What stands below the heading of a case that has published rows."""
+    record, rows = match.record, match.rows
+    if hidden := why_no_speed(record):
+        return text(hidden)
+    labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
+    intro = f"Measured on {device(record)}; published on {labels}."
+    if not is_same_gpu(record, rows[0]):
+        intro += " It is other hardware, and the ratios hold that too."
+    if not is_same_format(record, rows[0]):
+        intro += f" NVIDIA did not publish {format_name(measured_as(record))}: what follows is not alike."
+    tables = [_table(record, group) for group in groups(match)]
+    return "\n\n".join([text(intro), *filter(None, tables), *_unmatched(match)])
+
+
+def _table(record: Record, rows: Sequence[Row]) -> str:
+    """Heading, differences, table and marked points for one published GPU and format; empty without pairs."""
+    found = list(pairs(record, rows))
+    if not found:
+        return ""
+    row = rows[0]
+    heading = f"### Beside {row['gpu_label']}"
+    if not is_same_format(record, row):
+        heading += (
+            f", unlike: measured {format_name(measured_as(record))}, published {format_name(served_as(row))}"
+        )
+    lines = [f"- Differs: {_summary(record, [row for _, row in found])}"]
+    if row["sequence_length"]:
+        measured = sequence_length(record).replace("-", "not recorded")
+        lines.append(f"- Sequence length: {measured}, published {row['sequence_length']}")
+    score = score_percent_of(record, row["metric"])
+    if score is not None:
+        lines.append(f"- {row['metric']}: {score:.2f} % served, {row['score_percent']:g} % published")
+    cells = [_cells(load, joined_row(record, load, row)) for load, row in found]
+    blocks = [heading, "\n".join(map(text, lines)), markdown(_TABLE, cells, "l" + "r" * 9)]
+    marked = [f"- {full_point(load)}: {text(notes(load))}" for load, _ in found if load.marks]
+    return "\n\n".join([*blocks, "Marked points (*):", "\n".join(marked)] if marked else blocks)
+
+
+def _summary(record: Record, rows: Sequence[Row]) -> str:
+    """The differences of all rows, each once; one of a single scenario says so where there are both."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        for difference in differences(record, row):
+            found.setdefault(difference, set()).add(row["scenario"])
+    every = {row["scenario"] for row in rows}
+    parts = [
+        difference if scenarios == every else f"{difference} ({min(scenarios)} only)"
+        for difference, scenarios in found.items()
+    ]
+    return "; ".join(parts) or "nothing that both sides state"
+
+
+def _cells(load: Load, pair: Mapping[str, Any]) -> list[str]:
+    rate = pair["throughput_per_s"]
+    bounds = f"({_short(pair['throughput_ratio_low'])} to {_short(pair['throughput_ratio_high'])})"
+    cells = [
+        full_point(load),
+        (f"{rate:.1f}" if rate >= 10 else f"{rate:.3g}") + ("*" if load.marks else ""),
+        f"{pair['throughput_published_per_s']:g}",
+        f"{_short(pair['throughput_ratio'])} {bounds}",
+    ]
+    for name in ("latency_p99", "latency_avg"):
+        value, reference = pair[f"{name}_ms"], pair[f"{name}_published_ms"]
+        cells += [
+            "-" if value is None else f"{value:.3f}",
+            "-" if reference is None else f"{reference:g}",
+            _short(pair[f"{name}_ratio"]),
+        ]
+    return cells
+
+
+def _short(ratio: float | None) -> str:
+    if ratio is None:
+        return "-"
+    if ratio >= 10:
+        return f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}"
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:#.2g}"
+
+
+def _counted(points: Set[Point], kind: str) -> str:
+    return f"1 {kind} point was" if len(points) == 1 else f"{len(points)} {kind} points were"
+
+
+def _listed(points: Set[Point]) -> str:
+    sweeps = ((scenario, what, _sizes(points, scenario)) for scenario, (what, _) in _SWEEPS.items())
+    return "; ".join(f"{scenario}, {what} {sizes}" for scenario, what, sizes in sweeps if sizes)
+
+
+def _sizes(points: Iterable[Point], scenario: str) -> str:
+    """Batch sizes offline, concurrencies online."""
+    place = 1 if scenario == "offline" else 2
+    return ",".join(map(str, sorted({point[place] for point in points if point[0] == scenario})))
+
+
+def _how(record: Record, figures: Set[Point], alone: Set[Point]) -> str:
+    """The command that measures published points; results join a record only at the same largest batch."""
+    largest = max((batch for _, batch, _ in alone), default=0)
+    grows = largest > record.deployment.max_batch_size
+    command = f"tox run -e benchmarks -- -k {case_id(record.case)}"
+    for scenario, (_, option) in _SWEEPS.items():
+        if sizes := _sizes(figures if grows else alone, scenario):
+            command += f" {option} {sizes}"
+    if grows:
+        return f"Measure the case anew: `{command} --deployment max_batch_size={largest}`"
+    return f"Measure them, with the other options of the case's run: `{command}`"

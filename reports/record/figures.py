@@ -1,0 +1,128 @@
+"""Results as flat figures, name to value with the unit in the name: for CSV, JUnit's XML and pytest-benchmark."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from reports.record.schema import Accuracy, Conversion, Efficiency, Estimate, Load, Score, Search
+
+Figures = dict[str, float | int | str]
+
+
+def of_conversion(conversion: Conversion) -> Figures:
+    """How far the converted model is from the framework, with the limits that hold."""
+    return _known(
+        compared_samples=conversion.samples,
+        relative_error=conversion.relative_error,
+        relative_error_limit=conversion.relative_error_limit,
+        agreement=conversion.agreement,
+        agreement_limit=conversion.agreement_limit,
+    )
+
+
+def of_accuracy(accuracy: Accuracy) -> Figures:
+    """Each metric after each stage with its tightest limit, `top-1_served_percent` and so on, and the decisions
+    that differ between stages."""
+    found: Figures = {"evaluated_samples": accuracy.samples}
+    for score in accuracy.scores:
+        found |= _of_score(score)
+    for one in accuracy.disagreements:
+        found[f"{'_'.join(one.between)}_differ"] = one.count
+    return found
+
+
+def of_point(load: Load) -> Figures:
+    """What was asked for at a load point, and how much was measured there."""
+    found: Figures = {
+        "scenario": load.scenario,
+        "batch": load.batch,
+        "concurrency": load.concurrency,
+        "passes": len(load.passes),
+        "requests": load.requests,
+    }
+    return found | _known(request_rate_per_s=load.request_rate_per_s, arrivals=load.arrivals)
+
+
+def of_load(load: Load) -> Figures:
+    """A load point: throughput and latencies with their bounds, and where the time went.
+
+    What only some points have, such as marks or a comparison, is left out of the others.
+    """
+    use = dataclasses.asdict(load.gpu) if load.gpu else {}
+    found = of_point(load) | bounds("throughput", "_per_s", load.throughput_per_s)
+    for name, value in load.latency_ms.items():
+        found |= bounds(f"latency_{name}", "_ms", value)
+    found |= {f"{name}_ms": value for name, value in load.components_ms.items()}
+    found |= _known(
+        slip_ms=load.slip_ms,
+        marks=" ".join(mark.code for mark in load.marks) or None,
+        **{f"gpu_{name}": value for name, value in use.items()},
+    )
+    if load.comparison is not None:
+        found |= bounds("comparison_ratio", "", load.comparison.ratio)
+        found |= {
+            "comparison_method": load.comparison.method,
+            "comparison_verdict": load.comparison.verdict,
+        }
+    return found
+
+
+def of_efficiency(found: Sequence[Efficiency]) -> Figures:
+    """What serving costs, of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
+    figures: Figures = {}
+    for one in found:
+        figures |= bounds(f"{one.scenario}_in_process_ratio", "", one.ratio)
+        figures |= bounds(f"{one.scenario}_in_process", "_per_s", one.in_process_per_s)
+    return figures
+
+
+def of_search(search: Search) -> Figures:
+    """The winner of a search: its configuration, and the load point that was measured last."""
+    settings = dataclasses.asdict(search.deployment) | {
+        "preferred_batch_sizes": " ".join(map(str, search.deployment.preferred_batch_sizes))
+    }
+    return {
+        "latency_budget_ms": search.budget_ms,
+        "latency_percentile": search.percentile,
+        "budget_verdict": search.verdict,
+        **settings,
+        **of_load(search.load),
+        **(of_accuracy(search.accuracy) if search.accuracy else {}),
+    }
+
+
+def percent(share: float) -> float:
+    """0.98 as 98, not as 97.99999999999999."""
+    return round(100 * share, 12)
+
+
+def of_served(score: Score) -> Figures:
+    """The served score alone: `top-1_served_percent`, or `mel_MSE_served`, an error."""
+    return _named(score, {"served": score.served})
+
+
+def _of_score(score: Score) -> Figures:
+    values = {"served": score.served, "converted": score.converted, "framework": score.framework}
+    limits = [limit.value for limit in score.limits]
+    if limits:
+        values |= {"floor": max(limits)} if score.better == "higher" else {"ceiling": min(limits)}
+    return _named(score, values)
+
+
+def _named(score: Score, values: Mapping[str, float]) -> Figures:
+    name = score.metric.replace(" ", "_")
+    if score.better == "lower":
+        return {f"{name}_{stage}": value for stage, value in values.items()}
+    return {f"{name}_{stage}_percent": percent(value) for stage, value in values.items()}
+
+
+def bounds(name: str, unit: str, estimate: Estimate) -> Figures:
+    """A value with its interval: `throughput_per_s`, `throughput_low_per_s` and `throughput_high_per_s`."""
+    return {
+        f"{name}{unit}": estimate.value,
+        f"{name}_low{unit}": estimate.low,
+        f"{name}_high{unit}": estimate.high,
+    }
+
+
+def _known(**values: float | int | str | None) -> Figures:
+    return {name: value for name, value in values.items() if value is not None}

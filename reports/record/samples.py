@@ -1,0 +1,105 @@
+"""What stands beside a record: the score of every sample after each stage, and what the worst samples look like.
+
+It needs the standard library alone.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from reports.record import files
+from reports.record.schema import Accuracy, Case, Record, case_id
+
+SCHEMA = 1
+STAGES = ("framework", "converted", "served")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of what a sample shows."""
+
+    kind: Literal["image", "text"]
+    title: str
+    content: str
+    """Plain text, or a PNG in base64."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One of the worst samples."""
+
+    id: str
+    why: str
+    """What is bad about it, in a few words."""
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples that a ledger counts."""
+
+    case: Case
+    digest: str
+    """The build's: of another build than the record's, the file says nothing about the record."""
+    ids: Sequence[str]
+    scores: Mapping[str, Mapping[str, Sequence[float]]]
+    """By metric, then by stage (STAGES), of each sample in the order of `ids`; a metric as in the ledger."""
+    worst: Sequence[Sample]
+    """Those that were lost between stages first, then the lowest scores."""
+    schema: int = SCHEMA
+
+
+def path_of(case: Case, results: Path) -> Path:
+    """Where the samples of the case's own ledger lie below the folder `results`: beside its record."""
+    return files.path_of(case, results).with_suffix(files.SAMPLES_SUFFIX)
+
+
+def path_of_search(case: Case, results: Path) -> Path:
+    """Where those of a search's winner lie: beside the winner's config.pbtxt."""
+    return results / case.target / f"{case_id(case)}.search" / "samples.json"
+
+
+def write(samples: Samples, path: Path) -> None:
+    """Write `samples` whole or not at all, on one line: a data set of 50,000 has as many numbers in each list."""
+    text = json.dumps(dataclasses.asdict(samples), separators=(",", ":"), allow_nan=False) + "\n"
+    files.replace(path, text.encode())
+
+
+def read(path: Path) -> Samples:
+    """Read one file; raises files.RecordError, which names the file and the key, if it is not a whole one."""
+    found = files.parse(Samples, path, SCHEMA)
+    for metric, stages in found.scores.items():
+        for stage, scores in stages.items():
+            if stage not in STAGES or len(scores) != len(found.ids):
+                raise files.RecordError(
+                    f"{path}: scores.{metric}.{stage}: {len(scores)} scores for {len(found.ids)} samples, by one "
+                    f"of the stages {', '.join(STAGES)}. Delete the file and measure the case again."
+                )
+    return found
+
+
+def of_record(record: Record, results: Path) -> Samples | None:
+    """The samples that the record's ledger counts; None where there is no such file, or it is of another build."""
+    return of_ledger(record, record.accuracy, path_of(record.case, results))
+
+
+def of_search(record: Record, results: Path) -> Samples | None:
+    """The same for the ledger of a search's winner."""
+    accuracy = record.search.accuracy if record.search else None
+    return of_ledger(record, accuracy, path_of_search(record.case, results))
+
+
+def of_ledger(record: Record, accuracy: Accuracy | None, path: Path) -> Samples | None:
+    """The samples in the file at `path` if they are those that a ledger of the record counts, else None."""
+    if accuracy is None or not path.is_file():
+        return None
+    found = read(path)
+    belongs = (found.case, found.digest, len(found.ids)) == (
+        record.case,
+        record.build.digest,
+        accuracy.samples,
+    )
+    return found if belongs else None

@@ -1,0 +1,414 @@
+"""The record of one case: its schema. `reports.record.files` reads and writes it.
+
+`fixtures` makes records, `reports` shows them. It needs the standard library alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+SCHEMA = 3
+
+#: The latency components of one request, in the order and with the names of the published tables.
+COMPONENTS = (
+    "client_send",
+    "network_server_send_recv",
+    "server_queue",
+    "server_compute_input",
+    "server_compute_infer",
+    "server_compute_output",
+    "client_recv",
+)
+
+#: Codes of Load.marks, and what each says.
+MARKS = {
+    "unfinished": "the run ended before all passes were measured",
+    "few-requests": "fewer than 100 requests: p99 is the largest latency",
+    "wide-interval": "the budget was spent before the interval was as narrow as asked",
+    "not-warm": "latencies were not shown to be stationary before the measurement",
+    "damaged-passes": "passes repeated because the load generator left nothing usable",
+    "client-bound": "the load generator, not the server, limits the throughput",
+    "cpu-shared": "other programs took part of the CPU",
+    "cpu-stolen": "the host of the virtual machine took part of the CPU",
+    "overloaded": "the server kept up with less than the rate asked for",
+    "schedule-slipped": "requests were sent later than scheduled",
+    "gpu-throttled": "the GPU lowered its clocks",
+    "gpu-shared": "other programs used the GPU",
+}
+
+
+Verdict = Literal["slower", "not slower", "not shown"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A measured number: its value and the interval that holds it with the given confidence."""
+
+    value: float
+    low: float
+    high: float
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was measured, by the parts of its name."""
+
+    target: str
+    model: str
+    format: str
+    accelerator: str | None
+    precision: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Everything about the machine that a number depends on; two stamps never share a record."""
+
+    cpu: str
+    cores: int
+    memory_gib: int
+    gpu: str | None
+    gpu_driver: str | None
+    system: str
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Which server answered, and how the model was served."""
+
+    kind: str
+    """embedded, local, docker or remote."""
+    triton: str
+    """Triton's own version, as it reports it."""
+    backend: str
+    """Triton backend that ran the model: onnxruntime, pytorch, tensorrt, or python for the suite's runtimes."""
+    shared_memory: str
+    """How tensors reached the server under load: system, cuda or none."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """The settings of the model on the server."""
+
+    max_batch_size: int
+    instances: int
+    preferred_batch_sizes: Sequence[int]
+    max_queue_delay_us: int
+    cuda_graphs: bool
+    warmup: bool
+
+
+@dataclass(frozen=True)
+class Build:
+    """The converted artifact: what it was made from, and what making it cost."""
+
+    digest: str
+    weights: str
+    """Where the weights come from: a checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
+    build_time_s: float
+    size_mib: float
+    format: str
+    """The format as a reader knows it: `TorchScript Trace`."""
+    engine: str
+    """What computes: `PyTorch`."""
+    inputs: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The model's inputs and their shapes without the batch dimension; empty in records that do not say."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The converted model in process against the framework, on the same samples."""
+
+    samples: int
+    relative_error: float | None
+    """Largest absolute difference over the largest absolute reference value, over all floating-point outputs;
+    None where the model has none."""
+    relative_error_limit: float
+    agreement: float
+    """Mean fraction of equal decisions per sample."""
+    agreement_limit: float | None
+    """None where weights are random: their decisions are ties that any rounding breaks."""
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Samples on which two neighbouring stages decide differently."""
+
+    between: tuple[str, str]
+    count: int
+    lost: int
+    """Of these, scored worse in the second stage than in the first, by the first metric."""
+    gained: int
+    """Scored better."""
+    samples: Sequence[str]
+    """Ids, at most the first hundred."""
+    agreement: float
+    """Mean fraction of equal decisions per sample."""
+    agreement_limit: float | None
+    """The least that passes; None where none is asked for."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The worst score that passes, and where the figure comes from."""
+
+    value: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric after each stage."""
+
+    metric: str
+    better: Literal["higher", "lower"]
+    """higher: a fraction from 0 to 1, shown in percent; lower: an error, shown as a number."""
+    framework: float
+    converted: float
+    served: float
+    limits: Sequence[Limit]
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The ledger: the task's metrics after each stage, on the same samples."""
+
+    scores: Sequence[Score]
+    """The first is the one that tables show."""
+    samples: int
+    disagreements: Sequence[Disagreement]
+    requests: int
+    """Requests that carried the samples, of mixed batch sizes and with many in flight."""
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Why a number is to be read with care."""
+
+    code: str
+    """One of MARKS."""
+    text: str
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One run of the load generator; every estimate is made from several."""
+
+    requests: int
+    duration_s: float
+    throughput_per_s: float
+    """Inferences per second."""
+    latency_ms: Mapping[str, float]
+    """avg, p50, p90, p95, p99."""
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """Mean number of this machine's cores that were busy while a point was measured."""
+
+    cores: int
+    """That the measurement may use."""
+    load_generator: float
+    server: float | None
+    """None for a server whose processes are not below this one's."""
+    others: float
+    """All else on these cores; the server too where its own share is not known."""
+    stolen: float
+    """Taken by the host of a virtual machine."""
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """What NVML says of the GPU while a point was under load; None for what this GPU does not tell."""
+
+    utilisation: float | None
+    """Fraction of the time in which a kernel ran; NVML averages it over a sixth of a second to a second."""
+    memory_mib: float | None
+    """In use at most, by all processes."""
+    power_w: float | None
+    """Mean."""
+    energy_j_per_1000: float | None
+    """Joules for 1,000 inferences, of the whole GPU: its mean power over the throughput."""
+    sm_clock_mhz: float | None
+    """Mean."""
+    energy_from: Literal["counter", "power"] | None = None
+    """counter: the GPU's energy counter; power: its sampled power, where it has no counter."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The speed of a point beside that of another build."""
+
+    reference: str
+    """What it was compared with: a commit, or a folder."""
+    method: Literal["interleaved", "records"]
+    """interleaved: both were served and measured in turns; records: the other was measured at another time."""
+    ratio: Estimate
+    """Speed over the reference's: throughput, or at a given request rate the inverse of the mean latency."""
+    allowed_slowdown: float
+    """A fraction: 0.03 lets the ratio be 0.97."""
+    verdict: Verdict
+    """slower: the whole interval lies below what is allowed; not slower: the whole above; not shown: neither."""
+    passes: int
+    """Of each side."""
+    seconds_to_settle: float | None
+    """Estimated measuring time, beyond what was spent, until the interval leaves the limit; None where settled."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """One load point: throughput and latency with their intervals, and where the time went."""
+
+    scenario: str
+    """offline (static batching, one request in flight) or online (dynamic batching, batch 1)."""
+    batch: int
+    concurrency: int
+    """Requests in flight; 0 where they are sent at a rate."""
+    throughput_per_s: Estimate
+    """Inferences per second: requests times batch."""
+    latency_ms: Mapping[str, Estimate]
+    """avg, p50, p90, p95, p99. At a request rate from the time that the schedule says, not from the sending."""
+    components_ms: Mapping[str, float]
+    """Mean time per request in each of COMPONENTS."""
+    passes: Sequence[Pass]
+    requests: int
+    duration_s: float
+    warm_up_s: float
+    """Under load, until the latencies were stationary; not part of the measurement."""
+    request_rate_per_s: float | None = None
+    """Requests per second, where they are sent by a schedule (open loop)."""
+    arrivals: Literal["constant", "poisson"] | None = None
+    slip_ms: float | None = None
+    """99th percentile of how much later than scheduled a request was sent."""
+    cpu: CpuUse | None = None
+    gpu: GpuUse | None = None
+    comparison: Comparison | None = None
+    marks: Sequence[Mark] = ()
+    """What a reader should know about this point."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What it took until the first answer."""
+
+    scenario: str
+    server_s: float | None
+    """From the server's start until it was ready, without a model; None for a server that ran already."""
+    load_s: float
+    """Model load, with the warm-up requests of the server's own."""
+    first_request_ms: float
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """What serving costs: the best load point beside the same artifact in process, measured in turns."""
+
+    scenario: str
+    batch: int
+    concurrency: int
+    served_per_s: Estimate
+    in_process_per_s: Estimate
+    """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data."""
+    in_process_batch: int
+    threads: int
+    """CPU threads of each, the instances of the server together."""
+    ratio: Estimate
+    """Served over in process."""
+    pairs: int
+    flops_per_inference: float | None = None
+    """Counted, a multiplication and an addition as two; None where the framework cannot count."""
+    peak_flops_per_s: Estimate | None = None
+    """Operations per second of the fastest large matrix product or convolution in the same precision on the same
+    threads, measured in the same turns."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The highest throughput within a latency budget, and the configuration that gives it."""
+
+    budget_ms: float
+    percentile: str
+    """p90, p95 or p99: which latency the budget is for."""
+    deployment: Deployment
+    load: Load
+    verdict: Literal["within", "not shown", "beyond"]
+    """within: the whole interval of the percentile keeps the budget; not shown: its value does, its interval
+    reaches beyond; beyond: no configuration kept it, and this one came nearest."""
+    lead: Estimate | None
+    """Throughput over the second best configuration's; None where there was no second within the budget."""
+    configurations: int
+    passes: int
+    duration_s: float
+    config: str
+    """File name of the winner's config.pbtxt, beside the record."""
+    accuracy: Accuracy | None = None
+    """The ledger of the winner; None until it was proven."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that is known of one case on one machine."""
+
+    case: Case
+    machine: Machine
+    serving: Serving | None
+    """None until the case has been served."""
+    deployment: Deployment
+    build: Build
+    conversion: Conversion | None = None
+    accuracy: Accuracy | None = None
+    accuracy_missing: str | None = None
+    """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone tell."""
+    starts: Sequence[Start] = ()
+    loads: Sequence[Load] = field(default_factory=tuple)
+    efficiency: Sequence[Efficiency] = ()
+    """At the best load point of a scenario each; of a micro model at the best of all."""
+    search: Search | None = None
+    price_per_hour: float | None = None
+    """Of the machine, in any currency."""
+    updated: str = ""
+    """UTC time of the last change, ISO 8601."""
+    schema: int = SCHEMA
+
+
+def case_id(case: Case) -> str:
+    """The case's name everywhere: test id, folder, record file and table row."""
+    parts = (case.target, case.model, case.format, case.accelerator, case.precision)
+    return "-".join(part for part in parts if part)
+
+
+def point_id(
+    batch: int, concurrency: int, request_rate_per_s: float | None = None, arrivals: str | None = None
+) -> str:
+    """The load point's name in test ids: `b008-c001`, or at a rate `b001-r00120-poisson`."""
+    if request_rate_per_s is None:
+        return f"b{batch:03d}-c{concurrency:03d}"
+    whole = request_rate_per_s == int(request_rate_per_s)
+    rate = f"{int(request_rate_per_s):05d}" if whole else f"{request_rate_per_s:07.1f}"
+    return f"b{batch:03d}-r{rate}-{arrivals}"
+
+
+def place(load: Load) -> tuple[str, int, int, float, str]:
+    """What tells the load points of a case apart, and sorts them."""
+    return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")
+
+
+def meets(better: str, score: float, limit: float) -> bool:
+    """Whether a score is no worse than a limit."""
+    return score >= limit if better == "higher" else score <= limit
+
+
+def has_passed(record: Record) -> bool:
+    """Whether the speed of this case may be shown: conversion and accuracy hold.
+
+    A case whose weights are random has no task metric; its conversion stands for its rightness.
+    """
+    converted = record.conversion is not None and record.conversion.passed
+    kept = record.accuracy is None or record.accuracy.passed
+    measured = record.accuracy is not None and record.accuracy_missing is None
+    return converted and kept and (measured or record.build.weights.startswith("random"))

@@ -1,0 +1,102 @@
+"""What `compare` and `merge` are given: folders of records, or single ones, each with the file it came from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_uppercase
+
+from reports.record import files
+from reports.record.files import RecordError
+from reports.record.schema import Record, case_id
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A record and its file; what else is of the case lies beside it under the same name."""
+
+    record: Record
+    path: Path
+    letter: str
+    """Of the argument it came with: A, B, ..."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One argument of the command."""
+
+    name: str
+    """As it was given."""
+    letter: str
+    is_file: bool
+    """A single record, not a folder."""
+    records: Mapping[str, Stored]
+    """By case, in the order of their names."""
+
+
+def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
+    """The records of every argument, of the cases whose name contains `substring`.
+
+    Raises RecordError where an argument has none, holds a damaged one, or is there twice.
+    """
+    sources = [_source(argument, _letter(number), substring) for number, argument in enumerate(arguments)]
+    owners: dict[Path, Source] = {}
+    for source in sources:
+        for stored in source.records.values():
+            other = owners.setdefault(stored.path.resolve(), source)
+            if other is not source:
+                raise RecordError(
+                    f"{stored.path}: given twice, as {other.letter} ({other.name}) and as {source.letter} "
+                    f"({source.name}). Give each folder once."
+                )
+    return sources
+
+
+def _letter(number: int) -> str:
+    """A to Z, then A1 to Z1."""
+    return f"{ascii_uppercase[number % 26]}{number // 26 or ''}"
+
+
+def _source(argument: Path, letter: str, substring: str) -> Source:
+    records: dict[str, Stored] = {}
+    paths = _paths(argument)
+    for path, record in zip(paths, files.read_each(paths), strict=True):
+        stored = Stored(record, path, letter)
+        name = case_id(record.case)
+        if name in records:
+            raise RecordError(
+                f"{path}: holds the case {name}, which is in {records[name].path} too. Give one of the two files "
+                "by its name, or take one out of the folder."
+            )
+        records[name] = stored
+    chosen = {name: stored for name, stored in records.items() if substring in name}
+    if not chosen:
+        raise RecordError(
+            f"{argument}: no case has {substring!r} in its name. There are: {', '.join(records)}"
+        )
+    return Source(str(argument), letter, argument.is_file(), chosen)
+
+
+def _paths(argument: Path) -> list[Path]:
+    """The record itself, or those of a results folder, or those that lie in a folder of one target."""
+    if argument.is_file():
+        if argument.name.endswith(files.SAMPLES_SUFFIX):
+            name = argument.name.removesuffix(files.SAMPLES_SUFFIX)
+            raise RecordError(
+                f"{argument}: holds the samples of a record. Give the record itself: {name}.json."
+            )
+        if argument.suffix != ".json":
+            raise RecordError(
+                f"{argument}: not a record. Give a folder of records, or a file TARGET/CASE.json."
+            )
+        return [argument]
+    if not argument.is_dir():
+        raise RecordError(
+            f"{argument}: no such file or folder. Give a folder of records (TARGET/CASE.json), or one."
+        )
+    found = files.record_paths_in(argument) or files.record_paths(argument)
+    if not found:
+        raise RecordError(
+            f"{argument}: holds no records (TARGET/CASE.json). Give what a run of the benchmarks wrote with "
+            "--results DIR."
+        )
+    return found

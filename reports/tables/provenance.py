@@ -1,0 +1,54 @@
+"""Where cases were measured and who served them: a sentence where they agree, a list by case where they differ."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from reports.record.schema import Machine, Record, Serving, case_id
+from reports.words.markdown import text
+
+Shared = TypeVar("Shared")
+
+
+def machine_sentence(records: Sequence[Record]) -> str:
+    """The machine the records were measured on; a list by case if there was more than one."""
+    stamps = _cases_of(records, lambda record: record.machine)
+    if len(stamps) == 1:
+        return f"Measured on {_machine(stamps[0][0])}."
+    return "Measured on more than one machine or set of versions:\n\n" + _listed(stamps, _machine)
+
+
+def serving_sentence(records: Sequence[Record]) -> str:
+    """The server and backend that answered; a list by case if there was more than one."""
+    servers = _cases_of(records, lambda record: record.serving)
+    if len(servers) == 1:
+        sentence = _serving(servers[0][0])
+        return f"{sentence[0].upper()}{sentence[1:]}."
+    return "Served in more than one way:\n\n" + _listed(servers, _serving)
+
+
+def _cases_of(records: Sequence[Record], part: Callable[[Record], Shared]) -> list[tuple[Shared, list[str]]]:
+    """Each different part of the records, in their order, with the cases that have it."""
+    found: list[tuple[Shared, list[str]]] = []
+    for record in records:
+        cases = next((cases for one, cases in found if one == part(record)), None)
+        if cases is None:
+            found.append((part(record), cases := []))
+        cases.append(f"`{case_id(record.case)}`")
+    return found
+
+
+def _listed(found: Sequence[tuple[Shared, list[str]]], said: Callable[[Shared], str]) -> str:
+    return "\n".join(f"- {', '.join(cases)}: {said(one)}." for one, cases in found)
+
+
+def _machine(machine: Machine) -> str:
+    gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    sentence = f"{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory; {machine.system}"
+    return text(f"{sentence}; {versions}" if versions else sentence)
+
+
+def _serving(serving: Serving | None) -> str:
+    if serving is None:
+        return "not served yet"
+    return text(f"served by Triton {serving.triton} ({serving.kind}), {serving.backend} backend")

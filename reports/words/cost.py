@@ -1,0 +1,34 @@
+"""What inferences cost at the price of the machine, and the energy they took."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from reports.record.schema import Load, Record, has_passed
+from reports.words.rightness import main_score
+
+MILLION = 1e6
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The price of a million inferences, in the currency of Record.price_per_hour."""
+
+    per_million: float
+    of: Literal["correct inferences", "inferences"]
+    """correct inferences: wrong ones are paid for by the right ones; inferences: right and wrong ones alike."""
+
+
+def cost(record: Record, load: Load) -> Cost | None:
+    """What a million inferences cost at a load point; None without a price, or where no speed may be shown.
+
+    The share of correct inferences is the served score of the first metric. Where that is an error (lower is
+    better) or was not measured, there is no such share. The price is per hour, so a case's fastest point is its
+    cheapest.
+    """
+    if record.price_per_hour is None or not has_passed(record) or not load.throughput_per_s.value:
+        return None
+    per_million = record.price_per_hour / 3600 / load.throughput_per_s.value * MILLION
+    score = main_score(record)
+    if score is None or score.better != "higher" or score.served <= 0:
+        return Cost(per_million, "inferences")
+    return Cost(per_million / score.served, "correct inferences")

@@ -1,0 +1,97 @@
+"""What a record says of the cost of serving: beside the same artifact in process, and beside the machine's peak."""
+
+from collections.abc import Sequence
+
+from reports.record.schema import Efficiency, Estimate, Record
+from reports.words.labels import rate, size
+from reports.words.markdown import markdown
+
+_COLUMNS = (
+    "At",
+    "Inferences/second, served",
+    "In process",
+    "In-process batch",
+    "Served / in process",
+    "GFLOP per inference",
+    "Peak (GFLOP/s)",
+    "Of the peak",
+)
+
+
+def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
+    """`97 % of in process (95 to 99), 41 % of the machine's FP32 peak of 180 GFLOP/s`; the scenario where
+    there are several."""
+    parts = []
+    for one in found:
+        name = f"{one.scenario} " if len(found) > 1 else ""
+        parts.append(f"{name}{_percent(one.ratio.value)} of in process {_interval(one.ratio)}")
+        fraction = fraction_of_peak(one)
+        if fraction is not None and one.peak_flops_per_s is not None:
+            peak = f"{one.peak_flops_per_s.value / 1e9:,.0f} {_unit(precision)}/s"
+            parts[-1] += f", {_percent(fraction)} of the machine's {precision.upper()} peak of {peak}"
+    return "; ".join(parts)
+
+
+def fraction_of_peak(one: Efficiency) -> float | None:
+    """What the served inferences compute per second, over what the matrix product does."""
+    if one.flops_per_inference is None or one.peak_flops_per_s is None:
+        return None
+    return one.served_per_s.value * one.flops_per_inference / one.peak_flops_per_s.value
+
+
+def efficiency_section(record: Record) -> str:
+    """The table of a case, with what its figures mean; empty where nothing was measured."""
+    if not record.efficiency:
+        return ""
+    threads = " or ".join(sorted({str(one.threads) for one in record.efficiency}))
+    pairs = " and ".join(str(one.pairs) for one in record.efficiency)
+    precision = record.case.precision
+    return "\n\n".join(
+        [
+            f"#### Efficiency: {precision.upper()}",
+            markdown(_COLUMNS, [_row(one) for one in record.efficiency], "lrrrrrrr"),
+            f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of its "
+            f"own, measured in turns with the server ({pairs} pairs). The peak is that of the fastest "
+            f"large {_product(record)} on the same threads, measured in the same turns; a multiplication and an "
+            "addition count as two. In brackets 95 % intervals.",
+        ]
+    )
+
+
+def _row(one: Efficiency) -> list[str]:
+    flops, peak, fraction = one.flops_per_inference, one.peak_flops_per_s, fraction_of_peak(one)
+    return [
+        f"{one.scenario}, {size(one.scenario, one.batch, one.concurrency)}",
+        rate(one.served_per_s),
+        rate(one.in_process_per_s),
+        str(one.in_process_batch),
+        f"{_percent(one.ratio.value)} {_interval(one.ratio)}",
+        "-" if flops is None else f"{flops / 1e9:.3g}",
+        "-" if peak is None else f"{peak.value / 1e9:,.0f}",
+        "-" if fraction is None else _percent(fraction),
+    ]
+
+
+def _product(record: Record) -> str:
+    precision = record.case.precision
+    if precision == "int8":
+        return "matrix product of 8-bit integers, summed in 32 bits,"
+    if record.case.target == "cpu":
+        return f"{precision.upper()} matrix product or convolution"
+    return f"{precision.upper()} matrix product" + (
+        ", in TF32 where the GPU has it," if precision == "fp32" else ""
+    )
+
+
+def _percent(fraction: float) -> str:
+    percent = 100 * fraction
+    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
+
+
+def _interval(one: Estimate) -> str:
+    decimals = 0 if one.value >= 0.1 else 1
+    return f"({100 * one.low:.{decimals}f} to {100 * one.high:.{decimals}f})"
+
+
+def _unit(precision: str) -> str:
+    return "GOP" if precision == "int8" else "GFLOP"

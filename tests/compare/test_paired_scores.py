@@ -1,0 +1,136 @@
+"""Two runs' scores of the same samples: exact tests and intervals, by known figures and by simulation."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from reports.compare.paired_scores import mcnemar, newcombe, paired, sign_flips, student
+
+TRIALS = 300
+
+
+def scored(*values: float) -> dict[str, float]:
+    return {f"sample-{number}": value for number, value in enumerate(values)}
+
+
+def test_the_interval_of_unrelated_proportions_is_of_wilsons_bounds_squared_and_added() -> None:
+    """27 of 36 right in the first run and 24 in the second, 18 in both: as many as without any correlation."""
+    first = np.array([1.0] * 27 + [0.0] * 9)
+    second = np.array([1.0] * 18 + [0.0] * 9 + [1.0] * 6 + [0.0] * 3)
+    found = newcombe(first, second)
+    one, other = (stats.binomtest(count, 36).proportion_ci(0.95, "wilson") for count in (27, 24))
+    below, above = (
+        np.hypot(24 / 36 - other.low, one.high - 0.75),
+        np.hypot(other.high - 24 / 36, 0.75 - one.low),
+    )
+    assert (found.value, found.low, found.high) == pytest.approx((-1 / 12, -1 / 12 - below, -1 / 12 + above))
+
+
+@pytest.mark.parametrize("changed", [0.3, 0.05])
+def test_the_interval_of_proportions_holds_the_true_difference(changed: float) -> None:
+    generator = np.random.default_rng(0)
+    held = 0
+    for _trial in range(TRIALS):
+        first = generator.random(100) < 0.9
+        second = np.where(generator.random(100) < changed, ~first, first)
+        found = newcombe(first.astype(float), second.astype(float))
+        held += found.low <= changed * (0.1 - 0.9) <= found.high
+    assert held / TRIALS >= 0.93
+
+
+def test_samples_that_mostly_agree_make_the_interval_narrow() -> None:
+    right = np.array([1.0] * 90 + [0.0] * 10)
+    alike, shuffled = newcombe(right, right), newcombe(right, np.roll(right, 10))
+    assert alike.high - alike.low < 0.8 * (shuffled.high - shuffled.low)
+
+
+def test_where_no_sample_changed_the_interval_still_has_a_width() -> None:
+    found = newcombe(np.ones(500), np.ones(500))
+    assert found.value == 0
+    assert found.high == -found.low == pytest.approx(0.0076, abs=1e-4)
+
+
+@pytest.mark.parametrize(("lost", "gained", "p_value"), [(0, 0, 1.0), (5, 0, 0.0625), (8, 1, 20 / 512)])
+def test_mcnemar_counts_the_samples_that_changed_alone(lost: int, gained: int, p_value: float) -> None:
+    change = np.array([-1.0] * lost + [1.0] * gained + [0.0] * 100)
+    assert mcnemar(change) == pytest.approx(p_value)
+
+
+def test_flipped_signs_of_equal_changes_are_mcnemars_test() -> None:
+    change = np.array([-1.0] * 8 + [1.0] + [0.0] * 100)
+    assert sign_flips(change * 0.3) == pytest.approx(mcnemar(change))
+
+
+def test_flipped_signs_agree_with_student_where_the_noise_is_normal() -> None:
+    change = np.random.default_rng(2).normal(0.1, 1, 300)
+    assert sign_flips(change) == pytest.approx(stats.ttest_1samp(change, 0).pvalue, abs=0.02)
+
+
+def test_the_interval_of_a_mean_is_students() -> None:
+    change = np.array([0.1, -0.2, 0.4, 0.3])
+    found = stats.ttest_1samp(change, 0).confidence_interval(0.95)
+    assert (student(change).low, student(change).high) == pytest.approx((found.low, found.high))
+
+
+def test_one_sample_shows_nothing() -> None:
+    assert paired(scored(0.5), scored(0.9), "higher").verdict == "no difference shown"
+    assert paired(scored(1), scored(0), "higher").verdict == "no difference shown"
+
+
+@pytest.mark.parametrize(
+    ("better", "verdict", "lost", "gained"), [("higher", "worse", 10, 1), ("lower", "better", 1, 10)]
+)
+def test_what_is_better_depends_on_the_metric(better: str, verdict: str, lost: int, gained: int) -> None:
+    before = scored(*[0.8] * 40)
+    after = scored(*[0.7] * 10, 0.85, *[0.8] * 29)
+    found = paired(before, after, better)
+    assert (found.verdict, len(found.lost), len(found.gained)) == (verdict, lost, gained)
+    assert found.difference.value == pytest.approx(-0.95 / 40)
+    assert found.test == "sign flips"
+
+
+def test_scores_of_0_and_1_are_compared_by_mcnemar() -> None:
+    found = paired(scored(*[1] * 50), scored(*[0] * 8, *[1] * 42), "higher")
+    assert (found.test, found.verdict) == ("McNemar", "worse")
+    assert found.p_value == pytest.approx(2 / 2**8)
+    assert found.lost == tuple(f"sample-{number}" for number in range(8))
+
+
+def test_errors_that_are_all_0_are_no_proportions() -> None:
+    found = paired(scored(*[0] * 50), scored(*[0] * 50), "lower")
+    assert (found.difference.low, found.difference.high) == (0, 0)
+
+
+def test_a_few_changes_the_same_way_are_not_enough() -> None:
+    """Student's interval alone would show them."""
+    after = scored(*[0.4] * 4, *[0.5] * 496)
+    found = paired(scored(*[0.5] * 500), after, "higher")
+    assert found.difference.high < 0
+    assert found.p_value == pytest.approx(0.125)
+    assert found.verdict == "no difference shown"
+
+
+def test_a_difference_that_one_sample_makes_is_not_shown() -> None:
+    """Six changed the same way, which the test finds unlikely; how much, nobody can say."""
+    found = paired(scored(*[0.9] * 50), scored(0.0, *[0.899] * 5, *[0.9] * 44), "higher")
+    assert found.p_value == pytest.approx(2 / 2**6)
+    assert found.difference.low < 0 < found.difference.high
+    assert found.verdict == "no difference shown"
+
+
+def test_only_samples_of_both_count_and_the_largest_changes_come_first() -> None:
+    before = {"a": 0.9, "b": 0.9, "c": 0.9, "gone": 0.0}
+    after = {"new": 1.0, "c": 0.1, "b": 0.5, "a": 0.95}
+    found = paired(before, after, "higher")
+    assert (found.samples, found.only_first, found.only_second) == (3, 1, 1)
+    assert (found.lost, found.gained) == (("c", "b"), ("a",))
+
+
+def test_runs_that_do_not_differ_are_seldom_said_to() -> None:
+    generator = np.random.default_rng(5)
+    shown = 0
+    for _trial in range(100):
+        change = generator.normal(size=30) * generator.exponential(size=30) * (generator.random(30) < 0.3)
+        found = paired(scored(*[0.5] * 30), scored(*(0.5 + change)), "higher")
+        shown += found.verdict != "no difference shown"
+    assert shown <= 8

@@ -1,0 +1,410 @@
+"""Records of two runs side by side: what differs is named, what is shown is honest, and nothing is dropped."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.__main__ import main
+from reports.record import files, samples, schema
+from reports.record.schema import Case, Estimate, Load, Record, Serving
+from tests import samples as sample
+
+CASE = "a40-resnet50-onnx-trt-fp16"
+IDS = tuple(f"digit-{number:04d}" for number in range(500))
+
+
+def passes(speed: float, *, spread: float = 0.01) -> tuple[schema.Pass, ...]:
+    return tuple(sample.one_pass(speed * (1 + spread * luck)) for luck in (-1, 0, 0.5, 0.5))
+
+
+def point(size: int = 8, speed: float = 1000, **changes: Any) -> Load:
+    fields = {"passes": passes(speed)} | changes
+    return sample.load("offline", size, speed, **fields)
+
+
+def with_machine(one: Record, **changes: Any) -> Record:
+    return dataclasses.replace(one, machine=dataclasses.replace(one.machine, **changes))
+
+
+def store_samples(
+    folder: Path, one: Record, served: Sequence[float], ids: Sequence[str] = IDS, **changes: Any
+) -> None:
+    scores = {"top-1": dict.fromkeys(samples.STAGES, tuple(served))}
+    found = samples.Samples(one.case, one.build.digest, tuple(ids), scores, ())
+    samples.write(dataclasses.replace(found, **changes), samples.path_of(one.case, folder))
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "before", tmp_path / "after"
+
+
+@pytest.fixture
+def shown(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> Any:
+    """What the command prints of two sets of records."""
+
+    def show(before: Sequence[Record], after: Sequence[Record], *options: str) -> str:
+        sample.store(folders[0], *before)
+        sample.store(folders[1], *after)
+        assert main(["compare", *map(str, folders), *options]) == 0
+        return capsys.readouterr().out
+
+    return show
+
+
+def line_with(part: str, text: str) -> str:
+    (found,) = [line for line in text.splitlines() if part in line]
+    return found
+
+
+def row(text: str, start: str) -> list[str]:
+    (found,) = [line for line in text.splitlines() if line.startswith(f"| {start}")]
+    return [cell.strip() for cell in found.strip("|").split(" | ")]
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The error of a command that prints nothing else."""
+    assert main(["compare", *map(str, arguments)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return printed.err
+
+
+# Setup.
+
+
+def test_only_the_settings_that_differ_are_named_with_both_values(shown: Any) -> None:
+    before = sample.record()
+    after = dataclasses.replace(
+        with_machine(before, versions={"python": "3.11.7", "torch": "2.14.0", "onnx": "1.22.0"}),
+        deployment=dataclasses.replace(
+            before.deployment, instances=2, preferred_batch_sizes=(), cuda_graphs=True
+        ),
+        build=dataclasses.replace(before.build, digest="77aa" * 16, build_time_s=1.0),
+        serving=Serving("embedded", "2.61.0", "python", "system"),
+    )
+    text = shown([before], [after])
+    assert line_with("- Setup: ", text) == (
+        "- Setup: versions.torch 2.13.0 → 2.14.0; serving.triton 2.51.0 → 2.61.0; deployment.instances 1 → 2; "
+        "deployment.preferred_batch_sizes 64 128 → none; deployment.cuda_graphs off → on; "
+        "build.digest 0f3c → 77aa77aa77aa; versions.onnx none → 1.22.0"
+    )
+    assert row(text, CASE)[1].startswith("versions.torch, serving.triton, ")
+    assert "machine" not in text.replace("the machine changed", "")
+
+
+def test_a_case_without_a_difference_has_no_setup(shown: Any) -> None:
+    text = shown([sample.record()], [sample.record()])
+    assert "- Setup" not in text
+    assert row(text, CASE)[1] == "-"
+
+
+def test_other_machines_are_stated_at_the_top(shown: Any) -> None:
+    text = shown([sample.record()], [with_machine(sample.record(), cores=32, gpu="NVIDIA A40 24C")])
+    stated = line_with("**The machines differ**", text)
+    assert stated == (
+        "**The machines differ**: machine.cores 16 → 32; machine.gpu NVIDIA A40 → NVIDIA A40 24C. "
+        "The ratios of speed hold that too."
+    )
+    assert text.index(stated) < text.index("| Case")
+
+
+def test_what_differs_alike_in_all_cases_is_said_once(shown: Any) -> None:
+    other = dataclasses.replace(sample.record(), case=Case("a40", "resnet50", "onnx", None, "fp32"))
+    before = [sample.record(), other]
+    after = [with_machine(one, versions={"python": "3.11.7", "torch": "2.14.0"}) for one in before]
+    text = shown(before, after)
+    assert text.count("2.14.0") == 1
+    assert "Differs in all 2 cases: versions.torch 2.13.0 → 2.14.0." in text
+
+
+# Speed.
+
+
+@pytest.mark.parametrize(
+    ("speed", "spread", "verdict"),
+    [
+        (900, 0.01, "**slower**"),
+        (1100, 0.01, "*faster*"),
+        (1000, 0.01, "no difference shown"),
+        (900, 0.2, "no difference shown"),
+        (1100, 0.2, "no difference shown"),
+    ],
+)
+def test_a_difference_of_speed_needs_an_interval_beside_one(
+    speed: float, spread: float, verdict: str, shown: Any
+) -> None:
+    before = sample.record(loads=(point(),))
+    after = sample.record(loads=(point(speed=speed, passes=passes(speed, spread=spread)),))
+    cells = row(shown([before], [after]), "offline, batch 8")
+    assert cells[1] == f"1000.0 → {speed:.1f}"
+    assert float(cells[2].split()[0]) == pytest.approx(speed / 1000, abs=0.02)
+    assert cells[4] == verdict
+
+
+def test_latencies_stand_before_and_after(shown: Any) -> None:
+    slow = point(latency_ms={"p99": Estimate(3.25, 3.0, 4.0)})
+    text = shown([sample.record(loads=(point(),))], [sample.record(loads=(slow,))])
+    assert row(text, "offline, batch 8")[3] == "2.126 → 3.250"
+
+
+def test_at_a_request_rate_speed_is_the_inverse_of_the_latency(shown: Any) -> None:
+    """The schedule fixes the throughput."""
+
+    def rated(latency_ms: float) -> Load:
+        parts = [
+            dataclasses.replace(one, latency_ms={"avg": latency_ms * (1 + n / 100)})
+            for n, one in enumerate(passes(50))
+        ]
+        return sample.load("online", 0, 50, passes=tuple(parts), request_rate_per_s=50.0, arrivals="poisson")
+
+    text = shown([sample.record(loads=(rated(2.0),))], [sample.record(loads=(rated(4.0),))])
+    cells = row(text, "online, 50/s, poisson")
+    assert cells[2].startswith("0.50 (")
+    assert cells[4] == "**slower**"
+
+
+def test_points_of_one_side_are_named(shown: Any) -> None:
+    text = shown([sample.record(loads=(point(8), point(1)))], [sample.record(loads=(point(8), point(16)))])
+    assert "\nOnly in A: offline, batch 1.\n" in text
+    assert "\nOnly in B: offline, batch 16." in text
+
+
+def test_one_pass_has_no_interval_and_no_verdict(shown: Any) -> None:
+    single = point(passes=(sample.one_pass(500),))
+    text = shown([sample.record(loads=(point(),))], [sample.record(loads=(single,))])
+    assert row(text, "offline, batch 8")[2::2] == ["-", "too few passes"]
+    assert row(text, CASE)[3] == "1 too few passes of 1"
+
+
+def test_marked_points_are_marked_with_their_reason(shown: Any) -> None:
+    marked = point(marks=sample.marks("the client was saturated"))
+    text = shown([sample.record(loads=(point(),))], [sample.record(loads=(marked,))])
+    assert row(text, "offline, batch 8")[1] == "1000.0 → 1000.0*"
+    assert "- B, offline, batch 8: the client was saturated" in text
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_case_that_fails_on_either_side_shows_no_speed(side: str, shown: Any) -> None:
+    fine = sample.record(loads=(point(speed=31234.5),))
+    wrong = sample.record(loads=(point(speed=31234.5),), accuracy=sample.failed_accuracy())
+    text = shown([wrong], [fine]) if side == "before" else shown([fine], [wrong])
+    assert "31234" not in text
+    assert f"{'A' if side == 'before' else 'B'}: No throughput is shown: served top-1 93.1 % is below" in text
+    change = "*passes now*" if side == "before" else "**passes no longer**"
+    assert change in row(text, CASE)[2]
+    assert row(text, CASE)[3] == "not shown"
+
+
+def test_chance_is_said_where_many_points_are_compared(shown: Any) -> None:
+    one = sample.record(loads=tuple(point(size) for size in range(1, 41)))
+    assert "of 40 alike, about 2 would differ by chance alone" in shown([one], [one])
+
+
+# Accuracy.
+
+
+def test_scores_of_samples_are_compared_in_pairs(shown: Any, folders: tuple[Path, Path]) -> None:
+    one = sample.record()
+    store_samples(folders[0], one, [1.0] * 490 + [0.0] * 10)
+    store_samples(folders[1], one, [0.0] * 9 + [1.0] * 482 + [0.0] * 9)
+    text = shown([one], [one])
+    assert line_with("- top-1", text) == (
+        "- top-1: 96.25 % → 96.25 %; of 500 samples in both 9 lost and 1 gained, difference -1.60 points "
+        "(-3.22 to -0.29), p = 0.021: **worse** (lost `digit-0000`, `digit-0001`, `digit-0002`, `digit-0003`, "
+        "`digit-0004` and 4 more; gained `digit-0490`)"
+    )
+    assert row(text, CASE)[2] == "**worse**"
+
+
+def test_scores_that_are_the_same_say_so(shown: Any, folders: tuple[Path, Path]) -> None:
+    for folder in folders:
+        store_samples(folder, sample.record(), [1.0] * 500)
+    text = shown([sample.record()], [sample.record()])
+    assert line_with("- top-1", text).endswith("; the same on each of 500 samples in both")
+    assert row(text, CASE)[2] == "no sample changed"
+
+
+def test_samples_of_one_side_are_counted(shown: Any, folders: tuple[Path, Path]) -> None:
+    fewer = sample.record(accuracy=sample.accuracy(samples=499))
+    store_samples(folders[0], sample.record(), [1.0] * 500)
+    store_samples(folders[1], fewer, [1.0] * 499, ids=("another", *IDS[:498]))
+    line = line_with("- top-1", shown([sample.record()], [fewer]))
+    assert line.endswith("; the same on each of 498 samples in both (2 only in A; 1 only in B)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (None, "B has no samples (CASE.samples.json) beside its record"),
+        ({"digest": "of old"}, "the samples beside the record of B are of another build or ledger"),
+        ({"scores": {"F1": {"served": (1.0,) * 500}}}, "B has no top-1 of each sample"),
+        ({"ids": tuple(f"other-{number}" for number in range(500))}, "no sample is in both"),
+    ],
+    ids=["no file", "another build", "another metric", "other samples"],
+)
+def test_without_pairs_the_scores_stand_alone_and_the_reason_is_given(
+    changes: Any, reason: str, shown: Any, folders: tuple[Path, Path]
+) -> None:
+    store_samples(folders[0], sample.record(), [1.0] * 500)
+    if changes is not None:
+        store_samples(folders[1], sample.record(), [1.0] * 500, **changes)
+    text = shown([sample.record()], [sample.record(accuracy=sample.accuracy(sample.score(served=0.961)))])
+    assert f"Not paired by sample, so that the scores alone are shown: {reason}: all cases." in text
+    assert line_with("- top-1", text) == "- top-1: 96.25 % → 96.1 %"
+    assert row(text, CASE)[2] == "not paired"
+
+
+def test_a_case_without_a_metric_says_why(shown: Any) -> None:
+    one = sample.random_weights()
+    text = shown([one], [one])
+    assert (
+        "- Accuracy: A random weights: no checkpoint was given (--checkpoint DIR), B random weights" in text
+    )
+
+
+# Cases, folders and files.
+
+
+def test_cases_of_one_side_are_named(shown: Any) -> None:
+    text = shown([sample.record(), sample.random_weights()], [sample.record()])
+    assert "\nOnly in A: `cpu-nnunet-ts-trace-fp32`.\n" in text
+
+
+def test_each_further_folder_is_set_against_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [
+        sample.store(tmp_path / name, sample.record(loads=(point(speed=speed),)))
+        for name, speed in (("a", 1000), ("b", 900), ("c", 1100))
+    ]
+    assert main(["compare", *map(str, folders)]) == 0
+    text = capsys.readouterr().out
+    assert [line for line in text.splitlines() if line.startswith("# ")] == ["# B against A", "# C against A"]
+    assert f"- C: {tmp_path / 'c'}, 1 case, measured 2026-03-04" in text
+    assert "1000.0 → 900.0" in text
+    assert "1000.0 → 1100.0" in text
+
+
+def test_the_folder_of_a_target_and_a_single_record_will_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sample.store(tmp_path / "a", sample.record(), sample.random_weights()) / "a40"
+    after = sample.store(tmp_path / "b", sample.record()) / "a40" / f"{CASE}.json"
+    assert main(["compare", str(before), str(after)]) == 0
+    assert f"\n## {CASE}\n" in capsys.readouterr().out
+
+
+def test_two_records_of_a_model_are_compared_whatever_their_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = dataclasses.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
+    sample.store(tmp_path, sample.record(), other)
+    first, second = (files.path_of(one.case, tmp_path) for one in (sample.record(), other))
+    assert main(["compare", str(first), str(second)]) == 0
+    text = capsys.readouterr().out
+    assert f"## {CASE} → h100-resnet50-trt-fp16\n" in text
+    assert "case.target a40 → h100; case.format onnx → trt; case.accelerator trt → none" in text
+    nnunet = sample.store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
+    assert "is of the model nnunet" in refusal(capsys, first, nnunet)
+
+
+def test_a_selection_leaves_the_other_cases_out(shown: Any) -> None:
+    both = [sample.record(), sample.random_weights()]
+    text = shown(both, both, "-k", "nnunet")
+    assert CASE not in text
+    assert "## cpu-nnunet-ts-trace-fp32" in text
+
+
+def test_a_terminal_gets_whole_names_without_markdown(shown: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    text = shown(
+        [sample.record(loads=(point(),))], [sample.record(loads=(point(speed=900),))], "--format", "terminal"
+    )
+    assert CASE in text
+    assert "slower" in text
+    assert "**" not in text
+    assert "| " not in text
+
+
+# What cannot be compared.
+
+
+def test_the_old_way_to_call_it_names_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
+    text = refusal(capsys)
+    assert "needs two folders or files of records" in text
+    assert "python -m reports published" in text
+
+
+def test_nothing_in_common_is_an_error_with_the_names(
+    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample.store(folders[0], sample.record())
+    sample.store(folders[1], sample.random_weights())
+    text = refusal(capsys, *folders)
+    assert f"{folders[1]}: has no case in common with {folders[0]}. It has cpu-nnunet-ts-trace-fp32" in text
+
+
+def test_one_folder_twice_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample.store(tmp_path, sample.record())
+    text = refusal(capsys, tmp_path, tmp_path / "a40" / ".." / "a40" / f"{CASE}.json")
+    assert f"given twice, as A ({tmp_path}) and as B (" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("nowhere", None, "no such file or folder. Give a folder of records (TARGET/CASE.json), or one."),
+        ("empty", "", "holds no records (TARGET/CASE.json). Give what a run of the benchmarks wrote"),
+        ("notes.txt", "hello", "not a record. Give a folder of records, or a file TARGET/CASE.json."),
+        ("other.json", "[1]", "missing key 'schema': this suite did not write it. Take the file out"),
+        ("old.json", '{"schema": 2}', "schema is 2, this version reads 3. Measure the case again, or read it with"),
+        ("first.json", '{"schema": 1}', "schema is 1, this version reads 3. Measure the case again, or read it with"),
+        ("cut.json", '{"schema": 3, "case', "not JSON (Unterminated string"),
+        ("hole.json", '{"schema": 3}', "missing key 'build'. Delete the file and measure the case again."),
+        ("x.samples.json", "{}", "holds the samples of a record. Give the record itself: x.json."),
+    ],
+)  # fmt: skip
+def test_what_is_no_record_is_named_with_the_cure(
+    name: str, content: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = sample.store(tmp_path / "good", sample.record()), tmp_path / name
+    if content == "":
+        bad.mkdir()
+    elif content is not None:
+        bad.write_text(content)
+    assert refusal(capsys, good, bad).startswith(f"error: {bad}: {message}")
+
+
+def test_a_damaged_record_in_a_folder_is_named(
+    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in folders:
+        sample.store(folder, sample.record(), sample.random_weights())
+    damaged = folders[1] / "a40" / f"{CASE}.json"
+    damaged.write_bytes(damaged.read_bytes()[:1000])
+    assert refusal(capsys, *folders).startswith(f"error: {damaged}: not JSON (")
+
+
+def test_damaged_samples_are_named(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in folders:
+        sample.store(folder, sample.record())
+        store_samples(folder, sample.record(), [1.0] * 500)
+    damaged = samples.path_of(sample.record().case, folders[1])
+    damaged.write_text(damaged.read_text()[:100])
+    assert refusal(capsys, *folders).startswith(f"error: {damaged}: not JSON (")
+
+
+def test_two_records_of_one_case_in_a_folder_are_an_error(
+    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in folders:
+        sample.store(folder, sample.record())
+    copy = folders[1] / "a40" / "copy.json"
+    files.write(sample.record(), copy)
+    assert f"{copy}: holds the case {CASE}, which is in {folders[1] / 'a40' / CASE}.json too" in refusal(
+        capsys, *folders
+    )

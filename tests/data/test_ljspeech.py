@@ -1,0 +1,271 @@
+"""LJSpeech: its text as symbols, its files, its mel spectrograms, and how two spectrograms are compared."""
+
+import itertools
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fixtures.data import ljspeech, spectrogram, utterances
+from fixtures.errors import InputError
+
+# --- text --------------------------------------------------------------------------------------------------
+
+
+def test_symbols_are_the_published_148_in_order() -> None:
+    assert len(ljspeech.SYMBOLS) == len(set(ljspeech.SYMBOLS)) == 148
+    assert "".join(ljspeech.SYMBOLS[:12]) == "_-!'(),.:;? "
+    assert ljspeech.SYMBOLS[12] == "A"
+    assert ljspeech.SYMBOLS[38] == "a"
+    assert ljspeech.SYMBOLS[63:67] == ("z", "@AA", "@AA0", "@AA1")
+    assert ljspeech.SYMBOLS[-4:] == ("@W", "@Y", "@Z", "@ZH")
+
+
+# What NVIDIA's text_to_sequence with english_cleaners makes of them, run on the original code of 2020-06.
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("Mrs. De Mohrenschildt thought that Oswald,", "misess de mohrenschildt thought that oswald,"),
+        ("Dr.  St. Co.\tCapt. Col.", "doctor saint company captain colonel"),
+        ("franz Müller's raison d'être", "franz muller's raison d'etre"),
+        ("a three hours’ rise", "a three hours' rise"),
+        ("1,234 men, the 21st of 1905", "twelve thirty-four men, the twenty-first of nineteen oh five"),
+        ("in 1900 and 2000 and 2009", "in nineteen hundred and two thousand and two thousand nine"),
+        ("2010 or 999 or 3000", "twenty ten or nine hundred ninety-nine or three thousand"),
+        ("$5 $1.50 $0.01 $1", "five dollars one dollar, fifty cents one cent one dollar"),
+        ("$0 3.14", "zero dollars three point fourteen"),
+        ("½ a mile", " onetwo a mile"),
+    ],
+)
+def test_text_is_cleaned_as_published(text: str, cleaned: str) -> None:
+    spoken = "".join(ljspeech.SYMBOLS[number] for number in ljspeech.encode(text))
+    assert spoken == cleaned
+
+
+def test_pounds_are_read_out() -> None:
+    assert ljspeech.clean("£1,200 or £") == "twelve hundred pounds or "
+
+
+def test_numbers_are_those_of_the_published_table() -> None:
+    assert ljspeech.encode("Hi, you-all!") == [45, 46, 6, 11, 62, 52, 58, 1, 38, 49, 49, 2]
+
+
+def test_what_is_no_symbol_is_left_out_and_the_padding_is_none() -> None:
+    assert ljspeech.encode('a_b"~*c') == [38, 39, 40]
+
+
+def test_phones_stand_in_braces() -> None:
+    numbers = ljspeech.encode("a {HH AH0 XX} b")
+    assert [ljspeech.SYMBOLS[n] for n in numbers] == ["a", " ", "@HH", "@AH0", " ", "b"]
+
+
+def test_texts_are_padded_with_zeros() -> None:
+    symbols, counts = ljspeech.padded([[5, 6], [7, 8, 9]], 4)
+    assert symbols.tolist() == [[5, 6, 0, 0], [7, 8, 9, 0]]
+    assert counts.tolist() == [[2], [3]]
+
+
+# --- spectrograms ------------------------------------------------------------------------------------------
+
+
+def test_the_filterbank_is_librosas() -> None:
+    # librosa 0.11: filters.mel(sr=22050, n_fft=1024, n_mels=80, fmin=0, fmax=8000)
+    bank = spectrogram.filterbank()
+    assert bank.shape == (80, 513)
+    assert bank.dtype == np.float32
+    expected = {(0, 1): 0.01552772, (0, 2): 0.02265139, (10, 17): 0.0, (79, 360): 0.00278283}
+    for at, value in expected.items():
+        assert bank[at] == pytest.approx(value, abs=1e-7), at
+    assert bank.max() == pytest.approx(0.026492536, abs=1e-7)
+    assert not bank[:, 372:].any()  # nothing above 8 kHz
+
+
+def test_a_spectrogram_is_the_logarithm_of_banded_magnitudes() -> None:
+    audio = np.random.default_rng(0).normal(0, 0.1, 5000).astype(np.float32)
+    mel = spectrogram.log_mel(audio)
+    assert mel.shape == (80, 1 + 5000 // 256)
+    assert mel.dtype == np.float32
+    padded = np.pad(audio, 512, mode="reflect")
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(1024) / 1024)
+    for frame in (0, 7, 19):
+        magnitudes = np.abs(np.fft.rfft(padded[256 * frame : 256 * frame + 1024] * window))
+        np.testing.assert_allclose(mel[:, frame], np.log(spectrogram.filterbank() @ magnitudes), atol=1e-4)
+
+
+def test_silence_is_clipped() -> None:
+    mel = spectrogram.log_mel(np.zeros(2048, np.float32))
+    np.testing.assert_allclose(mel, np.log(1e-5), rtol=1e-6)
+
+
+def mel_of(*values: float) -> np.ndarray:
+    return np.repeat(np.array([values], np.float32), 80, axis=0)
+
+
+def test_frame_by_frame_a_missing_frame_is_an_error_even_where_it_is_silent() -> None:
+    silent = mel_of(0, spectrogram.SILENCE)
+    assert spectrogram.frame_by_frame(silent, silent) == 0
+    assert spectrogram.frame_by_frame(silent, mel_of(0)) == pytest.approx(spectrogram.SILENCE**2 / 2)
+    assert spectrogram.frame_by_frame(mel_of(), silent) == pytest.approx(spectrogram.SILENCE**2)
+    assert spectrogram.frame_by_frame(mel_of(1, 2, 3), mel_of(1, 2, 5)) == pytest.approx(4 / 3)
+    assert spectrogram.frame_by_frame(mel_of(), mel_of()) == 0
+
+
+def best_path(cost: np.ndarray) -> float:
+    """The mean along the path of the least sum, by trying all paths."""
+    rows, columns = cost.shape
+
+    def paths(i: int, j: int) -> list[list[float]]:
+        if (i, j) == (rows - 1, columns - 1):
+            return [[cost[i, j]]]
+        steps = [(i + a, j + b) for a, b in ((1, 0), (0, 1), (1, 1)) if i + a < rows and j + b < columns]
+        return [[cost[i, j], *rest] for step in steps for rest in paths(*step)]
+
+    return float(np.mean(min(paths(0, 0), key=sum)))
+
+
+@pytest.mark.parametrize(("rows", "columns"), list(itertools.product((1, 2, 5), (1, 3, 5))))
+def test_alignment_takes_the_best_of_all_paths(rows: int, columns: int) -> None:
+    generator = np.random.default_rng([rows, columns])
+    a, b = generator.normal(size=(80, rows)), generator.normal(size=(80, columns))
+    cost = np.square(a.T[:, None] - b.T[None]).mean(axis=2)
+    assert spectrogram.aligned(a, b) == pytest.approx(best_path(cost))
+
+
+def test_alignment_forgives_another_tempo_and_nothing_else() -> None:
+    generator = np.random.default_rng(0)
+    mel = generator.normal(-5, 2, (80, 60))
+    slower = np.repeat(mel, generator.integers(1, 4, 60), axis=1)
+    assert spectrogram.aligned(mel, slower) == pytest.approx(0, abs=1e-9)
+    assert spectrogram.aligned(mel + 0.5, slower) == pytest.approx(0.25, rel=0.1)
+    assert spectrogram.aligned(mel[::-1], slower) > 2
+    assert spectrogram.aligned(mel[:, ::-1], slower) > 2
+    assert spectrogram.aligned(mel_of(), slower) == pytest.approx(spectrogram.SILENCE**2)
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+SHORT, TRAINING = ("LJ001-0015", "LJ045-0096"), ("LJ001-0001", "LJ050-0278")
+
+
+def write_sound(path: Path, seed: int = 0, rate: int = 22_050, channels: int = 1, width: int = 2) -> None:
+    samples = np.random.default_rng(seed).integers(-8000, 8000, 4000 * channels)
+    with wave.open(str(path), "wb") as file:
+        file.setparams((channels, width, rate, 0, "NONE", ""))
+        file.writeframes(samples.astype({1: "u1", 2: "<i2"}[width]).tobytes())
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    """LJSpeech's layout: the 500 test sentences, of which two fit into 128 symbols, and two others."""
+    (tmp_path / "wavs").mkdir()
+    lines = []
+    for name in sorted(ljspeech.test_part() | set(TRAINING)):
+        text = f"Sentence {name[3:5]}." if name in (*SHORT, *TRAINING) else "word " * 40
+        lines.append(f"{name}|raw 12|{text}")
+    (tmp_path / "metadata.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for seed, name in enumerate((*SHORT, *TRAINING)):
+        write_sound(tmp_path / "wavs" / f"{name}.wav", seed)
+    return tmp_path
+
+
+def test_the_test_part_is_the_published_500() -> None:
+    part = ljspeech.test_part()
+    assert len(part) == 500
+    assert {"LJ045-0096", "LJ049-0022", "LJ001-0015"} <= part
+    assert not part & {"LJ050-0234", "LJ019-0373", "LJ022-0023"}  # of the training and validation lists
+
+
+def test_evaluation_is_the_test_part_without_long_texts_and_training_is_the_rest(dataset: Path) -> None:
+    samples = utterances.speech("evaluation", dataset)
+    assert tuple(samples.ids) == SHORT
+    inputs = samples.load([1, 0])
+    assert [inputs[name].shape for name in inputs] == [(2, 128), (2, 1)]
+    assert inputs[utterances.SYMBOLS][0, :8].tolist() == ljspeech.numbers_of("sentence")
+    assert inputs[utterances.SYMBOL_COUNT].ravel().tolist() == [
+        len(ljspeech.encode(f"sentence {n}.")) for n in ("45", "1")
+    ]
+    assert tuple(utterances.speech("training", dataset).ids) == TRAINING
+
+
+def test_references_are_the_recordings_spectrograms(dataset: Path) -> None:
+    labels = utterances.speech("evaluation", dataset).labels
+    assert len(labels) == 2
+    expected = np.random.default_rng(1).integers(-8000, 8000, 4000) / 32768
+    np.testing.assert_array_equal(labels[1], spectrogram.log_mel(expected.astype(np.float32)))
+    assert [mel.shape for mel in labels] == [(80, 16), (80, 16)]
+    assert [len(labels[:1]), len(labels[2:])] == [1, 0]
+
+
+def test_the_folder_around_the_data_set_will_do(
+    dataset: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    around = tmp_path_factory.mktemp("around")
+    (around / "LJSpeech-1.1").symlink_to(dataset)
+    assert tuple(utterances.speech("evaluation", around).ids) == SHORT
+
+
+def refused(dataset: Path) -> str:
+    with pytest.raises(InputError) as raised:
+        list(utterances.speech("evaluation", dataset).labels)
+    assert "cure:" in str(raised.value)
+    return str(raised.value)
+
+
+def test_a_folder_that_is_not_ljspeech_is_refused(tmp_path: Path) -> None:
+    assert "metadata.csv is missing" in refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "LJ001-0002|only two", "LJ001-0002|a|b|c", "name|a|b", "LJ001-0002|a| ", "LJ001-0015|a|again"],
+)
+def test_a_damaged_line_is_named_with_its_file_and_number(dataset: Path, line: str) -> None:
+    path = dataset / "metadata.csv"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:20], line, *lines[20:]]))
+    assert f"{path}, line 21" in refused(dataset)
+
+
+def test_a_list_in_another_encoding_is_refused(dataset: Path) -> None:
+    path = dataset / "metadata.csv"
+    path.write_bytes(path.read_bytes().replace(b"word", b"w\xf6rd", 1))
+    assert "not UTF-8" in refused(dataset)
+
+
+def test_a_part_of_the_data_set_is_refused(dataset: Path) -> None:
+    path = dataset / "metadata.csv"
+    path.write_text(
+        "".join(line for line in path.read_text().splitlines(keepends=True) if "LJ045-0096" not in line)
+    )
+    assert "lacks 1 of the 500 sentences of the published test part, first LJ045-0096" in refused(dataset)
+
+
+def test_a_missing_sound_is_named_before_the_evaluation(dataset: Path) -> None:
+    path = dataset / "wavs" / f"{SHORT[1]}.wav"
+    path.unlink()
+    with pytest.raises(InputError, match=f"the sound of sentence {SHORT[1]} is missing"):
+        utterances.speech("evaluation", dataset)  # not only when it comes to it
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"rate": 16_000}, "16000 Hz, 1 channels, 16 bits"),
+        ({"channels": 2}, "22050 Hz, 2 channels, 16 bits"),
+        ({"width": 1}, "22050 Hz, 1 channels, 8 bits"),
+    ],
+)
+def test_a_sound_in_another_format_is_refused(dataset: Path, how: dict[str, int], said: str) -> None:
+    path = dataset / "wavs" / f"{SHORT[0]}.wav"
+    write_sound(path, **how)
+    text = refused(dataset)
+    assert said in text
+    assert str(path) in text
+
+
+@pytest.mark.parametrize("bytes_left", [0, 30, 44, 1000, 8043])
+def test_a_truncated_sound_is_named(dataset: Path, bytes_left: int) -> None:
+    path = dataset / "wavs" / f"{SHORT[0]}.wav"
+    path.write_bytes(path.read_bytes()[:bytes_left])
+    assert str(path) in refused(dataset)

@@ -1,0 +1,71 @@
+"""The documentation is in step with the code: its links lead somewhere, its options exist, its codes are all."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reports.record.schema import MARKS
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture(scope="module")
+def options() -> str:
+    """What pytest says of its options in this project."""
+    command = [sys.executable, "-m", "pytest", "benchmarks", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings in links, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_option_of_a_command_exists(page: Path, options: str) -> None:
+    for command in re.findall(r"tox run -e benchmarks(?:-gpu)? -- ((?:.*\\\n)*.*)", page.read_text()):
+        for option in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", command.split("#")[0]):
+            assert re.search(rf"^ +{option}\b", options, re.MULTILINE), option
+
+
+def test_the_pages_are_listed_in_the_readme() -> None:
+    text = (ROOT / "README.md").read_text()
+
+    for page in PAGES:
+        assert page.name == "README.md" or f"]({name(page)})" in text
+
+
+def test_every_mark_is_explained() -> None:
+    text = (ROOT / "docs" / "reading.md").read_text()
+
+    assert dict(re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)) == MARKS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_environments_of_tox_exist(page: Path) -> None:
+    known = {"benchmarks", "benchmarks-gpu", "doctor", "doctor-gpu", "lint", "report", "tests"}
+    text = (ROOT / "tox.ini").read_text()
+    assert all(f"[testenv:{one.removesuffix('-gpu')}" in text for one in known)
+
+    assert set(re.findall(r"tox run (?:-r )?-e ([a-z-]+)", page.read_text())) <= known

@@ -1,0 +1,103 @@
+"""The support table claims no more than records prove, and README holds it as it is generated."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from docs import support_table
+from fixtures.models import all_models
+from reports.record.schema import Case, Record, Serving
+from tests import samples
+
+ROOT = Path(__file__).parents[2]
+
+
+def row(table: str, model: str, format_: str) -> list[str]:
+    """The cells of a model and format, servers alone."""
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    return next(line[2:] for line in lines if line[:2] == [f"`{model}`", format_])
+
+
+def proof(**changes: object) -> Record:
+    """A record of ResNet50 at micro size, right and served by the suite's runtime on a CPU."""
+    case = Case("cpu", "resnet50-micro", "onnx", None, "fp32")
+    return samples.record(case=case, **changes)
+
+
+def test_without_records_nothing_runs() -> None:
+    assert "runs" not in support_table.support_table([])
+
+
+def test_a_record_proves_its_own_cell_alone() -> None:
+    table = support_table.support_table([proof()])
+
+    assert row(table, "resnet50", "`onnx`")[0] == "FP32: runs; INT8: not run here"
+    assert table.count("runs") == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"accuracy": samples.failed_accuracy()}, id="wrong"),
+        pytest.param({"serving": None}, id="never served"),
+        pytest.param({"serving": Serving("local", "2.51.0", "onnxruntime", "system")}, id="another server"),
+    ],
+)
+def test_a_case_that_was_not_right_or_not_served_so_proves_nothing(changes: dict[str, object]) -> None:
+    table = support_table.support_table([proof(**changes)])
+
+    assert row(table, "resnet50", "`onnx`")[0] == "FP32, INT8: not run here"
+
+
+def test_a_native_backend_has_its_own_column() -> None:
+    served = Serving("local", "2.51.0", "onnxruntime", "system")
+    gpu = dataclasses.replace(proof(serving=served), case=Case("h200", "resnet50", "onnx", None, "fp16"))
+
+    assert row(support_table.support_table([gpu]), "resnet50", "`onnx`")[2:] == [
+        "FP32, FP16: not run here",
+        "FP32: not run here; FP16: runs",
+    ]
+
+
+def test_what_a_format_needs_is_said() -> None:
+    cells = row(support_table.support_table([]), "resnet50", "`trt`")
+
+    assert cells[:2] == ["-", "-"]
+    assert cells[2] == "FP32, FP16: not run here, needs TensorRT"
+
+
+def test_a_format_without_a_native_backend_has_only_the_suites_own_servers() -> None:
+    cells = row(support_table.support_table([]), "resnet50", "`pt2`")
+
+    assert [cell == "-" for cell in cells] == [False, True, False, True]
+
+
+def test_every_full_model_has_its_rows_and_excluded_formats_their_reason() -> None:
+    table = support_table.support_table([])
+
+    for model in all_models():
+        assert (f"`{model.name}`" in table) is not model.micro
+        for mnemonic, reason in model.excluded.items():
+            if not model.micro:
+                assert row(table, model.name, f"`{mnemonic}`")[0] == f"none: {reason}"
+
+
+def test_the_command_writes_a_file_and_finds_it_up_to_date(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "README.md"
+    before = "# Mine\n\n<!-- tritonproof:support -->\n<!-- /tritonproof:support -->\n\nThe end.\n"
+    file.write_text(before)
+
+    assert support_table.main([str(file), "--check"]) == 1
+    assert file.read_text() == before
+    assert support_table.main([str(file)]) == 0
+    assert support_table.main([str(file), "--check"]) == 0
+    assert "`resnet50`" in file.read_text()
+    assert file.read_text().endswith("\n\nThe end.\n")
+    assert "out of date. Run: python -m docs.support_table" in capsys.readouterr().out
+
+
+def test_readme_holds_the_table_as_it_is_generated() -> None:
+    assert support_table.main([str(ROOT / "README.md"), "--check"]) == 0

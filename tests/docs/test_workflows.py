@@ -1,0 +1,122 @@
+"""The workflows for GitHub and GitLab: what they name is there, and what they run is understood."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fixtures.plugin.exit import STATUS
+
+ROOT = Path(__file__).parents[2]
+GITHUB = yaml.safe_load((ROOT / ".github" / "workflows" / "accuracy.yml").read_text())
+GITLAB = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
+GITLAB_JOBS = ("accuracy", "speed")
+
+
+def steps() -> Iterator[dict[str, Any]]:
+    for job in GITHUB["jobs"].values():
+        yield from job["steps"]
+
+
+def scripts() -> list[str]:
+    """The command lines of both, without line continuations."""
+    of_github = [step["run"].replace("\\\n", " ") for step in steps() if "run" in step]
+    of_gitlab = [line for job in GITLAB_JOBS for line in GITLAB[job]["script"]]
+    return [*of_github, *of_gitlab, *GITLAB["default"]["before_script"]]
+
+
+RUNS = [shlex.split(script) for script in scripts() if script.startswith("tox ")]
+
+
+def test_every_step_on_github_is_one_action_of_a_major_version_or_one_command() -> None:
+    for step in steps():
+        assert ("uses" in step) != ("run" in step)
+        assert re.fullmatch(r"actions/[a-z/-]+@v\d+", step.get("uses", "actions/none@v1"))
+    assert all({"runs-on", "timeout-minutes", "steps"} <= set(job) for job in GITHUB["jobs"].values())
+    assert GITHUB["permissions"] == {"contents": "read"}
+    assert set(GITHUB[True]) == {"push", "pull_request", "workflow_dispatch"}, "YAML reads `on` as true"
+
+
+def test_what_the_keys_of_caches_are_made_from_is_in_the_repository() -> None:
+    hashed = [
+        name
+        for step in steps()
+        for call in re.findall(r"hashFiles\(([^)]*)\)", str(step.get("with", {}).get("key")))
+        for name in re.findall(r"'([^']+)'", call)
+    ]
+    assert {"pyproject.toml", "fixtures/**"} <= set(hashed)
+    for name in [*hashed, *GITLAB["default"]["cache"][0]["key"]["files"]]:
+        assert list(ROOT.glob(name)), name
+
+
+def test_what_is_cached_is_never_part_of_the_repository() -> None:
+    of_github = [step["with"]["path"] for step in steps() if "cache" in step.get("uses", "")]
+    of_gitlab = [path for cache in GITLAB["default"]["cache"] for path in cache["paths"]]
+    for path in {*of_github, *of_gitlab} - {"~/.cache/pip"}:
+        done = subprocess.run(["git", "check-ignore", "-q", f"{path}/file"], cwd=ROOT, check=False)
+        assert done.returncode == 0, path
+
+
+def test_both_run_the_accuracy_gate_and_a_comparison() -> None:
+    assert len(RUNS) == 4
+    assert sum("not load" in words for words in RUNS) == 2
+    assert sum("--against" in words for words in RUNS) == 2
+
+
+def selection(words: list[str]) -> tuple[str, ...]:
+    """The arguments that pytest gets, without those that name the runner's commits and files."""
+    arguments = ["HEAD" if word.startswith("$") else word for word in words[5:]]
+    return tuple(word for word in arguments if not re.fullmatch(r"--(junit-xml|summary)=.*", word))
+
+
+def test_the_commands_run_an_environment_that_there_is() -> None:
+    tox = ConfigParser()
+    tox.read(ROOT / "tox.ini")
+    assert any(section.startswith("testenv:benchmarks{") for section in tox.sections())
+    assert {tuple(words[:5]) for words in RUNS} == {("tox", "run", "-e", "benchmarks", "--")}
+
+
+@pytest.mark.parametrize("arguments", sorted({selection(words) for words in RUNS}), ids=lambda one: one[1])
+def test_the_commands_select_tests_by_options_that_there_are(arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "pytest", "benchmarks", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\d+(/\d+)? tests collected", done.stdout)
+
+
+def test_what_is_uploaded_is_what_the_commands_write() -> None:
+    written = {word.partition("=")[2] for words in RUNS for word in words if "=" in word}
+    uploads = [step["with"]["path"].split() for step in steps() if "upload" in step.get("uses", "")]
+    for paths in [*uploads, *(GITLAB[job]["artifacts"]["paths"] for job in GITLAB_JOBS)]:
+        assert set(paths) <= written | {"reports/results"}
+    assert {GITLAB[job]["artifacts"]["reports"]["junit"] for job in GITLAB_JOBS} <= written
+
+
+def test_gitlab_lets_a_slow_down_pass_as_a_warning_and_nothing_else() -> None:
+    assert GITLAB["speed"]["allow_failure"] == {"exit_codes": [STATUS["speed"]]}
+    assert "allow_failure" not in GITLAB["accuracy"]
+    assert set(GITLAB) == {"variables", "default", "workflow", *GITLAB_JOBS}
+    assert set(GITLAB["speed"]["needs"]) <= set(GITLAB_JOBS)
+
+
+def test_what_tells_a_run_that_it_is_on_github_reaches_it_through_tox() -> None:
+    tox = (ROOT / "tox.ini").read_text()
+    of_benchmarks = tox[tox.index("[testenv:benchmarks") : tox.index("[testenv:lint]")]
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
+        assert name in of_benchmarks
+        assert tox.count(name) == 1, "the suite's own tests have failing runs that are none"
+
+
+def test_the_documentation_has_every_exit_status_and_link() -> None:
+    text = (ROOT / "docs" / "ci.md").read_text()
+    for kind, status in STATUS.items():
+        assert re.search(rf"^\| {status} \| {kind}", text, re.MULTILINE), kind
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert link.startswith("https://") or (ROOT / "docs" / link).exists(), link

@@ -1,0 +1,152 @@
+"""Records as other services read them."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from fixtures.spec import LoadPoint
+from reports.__main__ import main
+from reports.export.services import bencher, bigger_is_better, smaller_is_better
+from reports.record import files
+from reports.record.figures import of_accuracy, of_efficiency, of_load, of_search
+from reports.record.schema import Comparison, Efficiency, GpuUse, Record, Search
+from tests import samples
+
+ERROR = samples.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
+
+
+def case_with(*loads: object, **changes: object) -> Record:
+    return samples.record(loads=loads, **changes)
+
+
+def named(entries: list[dict[str, object]]) -> dict[str, dict[str, object]]:
+    found = {str(one["name"]): one for one in entries}
+    assert len(found) == len(entries), "names are unique"
+    return found
+
+
+def test_bencher_has_each_point_with_its_bounds_in_benchers_own_units() -> None:
+    load = samples.load("offline", 8, 1500.0)
+    found = bencher([case_with(load)])
+    point = found["a40-resnet50-onnx-trt-fp16 offline b008-c001"]
+    assert point["throughput"] == {"value": 1500.0, "lower_value": 1470.0, "upper_value": 1530.0}
+    assert point["latency"]["value"] == pytest.approx(2_031_200), "nanoseconds"
+    assert point["latency_p99_ms"]["upper_value"] == load.latency_ms["p99"].high
+    assert found["a40-resnet50-onnx-trt-fp16"] == {"top-1_served_percent": {"value": 96.25}}
+
+
+def test_every_number_for_bencher_is_named_as_its_schema_asks() -> None:
+    for measures in bencher([samples.record()]).values():
+        for metric in measures.values():
+            assert "value" in metric
+            assert set(metric) <= {"value", "lower_value", "upper_value"}
+            assert all(isinstance(number, float) for number in metric.values())
+
+
+def test_the_same_point_of_both_scenarios_and_of_rates_has_names_of_its_own() -> None:
+    loads = [
+        samples.load("offline", 1, 100.0),
+        samples.load("online", 1, 100.0),
+        samples.load("online", 0, 100.0, request_rate_per_s=120.0, arrivals="poisson"),
+    ]
+    names = list(named(bigger_is_better([case_with(*loads)])))
+    assert names[1:] == [
+        f"a40-resnet50-onnx-trt-fp16 {name}"
+        for name in ("offline b001-c001", "online b001-c001", "online b001-r00120-poisson")
+    ]
+    assert str(LoadPoint("online", 1, 0, 120.0, "poisson")) == "b001-r00120-poisson", "as in test ids"
+
+
+def test_github_gets_throughput_and_shares_where_bigger_is_better() -> None:
+    load = samples.load("offline", 8, 1500.0, marks=samples.marks("passes repeated: 2"))
+    found = named(bigger_is_better([case_with(load)]))
+    assert found["a40-resnet50-onnx-trt-fp16 top-1"] == {
+        "name": "a40-resnet50-onnx-trt-fp16 top-1",
+        "unit": "%",
+        "value": 96.25,
+    }
+    assert found["a40-resnet50-onnx-trt-fp16 offline b008-c001"] == {
+        "name": "a40-resnet50-onnx-trt-fp16 offline b008-c001",
+        "unit": "inferences/s",
+        "value": 1500.0,
+        "range": "1470 to 1530",
+        "extra": "passes repeated: 2",
+    }
+
+
+def test_github_gets_latency_and_errors_where_smaller_is_better() -> None:
+    record = case_with(samples.load("offline", 8, 1500.0), accuracy=samples.accuracy(ERROR))
+    found = named(smaller_is_better([record]))
+    assert found["a40-resnet50-onnx-trt-fp16 mel MSE"]["value"] == 6e-13, "however small"
+    p99 = found["a40-resnet50-onnx-trt-fp16 offline b008-c001 p99"]
+    assert (p99["unit"], p99["value"]) == ("ms", 2.126)
+    assert not [name for name in named(bigger_is_better([record])) if "mel" in name]
+
+
+def test_a_case_that_failed_is_exported_without_speed_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = samples.record(accuracy=samples.failed_accuracy())
+    files.write(failed, files.path_of(failed.case, tmp_path))
+    assert main(["export", "--format", "customBiggerIsBetter", "--results", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    (score,) = json.loads(printed.out)
+    assert score["value"] == 93.1
+    assert "a40-resnet50-onnx-trt-fp16: No throughput is shown: served top-1 93.1 %" in printed.err
+
+
+def test_a_score_that_was_not_measured_is_not_exported() -> None:
+    assert all("latency" in measures for measures in bencher([samples.random_weights()]).values())
+
+
+# --- the figures that exports, CSV and JUnit share ---------------------------------------------------------
+
+
+def test_the_tightest_limit_is_among_the_figures_of_accuracy() -> None:
+    found = of_accuracy(samples.accuracy(samples.score(), ERROR))
+    assert (found["top-1_floor_percent"], found["top-1_served_percent"]) == (95.9, 96.25)
+    assert found["mel_MSE_served"] == 6e-13
+    assert "mel_MSE_ceiling" in found
+    assert found["converted_served_differ"] == 1
+
+
+def test_a_comparison_and_a_gpu_are_among_the_figures_of_points_that_have_them() -> None:
+    ratio = samples.estimate(0.94)
+    load = samples.load(
+        "offline",
+        8,
+        1500.0,
+        comparison=Comparison("HEAD~1", "interleaved", ratio, 0.03, "slower", 8, None),
+        gpu=GpuUse(0.9, None, 120.0, None, None),
+    )
+    found = of_load(load)
+    assert (found["comparison_ratio"], found["comparison_ratio_high"]) == (0.94, ratio.high)
+    assert found["comparison_verdict"] == "slower"
+    assert found["gpu_power_w"] == 120.0
+    assert "gpu_memory_mib" not in found
+    assert not [
+        name for name in of_load(samples.load("offline", 8, 1500.0)) if "gpu" in name or "ratio" in name
+    ]
+
+
+def test_what_serving_costs_is_told_apart_by_scenario() -> None:
+    one = samples.estimate(0.9)
+    offline = Efficiency("offline", 8, 1, one, samples.estimate(100.0), 8, 2, one, 5)
+    found = of_efficiency(
+        [offline, dataclasses.replace(offline, scenario="online", ratio=samples.estimate(0.5))]
+    )
+    assert (found["offline_in_process_ratio"], found["online_in_process_ratio"]) == (0.9, 0.5)
+    assert found["offline_in_process_per_s"] == 100.0
+
+
+def test_a_search_has_its_winner_and_what_proves_it() -> None:
+    load = samples.load("offline", 8, 1500.0)
+    deployment = samples.record().deployment
+    search = Search(10.0, "p99", deployment, load, "within", None, 5, 50, 60.0, "config.pbtxt")
+    found = of_search(search)
+    assert (found["latency_budget_ms"], found["budget_verdict"]) == (10.0, "within")
+    assert (found["preferred_batch_sizes"], found["throughput_per_s"]) == ("64 128", 1500.0)
+    assert "top-1_served_percent" not in found
+    assert "top-1_served_percent" in of_search(dataclasses.replace(search, accuracy=samples.accuracy()))

@@ -1,0 +1,104 @@
+"""The tidy table of load points."""
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from reports.__main__ import main
+from reports.export.frame import load_points
+from reports.record import files, schema
+from reports.record.schema import has_passed
+from tests import samples
+
+
+def test_every_load_point_is_a_row_with_its_case_and_its_intervals() -> None:
+    one = samples.record()
+    frame = load_points([one, one])
+    assert len(frame) == 2 * len(one.loads)
+    row, load = frame.iloc[0], one.loads[0]
+    assert row["case"] == schema.case_id(one.case)
+    assert (row["scenario"], row["batch"], row["concurrency"]) == (
+        load.scenario,
+        load.batch,
+        load.concurrency,
+    )
+    assert row["throughput_low_per_s"] < row["throughput_per_s"] < row["throughput_high_per_s"]
+    assert row["latency_p99_ms"] == load.latency_ms["p99"].value
+    assert row["server_queue_ms"] == load.components_ms["server_queue"]
+
+
+def test_a_case_that_failed_is_marked() -> None:
+    failed = samples.record(accuracy=samples.failed_accuracy())
+    assert not has_passed(failed)
+    assert not load_points([failed])["passed"].any()
+    assert load_points([samples.record()])["passed"].all()
+
+
+def test_the_command_prints_csv_that_pandas_reads_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = samples.record()
+    files.write(one, files.path_of(one.case, tmp_path))
+    assert main(["csv", "--results", str(tmp_path)]) == 0
+    read = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    pd.testing.assert_frame_equal(read, load_points([one]), check_dtype=False)
+
+
+def test_a_rate_and_marks_have_columns_where_there_are_any() -> None:
+    load = samples.load(
+        "online",
+        0,
+        118.0,
+        request_rate_per_s=120.0,
+        arrivals="poisson",
+        slip_ms=0.1,
+        marks=samples.marks("a", "b"),
+    )
+
+    (row,) = load_points([samples.record(loads=(load,))]).to_dict("records")
+
+    assert (row["request_rate_per_s"], row["arrivals"], row["slip_ms"]) == (120.0, "poisson", 0.1)
+    assert row["marks"] == "damaged-passes damaged-passes"
+    assert not {"request_rate_per_s", "arrivals", "slip_ms", "marks"} & set(load_points([samples.record()]))
+
+
+def test_a_case_that_failed_has_its_reason_in_place_of_figures() -> None:
+    failed = samples.record(accuracy=samples.failed_accuracy(), price_per_hour=3.6)
+    both = load_points([failed, samples.record()])
+    wrong, right = both[~both["passed"]], both[both["passed"]]
+    measured = [name for name in map(str, both) if name.endswith(("_per_s", "_ms")) or "cost" in name]
+    assert wrong[measured].isna().all().all()
+    assert right["throughput_per_s"].notna().all()
+    assert wrong["why_no_speed"].str.startswith("No throughput is shown: ").all()
+    assert right["why_no_speed"].isna().all()
+
+
+def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
+    ratio = schema.Comparison(
+        "HEAD~1", "interleaved", schema.Estimate(0.94, 0.92, 0.96), 0.03, "slower", 8, None
+    )
+    beside = schema.Efficiency(
+        "offline", 8, 1, samples.estimate(90), samples.estimate(100), 4, 2, schema.Estimate(0.9, 0.8, 1.0), 5
+    )
+    loads = (samples.load("offline", 1, 50, comparison=ratio), samples.load("offline", 8, 90))
+
+    first, second = load_points([samples.record(loads=loads, efficiency=(beside,))]).to_dict("records")
+
+    bounds = ("comparison_ratio", "comparison_ratio_low", "comparison_ratio_high")
+    assert [first[name] for name in bounds] == [0.94, 0.92, 0.96]
+    assert [first[f"comparison_{name}"] for name in ("reference", "method", "verdict")] == [
+        "HEAD~1",
+        "interleaved",
+        "slower",
+    ]
+    assert pd.isna(first["in_process_per_s"])
+    assert (second["in_process_per_s"], second["in_process_batch"], second["in_process_ratio"]) == (
+        100,
+        4,
+        0.9,
+    )
+    assert pd.isna(second["comparison_ratio"])
+    plain = map(str, load_points([samples.record()]))
+    assert not [name for name in plain if name.startswith(("comparison_", "in_process_"))]

@@ -1,0 +1,211 @@
+"""Every format computes what the framework computes, at any batch, and calibrates on training samples alone."""
+
+import dataclasses
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fixtures.build import repository
+from fixtures.errors import ProofError
+from fixtures.formats import all_formats
+from fixtures.frameworks import pytorch_formats
+from fixtures.frameworks.pytorch import in_precision, run
+from fixtures.host.machine import gpu_names
+from fixtures.host.targets import CPU
+from fixtures.models import all_models
+from fixtures.spec import Arrays, Case, Conversion, Deployment, Format, Model, Samples, Split, Tensor
+
+DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
+FORMATS = {one.mnemonic: one for one in all_formats()}
+CPU_FORMATS = [
+    (one, p) for one in all_formats() if "pytorch" in one.frameworks for p in one.precisions.get("cpu", ())
+]
+
+
+class Small(nn.Module):
+    """A convolution with BatchNorm, and a linear layer: what the formats fold, fuse and quantise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.fc = nn.Linear(8 * 8 * 8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.to(self.conv.weight.dtype)
+        return self.fc(torch.relu(self.norm(self.conv(x))).flatten(1)).float()
+
+
+def samples_of(split: Split, _dataset: Path | None = None, _checkpoint: Path | None = None) -> Samples:
+    seed = 0 if split == "training" else 1
+    values = np.random.default_rng(seed).normal(0, 1, (40, 3, 8, 8)).astype(np.float32)
+    return Samples([f"{split}-{i}" for i in range(40)], lambda indices: {"x": values[list(indices)]})
+
+
+@pytest.fixture(scope="module")
+def network() -> Small:
+    torch.manual_seed(0)
+    found = Small()
+    found.train()(torch.randn(64, 3, 8, 8))
+    return found.eval()
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    """The micro model's value with the small network's tensors."""
+    micro = next(model for model in all_models() if model.name == "resnet50-micro")
+    return dataclasses.replace(
+        micro,
+        name="small",
+        inputs=(Tensor("x", "FP32", (3, 8, 8)),),
+        outputs=(Tensor("y", "FP32", (5,)),),
+        run=lambda network, inputs: run(network, inputs, ("y",)),
+        samples=samples_of,
+    )
+
+
+def convert(
+    format_: Format, precision: str, model: Model, network: nn.Module, folder: Path, calibration: Samples
+) -> tuple[Any, list[str]]:
+    """The converted model as an in-process function, and the steps it reported."""
+    case = Case(CPU, model, format_, None, precision)
+    steps: list[str] = []
+    (folder / "1").mkdir()
+    artifact = folder / "1" / format_.artifact
+    job = Conversion(model, network, precision, None, "cpu", 8, calibration, steps.append)
+    format_.convert(job, artifact)
+    assert [path.name for path in artifact.parent.iterdir()] == [format_.artifact]
+    built = repository.Build(case, folder, "digest", "test", 0.0, 0.0, reused=False)
+    return repository.open_in_process(built, DEPLOYMENT), steps
+
+
+@pytest.mark.parametrize(
+    ("format_", "precision"), CPU_FORMATS, ids=[f"{one.mnemonic}-{p}" for one, p in CPU_FORMATS]
+)
+def test_a_format_computes_what_the_framework_computes_at_any_batch(
+    format_: Format, precision: str, model: Model, network: Small, tmp_path: Path
+) -> None:
+    loaded: list[int] = []
+    training = samples_of("training")
+
+    def load(indices: Sequence[int]) -> Arrays:
+        loaded.extend(indices)
+        return training.load(indices)
+
+    calibration = dataclasses.replace(training, load=load)
+    converted, steps = convert(format_, precision, model, network, tmp_path, calibration)
+    assert steps, "a conversion says what it is doing"
+    evaluation = samples_of("evaluation")
+    for batch in (1, 3, 8):
+        inputs = evaluation.load(range(batch))
+        expected = model.run(network, inputs)["y"]
+        error = np.abs(converted(inputs)["y"] - expected).max() / np.abs(expected).max()
+        assert error <= format_.tolerances[precision].relative_error
+        assert (precision != "fp32") == (error > 1e-4), "FP32 does not round so far, the others do"
+    # INT8 sees every training sample once, and the others none.
+    assert sorted(loaded) == (list(range(40)) if precision == "int8" else [])
+
+
+@pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script", "onnx"])
+def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
+    mnemonic: str, model: Model, network: Small, tmp_path: Path
+) -> None:
+    artifact = tmp_path / FORMATS[mnemonic].artifact
+    artifact.symlink_to("/dev/full")
+    job = Conversion(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
+    with pytest.raises(OSError, match="No space left on device"):
+        FORMATS[mnemonic].convert(job, artifact)
+
+
+@pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script", "pt2"])
+@pytest.mark.parametrize(
+    ("flags", "available"), [({"avx512_bf16"}, True), ({"amx_bf16"}, True), ({"avx512f"}, False)]
+)
+def test_bf16_is_for_processors_that_compute_in_it(
+    flags: set[str], available: bool, mnemonic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pytorch_formats, "cpu_flags", lambda: frozenset(flags))
+    monkeypatch.setenv("CXX", str(shutil.which("env")))
+    assert (FORMATS[mnemonic].missing(None, "bf16") is None) == available
+    assert FORMATS[mnemonic].missing(None, "fp32") is None
+
+
+def test_half_precision_computes_in_fp16_and_speaks_fp32(network: Small) -> None:
+    half = in_precision(network, "fp16")
+    x = torch.from_numpy(samples_of("evaluation").load(range(4))["x"])
+    with torch.inference_mode():
+        y, expected = half(x), network(x)
+    assert y.dtype == torch.float32
+    assert (
+        0
+        < (y - expected).abs().max() / expected.abs().max()
+        < FORMATS["onnx"].tolerances["fp16"].relative_error
+    )
+    assert next(network.parameters()).dtype == torch.float32, "the framework's own weights stay as they are"
+
+
+@pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script"])
+def test_fp16_torchscript_is_converted_and_agrees(
+    mnemonic: str, model: Model, network: Small, tmp_path: Path
+) -> None:
+    converted, _ = convert(FORMATS[mnemonic], "fp16", model, network, tmp_path, samples_of("training"))
+    inputs = samples_of("evaluation").load(range(8))
+    expected = model.run(network, inputs)["y"]
+    error = np.abs(converted(inputs)["y"] - expected).max() / np.abs(expected).max()
+    assert 1e-6 < error <= FORMATS[mnemonic].tolerances["fp16"].relative_error
+
+
+class Refused(nn.Module):
+    """A network whose annotation TorchScript's compiler takes at its word."""
+
+    def forward(self, x: Any) -> Any:
+        return x.flatten(1)
+
+
+def test_what_torchscript_refuses_is_said_in_a_sentence(model: Model, tmp_path: Path) -> None:
+    job = Conversion(model, Refused(), "fp32", None, "cpu", 8, None, lambda _step: None)
+
+    with pytest.raises(
+        ProofError, match=r"^TorchScript cannot convert the model: 'Any' object.*\n  where: small\n  cure: "
+    ):
+        FORMATS["ts-script"].convert(job, tmp_path / "model.pt")
+
+
+def test_tensorrt_says_what_it_needs_where_it_is_not_installed() -> None:
+    assert FORMATS["trt"].missing(None, "fp16") == "needs TensorRT: install the extra `gpu`"
+    assert "onnxruntime-gpu" in str(FORMATS["onnx"].missing("trt", "fp16"))
+    assert FORMATS["onnx"].missing(None, "fp32") is None
+
+
+def test_every_format_has_its_runtime_file_and_a_source() -> None:
+    for one in all_formats():
+        assert (repository.RUNTIMES / one.runtime).is_file()
+        assert one.source.is_file()
+        assert one.packages
+
+
+@pytest.mark.skipif(bool(gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_onnx_runtime_without_cuda_is_an_error_and_no_slow_run(
+    model: Model, network: Small, tmp_path: Path
+) -> None:
+    artifact = tmp_path / "model.onnx"
+    FORMATS["onnx"].convert(
+        Conversion(model, network, "fp32", None, "cpu", 8, None, lambda _step: None), artifact
+    )
+    settings = {
+        "device": "cuda",
+        "device_id": "0",
+        "threads": "1",
+        "accelerator": "",
+        "precision": "fp32",
+        "large": "0",
+    }
+    with pytest.raises(RuntimeError, match="fell back to CPUExecutionProvider"):
+        repository.load_runtime("onnx.py").load(artifact, settings)

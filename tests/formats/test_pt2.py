@@ -1,0 +1,319 @@
+"""AOTInductor packages: right at every batch, built in silence, opened without a compiler, refused with a reason."""
+
+import dataclasses
+import errno
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fixtures.build import repository
+from fixtures.errors import NotAvailableError, ProofError
+from fixtures.formats import pt2
+from fixtures.frameworks.pytorch import run
+from fixtures.host import machine
+from fixtures.host.targets import CPU
+from fixtures.models import all_models
+from fixtures.spec import Arrays, Case, Conversion, Model, Samples, Tensor
+
+MOST = 6
+OUTPUTS = ("scores", "class")
+SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0"}
+
+
+class Small(nn.Module):
+    """Two inputs and two outputs; a convolution to fold BatchNorm into, and the batch size in a shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.words = nn.Embedding(11, 8)
+        self.fc = nn.Linear(8 * 16 * 16, 5)
+
+    def forward(self, x: torch.Tensor, word: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        dtype = self.conv.weight.dtype
+        y = torch.relu(self.norm(self.conv(torch.sin(x.to(dtype)))))
+        y = y + self.words(word).view(x.shape[0], 8, 1, 1)
+        scores = self.fc(y.reshape(x.shape[0], -1)).float()
+        return scores, scores.argmax(dim=1)
+
+
+def arrays(indices: Sequence[int]) -> dict[str, np.ndarray]:
+    generators = [np.random.default_rng([7, i]) for i in indices]
+    return {
+        "x": np.stack([one.normal(0, 1, (3, 16, 16)).astype(np.float32) for one in generators]),
+        "word": np.stack([one.integers(0, 11, 1) for one in generators]),
+    }
+
+
+def model_of(name: str = "small", count: int = 2) -> Model:
+    """The micro model's value with the small network's tensors, of which the first `count` are inputs."""
+    micro = next(model for model in all_models() if model.micro)
+
+    def load(indices: Sequence[int]) -> Arrays:
+        return dict(list(arrays(indices).items())[:count])
+
+    return dataclasses.replace(
+        micro,
+        name=name,
+        inputs=(Tensor("x", "FP32", (3, 16, 16)), Tensor("word", "INT64", (1,)))[:count],
+        outputs=(Tensor("scores", "FP32", (5,)), Tensor("class", "INT64", ())),
+        run=lambda network, inputs: run(network, inputs, OUTPUTS),
+        samples=lambda _split, _dataset, _checkpoint: Samples([str(i) for i in range(40)], load),
+    )
+
+
+def job_of(network: nn.Module, model: Model, max_batch_size: int = MOST, **changes: Any) -> Conversion:
+    job = Conversion(model, network, "fp32", None, "cpu", max_batch_size, None, lambda _step: None)
+    return dataclasses.replace(job, **changes)
+
+
+@pytest.fixture(scope="module")
+def network() -> Small:
+    torch.manual_seed(0)
+    found = Small()
+    found.train()(*(torch.from_numpy(array) for array in arrays(range(16)).values()))
+    return found.eval()
+
+
+@pytest.fixture(scope="module")
+def package(network: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Converted by a process that has one thread; the tests run it with two."""
+    path = tmp_path_factory.mktemp("package") / "model.pt2"
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        pt2.convert(job_of(network, model_of()), path)
+    finally:
+        torch.set_num_threads(threads)
+    return path
+
+
+def open_package(path: Path) -> Callable[[Arrays], list[np.ndarray]]:
+    predict = repository.load_runtime("pytorch.py").load(path, SETTINGS)
+    return lambda inputs: predict(list(inputs.values()))
+
+
+def assert_equal_to_framework(network: Small, inputs: Arrays, found: list[np.ndarray]) -> None:
+    expected = run(network, inputs, OUTPUTS)
+    scores, classes = found
+    assert scores.dtype == np.float32
+    assert scores.shape == expected["scores"].shape
+    error = np.abs(scores - expected["scores"]).max() / np.abs(expected["scores"]).max()
+    assert error <= pt2.FORMAT.tolerances["fp32"].relative_error
+    np.testing.assert_array_equal(classes, expected["class"])
+
+
+# --- what it computes --------------------------------------------------------------------------------------
+
+
+def test_a_package_computes_what_the_framework_computes_at_every_batch(package: Path, network: Small) -> None:
+    predict = open_package(package)
+    for batch in range(1, MOST + 1):
+        inputs = arrays(range(batch))
+        assert_equal_to_framework(network, inputs, predict(inputs))
+
+
+def test_inputs_may_lie_in_memory_as_they_like(package: Path, network: Small) -> None:
+    predict = open_package(package)
+    inputs = arrays(range(4))
+    channels_last = np.ascontiguousarray(inputs["x"].transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    every_second = np.repeat(inputs["word"], 2, axis=0)[::2]
+    assert not channels_last.flags.c_contiguous
+    assert not every_second.flags.c_contiguous
+    assert_equal_to_framework(network, inputs, predict({"x": channels_last, "word": every_second}))
+    # As Triton gives them: in the middle of a buffer.
+    shifted = np.frombuffer(bytearray(4) + inputs["x"].tobytes(), np.float32, offset=4).reshape(
+        inputs["x"].shape
+    )
+    assert shifted.ctypes.data % 64
+    assert_equal_to_framework(network, inputs, predict({"x": shifted, "word": inputs["word"]}))
+
+
+def test_the_kernels_are_not_bound_to_the_threads_of_the_conversion(package: Path) -> None:
+    with zipfile.ZipFile(package) as archive:
+        sources = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".kernel.cpp")]
+    assert any("#pragma omp parallel" in source for source in sources)
+
+
+def test_batch_normalisation_is_folded_into_the_convolutions_weights(package: Path) -> None:
+    constants = torch._C._aoti.AOTIModelPackageLoader(str(package), "model", False, 1, -1).get_constant_fqns()
+    assert "words.weight" in constants, "what nothing is folded into keeps its name"
+    assert "conv.weight" not in constants
+
+
+# --- what it leaves, needs and says ------------------------------------------------------------------------
+
+
+def test_converting_is_silent_leaves_one_file_and_allows_a_largest_batch_of_one(
+    network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    places = [tmp_path / name for name in ("build", "home", "temporary", "here")]
+    for place in places:
+        place.mkdir()
+    build, home, temporary, here = places
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.chdir(here)
+    environment = dict(os.environ)
+    capfd.readouterr()
+    pt2.convert(job_of(network, model_of(), max_batch_size=1), build / "model.pt2")
+    assert capfd.readouterr() == ("", "")
+    assert dict(os.environ) == environment
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [build / "model.pt2"]
+    assert_equal_to_framework(network, arrays([3]), open_package(build / "model.pt2")(arrays([3])))
+
+
+def test_a_package_is_opened_without_a_compiler_and_leaves_nothing_to_clean_up(
+    package: Path, network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def compile_probes(_device: str) -> dict[str, str]:
+        raise AssertionError("this finds the CPU's vector instructions by compiling for each")
+
+    monkeypatch.setattr("torch._inductor.codecache.get_device_information", compile_probes)
+    predict = open_package(package)
+    assert_equal_to_framework(network, arrays(range(2)), predict(arrays(range(2))))
+    assert list(tmp_path.iterdir()) == [], "what is unpacked would stay when the process is killed"
+
+
+def test_without_a_compiler_the_format_says_which_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert pt2.FORMAT.missing(None, "fp32") == "needs a C++ compiler: install g++ (g++ is not on PATH)"
+    monkeypatch.undo()
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert "no-such-compiler is not on PATH" in str(pt2.FORMAT.missing(None, "fp32"))
+    monkeypatch.setenv("CXX", str(shutil.which("env")))
+    assert pt2.FORMAT.missing(None, "fp32") is None
+
+
+@pytest.mark.parametrize("package_name", ["torch", "triton"])
+def test_another_pytorch_or_kernel_compiler_makes_another_build(
+    package_name: str, network: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case_ = Case(CPU, model_of(), pt2.FORMAT, None, "fp32")
+    weights = dataclasses.replace(all_models()[0].load(None), network=network)
+    versions = {"torch": "2.13.0", "triton": "3.7.0"}
+    monkeypatch.setattr(machine, "version_of", versions.get)
+    before = repository.digest_of(case_, weights, MOST)
+    versions[package_name] += ".post1"
+    assert repository.digest_of(case_, weights, MOST) != before
+
+
+# --- failures ----------------------------------------------------------------------------------------------
+
+
+class Branching(nn.Module):
+    """What to do depends on the data."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x if x.sum() > 0 else x
+
+
+class Pairing(nn.Module):
+    """What to do depends on the batch: right for the example inputs alone."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(2, -1) * 2
+
+
+@pytest.mark.parametrize(
+    ("refused", "reason"),
+    [(Branching, "data-dependent expression"), (Pairing, r"Constraints violated \(batch\)")],
+)
+def test_a_network_that_cannot_be_exported_is_refused_in_one_line(
+    refused: type[nn.Module], reason: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(
+        ProofError, match=rf"^AOTInductor cannot convert the model: .*{reason}.*\n  where: refused"
+    ):
+        pt2.convert(job_of(refused(), model_of("refused", count=1)), tmp_path / "model.pt2")
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("output", "error", "message"),
+    [
+        ("m.cpp:7:1: error: 'at' is no member", ProofError, "m.cpp:7:1: error: 'at' is no member\n"),
+        ("fatal error: error writing to m.s: No space left on device", OSError, "No space left on device"),
+    ],
+)
+def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(
+    output: str,
+    error: type[Exception],
+    message: str,
+    network: Small,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # It fails on the model alone: what PyTorch learns of the CPU by compiling, it keeps for the whole process.
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    compiler = programs / "g++"
+    compiler.write_text(
+        f'#!/bin/sh\ncase "$*" in *wrapper.cpp*) echo "{output}" >&2; exit 1;; esac\n'
+        f'exec {shutil.which("g++")} "$@"\n'
+    )
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    build = tmp_path / "build"
+    build.mkdir()
+    with pytest.raises(error) as caught:
+        pt2.convert(job_of(network, model_of()), build / "model.pt2")
+    assert message in str(caught.value)
+    assert list(build.iterdir()) == []
+
+
+def compile_at_once(monkeypatch: pytest.MonkeyPatch, problem: Exception | None = None) -> None:
+    """In place of the compiler: a package of one byte, or a problem."""
+
+    def compiled(_exported: object, *, package_path: Any, **_options: object) -> None:
+        if problem:
+            raise problem
+        package_path.write(b"x")
+
+    monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", compiled)
+
+
+def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
+    network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_at_once(monkeypatch)
+    (tmp_path / "model.pt2").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        pt2.convert(job_of(network, model_of()), tmp_path / "model.pt2")
+    assert caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
+        "model.cpp:1:10: fatal error: cuda_runtime.h: No such file or directory",
+        "/usr/bin/ld: cannot find -lcuda: No such file or directory",
+    ],
+)
+def test_a_gpu_build_without_the_cuda_toolkit_is_not_available(
+    problem: str, network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_at_once(monkeypatch, RuntimeError(problem))
+    on_cpu = pt2.network_and_inputs(job_of(network, model_of()))
+    monkeypatch.setattr(pt2, "network_and_inputs", lambda _job: on_cpu)
+    with pytest.raises(NotAvailableError, match="needs the CUDA toolkit's headers"):
+        pt2.convert(job_of(network, model_of(), device="cuda"), tmp_path / "model.pt2")
+    with pytest.raises(ProofError, match="cannot convert"):
+        pt2.convert(job_of(network, model_of()), tmp_path / "model.pt2")

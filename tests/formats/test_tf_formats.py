@@ -1,0 +1,259 @@
+"""The TensorFlow formats compute what the framework computes, quietly, and fail aloud where they cannot."""
+
+import dataclasses
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fixtures.build import repository
+from fixtures.errors import ProofError
+from fixtures.formats import onnx, tf_savedmodel, tf_trt
+from fixtures.frameworks import tensorflow
+from fixtures.host import machine
+from fixtures.host.targets import CPU
+from fixtures.models import resnet50_tf
+from fixtures.spec import Arrays, Case, Conversion, Deployment, Format, Model, Samples, Split, Tensor
+
+DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
+SETTINGS = {
+    "device": "cpu",
+    "device_id": "0",
+    "threads": str(machine.cores()),
+    "inputs": "x",
+    "outputs": "y,largest",
+}
+Convert = Callable[[Format, str], Callable[[Arrays], Arrays]]
+
+
+def samples_of(split: Split, _dataset: Path | None, _checkpoint: Path | None) -> Samples:
+    values = np.random.default_rng(len(split)).normal(0, 1, (40, 8, 8, 3)).astype(np.float32)
+    return Samples([f"{split}-{i}" for i in range(40)], lambda indices: {"x": values[list(indices)]})
+
+
+@pytest.fixture(scope="module")
+def network() -> Any:
+    """A convolution with BatchNorm, and a linear layer: what the formats fold, fuse and quantise."""
+    tensorflow.import_tensorflow()
+    import keras
+    from keras import layers
+
+    x = keras.Input((8, 8, 3), name="x")
+    z = layers.BatchNormalization()(layers.Conv2D(8, 3, 2, "same", use_bias=False)(x))
+    y = layers.Dense(5)(layers.Flatten()(keras.ops.relu(z)))
+    model = keras.Model({"x": x}, {"y": y, "largest": keras.ops.top_k(y, 1)[1]})
+    generator = np.random.default_rng(0)
+    for variable in model.variables:
+        variable.assign(generator.uniform(0.1, 0.5, variable.shape))
+    return model
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    """The micro model's value with the small network's tensors; its outputs are not in alphabetical order."""
+
+    def run(network: Any, inputs: Arrays) -> Arrays:
+        return {name: tensor.numpy() for name, tensor in network(dict(inputs), training=False).items()}
+
+    return dataclasses.replace(
+        resnet50_tf.MODELS[1],
+        name="small",
+        inputs=(Tensor("x", "FP32", (8, 8, 3)),),
+        outputs=(Tensor("y", "FP32", (5,)), Tensor("largest", "INT32", (1,))),
+        run=run,
+        samples=samples_of,
+    )
+
+
+@pytest.fixture
+def job(model: Model, network: Any) -> Conversion:
+    calibration = samples_of("training", None, None)
+    return Conversion(model, network, "fp32", None, "cpu", 8, calibration, lambda _step: None)
+
+
+@pytest.fixture
+def convert(job: Conversion, tmp_path: Path) -> Convert:
+    """The converted small model as an in-process function, through its runtime."""
+
+    def convert(format_: Format, precision: str) -> Callable[[Arrays], Arrays]:
+        steps: list[str] = []
+        artifact = tmp_path / "1" / format_.artifact
+        artifact.parent.mkdir()
+        format_.convert(dataclasses.replace(job, precision=precision, report=steps.append), artifact)
+        assert steps, "a conversion says what it is doing"
+        assert [path.name for path in artifact.parent.iterdir()] == [format_.artifact]
+        built = repository.Build(
+            Case(CPU, job.model, format_, None, precision), tmp_path, "digest", "test", 0.0, 0.0, reused=False
+        )
+        return repository.open_in_process(built, DEPLOYMENT)
+
+    return convert
+
+
+@pytest.mark.parametrize(
+    ("format_", "precision"),
+    [(tf_savedmodel.FORMAT, "fp32"), (onnx.FORMAT, "fp32"), (onnx.FORMAT, "fp16"), (onnx.FORMAT, "int8")],
+    ids=lambda value: getattr(value, "mnemonic", value),
+)
+def test_a_format_computes_what_the_framework_computes_at_any_batch(
+    format_: Format, precision: str, convert: Convert, model: Model, network: Any
+) -> None:
+    converted = convert(format_, precision)
+    evaluation = samples_of("evaluation", None, None)
+    for batch in (1, 3, 8):
+        inputs = evaluation.load(range(batch))
+        expected, outputs = model.run(network, inputs), converted(inputs)
+        for tensor in model.outputs:
+            assert outputs[tensor.name].shape == (batch, *tensor.shape)
+            assert outputs[tensor.name].dtype == expected[tensor.name].dtype
+        error = np.abs(outputs["y"] - expected["y"]).max() / np.abs(expected["y"]).max()
+        assert error <= format_.tolerances[precision].relative_error
+        assert (precision == "fp32") == (error < 1e-6), "FP16 and INT8 round, FP32 does not"
+        np.testing.assert_array_equal(outputs["largest"], outputs["y"].argmax(axis=1, keepdims=True))
+
+
+def test_onnx_keeps_the_models_names_in_their_order(job: Conversion, tmp_path: Path) -> None:
+    import onnxruntime
+
+    onnx.export(job, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    assert [tensor.name for tensor in session.get_inputs()] == ["x"]
+    assert [tensor.name for tensor in session.get_outputs()] == ["y", "largest"]
+    assert session.get_inputs()[0].shape[1:] == [8, 8, 3]
+
+
+def test_what_onnx_cannot_express_is_an_error_and_no_broken_file(job: Conversion, tmp_path: Path) -> None:
+    import keras
+
+    x = keras.Input((8, 8, 3), name="x")
+    # Keras' argmax compares bits.
+    broken = keras.Model(
+        {"x": x}, {"y": keras.ops.argmax(keras.ops.mean(x, axis=(1, 2)), axis=1), "largest": x}
+    )
+    with pytest.raises(ProofError, match="Bitcast"):
+        onnx.export(dataclasses.replace(job, network=broken), tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_a_saved_model_is_frozen_and_gives_its_outputs_in_the_order_that_is_asked_for(
+    job: Conversion, network: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model.savedmodel"
+    tf_savedmodel.FORMAT.convert(job, folder)
+    runtime = repository.load_runtime("tf_savedmodel.py")
+    x = samples_of("evaluation", None, None).load([0, 1, 2])["x"]
+    y, largest = runtime.load(folder, SETTINGS)([x])
+    swapped = runtime.load(folder, SETTINGS | {"outputs": "largest,y"})([x])
+    assert (y.shape, largest.shape) == ((3, 5), (3, 1))
+    np.testing.assert_array_equal(swapped[0], largest)
+    np.testing.assert_array_equal(swapped[1], y)
+    functions = tensorflow.import_tensorflow().saved_model.load(str(folder)).signatures
+    assert list(functions) == ["serving_default"]
+    assert not functions["serving_default"].variables
+
+
+@pytest.mark.skipif(bool(machine.gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
+def test_tensorflow_without_a_gpu_is_an_error_and_no_slow_run(tmp_path: Path) -> None:
+    runtime = repository.load_runtime("tf_savedmodel.py")
+    with pytest.raises(RuntimeError, match="finds 0 GPUs"):
+        runtime.load(tmp_path, SETTINGS | {"device": "cuda"})
+
+
+def test_tensorflow_uses_the_cores_of_this_process() -> None:
+    threads = tensorflow.import_tensorflow().config.threading
+    assert threads.get_intra_op_parallelism_threads() == machine.cores()
+    assert threads.get_inter_op_parallelism_threads() == 1
+
+
+TORCH = "import torch; torch.nn.functional.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3))"
+TENSORFLOW = """
+from fixtures.frameworks.tensorflow import import_tensorflow
+tf = import_tensorflow()
+tf.function(tf.nn.conv2d)(tf.ones((1, 8, 8, 3)), tf.ones((3, 3, 3, 4)), 1, "SAME")
+"""
+
+
+@pytest.mark.parametrize(
+    "order", [(TORCH, TENSORFLOW), (TENSORFLOW, TORCH)], ids=["torch-first", "torch-last"]
+)
+def test_pytorch_and_tensorflow_share_a_process_without_a_word(order: tuple[str, str]) -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join((*order, TORCH))],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# --- what is there -----------------------------------------------------------------------------------------
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tf_savedmodel.missing(None, "fp32") is None
+    monkeypatch.setattr(machine, "version_of", lambda name: "2.17.1" if name == "tensorflow" else None)
+    assert tf_savedmodel.missing(None, "fp32") is None
+    monkeypatch.setattr(machine, "version_of", lambda _name: None)
+    for one in (tf_savedmodel, tf_trt):
+        assert one.missing(None, "fp32") == "needs TensorFlow: install the extra `cpu`, or `gpu`"
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_tf_trt_needs_a_tensorflow_built_with_tensorrt(
+    built: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    info = tmp_path / "tensorflow" / "python" / "platform" / "build_info.py"
+    info.parent.mkdir(parents=True)
+    info.write_text(f"build_info = {{'is_tensorrt_build': {built}}}\n")
+    spec = SimpleNamespace(origin=str(tmp_path / "tensorflow" / "__init__.py"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
+    tf_trt._built_with_tensorrt.cache_clear()
+    try:
+        missing = tf_trt.missing(None, "fp16")
+    finally:
+        tf_trt._built_with_tensorrt.cache_clear()
+    assert missing is None if built else str(missing).startswith("needs a TensorFlow built with TensorRT")
+
+
+def test_what_the_build_file_says_is_what_tensorflow_says() -> None:
+    info = tensorflow.import_tensorflow().sysconfig.get_build_info()
+    assert tf_trt._built_with_tensorrt() == info["is_tensorrt_build"]
+
+
+def test_tf_trt_builds_engines_for_the_smallest_and_the_largest_batch(
+    job: Conversion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TF-TRT is not on every machine, so its converter is played by one that writes down what it is asked for."""
+    tf = tensorflow.import_tensorflow()
+    seen: dict[str, Any] = {}
+
+    class Converter:
+        def __init__(self, *, input_saved_model_dir: str, **options: Any) -> None:
+            seen["signatures"] = list(tf.saved_model.load(input_saved_model_dir).signatures)
+            seen.update(options)
+
+        def convert(self) -> None:
+            seen["converted"] = True
+
+        def build(self, input_fn: Callable[[], Any]) -> None:
+            seen["batches"] = [{name: tuple(x.shape) for name, x in inputs.items()} for inputs in input_fn()]
+
+        def save(self, folder: str, *, save_gpu_specific_engines: bool) -> None:
+            assert save_gpu_specific_engines
+            Path(folder).mkdir()
+
+    monkeypatch.setattr(tf.experimental.tensorrt, "Converter", Converter)
+    tf_trt.convert(dataclasses.replace(job, precision="fp16"), tmp_path / "model.savedmodel")
+    assert seen["signatures"] == ["serving_default"]
+    assert seen["converted"]
+    assert seen["precision_mode"] == "FP16"
+    assert seen["batches"] == [{"x": (1, 8, 8, 3)}, {"x": (8, 8, 8, 3)}]
+    assert [path.name for path in tmp_path.iterdir()] == ["model.savedmodel"]

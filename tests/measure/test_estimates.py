@@ -1,0 +1,360 @@
+"""From timestamps to estimates: checked against simulated servers whose true speed is known."""
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from scipy import signal
+
+from fixtures.measure import estimates
+from fixtures.measure.estimates import Pass, Steady
+from fixtures.measure.load_points import LEAST_PASSES, Plan
+
+Service = Callable[[np.random.Generator], float]
+
+GAP_S = 1e-5
+"""What a client needs from an answer to its next request."""
+
+
+def gamma(mean_s: float, variation: float) -> Service:
+    """Service times of a mean and a coefficient of variation."""
+    return lambda generator: mean_s * generator.gamma(variation**-2, variation**2)
+
+
+def simulate(
+    service: Service,
+    length_s: float,
+    *,
+    concurrency: int = 1,
+    group: int = 1,
+    instances: int = 1,
+    start_up: float = 1.0,
+    seed: int = 0,
+) -> Pass:
+    """A closed loop: each client sends its next request when it has its answer.
+
+    Each instance of the server takes whole groups of waiting requests, in order, and ends them at once.
+    The first group takes `start_up` times as long. Requests in flight at the close are not recorded.
+    """
+    generator = np.random.default_rng(seed)
+    numbers = itertools.count()
+    arrivals = [(client * 1e-6, next(numbers)) for client in range(concurrency)]
+    free_at = [0.0] * instances
+    records: list[tuple[float, float]] = []
+    slowness = start_up
+    while True:
+        taken = [heapq.heappop(arrivals)[0] for _ in range(group)]
+        begin = max(heapq.heappop(free_at), taken[-1])
+        if begin > length_s:
+            break
+        end = begin + service(generator) * slowness
+        slowness = 1.0
+        heapq.heappush(free_at, end)
+        records += [(start, end) for start in taken]
+        for _ in taken:
+            heapq.heappush(arrivals, (end + GAP_S, next(numbers)))
+    starts, ends = (np.array(times) * 1e9 for times in zip(*records, strict=True))
+    order = np.random.default_rng(0).permutation(np.flatnonzero(ends <= length_s * 1e9))
+    return Pass(
+        starts[order].astype(np.int64), ends[order].astype(np.int64), 0, int(length_s * 1e9), concurrency
+    )
+
+
+def steady_parts(passes: int, service: Service, length_s: float, **server: float) -> list[Steady]:
+    """Independent passes whose lengths differ by up to a third, as perf_analyzer's do."""
+    lengths = length_s * (1 + np.random.default_rng(7).uniform(0, 0.3, passes))
+    return [
+        estimates.steady_part(simulate(service, length, seed=seed, **server))  # type: ignore[arg-type]
+        for seed, length in enumerate(lengths)
+    ]
+
+
+def passes_of(latencies_ms: Sequence[np.ndarray]) -> list[Steady]:
+    """Passes of one client without gaps."""
+    return [Steady(len(part), float(part.sum()) / 1e3, part) for part in latencies_ms]
+
+
+def requests(*times_ms: tuple[float, float], closed_ms: float, concurrency: int = 1) -> Pass:
+    """A pass written by hand."""
+    starts, ends = (np.array([round(t * 1e6) for t in side]) for side in zip(*times_ms, strict=True))
+    return Pass(starts, ends, 0, round(closed_ms * 1e6), concurrency)
+
+
+# --- throughput --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("truth_per_s", "service", "length_s", "server"),
+    [
+        pytest.param(10, gamma(0.1, 0.1), 0.9, {}, id="eight long requests"),
+        pytest.param(10, gamma(0.1, 0.1), 1.5, {"start_up": 5}, id="slow first request"),
+        pytest.param(160, gamma(0.1, 0.1), 0.9, {"concurrency": 16, "group": 16}, id="one group of 16"),
+        pytest.param(80, gamma(0.1, 0.1), 1.6, {"concurrency": 16, "group": 8}, id="two groups of 8"),
+        pytest.param(10, gamma(0.1, 0.1), 6.4, {"concurrency": 16}, id="a queue of 16"),
+        pytest.param(1000, gamma(0.001, 1.0), 0.3, {"concurrency": 4}, id="short requests"),
+        pytest.param(800, gamma(0.01, 0.3), 0.3, {"concurrency": 8, "instances": 8}, id="eight instances"),
+    ],
+)
+def test_throughput_is_that_of_the_server(
+    truth_per_s: float, service: Service, length_s: float, server: dict[str, float]
+) -> None:
+    parts = steady_parts(300, service, length_s, **server)
+
+    # The standard error of 300 passes is a quarter of a percent or less in each of these.
+    assert estimates.throughput(parts) == pytest.approx(truth_per_s, rel=0.01)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 16])
+def test_requests_in_flight_are_throughput_times_latency(concurrency: int) -> None:
+    parts = steady_parts(100, gamma(0.002, 0.5), 0.5, concurrency=concurrency)
+
+    in_flight = estimates.throughput(parts) * estimates.mean_latency(parts) / 1e3
+
+    assert in_flight == pytest.approx(concurrency, rel=0.02)
+
+
+# --- the steady part ---------------------------------------------------------------------------------------
+
+
+def test_one_request_counts_whole() -> None:
+    part = estimates.steady_part(requests((1, 11), closed_ms=12))
+
+    assert (part.completed, part.duration_s, part.latencies_ms.tolist()) == (1.0, 0.01, [10.0])
+
+
+def test_requests_that_fill_the_pass_all_count() -> None:
+    part = estimates.steady_part(requests((0, 90), (0, 95), closed_ms=100, concurrency=2))
+
+    assert (part.completed, part.duration_s) == (2.0, 0.095)
+    assert sorted(part.latencies_ms) == [90.0, 95.0]
+
+
+def test_a_slow_start_is_cut_off() -> None:
+    first_of_each = [(0, 50), (1, 60)]
+    others = [(start, start + 10) for start in range(60, 100, 10)]
+
+    part = estimates.steady_part(requests(*first_of_each, *others, closed_ms=105, concurrency=2))
+
+    assert part.latencies_ms.tolist() == [10.0] * 4
+    assert part.duration_s == pytest.approx(0.105 - 0.010 - 0.060)
+
+
+def test_the_start_up_lasts_until_every_client_is_answered_even_if_one_began_late() -> None:
+    late = (5.5, 40)
+    others = [(start, start + 4) for start in range(40, 80, 4)]
+
+    part = estimates.steady_part(requests((0, 30), late, *others, closed_ms=82, concurrency=2))
+
+    assert part.latencies_ms.max() == 4.0
+
+
+def test_requests_in_flight_at_the_close_lie_outside() -> None:
+    recorded = [(start, start + 10) for start in range(0, 90, 10)]
+
+    part = estimates.steady_part(requests(*recorded, closed_ms=99))
+
+    assert part.completed / part.duration_s == pytest.approx(100), "the last 9 ms hold an unrecorded request"
+
+
+def test_a_request_across_an_edge_counts_by_its_part_inside() -> None:
+    part = estimates.steady_part(requests((0, 10), (10, 20), (20, 30), (30, 40), closed_ms=45))
+
+    assert (part.completed, part.duration_s) == (2.5, 0.025)
+
+
+def test_a_server_that_hangs_after_the_start_still_yields_a_value() -> None:
+    part = estimates.steady_part(requests((0, 10), closed_ms=500))
+
+    assert part.completed / part.duration_s == pytest.approx(100)
+
+
+def test_the_order_of_the_record_does_not_matter() -> None:
+    one = simulate(gamma(0.01, 0.5), 1, concurrency=4)
+    order = np.argsort(one.ends)
+    sorted_ = Pass(one.starts[order], one.ends[order], one.opened, one.closed, one.concurrency)
+
+    part, same = estimates.steady_part(one), estimates.steady_part(sorted_)
+
+    assert (part.completed, part.duration_s) == pytest.approx((same.completed, same.duration_s))
+    assert sorted(part.latencies_ms) == sorted(same.latencies_ms)
+
+
+# --- an open loop ------------------------------------------------------------------------------------------
+
+
+def scheduled(
+    due_ms: Sequence[float], sent_ms: Sequence[float], ended_ms: Sequence[float], closed_ms: float
+) -> Pass:
+    """A pass by a schedule, written by hand; what is due after the last is not in the record."""
+    offsets, starts, ends = (np.array([round(t * 1e6) for t in side]) for side in (due_ms, sent_ms, ended_ms))
+    return Pass(starts + 10**15, ends + 10**15, 10**15, 10**15 + round(closed_ms * 1e6), 0, offsets)
+
+
+def test_latencies_count_from_when_a_request_was_due() -> None:
+    """The server stands still from 50 to 80 ms; a generator that waits sends late and sees little of it."""
+    due = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+    sent = [5, 15, 25, 35, 45, 55, 82, 82, 85, 95, 105]
+    ended = [7, 17, 27, 37, 47, 81, 83, 84, 87, 97, 107]
+
+    part = estimates.steady_part(scheduled(due, sent, ended, closed_ms=140))
+
+    assert part.latencies_ms.tolist() == [2, 2, 26, 18, 9, 2, 2, 2], "of those due after the first quarter"
+    assert part.slips_ms is not None
+    assert part.slips_ms.tolist() == [0, 0, 0, 17, 7, 0, 0, 0]
+    assert (part.completed, part.due) == (8, 7)
+    assert part.duration_s == pytest.approx(0.105)
+
+
+def test_requests_due_shortly_before_the_close_do_not_count() -> None:
+    """The slow ones among them, of 25 ms, are missing: only the quick ones, of 5 ms, have ended."""
+    due = list(range(0, 110, 10))
+    ended = [t + (25 if t % 20 == 0 else 5) for t in due[:-1]]
+
+    part = estimates.steady_part(scheduled(due, due[:-1], ended, closed_ms=110))
+
+    assert part.latencies_ms.tolist() == [5, 25, 5, 25, 5, 25], "due from 30 to 80 ms, not the one of 90"
+
+
+def test_a_server_that_cannot_keep_up_is_seen_by_its_answers() -> None:
+    """One request each 10 ms at a server that takes 20: half of them are answered by the close."""
+    due = list(range(0, 500, 10))
+    ended = [20 * (n + 1) for n in range(50)]
+
+    part = estimates.steady_part(scheduled(due, due[:25], ended[:25], closed_ms=505))
+
+    assert part.completed / part.duration_s == pytest.approx(50, rel=0.02)
+    assert part.due == pytest.approx(2 * part.completed, rel=0.06)
+
+
+# --- the warm-up -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("warm_up", [0, 30, 100])
+def test_the_warm_up_is_found(warm_up: int) -> None:
+    """Latencies that fall from five times their height, then stay. Where it is not found more are asked for."""
+    cuts, generator = [], np.random.default_rng(2)
+    for _trial in range(200):
+        latencies = generator.gamma(16, 1 / 16, 400)
+        latencies[:warm_up] *= np.linspace(5, 1, warm_up, endpoint=False)
+        cut = estimates.warm_up_end(latencies)
+        cuts.append(cut)
+        assert cut is None or latencies[cut:].mean() < 1.1
+    assert cuts.count(None) < 20
+
+
+def test_latencies_that_still_fall_are_not_warm() -> None:
+    generator = np.random.default_rng(2)
+
+    falling = generator.gamma(16, 1 / 16, 400) * np.linspace(5, 1, 400)
+
+    assert estimates.warm_up_end(falling) is None
+
+
+def test_a_handful_of_requests_proves_nothing() -> None:
+    assert estimates.warm_up_end(np.ones(5)) is None
+    assert estimates.warm_up_end(np.ones(6)) == 0
+
+
+# --- estimates ---------------------------------------------------------------------------------------------
+
+
+def test_percentiles_are_those_of_all_latencies_together() -> None:
+    generator = np.random.default_rng(3)
+    latencies = [generator.exponential(scale, 100) for scale in (1, 5, 2)]
+
+    found = estimates.latency_estimates(passes_of(latencies))
+
+    pooled = np.concatenate(latencies)
+    assert found["avg"].value == pytest.approx(pooled.mean())
+    for percent in (50, 90, 95, 99):
+        assert found[f"p{percent}"].value == np.percentile(pooled, percent)
+
+
+# Latencies of passes by shape, in milliseconds: the generator and [passes, requests] to as many numbers.
+SHAPES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
+    "independent": lambda generator, *size: generator.gamma(4, 1, size),
+    "heavy-tailed": lambda generator, *size: generator.lognormal(0, 1, size),
+    "outliers": lambda generator, *size: (
+        generator.gamma(4, 1, size) * np.where(generator.random(size) < 0.004, 10, 1)
+    ),
+    "bimodal": lambda generator, *size: generator.normal(np.where(generator.random(size) < 0.3, 20, 5), 0.5),
+    "passes of different luck": lambda generator, *size: (
+        generator.gamma(4, 1, size) * generator.lognormal(0, 0.08, (size[0], 1))
+    ),
+    "drift within passes": lambda generator, *size: (
+        generator.gamma(4, 1, size)
+        * np.exp(0.1 * np.sin(np.linspace(0, 6, size[1]) + 6 * generator.random()))
+    ),
+    "autocorrelated": lambda generator, *size: np.exp(
+        signal.lfilter([0.3], [1, -0.9], generator.normal(size=(size[0], size[1] + 100)))[:, 100:]
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_intervals_hold_the_truth_as_often_as_they_say(shape: str) -> None:
+    """The truth is that of ten million requests; drift has another phase in each measurement."""
+    draw, generator = SHAPES[shape], np.random.default_rng(11)
+    every = np.concatenate([draw(generator, 100, 500).ravel() for _ in range(200)])
+    truths = {f"p{percent}": np.percentile(every, percent) for percent in estimates.PERCENTILES}
+    truths |= {"avg": every.mean(), "throughput": 1e3 / every.mean()}
+    held = dict.fromkeys(truths, 0)
+    for _trial in range(1000):
+        parts = passes_of(list(draw(generator, 5, 300)))
+        found = estimates.latency_estimates(parts)
+        found["throughput"] = estimates.estimate(parts, estimates.throughput)
+        for name, one in found.items():
+            held[name] += one.low <= truths[name] <= one.high
+    assert all(920 <= count <= 980 for count in held.values()), held
+    assert {one.confidence for one in found.values()} == {0.95}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_stopping_when_the_interval_is_narrow_keeps_most_of_its_confidence(shape: str) -> None:
+    """As many passes as `load.measure` takes in its default budget: six, or up to eight while they differ."""
+    draw, generator = SHAPES[shape], np.random.default_rng(12)
+    truth = 1e3 / np.mean([draw(generator, 100, 500).mean() for _ in range(400)])
+    held, taken = 0, []
+    for _trial in range(1000):
+        every = passes_of(list(draw(generator, 8, 300)))
+        for count in range(LEAST_PASSES, 9):
+            one = estimates.estimate(every[:count], estimates.throughput)
+            if estimates.relative_half_width(one) <= Plan.precision_target:
+                break
+        held += one.low <= truth <= one.high
+        taken.append(count)
+    assert 920 <= held <= 980, (held, np.mean(taken))
+
+
+def test_the_interval_widens_when_passes_differ() -> None:
+    generator = np.random.default_rng(5)
+    alike = [generator.normal(10, 1, 200) for _ in range(5)]
+    apart = [part * luck for part, luck in zip(alike, (1, 1.2, 0.9, 1.1, 0.8), strict=True)]
+
+    def width(latencies: list[np.ndarray]) -> float:
+        one = estimates.estimate(passes_of(latencies), estimates.mean_latency)
+        return one.high - one.low
+
+    assert width(apart) > 5 * width(alike)
+
+
+def test_the_interval_is_scaled_with_the_value() -> None:
+    parts = passes_of([np.array([10.0, 11.0]), np.array([9.0, 12.0])])
+
+    one = estimates.estimate(parts, estimates.throughput)
+    eight = estimates.estimate(parts, estimates.throughput, scale=8)
+
+    assert (eight.value, eight.low, eight.high) == (8 * one.value, 8 * one.low, 8 * one.high)
+
+
+def test_the_interval_does_not_reach_below_zero() -> None:
+    parts = passes_of([np.array([1.0]), np.array([100.0])])
+
+    assert estimates.estimate(parts, estimates.mean_latency).low == 0.0
+
+
+def test_one_pass_has_no_interval() -> None:
+    with pytest.raises(ValueError, match="at least two passes"):
+        estimates.estimate(passes_of([np.ones(10)]), estimates.mean_latency)

@@ -1,0 +1,335 @@
+"""Shards of several machines and jobs in one folder: everything arrives whole, or nothing is written."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.__main__ import main
+from reports.record import files, samples
+from reports.record.schema import Case, Load, Record, Search, Serving, Start
+from tests import samples as sample
+
+CASE = "a40-resnet50-onnx-trt-fp16"
+OFFLINE, ONLINE = sample.record().loads[:3], sample.record().loads[3:]
+
+
+def on(target: str, **changes: Any) -> Record:
+    """The same case on another GPU."""
+    one = sample.record(**changes)
+    gpu = f"NVIDIA {target.upper()}"
+    return dataclasses.replace(
+        one,
+        case=dataclasses.replace(one.case, target=target),
+        machine=dataclasses.replace(one.machine, gpu=gpu),
+    )
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def merge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs the command into `out`; gives what it printed."""
+
+    def run(*arguments: Path) -> str:
+        assert main(["merge", *map(str, arguments), "--output", str(tmp_path / "out")]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs the command, which must write nothing; gives the error."""
+
+    def run(*arguments: Path) -> str:
+        before = content(tmp_path)
+        assert main(["merge", *map(str, arguments), "--output", str(tmp_path / "out")]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert content(tmp_path) == before
+        assert not list(tmp_path.glob(".*"))
+        return printed.err
+
+    return run
+
+
+# What arrives.
+
+
+def test_records_of_three_machines_arrive_with_all_that_stands_beside_them(
+    tmp_path: Path, merge: Callable[..., str]
+) -> None:
+    shards = [sample.store(tmp_path / name, on(name)) for name in ("a100", "t4", "v100")]
+    beside = shards[1] / "t4" / "t4-resnet50-onnx-trt-fp16.search" / "config.pbtxt"
+    files.replace(beside, b"instances")
+    (shards[1] / "t4" / "t4-resnet50-onnx-trt-fp16.server.log").write_text("started")
+    text = merge(*shards)
+    assert text == f"{tmp_path / 'out'}: wrote 3 records\n"
+    expected = {name: one for shard in shards for name, one in content(shard).items()}
+    assert len(expected) == 5
+    assert content(tmp_path / "out") == expected
+
+
+def test_load_points_of_one_case_become_one_record(tmp_path: Path, merge: Callable[..., str]) -> None:
+    whole = sample.record(
+        loads=tuple(
+            sorted((*OFFLINE, *ONLINE), key=lambda load: (load.scenario, load.batch, load.concurrency))
+        ),
+        starts=(Start("offline", 1.0, 2.0, 3.0), Start("online", 1.5, 2.5, 3.5)),
+        price_per_hour=2.5,
+    )
+    parts: list[dict[str, Any]] = [
+        {"loads": whole.loads[:1], "starts": whole.starts[:1], "accuracy": None, "price_per_hour": None},
+        {"loads": whole.loads[1:3], "starts": (), "conversion": None, "accuracy": None},
+        {"loads": whole.loads[3:], "starts": whole.starts[1:], "conversion": None},
+        {"loads": (), "starts": (), "conversion": None, "accuracy": None, "serving": None},
+    ]
+    shards = [
+        sample.store(tmp_path / f"job-{n}", dataclasses.replace(whole, **part))
+        for n, part in enumerate(parts)
+    ]
+    text = merge(*shards)
+    assert text == f"{tmp_path / 'out'}: wrote 1 record\njoined from several: {CASE}\n"
+    assert files.read_all(tmp_path / "out") == [whole]
+
+
+def test_what_a_run_would_replace_is_of_the_latest_shard(tmp_path: Path, merge: Callable[..., str]) -> None:
+    old = sample.record(
+        loads=OFFLINE, starts=(Start("offline", 1.0, 2.0, 3.0),), updated="2026-03-01T00:00:00+00:00"
+    )
+    new = sample.record(
+        loads=ONLINE, starts=(Start("offline", 9.0, 9.0, 9.0),), updated="2026-03-02T00:00:00+00:00"
+    )
+    merge(sample.store(tmp_path / "new", new), sample.store(tmp_path / "old", old))
+    (one,) = files.read_all(tmp_path / "out")
+    assert (one.starts, one.updated, len(one.loads)) == (new.starts, new.updated, 5)
+
+
+def test_a_point_that_is_in_both_unchanged_is_in_the_result_once(
+    tmp_path: Path, merge: Callable[..., str]
+) -> None:
+    merge(
+        sample.store(tmp_path / "a", sample.record(loads=OFFLINE)),
+        sample.store(tmp_path / "b", sample.record()),
+    )
+    (one,) = files.read_all(tmp_path / "out")
+    assert len(one.loads) == 5
+
+
+def test_logs_of_all_shards_are_kept(tmp_path: Path, merge: Callable[..., str]) -> None:
+    shards = []
+    for name, loads in (("a", OFFLINE), ("b", ONLINE)):
+        shards.append(sample.store(tmp_path / name, sample.record(loads=loads)))
+        (shards[-1] / "a40" / f"{CASE}.server.log").write_text(name)
+    merge(*shards)
+    found = content(tmp_path / "out")
+    assert found[f"a40/{CASE}.server.log"] == b"a"
+    assert found[f"a40/{CASE}.2.server.log"] == b"b"
+
+
+def test_what_belongs_to_no_record_is_left_out_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shard = sample.store(tmp_path / "a", sample.record())
+    files.replace(shard / "a40" / "superseded" / "old.json", b"{}")
+    (shard / "a40" / f".{CASE}.json.lock").touch()
+    assert main(["merge", str(shard), "--output", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().err == (
+        f"left out, since it belongs to no record: {shard / 'a40' / 'superseded' / 'old.json'}\n"
+    )
+    assert list(content(tmp_path / "out")) == [f"a40/{CASE}.json"]
+
+
+def test_the_same_merge_again_changes_nothing(tmp_path: Path, merge: Callable[..., str]) -> None:
+    shard = sample.store(tmp_path / "a", sample.record())
+    merge(shard)
+    before = content(tmp_path / "out")
+    assert "already holds 1 record" in merge(shard)
+    assert content(tmp_path / "out") == before
+
+
+def test_an_empty_output_folder_will_do(tmp_path: Path, merge: Callable[..., str]) -> None:
+    (tmp_path / "out").mkdir()
+    merge(sample.store(tmp_path / "a", sample.record()))
+    assert list(content(tmp_path / "out")) == [f"a40/{CASE}.json"]
+
+
+# What is refused.
+
+
+def test_two_machines_of_one_case_are_named_with_what_differs(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    other = dataclasses.replace(
+        sample.record(loads=ONLINE), machine=dataclasses.replace(sample.record().machine, cores=32)
+    )
+    shards = sample.store(tmp_path / "a", sample.record(loads=OFFLINE)), sample.store(tmp_path / "b", other)
+    assert refused(*shards) == (
+        "error: the records cannot be merged, and nothing was written:\n"
+        f"- target a40: two machine stamps: {shards[0] / 'a40' / CASE}.json and {shards[1] / 'a40' / CASE}.json differ "
+        "in machine.cores (16 and 32). Merge the records of each machine into a folder of its own; "
+        "`python -m reports compare` sets them side by side.\n"
+    )
+
+
+def test_two_machines_of_one_target_are_refused_even_in_different_cases(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    one = sample.record()
+    versions = dataclasses.replace(one.machine, versions={"python": "3.11.7", "torch": "2.14.0"})
+    other = dataclasses.replace(one, case=Case("a40", "nnunet", "onnx", None, "fp16"), machine=versions)
+    text = refused(sample.store(tmp_path / "a", one), sample.store(tmp_path / "b", other))
+    assert "differ in versions.torch (2.13.0 and 2.14.0). Merge " in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (
+            {"build": dataclasses.replace(sample.record().build, digest="77aa")},
+            "build.digest (0f3c and 77aa)",
+        ),
+        (
+            {"deployment": dataclasses.replace(sample.record().deployment, instances=2)},
+            "deployment.instances (1 and 2)",
+        ),
+        (
+            {"serving": Serving("embedded", "2.61.0", "python", "system")},
+            "serving.triton (2.51.0 and 2.61.0)",
+        ),
+    ],
+    ids=["build", "deployment", "server"],
+)
+def test_shards_of_another_build_or_setup_are_no_shards_of_one_case(
+    changes: Any, named: str, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    shards = (
+        sample.store(tmp_path / "a", sample.record(loads=OFFLINE)),
+        sample.store(tmp_path / "b", sample.record(loads=ONLINE, **changes)),
+    )
+    paths = f"{shards[0] / 'a40' / CASE}.json and {shards[1] / 'a40' / CASE}.json"
+    assert f"\n- {paths} differ in {named}. Measure the case again " in refused(*shards)
+
+
+def searched(budget_ms: float) -> Search:
+    one = sample.record()
+    return Search(budget_ms, "p99", one.deployment, one.loads[0], "within", None, 3, 12, 9.0, "")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named"),
+    [
+        (
+            {"loads": (sample.load("offline", 8, 1000),)},
+            {"loads": (sample.load("offline", 8, 1001),)},
+            "both measured offline, batch 8, with different figures",
+        ),
+        ({}, {"accuracy": sample.accuracy(samples=400)}, "both have accuracy, and it differs"),
+        ({}, {"conversion": sample.failed_conversion()}, "both have conversion, and it differs"),
+        ({"price_per_hour": 2.0}, {"price_per_hour": 3.0}, "both have price_per_hour, and it differs"),
+        ({"search": searched(10)}, {"search": searched(20)}, "both have search, and it differs"),
+    ],
+    ids=["point", "accuracy", "conversion", "price", "search"],
+)
+def test_two_figures_of_the_same_thing_are_a_conflict(
+    first: Any, second: Any, named: str, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    shards = (
+        sample.store(tmp_path / "a", sample.record(**first)),
+        sample.store(tmp_path / "b", sample.record(**second)),
+    )
+    text = refused(*shards)
+    assert f"\n- {shards[0] / 'a40' / CASE}.json and {shards[1] / 'a40' / CASE}.json: {named}. " in text
+
+
+def test_every_conflict_is_named_at_once(tmp_path: Path, refused: Callable[..., str]) -> None:
+    def shard(name: str, speed: float) -> Path:
+        loads: tuple[Load, ...] = tuple(sample.load("offline", batch, speed) for batch in (1, 2))
+        return sample.store(tmp_path / name, sample.record(loads=loads), on("t4", loads=loads[:1]))
+
+    assert refused(shard("a", 1000), shard("b", 1001)).count("\n- ") == 3
+
+
+def test_files_beside_the_records_that_differ_are_a_conflict(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    shards = []
+    for name, loads in (("a", OFFLINE), ("b", ONLINE)):
+        shards.append(sample.store(tmp_path / name, sample.record(loads=loads)))
+        files.replace(shards[-1] / "a40" / f"{CASE}.search" / "config.pbtxt", name.encode())
+    assert f"config.pbtxt and {shards[1] / 'a40' / CASE}.search/config.pbtxt differ." in refused(*shards)
+
+
+def test_a_folder_that_holds_something_else_is_never_written_to(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    sample.store(tmp_path / "out", sample.random_weights())
+    text = refused(sample.store(tmp_path / "a", sample.record()))
+    assert f"{tmp_path / 'out'}: holds other files than this merge gives (a40/{CASE}.json)." in text
+
+
+def test_a_record_that_changed_is_not_overwritten(tmp_path: Path, refused: Callable[..., str]) -> None:
+    sample.store(tmp_path / "out", sample.record(loads=OFFLINE))
+    assert "holds other files than this merge gives" in refused(sample.store(tmp_path / "a", sample.record()))
+
+
+def test_a_file_is_no_output(tmp_path: Path, refused: Callable[..., str]) -> None:
+    (tmp_path / "out").write_text("notes")
+    assert "not a folder. Give a new one with --output." in refused(
+        sample.store(tmp_path / "a", sample.record())
+    )
+
+
+@pytest.mark.parametrize("schema", [1, 2, 4])
+def test_a_record_of_another_schema_stops_the_merge(
+    schema: int, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    shards = [sample.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
+    old = files.path_of(on("t4").case, shards[1])
+    old.write_text(old.read_text().replace('"schema": 3', f'"schema": {schema}'))
+    text = refused(*shards)
+    assert text.startswith(f"error: {old}: schema is {schema}, this version reads 3. Measure the case again")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".samples.json", ".search/samples.json"])
+def test_a_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Callable[..., str]) -> None:
+    shards = [sample.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
+    found = samples.Samples(on("t4").case, "0f3c", ("a",), {"top-1": {"served": (1.0,)}}, ())
+    samples.write(found, samples.path_of(on("t4").case, shards[1]))
+    samples.write(found, samples.path_of_search(on("t4").case, shards[1]))
+    damaged = shards[1] / "t4" / f"t4-resnet50-onnx-trt-fp16{suffix}"
+    damaged.write_bytes(damaged.read_bytes()[:60])
+    assert refused(*shards).startswith(f"error: {damaged}: not JSON (")
+
+
+def test_a_folder_without_records_stops_the_merge(tmp_path: Path, refused: Callable[..., str]) -> None:
+    (tmp_path / "skipped").mkdir()
+    text = refused(sample.store(tmp_path / "a", sample.record()), tmp_path / "skipped")
+    assert f"{tmp_path / 'skipped'}: holds no records" in text
+
+
+def test_the_same_folder_twice_stops_the_merge(tmp_path: Path, refused: Callable[..., str]) -> None:
+    shard = sample.store(tmp_path / "a", sample.record())
+    assert "given twice, as A (" in refused(shard, shard / "a40")
+
+
+def test_a_write_that_fails_leaves_nothing(
+    tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = [sample.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
+    copied = []
+
+    def full(source: Path, target: Path) -> None:
+        copied.append(target)
+        if len(copied) == 2:
+            raise OSError(28, "No space left on device", str(target))
+        target.write_bytes(source.read_bytes())
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    assert "No space left on device" in refused(*shards)
+    assert len(copied) == 2

@@ -1,0 +1,318 @@
+"""The HTML page in a real browser: it filters, sorts, fits a phone, prints, and asks nothing of the network."""
+
+import base64
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.select import Select
+
+from reports.page.html import page
+from reports.record.schema import Case
+from tests import samples as records
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    BROWSER is None or DRIVER is None,
+    reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
+)
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+FAST, SLOW, FAILED = "a40-resnet50-onnx-fp16", "cpu-nnunet-ts-trace-fp32", "cpu-fastpitch-onnx-fp32"
+ALL = [FAST, FAILED, SLOW]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of three cases as a file: a fast one, a slow one, and one that failed."""
+    cases = [
+        records.record(case=Case("a40", "resnet50", "onnx", None, "fp16")),
+        records.record(
+            case=Case("cpu", "fastpitch", "onnx", None, "fp32"),
+            accuracy=records.failed_accuracy(),
+        ),
+        records.record(
+            case=Case("cpu", "nnunet", "ts-trace", None, "fp32"),
+            build=records.random_weights().build,
+            loads=(records.load("offline", 1, 9.5),),
+        ),
+    ]
+    folder = tmp_path_factory.mktemp("page")
+    file = folder / "report.html"
+    file.write_text(page(cases, folder))
+    return file.as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    """Chromium with a new profile; it logs what it requests."""
+    options = webdriver.ChromeOptions()
+    assert BROWSER is not None
+    options.binary_location = BROWSER
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def opened(browser: webdriver.Chrome, address: str) -> webdriver.Chrome:
+    """The page as it is first seen, on a desktop with a light theme."""
+    resize(browser, 1280, 900)
+    emulate(browser)  # before it loads: a picture follows the theme of a page already there a moment later
+    browser.get("about:blank")
+    browser.get(address)
+    return browser
+
+
+def resize(browser: webdriver.Chrome, width: int, height: int) -> None:
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def emulate(browser: webdriver.Chrome, *, media: str = "", scheme: str = "light") -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+
+
+def shown(browser: webdriver.Chrome) -> list[str]:
+    """The cases in the rows of the summary that are seen, from the top."""
+    rows = browser.find_elements(By.CSS_SELECTOR, "#summary tbody tr")
+    return [str(row.get_attribute("data-case")) for row in rows if row.is_displayed()]
+
+
+def header(browser: webdriver.Chrome, name: str) -> Any:
+    """The button in the header of a column."""
+    buttons = browser.find_elements(By.CSS_SELECTOR, "#summary th button")
+    return next(button for button in buttons if button.text.startswith(name))
+
+
+def order(browser: webdriver.Chrome, name: str) -> str | None:
+    """What the column says of its order to those who do not see it."""
+    found: str | None = header(browser, name).find_element(By.XPATH, "..").get_attribute("aria-sort")
+    return found
+
+
+def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
+    Select(browser.find_element(By.NAME, name)).select_by_visible_text(value)
+
+
+# --- alone -------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_requested_but_the_file_and_nothing_goes_wrong(
+    browser: webdriver.Chrome, address: str
+) -> None:
+    browser.get_log("performance")
+    browser.get_log("browser")
+
+    browser.get(address)
+    for theme in ("light", "dark"):
+        emulate(browser, scheme=theme)
+        browser.execute_script("window.scrollTo(0, document.body.scrollHeight)")
+
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    urls = [one["params"]["request"]["url"] for one in events if one["method"] == "Network.requestWillBeSent"]
+    assert [url for url in urls if not url.startswith("data:image/")] == [address]
+    assert browser.get_log("browser") == []
+    assert browser.execute_script(
+        "return [...document.images].every(image => image.complete && image.naturalWidth > 0)"
+    )
+
+
+def test_an_injected_script_is_not_run_and_an_outer_picture_not_fetched(opened: webdriver.Chrome) -> None:
+    opened.get_log("browser")
+    opened.execute_script(
+        "const script = document.createElement('script'); script.textContent = 'window.injected = true';"
+        "const image = document.createElement('img'); image.src = 'https://example.org/x.png';"
+        "document.body.append(script, image);"
+    )
+
+    assert opened.execute_script("return window.injected ?? null") is None
+    refused = " ".join(entry["message"] for entry in opened.get_log("browser"))
+    assert "violates the following Content Security Policy directive" in refused
+    assert refused.count("Content Security Policy") >= 2
+
+
+# --- filter ------------------------------------------------------------------------------------------------
+
+
+def test_all_words_of_the_filter_must_be_in_a_row(opened: webdriver.Chrome) -> None:
+    box = opened.find_element(By.NAME, "text")
+
+    box.send_keys("CPU  onnx")
+
+    assert shown(opened) == [FAILED]
+    assert opened.find_element(By.ID, "count").text == "1 of 3 cases"
+    assert not opened.find_element(By.ID, FAST).is_displayed(), "the section goes with the row"
+    assert opened.find_element(By.ID, FAILED).is_displayed()
+
+
+def test_choices_and_words_hold_together_and_are_reset_together(opened: webdriver.Chrome) -> None:
+    choose(opened, "target", "cpu")
+    wait(lambda: shown(opened) == [FAILED, SLOW])
+    choose(opened, "format", "ts-trace")
+    wait(lambda: shown(opened) == [SLOW])
+    opened.find_element(By.NAME, "text").send_keys("resnet")
+    assert shown(opened) == []
+    assert opened.find_element(By.ID, "nothing").is_displayed()
+
+    opened.find_element(By.CSS_SELECTOR, "button[type=reset]").click()
+
+    wait(lambda: shown(opened) == ALL)
+    assert opened.find_element(By.ID, "count").text == "3 cases"
+    assert not opened.find_element(By.ID, "nothing").is_displayed()
+
+
+# --- sort --------------------------------------------------------------------------------------------------
+
+
+def test_a_click_sorts_by_number_a_second_the_other_way_a_third_not_at_all(opened: webdriver.Chrome) -> None:
+    click = header(opened, "Inferences/second").click
+
+    click()
+    assert (shown(opened), order(opened, "Inferences/second")) == ([FAST, SLOW, FAILED], "descending")
+    click()
+    assert (shown(opened), order(opened, "Inferences/second")) == ([SLOW, FAST, FAILED], "ascending")
+    click()
+    assert (shown(opened), order(opened, "Inferences/second")) == (ALL, "none")
+
+
+def test_the_keyboard_alone_sorts(opened: webdriver.Chrome) -> None:
+    opened.find_element(By.CSS_SELECTOR, "button[type=reset]").send_keys(Keys.TAB)
+    assert opened.switch_to.active_element.accessible_name == "Summary of all cases", (
+        "a table wider than the screen"
+    )
+    opened.switch_to.active_element.send_keys(Keys.TAB)
+
+    opened.switch_to.active_element.send_keys(Keys.ENTER)
+    assert (shown(opened), order(opened, "Case")) == ([FAST, FAILED, SLOW], "ascending")
+    opened.switch_to.active_element.send_keys(Keys.SPACE)
+    assert (shown(opened), order(opened, "Case")) == ([SLOW, FAILED, FAST], "descending")
+
+
+def test_one_column_at_a_time_is_the_order(opened: webdriver.Chrome) -> None:
+    header(opened, "Inferences/second").click()
+    header(opened, "Case").click()
+
+    assert (order(opened, "Inferences/second"), order(opened, "Case")) == ("none", "ascending")
+
+
+# --- the address -------------------------------------------------------------------------------------------
+
+
+def test_the_address_keeps_filter_and_order(opened: webdriver.Chrome) -> None:
+    choose(opened, "target", "cpu")
+    wait(lambda: shown(opened) == [FAILED, SLOW])
+    header(opened, "Case").click()
+    header(opened, "Case").click()
+    kept = opened.current_url
+    assert re.search(r"#target=cpu&sort=0-descending$", kept)
+
+    opened.get("about:blank")
+    opened.get(kept)
+
+    assert shown(opened) == [SLOW, FAILED]
+    assert order(opened, "Case") == "descending"
+
+
+def test_an_address_that_makes_no_sense_shows_everything(opened: webdriver.Chrome, address: str) -> None:
+    opened.get("about:blank")
+    opened.get_log("browser")
+    opened.get(f"{address}#sort=99-sideways&target=nowhere&%E0%A4%A")
+
+    assert shown(opened) == ALL
+    assert opened.get_log("browser") == []
+
+
+def test_a_link_leads_to_a_case_even_where_the_filter_hid_it(opened: webdriver.Chrome, address: str) -> None:
+    opened.find_element(By.NAME, "text").send_keys("resnet50")
+    assert not opened.find_element(By.ID, SLOW).is_displayed()
+
+    opened.get(f"{address}#{SLOW}")
+
+    wait(lambda: shown(opened) == ALL)
+    wait(lambda: abs(top_of(opened, SLOW)) < 40)
+    assert opened.current_url.endswith(f"#{SLOW}")
+
+
+def top_of(browser: webdriver.Chrome, name: str) -> float:
+    return float(
+        browser.execute_script(f"return document.getElementById('{name}').getBoundingClientRect().top")
+    )
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    """Until it is so: scrolling and the events of a choice take a moment."""
+    ends = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+
+
+# --- screens and paper -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_a_narrow_screen_needs_no_sideways_scrolling(opened: webdriver.Chrome, width: int) -> None:
+    resize(opened, width, 844)
+    for details in opened.find_elements(By.TAG_NAME, "details"):
+        opened.execute_script("arguments[0].open = true", details)
+
+    assert opened.execute_script("return window.innerWidth") == width
+    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_the_dark_theme_has_light_text_and_pictures_of_its_own(opened: webdriver.Chrome) -> None:
+    light = opened.execute_script("return document.images[0].currentSrc")
+    assert background(opened) == "rgb(255, 255, 255)"
+
+    emulate(opened, scheme="dark")
+
+    assert max(map(int, re.findall(r"\d+", background(opened)))) < 60
+    wait(lambda: opened.execute_script("return document.images[0].currentSrc") != light)
+
+
+def background(browser: webdriver.Chrome) -> str:
+    return str(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
+
+
+def test_paper_has_no_controls_and_nothing_folded(opened: webdriver.Chrome) -> None:
+    opened.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    emulate(opened, media="print", scheme="dark")
+
+    assert not opened.find_element(By.ID, "controls").is_displayed()
+    assert not header(opened, "").is_displayed(), "a head with buttons is not repeated on each page"
+    head = "getComputedStyle(document.querySelector('#summary th'), '::after').content"
+    assert opened.execute_script(f"return {head}") == '"Case"'
+    assert opened.execute_script("return [...document.querySelectorAll('details')].every(one => one.open)")
+    assert background(opened) == "rgb(255, 255, 255)"
+    opened.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    emulate(opened)
+    assert not opened.execute_script("return [...document.querySelectorAll('details')].some(one => one.open)")
+
+
+def test_it_prints(opened: webdriver.Chrome, tmp_path: Path) -> None:
+    pdf = base64.b64decode(opened.print_page())
+
+    assert pdf.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 1 + len(ALL), "each case begins on a page of its own"

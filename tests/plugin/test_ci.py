@@ -1,0 +1,368 @@
+"""What continuous integration sees of a run: exit status, JUnit's XML, job summary, annotations."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from fixtures.errors import AccuracyError, InputError, ProofError, SetupError, SpeedError
+from fixtures.plugin.ci import annotation, cut, summary
+from fixtures.plugin.exit import (
+    _OUTCOMES,
+    Failure,
+    Outcomes,
+    kind_of,
+    pytest_sessionfinish,
+    status_of,
+    status_sentence,
+)
+from tests import samples
+
+ROOT = Path(__file__).parents[2]
+LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
+KINDS = "not given and (not online or (cpu-resnet50-micro-onnx-fp32 and c032))"
+
+BENCHMARKS = """\
+import pytest
+from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
+from fixtures.measure.load_points import Measurement
+from fixtures.plugin.recorder import Recorder
+from reports.record.schema import Start
+from tests import samples
+
+RECORD = samples.record(conversion=None, accuracy=None, loads=())
+
+@pytest.fixture
+def recorder(request, settings, tmp_path):
+    config = tmp_path / "config.pbtxt"
+    config.write_text("")
+    return Recorder(RECORD, settings.results, config, request.node.user_properties)
+
+@pytest.fixture
+def server():
+    raise ProofError("Triton was not ready within 60 s", cure="look at its log")
+
+def test_conversion(recorder):
+    for _ in range(2):
+        recorder.conversion(samples.record().conversion)
+    recorder.figure("all agree")
+
+def test_accuracy(recorder):
+    recorder.accuracy(RECORD.serving, samples.failed_accuracy(), None)
+    raise AccuracyError("top-1 93.1 % is below 94 %", where="here, now")
+
+@pytest.mark.load
+def test_online(point, recorder, entry, benchmark):
+    load = samples.load("online", point.concurrency, 200.0)
+    recorder.loads(RECORD.serving, Start("online", 1.0, 1.0, 1.0), [load])
+    recorder.figure(entry(benchmark, Measurement(load, [0.01, 0.02, 0.03])))
+
+def test_slower():
+    raise SpeedError("ratio 0.90")
+
+def test_without_a_server(server):
+    pass
+
+def test_with_a_bug():
+    return 1 / 0
+
+def test_elsewhere():
+    raise NotAvailableError("needs an A100", cure="find one")
+
+def test_what_was_given():
+    raise InputError("the checkpoint is truncated")
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, and what it wrote into its folder."""
+
+    status: int
+    text: str
+    folder: Path
+
+    @property
+    def testcases(self) -> dict[str, ElementTree.Element]:
+        root = ElementTree.parse(self.folder / "junit.xml").getroot()
+        return {str(one.get("name")): one for one in root.iter("testcase")}
+
+    def properties(self, test: str) -> dict[str, str]:
+        found = [(one.get("name"), one.get("value")) for one in self.testcases[test].iter("property")]
+        assert max(Counter(name for name, _ in found).values()) == 1, "each has one value"
+        return {str(name): str(value) for name, value in found}
+
+
+def run(folder: Path, *arguments: str) -> Run:
+    """Run benchmarks that fail in every way, without a server, as on GitHub."""
+    (folder / "benchmarks").mkdir()
+    (folder / "benchmarks" / "test_all.py").write_text(BENCHMARKS)
+    (folder / "conftest.py").write_text(
+        f"import runpy\npytest_plugins = runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_plugins']\n"
+    )
+    (folder / "step.md").write_text("of an earlier command\n")
+    environment = os.environ | {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_STEP_SUMMARY": str(folder / "step.md"),
+        "GITHUB_WORKSPACE": str(folder.parent),
+    }
+    options = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "no:cacheprovider")
+    outputs = ("--junitxml", str(folder / "junit.xml"), "--results", str(folder / "results"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "benchmarks", *options, *outputs, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return Run(done.returncode, done.stdout + done.stderr, folder)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run with a failure of every kind, all in one process."""
+    folder = tmp_path_factory.mktemp("whole")
+    return run(folder, "-k", KINDS, "--benchmark-json", str(folder / "benchmark.json"))
+
+
+@pytest.fixture(scope="module", params=["one process", "two workers"])
+def either(request: pytest.FixtureRequest, whole: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The same by workers of xdist too."""
+    if request.param == "one process":
+        return whole
+    return run(tmp_path_factory.mktemp("workers"), "-k", KINDS, "-n", "2")
+
+
+# --- the exit status ---------------------------------------------------------------------------------------
+
+
+def failing(*kinds: str) -> Outcomes:
+    return Outcomes([Failure(kind, "test_x", "", None, None) for kind in kinds], passed=1)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "status"),
+    [
+        (["speed"], 10),
+        (["infrastructure"], 11),
+        (["accuracy"], 12),
+        (["speed", "infrastructure"], 11),
+        (["accuracy", "infrastructure", "speed"], 12),
+        (["input", "accuracy"], pytest.ExitCode.USAGE_ERROR),
+    ],
+)
+def test_the_worst_failure_decides_the_exit_status(kinds: list[str], status: int) -> None:
+    assert status_of(pytest.ExitCode.TESTS_FAILED, failing(*kinds)) == status
+
+
+@pytest.mark.parametrize(
+    "own",
+    [code for code in pytest.ExitCode if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)],
+)
+def test_a_run_that_did_not_end_keeps_pytests_status(own: pytest.ExitCode) -> None:
+    assert status_of(own, failing("accuracy")) == own
+
+
+def test_the_statuses_are_none_of_pytests_and_a_failure_of_another_test_is_one_of_them() -> None:
+    assert not {10, 11, 12} & {int(code) for code in pytest.ExitCode}
+    outcomes = failing("speed")
+    outcomes.others_failed = True
+    assert status_of(pytest.ExitCode.TESTS_FAILED, outcomes) == pytest.ExitCode.TESTS_FAILED
+
+
+def test_what_is_missing_on_the_machine_is_infrastructure_and_not_bad_input() -> None:
+    kinds = [kind_of(error("")) for error in (SetupError, InputError, ProofError, AccuracyError, SpeedError)]
+    assert kinds == ["infrastructure", "input", "infrastructure", "accuracy", "speed"]
+    assert kind_of(MemoryError()) == "infrastructure"
+
+
+def test_a_worker_of_xdist_keeps_its_status_which_tells_the_others_to_stop() -> None:
+    stash = {_OUTCOMES: failing("input")}
+    worker = SimpleNamespace(config=SimpleNamespace(workerinput={}, stash=stash), exitstatus=2)
+    alone = SimpleNamespace(config=SimpleNamespace(stash=stash), exitstatus=2)
+    for session in (worker, alone):
+        pytest_sessionfinish(cast(pytest.Session, session), exitstatus=session.exitstatus)
+    assert (worker.exitstatus, alone.exitstatus) == (2, 4)
+
+
+def test_a_run_in_which_all_was_skipped_has_proven_nothing() -> None:
+    skipped = Outcomes(skipped=Counter({"needs an A100": 3}))
+    assert status_of(pytest.ExitCode.OK, skipped) == pytest.ExitCode.NO_TESTS_COLLECTED
+    skipped.status = pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "nothing was proven, all of 3 tests were skipped" in status_sentence(skipped)
+    skipped.passed = 1
+    assert status_of(pytest.ExitCode.OK, skipped) == pytest.ExitCode.OK
+    assert status_of(pytest.ExitCode.OK, Outcomes()) == pytest.ExitCode.OK, "as with --collect-only"
+
+
+def test_failures_of_all_kinds_reach_the_exit_status(either: Run) -> None:
+    assert either.status == 12, either.text
+    said = "exit status 12, accuracy: 1 failed for accuracy, 2 failed for infrastructure, 1 failed for speed"
+    assert said in either.text
+
+
+def test_what_was_given_and_cannot_be_used_is_a_usage_error(tmp_path: Path) -> None:
+    done = run(tmp_path, "-k", "given", "-n", "1")
+    assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
+    assert done.text.count("exit status 4, input: 1 failed for input") == 1
+
+
+# --- JUnit's XML -------------------------------------------------------------------------------------------
+
+
+def test_junit_holds_the_figures_of_each_test_with_their_units(either: Run) -> None:
+    converted = either.properties("test_conversion")
+    assert float(converted["relative_error"]) < float(converted["relative_error_limit"]) == 0.01
+    assert converted["figure"] == "all agree"
+    scored = either.properties("test_accuracy")
+    assert (scored["top-1_served_percent"], scored["top-1_floor_percent"]) == ("93.1", "94.0")
+    assert scored["evaluated_samples"] == "500"
+    load = either.properties(LOAD)
+    assert (load["throughput_per_s"], load["concurrency"]) == ("200.0", "32")
+    assert float(load["throughput_low_per_s"]) < 200 < float(load["throughput_high_per_s"])
+    assert load["latency_p99_ms"] == "2.126"
+
+
+def test_junit_says_what_kind_each_failure_is(either: Run) -> None:
+    kinds = {name: one.find(".//property[@name='failure']") for name, one in either.testcases.items()}
+    assert {name: one.get("value") for name, one in kinds.items() if one is not None} == {
+        "test_accuracy": "accuracy",
+        "test_slower": "speed",
+        "test_without_a_server": "infrastructure",
+        "test_with_a_bug": "infrastructure",
+    }
+    failure = either.testcases["test_accuracy"].find("failure")
+    assert failure is not None
+    assert "below 94 %" in str(failure.get("message"))
+
+
+def test_junit_names_files_from_the_repository_and_no_path_of_the_machine(either: Run) -> None:
+    case = either.testcases["test_conversion"]
+    assert case.get("file") == "benchmarks/test_all.py"
+    record = either.properties("test_conversion")["record"]
+    assert (either.folder / "results" / record).is_file()
+    values = [value for name in either.testcases for value in either.testcases[name].iter("property")]
+    assert not [one for one in values if str(either.folder) in str(one.get("value"))]
+
+
+def test_junit_warns_of_nothing(whole: Run) -> None:
+    assert "warning" not in whole.text.lower()
+
+
+# --- the job summary and annotations -----------------------------------------------------------------------
+
+
+def test_the_job_summary_has_failures_first_then_tables_and_what_was_skipped(either: Run) -> None:
+    text = (either.folder / "step.md").read_text()
+    assert text.startswith("of an earlier command\n## tritonproof: 4 failed, 2 passed, 1 skipped")
+    assert text.count("## tritonproof") == 1, "workers leave it to the one that knows all"
+    places = [
+        text.index(part)
+        for part in (
+            "- **accuracy**: `test_accuracy`: top-1 93.1 % is below 94 %; where: here, now",
+            "- **infrastructure**: `test_without_a_server`: Triton was not ready",
+            "- **speed**: `test_slower`: ratio 0.90",
+            "| resnet50 | ONNX, TensorRT |",
+            "Measured on NVIDIA A40",
+            "- 1 skipped: needs an A100; cure: find one",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_failures_are_annotated_at_their_tests_worst_first(either: Run) -> None:
+    lines = [line for line in either.text.splitlines() if line.startswith("::error ")]
+    line = BENCHMARKS[: BENCHMARKS.index("def test_accuracy")].count("\n") + 1
+    assert lines[0] == (
+        f"::error file={either.folder.name}/benchmarks/test_all.py,line={line},"
+        "title=accuracy%3A test_accuracy::top-1 93.1 %25 is below 94 %25%0A  where: here, now"
+    )
+    assert len(lines) == 4
+
+
+def test_an_annotation_escapes_what_would_end_it() -> None:
+    failure = Failure("speed", "test_online[a,b:c]", "50 %\r\n::stop", "benchmarks/test_online.py", 7)
+    assert annotation(failure, Path("/repo/sub"), Path("/repo")) == (
+        "::error file=sub/benchmarks/test_online.py,line=7,title=speed%3A test_online[a%2Cb%3Ac]"
+        "::50 %25%0D%0A::stop"
+    )
+    lost = Failure("infrastructure", "test_x", "the worker crashed", None, None)
+    assert annotation(lost, Path("/repo"), Path("/repo")) == (
+        "::error title=infrastructure%3A test_x::the worker crashed"
+    )
+
+
+def test_a_summary_that_is_too_large_for_github_is_cut_between_lines_and_says_so() -> None:
+    content = "".join(f"line {number}\n" for number in range(1000))
+    assert cut(content, len(content)) == content
+    short = cut(content, 300)
+    assert len(short.encode()) <= 300
+    kept, note = short.split("\nCut here")
+    assert content.startswith(kept)
+    assert kept.endswith("\n")
+    assert "in the log" in note
+    assert cut(content, 10) == "", "no room even for the note"
+
+
+def test_a_summary_cuts_no_character_in_half() -> None:
+    assert cut("µ" * 60 + "\n" + "µ" * 600, 251).startswith("µ" * 60 + "\n")
+
+
+def test_what_a_test_says_cannot_break_the_summarys_lists() -> None:
+    failure = Failure("accuracy", "test_x", "first\n\n# second <b> | third", None, None)
+    text = summary(Outcomes([failure]), [samples.record()], compared=False)
+    assert "- **accuracy**: `test_x`: first; # second \\<b> \\| third\n" in text
+
+
+def test_the_summary_goes_to_a_file_that_is_named_and_a_file_that_cannot_be_written_breaks_nothing(
+    tmp_path: Path,
+) -> None:
+    named = run(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
+    assert named.status == 0, named.text
+    assert "## tritonproof: 1 passed" in (tmp_path / "named.md").read_text()
+    assert (tmp_path / "step.md").read_text() == "of an earlier command\n"
+    assert "::error" not in named.text
+
+    (tmp_path / "inner").mkdir()
+    lost = run(tmp_path / "inner", "-k", "test_conversion", "--summary", "/proc/none/summary.md")
+    assert lost.status == 0, lost.text
+    assert re.search("the summary cannot be written: .*/proc/none", lost.text)
+
+
+# --- pytest-benchmark's JSON -------------------------------------------------------------------------------
+
+
+def test_pytest_benchmarks_json_holds_what_other_tools_read_of_it(whole: Run) -> None:
+    data = json.loads((whole.folder / "benchmark.json").read_text())
+    assert data["machine_info"]
+    assert isinstance(data["commit_info"], dict)
+    assert re.match(r"\d{4}-\d\d-\d\dT", data["datetime"])
+    (entry,) = data["benchmarks"]
+    assert entry["fullname"] == f"benchmarks/test_all.py::{LOAD}"
+    stats = entry["stats"]
+    assert (stats["mean"], stats["median"], stats["rounds"]) == (pytest.approx(0.02), pytest.approx(0.02), 3)
+    assert stats["ops"] == pytest.approx(50)
+    assert all(stats[name] > 0 for name in ("stddev", "iqr", "min", "max"))
+    assert entry["extra_info"]["throughput_per_s"] == 200.0
+    assert entry["params"] == {"case": "cpu-resnet50-micro-onnx-fp32", "point": "b001-c032"}
+
+
+def test_pytest_benchmark_compares_its_files(whole: Run) -> None:
+    file = whole.folder / "benchmark.json"
+    earlier = shutil.copyfile(file, whole.folder / "earlier.json")
+    command = [sys.executable, "-m", "pytest_benchmark", "compare", str(earlier), str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(LOAD) == 2

@@ -1,0 +1,320 @@
+"""Progress: one line that is rewritten on a terminal, a few plain lines elsewhere, and never a failure."""
+
+import fcntl
+import os
+import re
+import struct
+import termios
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.plugin import narrator
+from fixtures.plugin.narrator import Narrator
+
+Start = Callable[..., Narrator]
+
+CLEAR = "\r\x1b[2K"
+
+
+class Terminal:
+    """What is written to one end of a pseudo-terminal."""
+
+    def __init__(self, columns: int) -> None:
+        self.read_end, self.write_end = os.openpty()
+        fcntl.ioctl(self.write_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        os.set_blocking(self.read_end, False)
+
+    def text(self) -> str:
+        """What has come in since the last call, the terminal's own line ends taken back."""
+        parts = []
+        while True:
+            try:
+                parts.append(os.read(self.read_end, 65536))
+            except BlockingIOError:
+                return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def terminal() -> Iterator[Callable[[int], Terminal]]:
+    """Make a pseudo-terminal of so many columns."""
+    made: list[Terminal] = []
+
+    def make(columns: int) -> Terminal:
+        made.append(Terminal(columns))
+        return made[-1]
+
+    yield make
+    for one in made:
+        os.close(one.read_end)
+        os.close(one.write_end)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Stop the narrator's clock; the function moves it on by seconds. No second ticks by itself."""
+    now = [1000.0]
+
+    def advance(seconds: float) -> None:
+        now[0] += seconds
+
+    stopped = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _s: threading.Event().wait())
+    monkeypatch.setattr(narrator, "time", stopped)
+    return advance
+
+
+@pytest.fixture
+def reporter() -> types.SimpleNamespace:
+    """As much of pytest's reporter as the narrator touches: a line it has begun, and how talkative it is."""
+    return types.SimpleNamespace(currentfspath=None, verbosity=1)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[tuple[int, Callable[[], str]]]:
+    """A file in place of a terminal: its descriptor, and what it holds."""
+    path = tmp_path / "out"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    yield descriptor, path.read_text
+    os.close(descriptor)
+
+
+@pytest.fixture
+def start(terminal: object, file: object) -> Iterator[Start]:
+    """Start a narrator; it rests before its descriptor is closed, since it writes by itself."""
+    started: list[Narrator] = []
+
+    def start(descriptor: int, **options: Any) -> Narrator:
+        started.append(Narrator(descriptor, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.rest()
+
+
+# --- plain lines -------------------------------------------------------------------------------------------
+
+
+def test_plain_says_each_step_once_and_details_now_and_then(
+    file: tuple[int, Callable[[], str]], clock: Callable[[float], None], start: Start
+) -> None:
+    descriptor, text = file
+    plain = start(descriptor, live=False)
+
+    plain.say("convert")
+    for done in range(100):
+        clock(0.1)
+        plain.say("evaluate", f"{done} of 100")
+
+    assert text().splitlines() == ["convert", "evaluate: 0 of 100", "evaluate: 50 of 100"]
+
+
+def test_plain_says_a_step_again_after_a_rest(
+    file: tuple[int, Callable[[], str]], clock: Callable[[float], None], start: Start
+) -> None:
+    descriptor, text = file
+    plain = start(descriptor, live=False)
+
+    plain.say("load")
+    plain.rest()
+    plain.say("load")
+
+    assert text().splitlines() == ["load", "load"]
+
+
+def test_lines_of_a_worker_bear_its_name(file: tuple[int, Callable[[], str]], start: Start) -> None:
+    descriptor, text = file
+    worker = start(descriptor, live=False, prefix="[gw1] ")
+
+    worker.say("convert")
+    worker.note("built in 3 s")
+
+    assert text() == "[gw1] convert\n[gw1] built in 3 s\n"
+
+
+def test_plain_lines_begin_a_line_of_their_own_in_pytests_output(
+    file: tuple[int, Callable[[], str]], reporter: types.SimpleNamespace, start: Start
+) -> None:
+    descriptor, text = file
+    reporter.currentfspath = "tests/test_a.py"
+
+    start(descriptor, live=False, reporter=reporter).say("convert")
+
+    assert text() == "\n  convert"
+    assert reporter.currentfspath is None, "pytest writes the name of its file again"
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_nothing_is_written_when_there_is_nothing_to_say(
+    file: tuple[int, Callable[[], str]], reporter: types.SimpleNamespace, live: bool, start: Start
+) -> None:
+    descriptor, text = file
+
+    start(descriptor, live=live, reporter=reporter).rest()
+
+    assert text() == ""
+
+
+# --- the live line -----------------------------------------------------------------------------------------
+
+
+def test_live_rewrites_one_line(
+    terminal: Callable[[int], Terminal],
+    clock: Callable[[float], None],
+    reporter: types.SimpleNamespace,
+    start: Start,
+) -> None:
+    screen = terminal(80)
+    live = start(screen.write_end, live=True, reporter=reporter)
+
+    live.say("convert")
+    clock(2)
+    live.say("evaluate", "3 of 9")
+    clock(1)
+    live.say("evaluate", "5 of 9")
+
+    text = screen.text()
+    assert "\n" not in text
+    assert re.findall(r"  (\w.*?)\x1b", text) == [
+        "convert 0 s",
+        "evaluate: 3 of 9 0 s",
+        "evaluate: 5 of 9 1 s",
+    ]
+    assert text.count(CLEAR) == 3
+
+
+def test_live_does_not_redraw_for_every_detail(
+    terminal: Callable[[int], Terminal],
+    clock: Callable[[float], None],
+    reporter: types.SimpleNamespace,
+    start: Start,
+) -> None:
+    screen = terminal(80)
+    live = start(screen.write_end, live=True, reporter=reporter)
+
+    for done in range(1000):
+        clock(0.001)
+        live.say("evaluate", f"{done}")
+
+    assert 5 <= screen.text().count("evaluate") <= 12
+
+
+def test_rest_clears_the_line_once(
+    terminal: Callable[[int], Terminal], reporter: types.SimpleNamespace, start: Start
+) -> None:
+    screen = terminal(80)
+    live = start(screen.write_end, live=True, reporter=reporter)
+    live.say("convert")
+    screen.text()
+
+    live.rest()
+    live.rest()
+
+    assert screen.text() == f"{CLEAR}\x1b[1A"
+
+
+def test_a_note_stays_above_the_line(
+    terminal: Callable[[int], Terminal], reporter: types.SimpleNamespace, start: Start
+) -> None:
+    screen = terminal(80)
+    live = start(screen.write_end, live=True, reporter=reporter)
+    live.say("convert")
+    screen.text()
+
+    live.note("built in 3 s")
+
+    assert screen.text() == f"{CLEAR}  built in 3 s\n"
+
+
+def test_seconds_tick_while_nothing_else_happens(
+    terminal: Callable[[int], Terminal],
+    reporter: types.SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    start: Start,
+) -> None:
+    monkeypatch.setattr(narrator, "_TICK_S", 0.01)
+    screen = terminal(80)
+    live = start(screen.write_end, live=True, reporter=reporter)
+
+    live.say("convert")
+    deadline = time.monotonic() + 20
+    text = ""
+    while "convert 1 s" not in text and time.monotonic() < deadline:
+        time.sleep(0.02)
+        text += screen.text()
+    live.rest()
+    screen.text()
+    time.sleep(0.05)
+
+    assert "convert 0 s" in text
+    assert "convert 1 s" in text
+    assert screen.text() == "", "it ticks on after the rest"
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "left"), [pytest.param(1, CLEAR, id="a name"), pytest.param(0, "\n", id="dots")]
+)
+def test_live_leaves_the_line_that_pytest_has_begun(
+    terminal: Callable[[int], Terminal],
+    reporter: types.SimpleNamespace,
+    verbosity: int,
+    left: str,
+    start: Start,
+) -> None:
+    screen = terminal(80)
+    reporter.currentfspath, reporter.verbosity = "tests/test_a.py", verbosity
+
+    start(screen.write_end, live=True, reporter=reporter).say("convert")
+
+    assert screen.text().startswith(f"{left}{CLEAR}")
+
+
+@pytest.mark.parametrize("columns", [1, 5, 20, 79])
+def test_a_long_line_is_cut_to_the_terminal(
+    terminal: Callable[[int], Terminal], reporter: types.SimpleNamespace, columns: int, start: Start
+) -> None:
+    screen = terminal(columns)
+
+    start(screen.write_end, live=True, reporter=reporter).say("convert " * 30)
+
+    shown = re.sub(r"\x1b\[\w*[mK]|\r", "", screen.text())
+    assert len(shown) <= max(columns - 1, len(" 0 s"))
+    assert shown.endswith(" 0 s")
+
+
+def test_a_terminal_that_does_not_know_its_width_is_taken_as_usual(
+    terminal: Callable[[int], Terminal], reporter: types.SimpleNamespace, start: Start
+) -> None:
+    screen = terminal(0)
+
+    start(screen.write_end, live=True, reporter=reporter).say("convert")
+
+    assert "  convert 0 s" in screen.text()
+
+
+def test_live_on_what_is_no_terminal_goes_on(file: tuple[int, Callable[[], str]], start: Start) -> None:
+    descriptor, text = file
+
+    start(descriptor, live=True).say("convert")
+
+    assert "convert 0 s" in text()
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_reader_that_has_gone_does_not_fail_the_run(
+    live: bool, reporter: types.SimpleNamespace, start: Start
+) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+
+    gone = start(write_end, live=live, reporter=reporter)
+    gone.say("convert")
+    gone.note("built")
+    gone.rest()
+
+    os.close(write_end)

@@ -1,0 +1,124 @@
+"""Options: good values become plain values, bad ones an error that names the option and the cure."""
+
+import argparse
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.measure.load_points import Plan
+from fixtures.plugin.options import Settings, check_python, parse, pytest_addoption
+from fixtures.search.space import Goal
+
+
+def settings(**given: Any) -> Settings:
+    """The settings of a run with these options and the defaults of the others."""
+    parser = argparse.ArgumentParser()
+    group = SimpleNamespace(addoption=parser.add_argument)
+    pytest_addoption(SimpleNamespace(getgroup=lambda *_names: group))  # type: ignore[arg-type]
+    options = vars(parser.parse_args([]))
+    assert set(given) <= set(options)
+    return parse(argparse.Namespace(**{**options, "triton": "embedded", **given}))
+
+
+def test_defaults_change_nothing() -> None:
+    found = settings()
+    assert found.triton.kind == "embedded"
+    assert found.deployment == {}
+    assert found.batches is None
+    assert found.shared_memory == "system"
+    assert found.results.is_absolute()
+
+
+def test_values_are_read() -> None:
+    found = settings(
+        deployment="instances=2, max_queue_delay_us=0,preferred_batch_sizes=16+32,warmup=false",
+        batches="16,1,4",
+        concurrencies="8",
+        precision_target="2.5%",
+        point_budget_s="0.5",
+        shared_memory="none",
+    )
+    assert found.deployment == {
+        "instances": 2,
+        "max_queue_delay_us": 0,
+        "preferred_batch_sizes": (16, 32),
+        "warmup": False,
+    }
+    assert found.batches == (1, 4, 16)
+    assert found.concurrencies == (8,)
+    assert found.plan == Plan(precision_target=0.025, budget_s=0.5)
+    assert found.shared_memory == "none"
+
+
+def test_rates_are_sorted_and_arrive_as_by_chance_unless_asked_otherwise() -> None:
+    assert settings(request_rates="50, 12.5,100").request_rates == (12.5, 50.0, 100.0)
+    assert settings().arrivals == "poisson"
+    assert settings(arrivals="constant").arrivals == "constant"
+
+
+def test_a_latency_budget_is_a_goal_at_p99_unless_asked_otherwise() -> None:
+    assert settings().goal is None
+    assert settings(latency_budget_ms="7.5").goal == Goal(7.5, 99)
+    assert settings(latency_budget_ms="7", latency_percentile="p90").goal == Goal(7, 90)
+
+
+def test_a_remote_server_is_given_tensors_over_the_network_unless_asked_otherwise() -> None:
+    assert settings(triton="127.0.0.1:8001").shared_memory == "none"
+    assert settings(triton="127.0.0.1:8001", shared_memory="system").shared_memory == "system"
+
+
+def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
+    file = tmp_path / "weights=1.pt"
+    file.touch()
+    found = settings(checkpoint=[f"resnet50={file}"], dataset=[f"resnet50={tmp_path}"])
+    assert found.checkpoints == {"resnet50": file}
+    assert found.datasets == {"resnet50": tmp_path}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("checkpoint", ["resnet50"], "write --checkpoint MODEL=PATH"),
+        ("checkpoint", ["resnet51=x"], "unknown model 'resnet51'"),
+        ("checkpoint", ["resnet50=/no/such/file"], "there is no such file"),
+        ("dataset", ["resnet50=/no/such/folder"], "there is no such file or folder"),
+        ("dataset", ["=x"], "unknown model ''"),
+        ("deployment", "instance=2", "unknown setting 'instance'"),
+        ("deployment", "instances=0", "instances is '0'"),
+        ("deployment", "instances=two", "instances is 'two'"),
+        ("deployment", "instances", "instances is ''"),
+        ("deployment", "warmup=yes", "use true or false"),
+        ("deployment", "preferred_batch_sizes=16+x", "preferred_batch_sizes is '16+x'"),
+        ("deployment", "max_queue_delay_us=-1", "max_queue_delay_us is '-1'"),
+        ("batches", "0", "not a list of whole numbers from 1"),
+        ("batches", "", "not a list of whole numbers from 1"),
+        ("concurrencies", "1,,2", "write --concurrencies 1,4,16"),
+        ("shared_memory", "shared", "use system, cuda or none"),
+        ("point_budget_s", "0", "not a time in seconds"),
+        ("point_budget_s", "nan", "not a time in seconds"),
+        ("point_budget_s", "fast", "not a time in seconds"),
+        ("latency_budget_ms", "0", "not a latency in milliseconds"),
+        ("latency_budget_ms", "7ms", "write --latency-budget-ms 7"),
+        ("latency_budget_ms", "inf", "not a latency in milliseconds"),
+        ("latency_percentile", "50", "use 90, 95 or 99"),
+        ("triton", "embeded", "unknown server 'embeded'"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_cure(option: str, value: Any, said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        settings(**{option: value})
+    text = str(raised.value)
+    assert said in text
+    assert f"--{option.replace('_', '-')}" in text
+    assert "cure:" in text
+
+
+def test_a_python_without_wheels_for_numpy_1_is_refused_with_the_cure() -> None:
+    check_python((3, 11))
+    check_python((3, 12))
+    for version in ((3, 10), (3, 13)):
+        with pytest.raises(InputError, match=r"(?s)NumPy 1.*use Python 3\.11 or 3\.12"):
+            check_python(version)

@@ -1,0 +1,316 @@
+"""The published tables out of records: every column and setting of the sources, by its name and in its place."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.formats import all_formats
+from fixtures.models import all_models
+from reports import published, tables
+from reports.published import parse
+from reports.published.layout import ParseError, column_of
+from reports.published.matching import Row, served_as
+from reports.published.names import FOLDER, names_of
+from reports.record import files
+from reports.record.schema import COMPONENTS, Build, Case, Deployment, Load, Record
+from tests import samples
+
+MODELS = ("resnet50", "nnunet", "resnet50-tf", "bert-dist4l", "fastpitch")
+
+LATENCIES = "P90 Latency | P95 Latency | P99 Latency | Avg Latency"
+PARTS = (
+    "Client Send | Network+server Send/recv | Server Queue | Server Compute Input | Server Compute Infer | "
+    "Server Compute Output | Client Recv | P50 Latency"
+)
+OFFLINE = {
+    "resnet50": "Precision | Backend Accelerator | Client Batch Size",
+    "nnunet": "Precision | Client Batch Size",
+    "resnet50-tf": "Precision | Backend Accelerator | Client Batch Size",
+    "fastpitch": "Precision | Sequence Length | Client Batch Size",
+}
+ONLINE = dict.fromkeys(MODELS, "Concurrent client requests") | {
+    "fastpitch": "Sequence Length | Concurrent client requests"
+}
+BERT = (
+    "Batch | Concurrency | Inferences/Second | Client Send (ms) | Network+Server Send/Recv (ms) | "
+    "Server Queue (ms) | Server Compute Input (ms) | Server Compute Infer (ms) | Server Compute Output (ms) | "
+    "Client Recv (ms) | p50 latency (ms) | p90 latency (ms) | p95 latency (ms) | p99 latency (ms) | "
+    "avg latency (ms)"
+)
+"""As its one scenario was published, the other has the same columns."""
+
+BATCHER = "Max Batch Size | Number of model instances | Triton Max Queue Delay | Triton Preferred Batch Sizes"
+PARAMETERS = {
+    "resnet50": BATCHER,
+    "nnunet": f"Model Format | Backend Accelerator | {BATCHER}",
+    "resnet50-tf": BATCHER,
+    "fastpitch": f"Model Format | Backend Accelerator | {BATCHER}",
+}
+CONFIGURATION = {
+    "resnet50": "GPU | Backend | Backend accelerator | Precision | Model format",
+    "nnunet": "GPU | Backend | Backend accelerator | Precision | Model Format | Conversion variant | Image resolution",
+    "resnet50-tf": "GPU | Backend | Model binding | Precision | Model format",
+    "fastpitch": "GPU | Backend | Precision | Model format | Conversion variant",
+}
+BERT_PARAMETERS = "GPU | Backend | Backend accelerator | Precision | Model format | Max batch size | Number of model instances"
+
+SHOWN_ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA", None: "-"}
+
+
+def published_tables(model: str) -> list[list[Row]]:
+    """The rows of each table of a source."""
+    found: dict[int, list[Row]] = {}
+    for row in published.rows():
+        if row["model"] == model:
+            found.setdefault(row["table"], []).append(row)
+    return list(found.values())
+
+
+def measured(rows: list[Row]) -> Record:
+    """A record that holds what a published table says, its points in the opposite order."""
+    row = rows[0]
+    format_, accelerator, precision = served_as(row)
+    assert format_ is not None
+    assert precision is not None
+    known = next(one for one in all_formats() if one.mnemonic == format_)
+    model = next(one for one in all_models() if one.name == row["model"])
+    inputs = {tensor.name: tensor.shape for tensor in model.inputs}
+    changes: dict[str, Any] = {}
+    if row["score_percent"]:
+        score = samples.score(metric=row["metric"], served=row["score_percent"] / 100, limits=())
+        changes = {"accuracy": samples.accuracy(score)}
+    sizes = tuple(map(int, (row["preferred_batch_sizes"] or "").split()))
+    return samples.record(
+        case=Case(row["gpu"], row["model"], format_, accelerator, precision),
+        build=Build("0f3c", "checkpoint", 1.0, 1.0, known.label, known.engine, inputs),
+        deployment=Deployment(
+            row["max_batch_size"], row["instances"], sizes, row["max_queue_delay_us"] or 0, False, True
+        ),
+        loads=tuple(point(one) for one in reversed(rows)),
+        **changes,
+    )
+
+
+def point(row: Row) -> Load:
+    names = ("p50", "p90", "p95", "p99", "avg")
+    return samples.load(
+        row["scenario"],
+        0,
+        row["throughput_per_s"],
+        batch=row["batch"],
+        concurrency=row["concurrency"],
+        latency_ms={
+            name: samples.estimate(row[f"latency_{name}_ms"]) for name in names if row[f"latency_{name}_ms"]
+        },
+        components_ms={name: row[f"{name}_ms"] for name in COMPONENTS if row[f"{name}_ms"] is not None},
+    )
+
+
+def shown(record: Record, scenario: str) -> list[list[str]]:
+    """Header and rows of a scenario's table."""
+    table = {"offline": tables.offline_table, "online": tables.online_table}[scenario](record)
+    return cells(table.splitlines())
+
+
+def cells(lines: Iterable[str]) -> list[list[str]]:
+    found = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in found if row[0].strip("-:")]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("scenario", ["offline", "online"])
+def test_the_columns_are_those_of_the_models_source(model: str, scenario: str) -> None:
+    first = {"offline": OFFLINE, "online": ONLINE}[scenario]
+    parts = {"offline": LATENCIES, "online": f"{PARTS} | {LATENCIES}"}[scenario]
+    expected = BERT if model == "bert-dist4l" else f"{first[model]} | Inferences/second | {parts}"
+    for name in (model, f"{model}-micro"):
+        record = samples.record(case=Case("a40", name, "onnx", "trt", "fp16"))
+        assert " | ".join(shown(record, scenario)[0]) == expected
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_published_table_comes_out_of_a_record_that_holds_its_figures(model: str) -> None:
+    found = published_tables(model)
+    assert len(found) == {"resnet50": 8, "resnet50-tf": 8}.get(model, 16)
+    for rows in found:
+        header, *lines = shown(measured(rows), rows[0]["scenario"])
+        columns = [column_of(name) for name in header]
+        quantities = [
+            name for name, kind in published.COLUMNS.items() if kind == "float64" and name != "score_percent"
+        ]
+        assert {name for name in quantities if rows[0][name] is not None} == {
+            name for name in columns if name in quantities
+        }
+        assert len(lines) == len(rows)
+        for row, line in zip(rows, lines, strict=True):
+            for column, cell in zip(columns, line, strict=True):
+                if column == "precision":
+                    assert cell == row[column].upper()
+                elif column == "accelerator":
+                    assert cell == SHOWN_ACCELERATORS[row[column]]
+                else:
+                    assert float(cell) == row[column], (rows[0]["table"], column)
+
+
+@pytest.mark.parametrize("model", PARAMETERS)
+def test_settings_have_the_names_and_the_order_of_the_models_source(model: str) -> None:
+    for rows in published_tables(model):
+        record, scenario = measured(rows), rows[0]["scenario"]
+        header, *parameters = cells(tables.parameters_table(record, scenario).splitlines())
+        assert header == ["Parameter Name", "Parameter Value"]
+        assert " | ".join(name for name, _ in parameters) == PARAMETERS[model]
+        bullets = bullet_list(record, scenario)
+        of_ours = ["Case", "Options", "Served by", "Accuracy", "Measured"]
+        assert " | ".join(name for name in bullets if name not in of_ours) == CONFIGURATION[model]
+
+
+def bullet_list(record: Record, scenario: str) -> dict[str, str]:
+    lines = tables.configuration_list(record, scenario).splitlines()
+    return {name: value for name, _, value in (line.removeprefix("- ").partition(": ") for line in lines)}
+
+
+@pytest.mark.parametrize("model", PARAMETERS)
+def test_settings_have_the_published_values(model: str) -> None:
+    for rows in published_tables(model):
+        row, record = rows[0], measured(rows)
+        parameters = dict(cells(tables.parameters_table(record, "online").splitlines()))
+        assert parameters["Max Batch Size"] == str(row["max_batch_size"])
+        assert parameters["Number of model instances"] == str(row["instances"])
+        assert parameters["Triton Max Queue Delay"] == f"{row['max_queue_delay_us']} µs"
+        assert parameters["Triton Preferred Batch Sizes"] == row["preferred_batch_sizes"]
+        bullets = bullet_list(record, row["scenario"]) | parameters
+        of_accelerator = bullets.get("Backend accelerator", bullets.get("Backend Accelerator", "TensorRT"))
+        assert of_accelerator == SHOWN_ACCELERATORS[row["accelerator"]]
+        assert bullets["Precision"] == row["precision"].upper()
+
+
+def test_formats_are_named_as_in_each_source() -> None:
+    bullets = {model: bullet_list(measured(published_tables(model)[0]), "offline") for model in PARAMETERS}
+    assert bullets["resnet50"]["Model format"] == "ONNX"
+    assert bullets["resnet50-tf"]["Model format"] == "TensorFlow SavedModel"
+    assert bullets["resnet50-tf"]["Model binding"] == "TF-TRT"
+    assert bullets["resnet50-tf"]["Backend"] == "TensorFlow, in Triton's Python backend"
+    assert bullets["nnunet"]["Model Format"] == bullets["fastpitch"]["Model format"] == "TorchScript"
+    assert bullets["nnunet"]["Conversion variant"] == "Script"
+    assert bullets["nnunet"]["Image resolution"] == "4x128x128x128"
+    assert bullets["fastpitch"]["Conversion variant"] == "Trace"
+    section = tables.case_section(measured(published_tables("resnet50-tf")[0]))
+    assert section.startswith("#### Offline: NVIDIA A40, TF-TRT with FP16\n")
+
+
+def test_bert_has_all_settings_in_one_table_as_published() -> None:
+    for rows in published_tables("bert-dist4l"):
+        row, record = rows[0], measured(rows)
+        graphs = " | NVIDIA TensorRT Capture CUDA Graph" if row["format"] == "trt" else ""
+        after = "Accelerator Precision | Max Seq Length | SQuAD v1.1 F1 Score"
+        _, *rest = cells(tables.parameters_table(record, "offline").splitlines())
+        assert " | ".join(name for name, _ in rest) == f"{BERT_PARAMETERS}{graphs} | {after}"
+        values = dict(rest)
+        assert values["Max Seq Length"] == str(row["sequence_length"])
+        assert values["SQuAD v1.1 F1 Score"] == f"{row['score_percent']:.2f}"
+        assert values["Max batch size"] == str(row["max_batch_size"])
+        assert values["Accelerator Precision"] == (row["accelerator_precision"] or "-").upper()
+        assert values.get("NVIDIA TensorRT Capture CUDA Graph", "Disabled") == "Disabled"
+        assert list(bullet_list(record, "offline")) == [
+            "Case",
+            "Options",
+            "Served by",
+            "Accuracy",
+            "Measured",
+        ]
+
+
+def test_bert_online_says_how_it_was_batched() -> None:
+    _, *rows = cells(
+        tables.parameters_table(measured(published_tables("bert-dist4l")[0]), "online").splitlines()
+    )
+    assert rows[-2:] == [["Triton Max Queue Delay", "0 µs"], ["Triton Preferred Batch Sizes", "none"]]
+
+
+def test_a_micro_bert_is_not_said_to_be_scored_on_squad() -> None:
+    record = samples.record(case=Case("cpu", "bert-dist4l-micro", "onnx", None, "fp32"))
+    rows = dict(cells(tables.parameters_table(record, "offline").splitlines()))
+    assert rows["F1 Score"] == "96.25"
+    assert "CPU" in rows
+    assert not {"SQuAD v1.1 F1 Score", "GPU"} & set(rows)
+
+
+def test_a_score_that_was_not_measured_is_not_a_number() -> None:
+    record = samples.random_weights(case=Case("a30", "bert-dist4l", "onnx", None, "fp16"))
+    rows = dict(cells(tables.parameters_table(record, "offline").splitlines()))
+    assert rows["SQuAD v1.1 F1 Score"] == "random weights"
+
+
+def test_a_record_that_does_not_say_its_inputs_leaves_the_sequence_length_open() -> None:
+    record = samples.record(case=Case("a40", "fastpitch", "ts-trace", None, "fp16"))
+    assert [row[1] for row in shown(record, "offline")] == ["Sequence Length", "-", "-", "-"]
+
+
+def test_a_model_without_publication_has_the_tables_of_resnet50() -> None:
+    assert names_of("whisper", "online") == names_of("resnet50", "online")
+    assert names_of("whisper", "offline").columns == tuple(
+        f"{OFFLINE['resnet50']} | Inferences/second | {LATENCIES}".split(" | ")
+    )
+
+
+def test_tables_of_a_source_that_differ_in_shape_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = "\n".join(
+        [
+            "Deploying the ResNet50 v1.5 model on Triton Inference Server",
+            "PyTorch/Classification/ConvNets",
+            "Offline scenario",
+            "Offline: NVIDIA A40 with FP16",
+            "Precision Client Batch Size Inferences/second Avg Latency",
+            "FP16 1 491.5 2.031",
+            "",
+        ]
+    )
+    other = (
+        one.partition("Offline scenario\n")[2].replace(" Avg", " P99 Latency Avg").replace("2.031", "2.1 2.0")
+    )
+    assert len(parse.names(one + one.partition("Offline scenario\n")[2], "README")[1]) == 4
+    with pytest.raises(
+        ParseError, match=r"^README:4: the columns of this table are not those of the other offline"
+    ):
+        parse.names(one + other, "README")
+
+
+needs_seeds = pytest.mark.skipif(
+    "TRITONPROOF_SEEDS" not in os.environ,
+    reason="needs the published READMEs: set TRITONPROOF_SEEDS to their folder",
+)
+
+
+@needs_seeds
+def test_the_readmes_give_the_names_again() -> None:
+    parsed = parse.read([Path(os.environ["TRITONPROOF_SEEDS"])], parse.names)
+    assert {model: parse.as_csv(rows, parse.NAME_COLUMNS) for model, rows in parsed.items()} == {
+        path.stem: path.read_text() for path in FOLDER.glob("*.csv")
+    }
+
+
+@needs_seeds
+def test_the_headers_stand_in_the_readmes_word_for_word() -> None:
+    """Without the parser: the text with its bars taken out has each header as often as there are tables."""
+    texts = [path.read_text() for path in sorted(Path(os.environ["TRITONPROOF_SEEDS"]).glob("*.txt"))]
+    by_model = {
+        document.model: " ".join(text.replace("|", " ").split())
+        for text in texts
+        for document in parse.DOCUMENTS
+        if document.title in text and document.folder in text
+    }
+    assert set(by_model) == set(MODELS)
+    for model in MODELS:
+        for scenario in {rows[0]["scenario"] for rows in published_tables(model)}:
+            header = " ".join(names_of(model, scenario).columns)
+            count = sum(rows[0]["scenario"] == scenario for rows in published_tables(model))
+            assert f" {by_model[model]} ".count(f" {header} ") == count, (model, scenario)
+
+
+def test_the_shapes_of_the_inputs_survive_the_record(tmp_path: Path) -> None:
+    one = measured(published_tables("nnunet")[0])
+    files.write(one, tmp_path / "one.json")
+    assert files.read(tmp_path / "one.json") == one

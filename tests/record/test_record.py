@@ -1,0 +1,333 @@
+"""The record file: it comes back as it was written, and anything less than a whole one is refused."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.record import files, schema
+from reports.record.schema import Comparison, CpuUse, Efficiency, GpuUse, Record, Search, Start
+from tests import samples
+
+Keys = tuple[str | int, ...]
+
+
+def complete() -> Record:
+    """The sample record with everything that a record may hold."""
+    first, *others = samples.record().loads
+    comparison = Comparison("HEAD~1", "interleaved", samples.estimate(1.0), 0.03, "not slower", 8, None)
+    whole = dataclasses.replace(
+        first,
+        cpu=CpuUse(16, 0.4, 12.5, 0.1, 0.0),
+        gpu=GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
+        comparison=comparison,
+        marks=samples.marks("a pass was repeated: 1"),
+    )
+    return samples.record(
+        loads=(whole, *others),
+        starts=(Start("offline", 0.4, 2.5, 12.5),),
+        efficiency=(
+            Efficiency(
+                "offline",
+                8,
+                1,
+                samples.estimate(970),
+                samples.estimate(1000),
+                8,
+                2,
+                samples.estimate(0.97),
+                6,
+            ),
+        ),
+        search=Search(
+            7.0,
+            "p99",
+            samples.record().deployment,
+            first,
+            "within",
+            None,
+            14,
+            60,
+            75.0,
+            "config.pbtxt",
+            samples.accuracy(),
+        ),
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file that holds the sample record."""
+    path = files.path_of(complete().case, tmp_path)
+    files.write(complete(), path)
+    return path
+
+
+@pytest.fixture
+def edit(path: Path) -> Callable[[Keys, Callable[[Any, Any], None]], None]:
+    """Change the file: call `change(container, key)` on what `keys` lead to."""
+
+    def edit(keys: Keys, change: Callable[[Any, Any], None]) -> None:
+        data = container = json.loads(path.read_text())
+        for key in keys[:-1]:
+            container = container[key]
+        change(container, keys[-1])
+        path.write_text(json.dumps(data))
+
+    return edit
+
+
+def keys_of(value: Any, above: Keys = ()) -> Iterator[tuple[Keys, bool]]:
+    """The way to every dataclass field in `value`, and whether a file may lack it; of a list or a mapping, the
+    first item stands for all."""
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield (*above, field.name), field.default is not field.default_factory
+            yield from keys_of(getattr(value, field.name), (*above, field.name))
+    elif isinstance(value, dict) and value:
+        yield from keys_of(next(iter(value.values())), (*above, next(iter(value))))
+    elif isinstance(value, tuple) and value:
+        yield from keys_of(value[0], (*above, 0))
+
+
+ALL_KEYS = dict(keys_of(complete()))
+OPTIONAL_KEYS = [keys for keys, is_optional in ALL_KEYS.items() if is_optional and keys != ("schema",)]
+REQUIRED_KEYS = [("schema",), *(keys for keys, is_optional in ALL_KEYS.items() if not is_optional)]
+
+
+def dotted(keys: Keys) -> str:
+    return ".".join(map(str, keys))
+
+
+def drop(container: Any, key: Any) -> None:
+    del container[key]
+
+
+def setter(value: Any) -> Callable[[Any, Any], None]:
+    def change(container: Any, key: Any) -> None:
+        container[key] = value
+
+    return change
+
+
+def test_a_record_comes_back_as_it_was_written(path: Path) -> None:
+    assert files.read(path) == complete()
+
+
+def test_a_record_without_its_optional_parts_comes_back(tmp_path: Path) -> None:
+    bare = samples.record(conversion=None, accuracy=None, loads=())
+    files.write(bare, tmp_path / "bare.json")
+    assert files.read(tmp_path / "bare.json") == bare
+
+
+def test_the_file_lies_where_the_case_says(tmp_path: Path) -> None:
+    case = samples.record().case
+    assert files.path_of(case, tmp_path) == tmp_path / "a40" / "a40-resnet50-onnx-trt-fp16.json"
+    assert schema.case_id(dataclasses.replace(case, accelerator=None)) == "a40-resnet50-onnx-fp16"
+
+
+def test_all_records_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    samples.store(tmp_path, samples.random_weights(), samples.record())
+    (tmp_path / "a40" / ".superseded.json").write_text("not a record")
+    assert files.read_all(tmp_path) == [samples.record(), samples.random_weights()]
+
+
+def test_every_file_of_a_folder_that_is_damaged_is_named_at_once(tmp_path: Path) -> None:
+    samples.store(tmp_path, samples.random_weights(), samples.record())
+    damaged = [tmp_path / "a40" / "first.json", tmp_path / "cpu" / "second.json"]
+    for path in damaged:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{")
+
+    with pytest.raises(files.RecordError) as caught:
+        files.read_all(tmp_path)
+
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == list(map(str, damaged))
+
+
+def test_a_copy_of_a_record_is_no_second_row(tmp_path: Path) -> None:
+    path = files.path_of(samples.record().case, tmp_path)
+    files.write(samples.record(), path)
+    copy = path.with_name(f"{path.stem}-old.json")
+    copy.write_bytes(path.read_bytes())
+
+    with pytest.raises(files.RecordError, match=f"{copy}: holds the case whose file is {path}"):
+        files.read_all(tmp_path)
+
+
+def test_a_folder_that_is_not_there_has_no_records(tmp_path: Path) -> None:
+    assert files.read_all(tmp_path / "nowhere") == []
+
+
+def test_the_sample_covers_every_kind_of_field() -> None:
+    assert {("loads", 0, "latency_ms", "avg", "low"), ("accuracy", "disagreements", 0, "count")} <= set(
+        ALL_KEYS
+    )
+
+
+@pytest.mark.parametrize("keys", REQUIRED_KEYS, ids=dotted)
+def test_a_missing_key_is_named(keys: Keys, path: Path, edit: Any) -> None:
+    edit(keys, drop)
+    with pytest.raises(files.RecordError) as error:
+        files.read(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert f"missing key {keys[-1]!r}" in str(error.value)
+    assert all(str(key) in str(error.value) for key in keys)
+
+
+@pytest.mark.parametrize("keys", OPTIONAL_KEYS, ids=dotted)
+def test_a_key_with_a_default_may_be_missing(keys: Keys, path: Path, edit: Any) -> None:
+    edit(keys, drop)
+    assert files.read(path).case == samples.record().case
+
+
+@pytest.mark.parametrize(
+    "above", [(), ("machine",), ("loads", 0), ("loads", 0, "throughput_per_s")], ids=dotted
+)
+def test_an_unknown_key_is_named(above: Keys, path: Path, edit: Any) -> None:
+    edit((*above, "latency"), setter(1))
+    with pytest.raises(files.RecordError, match=rf"^{re.escape(str(path))}: .*unknown key 'latency'"):
+        files.read(path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("case", "target"), None),
+        (("case", "accelerator"), 1),
+        (("machine", "cores"), "16"),
+        (("machine", "cores"), 16.5),
+        (("machine", "versions"), []),
+        (("machine", "versions", "python"), 3.11),
+        (("deployment", "preferred_batch_sizes"), 64),
+        (("deployment", "preferred_batch_sizes", 1), "128"),
+        (("deployment", "warmup"), 1),
+        (("conversion", "samples"), True),
+        (("accuracy",), "passed"),
+        (("accuracy", "scores", 0, "better"), "larger"),
+        (("accuracy", "scores", 0, "limits", 0, "value"), "0.9"),
+        (("accuracy", "disagreements", 0, "between"), ["converted"]),
+        (("loads",), {}),
+        (("loads", 0, "throughput_per_s", "low"), "481.7"),
+        (("loads", 0, "latency_ms", "p99"), 2.1),
+    ],
+    ids=lambda value: dotted(value) if isinstance(value, tuple) else repr(value),
+)
+def test_a_value_of_the_wrong_type_is_named(keys: Keys, value: Any, path: Path, edit: Any) -> None:
+    edit(keys, setter(value))
+    with pytest.raises(files.RecordError) as error:
+        files.read(path)
+    message = str(error.value)
+    assert message.startswith(f"{path}: ")
+    assert "expected" in message
+    assert repr(value) in message
+    assert all(str(key) in message for key in keys)
+
+
+def test_a_whole_number_will_do_for_a_fraction(path: Path, edit: Any) -> None:
+    edit(("build", "build_time_s"), setter(31))
+    assert type(files.read(path).build.build_time_s) is float
+
+
+@pytest.mark.parametrize("kept", [0, 1, 400, -2])
+def test_a_truncated_file_is_named(kept: int, path: Path) -> None:
+    path.write_text(path.read_text()[:kept])
+    with pytest.raises(
+        files.RecordError, match=rf"^{re.escape(str(path))}: not JSON .*measure the case again"
+    ):
+        files.read(path)
+
+
+def test_a_file_that_is_not_text_is_named(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(files.RecordError, match=r"not JSON"):
+        files.read(path)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", '"record"'])
+def test_json_that_is_no_record_is_refused(text: str, path: Path) -> None:
+    path.write_text(text)
+    with pytest.raises(files.RecordError, match=rf"^{re.escape(str(path))}: "):
+        files.read(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(files.RecordError, match=r"gone\.json: cannot be read: No such file"):
+        files.read(tmp_path / "gone.json")
+
+
+@pytest.mark.parametrize("version", [0, schema.SCHEMA + 1, "1"])
+def test_another_schema_is_refused_with_both_versions(version: Any, path: Path, edit: Any) -> None:
+    edit(("schema",), setter(version))
+    with pytest.raises(
+        files.RecordError, match=rf"schema is {version!r}, this version reads {schema.SCHEMA}"
+    ):
+        files.read(path)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_is_none_is_refused_on_reading(number: float, path: Path, edit: Any) -> None:
+    edit(("build", "size_mib"), setter(number))
+    with pytest.raises(files.RecordError, match=r"not JSON \(it holds (NaN|Infinity)\)"):
+        files.read(path)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_is_none_is_refused_on_writing_and_the_old_file_stays(
+    number: float, path: Path
+) -> None:
+    broken = samples.record(loads=(samples.load("offline", 1, number),))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        files.write(broken, path)
+    assert files.read(path) == complete()
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
+def test_writing_that_breaks_off_leaves_the_old_file_alone(
+    step: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    before = path.read_bytes()
+    monkeypatch.setattr(step, full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write(samples.random_weights(), path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_until_the_last_step_the_file_is_the_old_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, seen = path.read_bytes(), []
+    monkeypatch.setattr("os.fsync", lambda _: seen.append(path.read_bytes()))
+    files.write(samples.random_weights(), path)
+    assert seen == [before]
+    assert files.read(path) == samples.random_weights()
+
+
+def test_whoever_may_read_the_folder_may_read_a_record(path: Path, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert path.stat().st_mode == plain.stat().st_mode
+
+
+def test_a_written_file_keeps_its_mode(path: Path) -> None:
+    path.chmod(0o640)
+    files.write(samples.record(), path)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_speed_may_be_shown_only_where_the_case_is_right() -> None:
+    unconverted = samples.failed_conversion()
+    assert schema.has_passed(samples.record())
+    assert schema.has_passed(samples.random_weights())
+    assert not schema.has_passed(samples.record(accuracy=samples.failed_accuracy()))
+    assert not schema.has_passed(samples.record(accuracy=None))
+    assert not schema.has_passed(samples.record(conversion=None))
+    assert not schema.has_passed(samples.record(conversion=unconverted))
+    assert not schema.has_passed(samples.random_weights(conversion=None))

@@ -1,0 +1,74 @@
+"""perf_analyzer with its defaults beside this suite: what it is told, and the table of both."""
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import ProofError
+from fixtures.measure import load_points
+from fixtures.measure.load_points import Measurement, Outcome
+from fixtures.measure.perf_analyzer import Job
+from fixtures.self_check import generator_defaults
+from fixtures.self_check.generator_defaults import Defaults
+from fixtures.spec import LoadPoint
+from tests import samples, toy
+from tests.generator import Generator, server_of
+
+POINT, OTHER = LoadPoint("offline", 8, 1), LoadPoint("online", 1, 16)
+
+
+def defaults_of(folder: Path) -> Defaults:
+    """Run the fake load generator as its manual begins."""
+    model = toy.model()
+    with load_points.input_data(model, toy.samples().load([0]), None) as data:
+        return generator_defaults.with_defaults(Job(server_of(folder), "toy", model, POINT, "system", data))
+
+
+def test_nothing_is_said_about_how_to_measure(generator: Generator, tmp_path: Path) -> None:
+    found = defaults_of(tmp_path)
+
+    (call,) = generator.calls
+    assert call["arguments"][-2] == "-f"
+    for option in ("--measurement-interval", "--stability-percentage", "--max-trials", "--verbose-csv"):
+        assert option not in call["arguments"]
+    assert (found.throughput_per_s, found.p99_ms, found.problem) == (405.5, 10.5, "")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "problem"),
+    [("unstable", "Failed to obtain stable measurement."), ("killed", "status 137")],
+)
+def test_a_point_without_a_result_says_why(
+    generator: Generator, tmp_path: Path, behaviour: str, problem: str
+) -> None:
+    generator.plan(behaviour)
+
+    found = defaults_of(tmp_path)
+
+    assert (found.throughput_per_s, found.problem) == (None, problem)
+
+
+def test_the_table_has_time_answers_and_agreement() -> None:
+    ours: dict[LoadPoint, Outcome] = {
+        POINT: Measurement(samples.load("offline", 8, 1020.0), ()),
+        OTHER: ProofError("gone", where="here"),
+    }
+    defaults = {
+        POINT: Defaults(36.04, 1000.0, 9.5),
+        OTHER: Defaults(63.9, None, None, "no stable measurement"),
+    }
+    seconds = {POINT: 4.0, OTHER: 6.0}
+
+    text = generator_defaults.table(defaults, ours, seconds)
+
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:5]]
+    assert rows[0] == [
+        *("b008-c001", "36.0", "1000.0", "9.50"),
+        *("4.0", "1020.0 ± 2%", "2.13 (2.08 to 2.17)", "1.02"),
+    ]
+    assert rows[1] == ["b001-c016", "63.9", "no result", "-", "6.0", "no result", "-", "-"]
+    assert rows[2] == ["all 2", "100", "1 answered", "", "10", "1 answered", "", ""]
+    assert text.endswith("- b001-c016: no stable measurement")
+    assert generator_defaults.sentence(defaults, ours, seconds) == (
+        "1 of 2 points in 10 s; perf_analyzer with its defaults 1 in 100 s, 10.0 times as long"
+    )

@@ -1,0 +1,175 @@
+"""The programs from wheels are found, and each that is missing is named with what to do about it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.serve import wheels
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    """What was found in one test is looked for anew in the next."""
+    for found in (wheels.perf_analyzer, wheels.perf_analyzer_libraries):
+        found.cache_clear()
+    yield
+    for found in (wheels.perf_analyzer, wheels.perf_analyzer_libraries):
+        found.cache_clear()
+
+
+@pytest.fixture
+def without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python in which no package can be found."""
+
+    def find_spec(name: str) -> ModuleSpec | None:
+        return None
+
+    monkeypatch.setattr("importlib.util.find_spec", find_spec)
+
+
+def configure(monkeypatch: pytest.MonkeyPatch, libdir: str | None) -> None:
+    """Let the running Python have been built with this LIBDIR."""
+    monkeypatch.setattr(wheels, "sysconfig", SimpleNamespace(get_config_var={"LIBDIR": libdir}.get))
+
+
+def starts(program: Path, libraries: str) -> bool:
+    """Whether the dynamic linker finds everything that a program needs."""
+    answer = subprocess.run(
+        ["ldd", str(program)],
+        env=dict(os.environ) | {"LD_LIBRARY_PATH": libraries},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return "not found" not in answer.stdout
+
+
+def test_the_server_and_its_python_backend_find_their_libraries(tmp_path: Path) -> None:
+    backends = wheels.backend_folder(tmp_path)
+    libraries = f"{wheels.libpython()}:{wheels.triton_libraries()}"
+    assert starts(wheels.embedded_triton() / "bin" / "tritonserver", libraries)
+    assert starts(backends / "python" / "triton_python_backend_stub", libraries)
+
+
+def test_the_backend_folder_has_the_stub_of_the_running_python(tmp_path: Path) -> None:
+    python = wheels.backend_folder(tmp_path) / "python"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    stub = (python / "triton_python_backend_stub").resolve()
+    assert stub.parent.name == version
+    assert (python / "libtriton_python.so").resolve().is_file()
+    assert (python / "triton_python_backend_utils.py").resolve().is_file()
+
+
+def test_the_load_generator_finds_its_libraries() -> None:
+    assert starts(wheels.perf_analyzer(), wheels.perf_analyzer_libraries())
+
+
+def test_the_load_generator_is_taken_from_path_where_it_is_not_beside_python(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "bin" / "perf_analyzer"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert wheels.perf_analyzer() == program
+
+
+def test_a_missing_load_generator_is_named_with_its_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        InputError, match=r"perf_analyzer, which is not installed\n.*\n.*tritonclient\[all\]==2\.51\.0"
+    ):
+        wheels.perf_analyzer()
+
+
+def test_a_missing_libpython_is_named_with_its_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    configure(monkeypatch, str(tmp_path))
+    monkeypatch.setattr(wheels, "_LIBRARY_FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr(wheels, "_PYTHON", "3.12")
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    with pytest.raises(InputError) as caught:
+        wheels.libpython()
+    assert str(caught.value).splitlines() == [
+        "Triton's Python backend needs libpython3.12.so.1.0, which is not on this machine",
+        f"  where: {tmp_path}",
+        "  cure:  apt-get install libpython3.12 (Debian, Ubuntu), or put its folder on LD_LIBRARY_PATH",
+    ]
+
+
+def test_libpython_is_found_on_the_library_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    configure(monkeypatch, None)
+    monkeypatch.setattr(wheels, "_LIBRARY_FOLDERS", ())
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere::{tmp_path}")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    (tmp_path / f"libpython{version}.so.1.0").touch()
+    assert wheels.libpython() == tmp_path
+
+
+def test_the_interpreter_s_own_libpython_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder in (own, other):
+        folder.mkdir()
+        (folder / f"libpython{version}.so.1.0").touch()
+    configure(monkeypatch, str(own))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(other))
+    assert wheels.libpython() == own
+
+
+def test_a_python_without_a_stub_is_told_which_have_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(wheels, "_PYTHON", "3.99")
+    with pytest.raises(
+        InputError, match=r"no Python-backend stub for Python 3\.99\n.*\n.*use Python 3\.11 or 3\.12"
+    ):
+        wheels.backend_folder(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_triton_is_named_with_its_package(without_packages: None) -> None:
+    with pytest.raises(InputError, match=r"needs the wheel nvidia-pytriton\n.*nvidia-pytriton==0\.7\.0"):
+        wheels.embedded_triton()
+
+
+def test_libraries_that_are_not_there_are_left_to_the_system(
+    without_packages: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/own")
+    assert wheels.perf_analyzer_libraries() == "/opt/own"
+
+
+def test_the_link_to_a_library_is_made_anew_over_what_a_killed_process_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for library in (tmp_path / "first", tmp_path / "second"):
+        folder = wheels._link_folder(library)
+        (folder / f".link-{os.getpid()}").symlink_to("half-made")
+        assert (folder / "libb64.so.0d").readlink() == library
+
+
+def test_a_folder_for_libraries_that_belongs_to_somebody_else_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    wheels._link_folder(tmp_path / "library")
+    owner = os.getuid()
+    (tmp_path / f"tritonproof-{owner + 1}").symlink_to(tmp_path / f"tritonproof-{owner}")
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    with pytest.raises(InputError, match=r"belongs to another user\n.*\n.*TMPDIR"):
+        wheels._link_folder(tmp_path / "library")

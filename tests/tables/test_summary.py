@@ -1,0 +1,209 @@
+"""The summary: one row per case of a target, what its columns mean, and no figure of a case that is not right."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from reports import tables
+from reports.record.schema import Case, Comparison, Efficiency, Estimate, Limit, Load, Mark, Record
+from reports.tables.other_build import comparison_table
+from reports.tables.summary import COST, IN_PROCESS, P99, PUBLISHED, RATE
+from tests import samples
+
+FAILED: dict[str, dict[str, Any]] = {
+    "below-its-floor": {"accuracy": samples.failed_accuracy()},
+    "without-accuracy": {"accuracy": None, "accuracy_missing": "no data set was given"},
+    "failed-conversion": {"conversion": samples.failed_conversion()},
+    "no-conversion": {"conversion": None},
+}
+
+
+def rows(summary: str) -> list[dict[str, str]]:
+    """The rows of the first table, by column."""
+    lines = [line for line in summary.split("\n\n")[0].splitlines() if line.startswith("|")]
+    header, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [dict(zip(header, cells, strict=True)) for cells in body]
+
+
+def only(*records: Record) -> dict[str, str]:
+    (row,) = rows(tables.summary_table(records))
+    return row
+
+
+def efficiency(size: int = 8, scenario: str = "offline") -> Efficiency:
+    offline = scenario == "offline"
+    return Efficiency(
+        scenario,
+        size if offline else 1,
+        1 if offline else size,
+        samples.estimate(1573.6),
+        samples.estimate(1748.4),
+        8,
+        2,
+        Estimate(0.9, 0.876, 0.924),
+        5,
+    )
+
+
+def marked(*marks: Mark, **changes: Any) -> Record:
+    return samples.record(loads=(samples.load("offline", 8, 200, marks=marks),), **changes)
+
+
+def test_a_row_says_how_right_and_how_fast_at_best() -> None:
+    one = samples.record(efficiency=(efficiency(32, "online"),))
+    assert only(one) == {
+        "Model": "resnet50",
+        "Format": "ONNX, TensorRT",
+        "Precision": "FP16",
+        "Accuracy": "top-1 96.25 %",
+        "Floor": "95.9 %",
+        RATE: "3166.7 ± 2.0 %",
+        "At": "concurrency 32",
+        P99: "2.126",
+        PUBLISHED: "1.00",  # these are the published throughputs
+        IN_PROCESS: "0.90 (0.88 to 0.92)",
+    }
+
+
+def test_the_published_ratio_is_to_the_same_gpu_and_load_point() -> None:
+    twice = samples.record(loads=(samples.load("offline", 8, 2 * 1573.6),))
+    assert only(twice)[PUBLISHED] == "2.00"
+    for unlike in (
+        dataclasses.replace(twice, case=dataclasses.replace(twice.case, target="h200")),
+        dataclasses.replace(twice, case=dataclasses.replace(twice.case, precision="fp32")),
+        dataclasses.replace(twice, loads=(samples.load("offline", 9, 100),)),
+    ):
+        assert PUBLISHED not in only(unlike)
+
+
+def test_a_ratio_to_in_process_at_another_point_names_it() -> None:
+    assert only(samples.record(efficiency=(efficiency(8),)))[IN_PROCESS] == "0.90 (0.88 to 0.92), batch 8"
+
+
+def test_a_small_ratio_to_in_process_keeps_two_digits() -> None:
+    small = dataclasses.replace(efficiency(8), ratio=Estimate(0.0192, 0.0174, 0.0212))
+    assert only(samples.record(efficiency=(small,)))[IN_PROCESS].startswith("0.019 (0.017 to 0.021)")
+
+
+def test_a_column_without_any_figure_is_left_out_and_is_not_explained() -> None:
+    summary = tables.summary_table([samples.random_weights()])
+    assert not {PUBLISHED, IN_PROCESS, COST, "Floor"} & set(rows(summary)[0])
+    assert "in turns" not in summary
+    assert "NVIDIA's figure" not in summary
+
+
+def test_the_interval_is_half_its_width_at_its_own_confidence() -> None:
+    load = dataclasses.replace(
+        samples.load("offline", 4, 200), throughput_per_s=Estimate(200.0, 150.0, 210.0, 0.9)
+    )
+    summary = tables.summary_table([samples.record(loads=(load,))])
+    assert rows(summary)[0][RATE] == "200.0 ± 15 %"
+    assert "90 % confidence interval" in summary
+
+
+def test_an_error_has_a_ceiling_and_is_not_in_percent() -> None:
+    limits = (Limit(0.06, "recipe"), Limit(0.04, "the framework's"))
+    error = samples.score(metric="mel MSE", better="lower", served=0.0385, limits=limits)
+    row = only(samples.record(accuracy=samples.accuracy(error)))
+    assert (row["Accuracy"], row["Floor"]) == ("mel MSE 0.0385", "≤ 0.04")
+
+
+def test_random_weights_show_a_speed_and_a_note_says_why_they_have_no_score() -> None:
+    summary = tables.summary_table([samples.random_weights()])
+    row = rows(summary)[0]
+    assert (row["Accuracy"], row[RATE], row["Note"]) == ("random weights", "0.712 ± 2.0 %", "a")
+    assert summary.endswith("\n\n- a: random weights: no checkpoint was given (--checkpoint DIR).")
+
+
+def test_cases_with_the_same_note_share_its_letter() -> None:
+    other = samples.random_weights(case=Case("cpu", "nnunet", "onnx", None, "fp32"))
+    summary = tables.summary_table([samples.random_weights(), other])
+    assert [row["Note"] for row in rows(summary)] == ["a", "a"]
+    assert summary.count("no checkpoint was given") == 1
+
+
+def test_a_mark_of_several_cases_is_one_line_of_what_it_means() -> None:
+    busy, busier = (
+        Mark("cpu-shared", f"other programs took part of the CPU: {n} of 2 cores") for n in (0.2, 0.4)
+    )
+    summary = tables.summary_table([marked(busy), marked(busier)])
+    assert [row["Note"] for row in rows(summary)] == ["a", "a"]
+    assert summary.endswith("\n\n- a: other programs took part of the CPU")
+    alone = tables.summary_table([marked(busy)])
+    assert alone.endswith("\n\n- a: other programs took part of the CPU: 0.2 of 2 cores")
+
+
+def test_a_wide_interval_is_shown_and_not_noted_too() -> None:
+    summary = tables.summary_table([marked(Mark("wide-interval", "its interval is ± 40%"))])
+    assert "Note" not in rows(summary)[0]
+    assert "± 40%" not in summary
+
+
+def test_each_target_has_a_table_of_its_own() -> None:
+    summary = tables.summary_table([samples.record(), samples.random_weights(), samples.record()])
+    first, second = summary.split("Target `cpu`, AMD EPYC 7742 64-Core Processor:\n\n")
+    assert first.startswith("Target `a40`, NVIDIA A40:\n\n| Model")
+    assert (first.count("\n| resnet50 "), first.count("\n| nnunet ")) == (2, 0)
+    assert second.count("\n| nnunet ") == 1
+    assert "Target" not in tables.summary_table([samples.record()])
+
+
+def test_the_server_is_a_sentence_where_all_cases_had_the_same() -> None:
+    assert "\n\nServed by Triton 2.51.0 (embedded), python backend." in tables.summary_table(
+        [samples.record()]
+    )
+    unserved = samples.record(serving=None, case=Case("a40", "resnet50", "trt", None, "fp16"))
+    summary = tables.summary_table([samples.record(), unserved])
+    assert "\n- `a40-resnet50-onnx-trt-fp16`: served by Triton 2.51.0" in summary
+    assert "\n- `a40-resnet50-trt-fp16`: not served yet." in summary
+
+
+# --- no speed of a case that is not right ------------------------------------------------------------------
+
+
+def compared(load: Load) -> Load:
+    ratio = Comparison("HEAD~1", "interleaved", Estimate(0.777, 0.771, 0.783), 0.03, "slower", 8, None)
+    return dataclasses.replace(load, comparison=ratio)
+
+
+def failed(kind: str) -> Record:
+    """A case that is wrong, with every kind of figure that a right one would show."""
+    loads = (compared(samples.load("offline", 8, 31234.5)), compared(samples.load("online", 32, 65432.1)))
+    return samples.record(
+        loads=loads, efficiency=(efficiency(8), efficiency(32, "online")), price_per_hour=3.6, **FAILED[kind]
+    )
+
+
+@pytest.mark.parametrize("kind", FAILED)
+def test_a_case_that_is_not_right_shows_its_reason_and_no_figure_in_any_table(kind: str) -> None:
+    one = failed(kind)
+    right = samples.record(loads=one.loads, efficiency=one.efficiency, price_per_hour=3.6)
+    shown = [
+        tables.summary_table([one]),
+        tables.offline_table(one),
+        tables.online_table(one),
+        tables.case_section(one),
+        comparison_table([one]),
+    ]
+    for text in shown:
+        assert "No throughput is shown: " in text
+        for figure in ("31234", "65432", "2.126", "0.78 (", "0.90 (", "1748"):
+            assert figure not in text
+    assert tables.use_table(one, "offline") == ""
+    # The same figures are there where the case is right, so that the test can fail.
+    assert "65432.1" in tables.summary_table([right])
+    assert "0.90 (" in tables.summary_table([right])
+    assert "0.78 (" in comparison_table([right])
+
+
+@pytest.mark.parametrize("kind", FAILED)
+def test_beside_a_right_case_a_wrong_one_has_empty_cells_and_a_note(kind: str) -> None:
+    right = samples.record(efficiency=(efficiency(32, "online"),), price_per_hour=3.6)
+    summary = tables.summary_table([right, failed(kind)])
+    good, bad = rows(summary)
+    empty = (RATE, "At", P99, PUBLISHED, IN_PROCESS, COST)
+    assert "-" not in {good[column] for column in empty}
+    assert {bad[column] for column in empty} == {"-"}
+    assert (good["Note"], bad["Note"]) == ("", "a")
+    assert "\n- a: No throughput is shown: " in summary

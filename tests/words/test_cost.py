@@ -1,0 +1,235 @@
+"""Cost of inferences and the energy they took: the arithmetic, the tables, the columns, the option."""
+
+import argparse
+import dataclasses
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.plugin import options, record_file
+from reports import tables
+from reports.export.frame import load_points
+from reports.record import files
+from reports.record.schema import GpuUse, Load, Mark, Record
+from reports.tables.resources import USE_COLUMNS
+from reports.tables.summary import COST
+from reports.words.cost import cost
+from tests import samples
+
+USE = GpuUse(0.93, 5120.4, 251.26, 159.671, 1395.2, "counter")
+
+
+def point(scenario: str = "offline", size: int = 8, rate: float = 1000.0) -> Load:
+    """A load point with what the GPU did."""
+    return samples.load(scenario, size, rate, passes=(), warm_up_s=1.0, gpu=USE)
+
+
+def priced(price: float | None = 3.6, **changes: object) -> Record:
+    """A case with two points and a price."""
+    loads = (point(size=1, rate=500.0), point(size=8, rate=1000.0))
+    return dataclasses.replace(samples.record(loads=loads), price_per_hour=price, **changes)  # type: ignore[arg-type]
+
+
+# --- arithmetic --------------------------------------------------------------------------------------------
+
+
+def test_wrong_inferences_are_paid_for_by_the_right_ones() -> None:
+    one = priced(accuracy=samples.accuracy(samples.score(served=0.8, limits=())))
+    found = cost(one, point(rate=1000.0))
+    assert found is not None
+    # 3.6 per hour buy 1000 inferences a second: a million cost 1, of which four in five are right.
+    assert found.per_million == pytest.approx(1.25)
+    assert found.of == "correct inferences"
+
+
+def test_an_error_is_no_share_of_correct_inferences() -> None:
+    one = priced(accuracy=samples.accuracy(samples.score(better="lower", served=0.012, limits=())))
+    found = cost(one, point(rate=1000.0))
+    assert found is not None
+    assert (found.per_million, found.of) == (pytest.approx(1.0), "inferences")
+
+
+def test_random_weights_have_no_share_of_correct_inferences() -> None:
+    one = dataclasses.replace(samples.random_weights(loads=(point(),)), price_per_hour=3.6)
+    found = cost(one, point(rate=1000.0))
+    assert found is not None
+    assert (found.per_million, found.of) == (pytest.approx(1.0), "inferences")
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        priced(None),
+        priced(accuracy=samples.failed_accuracy()),
+        priced(conversion=samples.failed_conversion()),
+    ],
+)
+def test_there_is_no_cost_without_a_price_or_where_no_speed_is_shown(one: Record) -> None:
+    assert cost(one, point()) is None
+
+
+# --- tables ------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_has_a_cost_where_any_case_has_a_price() -> None:
+    unpriced = priced(None)
+    assert COST not in tables.summary_table([unpriced])
+    table = tables.summary_table([priced(), unpriced, priced(accuracy=samples.failed_accuracy())])
+    header, _, *rows = [line for line in table.splitlines() if line.startswith("|")]
+    place = [cell.strip() for cell in header.split("|")].index(COST)
+    costs = [row.split("|")[place].strip() for row in rows]
+    assert costs == ["1.04", "-", "-"]  # 1 / 0.9625, at the fastest of its points
+    assert "at 3.6 per hour" in table
+
+
+def test_a_cost_of_any_inferences_says_so() -> None:
+    one = dataclasses.replace(samples.random_weights(loads=(point(),)), price_per_hour=3.6)
+    table = tables.summary_table([one])
+    assert "1 (any) |" in table
+    assert "(any) is per million inferences of any kind" in table
+
+
+def test_each_point_shows_energy_use_and_cost() -> None:
+    table = tables.use_table(priced(), "offline")
+    header, _, first, second = [line for line in table.splitlines() if line.startswith("|")]
+    assert [cell.strip() for cell in header.strip("|").split("|")] == ["Load point", *USE_COLUMNS]
+    shown = ["159.7", "251.3", "93%", "5120", "1395"]
+    assert [cell.strip() for cell in first.strip("|").split("|")] == ["batch 1", *shown, "2.08"]
+    assert [cell.strip() for cell in second.strip("|").split("|")] == ["batch 8", *shown, "1.04"]
+    assert table in tables.case_section(priced())
+
+
+def test_figures_that_no_point_has_take_no_column() -> None:
+    instance = dataclasses.replace(USE, energy_j_per_1000=None, power_w=None, utilisation=None)
+    loads = (dataclasses.replace(point(size=1), gpu=instance), dataclasses.replace(point(size=8), gpu=None))
+    table = tables.use_table(priced(None, loads=loads), "offline")
+    header, _, first, second = table.splitlines()
+    assert [cell.strip() for cell in header.strip("|").split("|")] == [
+        "Load point",
+        "GPU memory (MiB)",
+        "SM clock (MHz)",
+    ]
+    assert [cell.strip() for cell in first.strip("|").split("|")] == ["batch 1", "5120", "1395"]
+    assert [cell.strip() for cell in second.strip("|").split("|")] == ["batch 8", "-", "-"]
+
+
+def test_nothing_is_shown_where_nothing_is_known_or_the_case_failed() -> None:
+    bare = tuple(dataclasses.replace(load, gpu=None) for load in priced().loads)
+    assert tables.use_table(priced(None, loads=bare), "offline") == ""
+    assert tables.use_table(priced(), "online") == ""
+    assert tables.use_table(priced(accuracy=samples.failed_accuracy()), "offline") == ""
+    assert "\n\n\n" not in tables.case_section(priced(None, loads=bare))
+
+
+def test_a_throttled_and_shared_point_is_marked() -> None:
+    marks = (
+        Mark("gpu-throttled", "the GPU lowered its clocks: software power cap 83% of the time"),
+        Mark("gpu-shared", "other programs used the GPU: 1"),
+    )
+    table = tables.offline_table(priced(loads=(dataclasses.replace(point(), marks=marks),)))
+    assert "1000.0* |" in table
+    assert all(mark.text in table for mark in marks)
+
+
+# --- records and columns -----------------------------------------------------------------------------------
+
+
+def test_use_and_price_survive_the_record(tmp_path: Path) -> None:
+    one = priced(
+        loads=(point(), dataclasses.replace(point(size=4), gpu=GpuUse(None, None, None, None, None)))
+    )
+    files.write(one, tmp_path / "one.json")
+    assert files.read(tmp_path / "one.json") == one
+
+
+def test_the_price_of_the_newest_run_that_gives_one_wins(tmp_path: Path) -> None:
+    def price_after(given: float | None) -> float | None:
+        path = record_file.update(priced(given, loads=()), tmp_path, lambda stored: stored)
+        return files.read(path).price_per_hour
+
+    assert price_after(None) is None
+    assert price_after(2.0) == 2.0
+    assert price_after(3.0) == 3.0
+    assert price_after(None) == 3.0
+
+
+def test_another_build_keeps_the_price(tmp_path: Path) -> None:
+    record_file.update(priced(2.0), tmp_path, lambda stored: stored)
+    other = priced(None, build=dataclasses.replace(priced().build, digest="another"), loads=())
+    stored = files.read(record_file.update(other, tmp_path, lambda stored: stored))
+    assert stored.price_per_hour == 2.0
+    assert stored.loads == ()
+
+
+def test_columns_hold_energy_and_cost_and_pandas_reads_them_back() -> None:
+    failed = priced(accuracy=samples.failed_accuracy())
+    frame = load_points([priced(), failed])
+    row = frame.iloc[1]
+    assert row["gpu_energy_j_per_1000"] == USE.energy_j_per_1000
+    assert (row["gpu_power_w"], row["gpu_utilisation"]) == (USE.power_w, USE.utilisation)
+    assert row["price_per_hour"] == 3.6
+    assert row["cost_per_million"] == pytest.approx(1 / 0.9625)
+    assert row["cost_of"] == "correct inferences"
+    assert frame[~frame["passed"]]["cost_per_million"].isna().all()
+    assert "gpu_energy_from" in frame
+    read = pd.read_csv(io.StringIO(frame.to_csv(index=False)))
+    pd.testing.assert_frame_equal(read, frame, check_dtype=False)
+
+
+def test_a_record_without_either_has_none_of_the_columns() -> None:
+    bare = tuple(dataclasses.replace(load, gpu=None) for load in priced().loads)
+    columns = load_points([priced(None, loads=bare)]).columns
+    assert not [name for name in columns if name.startswith(("gpu_", "price", "cost"))]
+
+
+def test_a_figure_that_no_point_has_is_no_column() -> None:
+    silent = dataclasses.replace(point(), gpu=GpuUse(0.9, None, None, None, None))
+    columns = load_points([priced(None, loads=(silent,))]).columns
+    assert [name for name in columns if name.startswith("gpu_")] == ["gpu_utilisation"]
+
+
+# --- the option --------------------------------------------------------------------------------------------
+
+
+def given(price: str | None) -> argparse.Namespace:
+    """The options of a run, all others at their defaults."""
+    parser = pytest.Parser(_ispytest=True)
+    options.pytest_addoption(parser)
+    words = [] if price is None else [f"--price-per-hour={price}"]
+    return parser.parse(words)
+
+
+def test_a_price_is_read() -> None:
+    assert options.parse(given("1.20")).price_per_hour == 1.2
+    assert options.parse(given(None)).price_per_hour is None
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "free", "nan", "inf", "$3", ""])
+def test_what_is_no_price_is_refused(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        options.parse(given(text))
+    assert f"--price-per-hour {text}" in str(caught.value)
+    assert "--price-per-hour 1.20" in str(caught.value)
+
+
+def test_a_run_writes_its_price_into_the_record(tmp_path: Path) -> None:
+    name = "cpu-resnet50-micro-onnx-fp32"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "benchmarks/test_conversion.py", "-p", "no:cacheprovider"),
+            *("-k", name, "--price-per-hour", "0.09"),
+            *("--model-repos", str(tmp_path / "repos"), "--results", str(tmp_path)),
+        ],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert files.read(tmp_path / "cpu" / f"{name}.json").price_per_hour == 0.09
