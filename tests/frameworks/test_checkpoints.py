@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from fixtures.errors import InputError
-from fixtures.pytorch import read_checkpoint
+from fixtures.frameworks.pytorch import read_checkpoint
 
 WEIGHTS = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2)}
 
