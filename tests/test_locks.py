@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures import locks
+from fixtures import locks, private
 from fixtures.doctor import leftovers
 from fixtures.errors import SetupError
 from tests.conftest import theirs
@@ -326,6 +326,22 @@ def test_a_temporary_folder_that_everybody_may_write_to_will_do(name: str) -> No
     Path(tempfile.gettempdir()).chmod(0o1777)
 
     assert is_free(name, exclusive=True)
+
+
+def test_nobody_elses_segments_are_touched(tmp_path: Path, secret: Path) -> None:
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    own, other, strange = (memory / name for name in ("tritonproof-ab", "tritonproof-x", "tritonproof-abc"))
+    own.touch()
+    other.touch()
+    for path in (own, other, secret):
+        path.chmod(0o644)
+    strange.symlink_to(secret)
+    os.mkfifo(memory / "tritonproof-abd")
+
+    private.close_segments("tritonproof-ab", memory)
+
+    assert [mode(path) for path in (own, other, secret)] == [0o600, 0o644, 0o644]
 
 
 def test_the_doctor_makes_no_folder(name: str) -> None:
