@@ -1,5 +1,6 @@
 """Records of one run beside those of another: what changed in setup, in accuracy and in speed."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -165,7 +166,7 @@ def _served(stored: Stored) -> Mapping[str, Mapping[str, float]] | str:
     if record.accuracy is None:
         return f"accuracy of {letter} was {unmeasured(record)}"
     path = stored.path.with_name(stored.path.name.removesuffix(".json") + files.SAMPLES_SUFFIX)
-    if not path.is_file():
+    if not os.path.lexists(path):
         return f"{letter} has no samples (CASE{files.SAMPLES_SUFFIX}) beside its record"
     found = samples.of_ledger(record, record.accuracy, path)
     if found is None:

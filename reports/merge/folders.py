@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reports.compare.setup_changes import differing
 from reports.merge.shards import fields_text, joined
-from reports.record import files, samples
+from reports.record import beside, files, samples
 from reports.record.files import RecordError
 from reports.record.schema import case_id
 from reports.record.sources import Source, Stored
@@ -75,7 +75,8 @@ def write(found: Plan, output: Path) -> bool:
             target = staged / place
             target.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(content, Path):
-                shutil.copyfile(content, target)
+                with beside.opened(content) as file, target.open("xb") as copy:
+                    shutil.copyfileobj(file, copy)
             else:
                 target.write_bytes(content)
         staged.replace(output)
@@ -102,7 +103,10 @@ def _holds(output: Path, found: Plan) -> bool:
 
 
 def _content(content: bytes | Path) -> bytes:
-    return content.read_bytes() if isinstance(content, Path) else content
+    if isinstance(content, bytes):
+        return content
+    with beside.opened(content) as file:
+        return file.read()
 
 
 # --- stamps ------------------------------------------------------------------------------------------------
@@ -139,19 +143,30 @@ def _stamps(target: str, first: Sequence[Stored], second: Sequence[Stored]) -> s
 
 
 def _beside(group: Sequence[Stored], place: Path) -> tuple[dict[Path, Path], list[str]]:
-    """The files of a case but for its records, by their place below the output, and those that conflict."""
+    """The files of a case but for its records, by their place below the output, and those that conflict.
+
+    Raises OSError where one is a symbolic link, or no regular file.
+    """
     found: dict[Path, Path] = {}
     conflicts = []
     for number, stored in enumerate(group, 1):
+        folder = stored.path.parent
         for path in _of_case(stored):
-            relative = path.relative_to(stored.path.parent)
+            relative = path.relative_to(folder)
             to = place.parent / f"{place.name}{str(relative)[len(stored.path.stem) :]}"
             if number > 1 and path.name.endswith(_LOG_SUFFIX):
                 to = to.with_name(f"{to.name.removesuffix(_LOG_SUFFIX)}.{number}{_LOG_SUFFIX}")
+            if strange := [part for part in to.parts if not beside.is_plain(part)]:
+                conflicts.append(
+                    f"{path}: {strange[-1]!r} is no name for a file beside records: letters, digits, '.', '_' and '-' "
+                    "alone. Rename it, or take it out of the folder."
+                )
+                continue
             if f".{path.name}".endswith(files.SAMPLES_SUFFIX):
-                samples.read(path)  # raises if it is damaged
+                samples.read(path, folder)  # raises if it is damaged
+            content = beside.digest(path, folder)
             other = found.setdefault(to, path)
-            if other.read_bytes() != path.read_bytes():
+            if other != path and beside.digest(other) != content:
                 conflicts.append(
                     f"{other} and {path} differ. Take the one that does not belong to the records out of its folder."
                 )
@@ -167,12 +182,17 @@ def _of_cases(group: Sequence[Stored]) -> Iterator[Path]:
 def _of_case(stored: Stored) -> list[Path]:
     """The files whose names, or whose folders' names, begin with that of the record."""
     entries = sorted(stored.path.parent.glob(f"{glob.escape(stored.path.stem)}.*"))
-    return [path for entry in entries if entry != stored.path for path in _visible(entry)]
+    return [
+        path
+        for entry in entries
+        if entry != stored.path
+        for path in ([entry] if entry.is_symlink() else _visible(entry))
+    ]
 
 
 def _visible(path: Path) -> list[Path]:
-    """The file itself, or the files in the folder; not the hidden ones, such as locks."""
-    if path.is_file():
+    """The file itself, or what is in the folder but for folders; not what is hidden, such as locks. A link is a file."""
+    if not path.is_dir():
         return [path]
-    inside = sorted(one for one in path.rglob("*") if one.is_file())
+    inside = sorted(one for one in path.rglob("*") if one.is_symlink() or not one.is_dir())
     return [one for one in inside if not any(part.startswith(".") for part in one.relative_to(path).parts)]

@@ -10,7 +10,7 @@ from reports import plots
 from reports.page.interval_tables import accuracy_text, intervals_table, machine_table
 from reports.published.beside import legend, section
 from reports.published.matching import match
-from reports.record import files, samples
+from reports.record import beside, files, samples
 from reports.record.samples import Part, Samples
 from reports.record.schema import Accuracy, Record, case_id
 from reports.tables.case import scenario_section
@@ -19,6 +19,8 @@ from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
 from reports.words.rightness import main_score, number, unmeasured, why_no_speed
 from reports.words.serving_cost import efficiency_section
+
+_LARGEST_CONFIG_BYTES = 2**20  # those of this suite are below 4 KiB
 
 
 @dataclass(frozen=True)
@@ -188,13 +190,25 @@ def _configs(record: Record, results: Path) -> list[Config]:
     path = files.path_of(record.case, results)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search and record.search.config:
-        wanted.append((path.parent / record.search.config, "config.pbtxt of the search's winner"))
-    return [Config(title, _read(file)) for file, title in wanted if file.is_file()]
+        name = files.config_of_search(path)
+        if record.search.config != name:
+            raise files.RecordError(
+                f"{path}: search.config: {record.search.config[:80]!r} is not {name}, the name that a search gives the "
+                "file. Delete the record and measure the case again."
+            )
+        wanted.append((path.parent / name, "config.pbtxt of the search's winner"))
+    texts = [(title, _read(file, path.parent)) for file, title in wanted]
+    return [Config(title, text) for title, text in texts if text is not None]
 
 
-def _read(file: Path) -> str:
+def _read(file: Path, folder: Path) -> str | None:
+    """A file in the record's folder or below; None where there is none."""
     try:
-        return file.read_text("utf-8")
+        return beside.content(file, folder, _LARGEST_CONFIG_BYTES).decode()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise files.RecordError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise files.RecordError(
             f"{file}: not UTF-8 text ({error.reason}). Delete it and measure the case again."

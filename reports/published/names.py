@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.published.layout import ParseError, Section
+from reports.record.beside import is_plain
 
 FOLDER = Path(__file__).parent / "names"
 
@@ -35,7 +36,7 @@ def names_of(model: str, scenario: str) -> Names:
     A model without publication has ResNet50's; a scenario without one has the model's other scenario's.
     """
     path = FOLDER / f"{model.removesuffix(_MICRO)}.csv"
-    if not path.exists():
+    if not is_plain(model) or not path.exists():
         path = FOLDER / f"{_DEFAULT}.csv"
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from reports.record import beside
 from reports.record.schema import SCHEMA, Case, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
@@ -31,6 +32,11 @@ class RecordError(Exception):
 def path_of(case: Case, results: Path) -> Path:
     """Where the record of `case` lies below the folder `results`."""
     return results / case.target / f"{case_id(case)}.json"
+
+
+def config_of_search(path: Path) -> str:
+    """The name of the config.pbtxt of a search's winner, from the folder of the record at `path`."""
+    return f"{path.stem}.search/config.pbtxt"
 
 
 def write(record: Record, path: Path) -> None:
@@ -60,14 +66,27 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def read(path: Path) -> Record:
-    """Read one record; raises RecordError, which names the file and the key, if it is not a whole one."""
-    return parse(Record, path, SCHEMA)
+    """Read one record; raises RecordError, which names the file and the key, if it is not a whole one.
+
+    The parts of its case are names of files and folders, and nothing else.
+    """
+    found = parse(Record, path, SCHEMA)
+    for key, value in dataclasses.asdict(found.case).items():
+        if value is not None and not beside.is_plain(value):
+            raise RecordError(
+                f"{path}: case.{key}: {value[:80]!r} cannot be part of a file's name: letters, digits, '.', '_' and "
+                "'-' alone. Take the file out of the folder."
+            )
+    return found
 
 
-def parse(kind: type[_Kind], path: Path, version: int) -> _Kind:
-    """Read a file that holds the dataclass `kind` of schema `version`; raises RecordError as `read` does."""
+def parse(kind: type[_Kind], path: Path, version: int, folder: Path | None = None) -> _Kind:
+    """Read a file that holds the dataclass `kind` of schema `version`; raises RecordError as `read` does.
+
+    It lies in the record's `folder`, or below that, as `beside.opened` has it.
+    """
     try:
-        data = json.loads(path.read_bytes(), parse_constant=_refuse)
+        data = json.loads(beside.content(path, folder), parse_constant=_refuse)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:

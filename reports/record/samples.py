@@ -5,6 +5,7 @@ It needs the standard library alone.
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,9 +69,12 @@ def write(samples: Samples, path: Path) -> None:
     files.replace(path, text.encode())
 
 
-def read(path: Path) -> Samples:
-    """Read one file; raises files.RecordError, which names the file and the key, if it is not a whole one."""
-    found = files.parse(Samples, path, SCHEMA)
+def read(path: Path, folder: Path | None = None) -> Samples:
+    """Read one file; raises files.RecordError, which names the file and the key, if it is not a whole one.
+
+    It lies in the record's `folder`, or below that; by default in the one it is in.
+    """
+    found = files.parse(Samples, path, SCHEMA, folder)
     for metric, stages in found.scores.items():
         for stage, scores in stages.items():
             if stage not in STAGES or len(scores) != len(found.ids):
@@ -89,14 +93,20 @@ def of_record(record: Record, results: Path) -> Samples | None:
 def of_search(record: Record, results: Path) -> Samples | None:
     """The same for the ledger of a search's winner."""
     accuracy = record.search.accuracy if record.search else None
-    return of_ledger(record, accuracy, path_of_search(record.case, results))
+    path = path_of_search(record.case, results)
+    return of_ledger(record, accuracy, path, path.parent.parent)
 
 
-def of_ledger(record: Record, accuracy: Accuracy | None, path: Path) -> Samples | None:
-    """The samples in the file at `path` if they are those that a ledger of the record counts, else None."""
-    if accuracy is None or not path.is_file():
+def of_ledger(
+    record: Record, accuracy: Accuracy | None, path: Path, folder: Path | None = None
+) -> Samples | None:
+    """The samples in the file at `path` if they are those that a ledger of the record counts, else None.
+
+    The record's `folder` is by default the one that the file is in.
+    """
+    if accuracy is None or not os.path.lexists(path):
         return None
-    found = read(path)
+    found = read(path, folder)
     belongs = (found.case, found.digest, len(found.ids)) == (
         record.case,
         record.build.digest,

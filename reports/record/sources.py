@@ -88,7 +88,8 @@ def _paths(argument: Path) -> list[Path]:
             raise RecordError(
                 f"{argument}: not a record. Give a folder of records, or a file TARGET/CASE.json."
             )
-        return [argument]
+        # What is given itself may be a link; the files of the case lie where it leads.
+        return [argument.resolve() if argument.is_symlink() else argument]
     if not argument.is_dir():
         raise RecordError(
             f"{argument}: no such file or folder. Give a folder of records (TARGET/CASE.json), or one."

@@ -484,6 +484,28 @@ def test_a_folder_of_a_run_that_is_gone_is_left_over(tmp_path: Path) -> None:
     assert found.cure.startswith(f"rm -r {left}; ")
 
 
+def test_links_that_another_user_may_have_put_there_are_no_leftovers(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "config.pbtxt").touch()
+    (own / "tritonproof-a").symlink_to(own / "config.pbtxt")
+    for name in ("tritonproof-a", "folderAbC123"):
+        (tmp_path / name).symlink_to(own)
+
+    found = leftovers.folders(tmp_path, {}, [], tmp_path)
+
+    assert states(found, leftovers.segments(own, mapped=[])) == ["ok", "ok"]
+
+
+def test_a_cure_can_be_pasted_whatever_a_leftover_is_called(tmp_path: Path) -> None:
+    segment, folder = tmp_path / "tritonproof-a; touch x", tmp_path / "tritonproof-$(touch x)"
+    segment.touch()
+    folder.mkdir()
+
+    assert leftovers.segments(tmp_path, mapped=[]).cure == f"rm '{segment}'"
+    assert leftovers.folders(tmp_path, {}, [], tmp_path).cure == f"rm -r '{folder}'"
+
+
 def test_a_model_that_was_sent_to_a_server_that_is_gone_is_left_over(tmp_path: Path) -> None:
     sent, other = tmp_path / "folderAbC123", tmp_path / "folderXyZ789"
     for path in (sent, other):

@@ -103,6 +103,12 @@ def test_requests_hold_a_real_sample(run: Callable[..., Run], generator: Generat
     assert generator.calls[0]["data"] == {toy.INPUT: toy.rows([0])[0].tobytes().hex()}
 
 
+def test_nobody_else_can_read_what_the_generator_makes(run: Callable[..., Run], generator: Generator) -> None:
+    run()
+
+    assert generator.program.with_name("calls.jsonl").stat().st_mode & 0o077 == 0
+
+
 def test_the_generator_allocates_from_one_heap(run: Callable[..., Run], generator: Generator) -> None:
     run()
 

@@ -1,9 +1,11 @@
 """Shards of several machines and jobs in one folder: everything arrives whole, or nothing is written."""
 
 import dataclasses
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -285,6 +287,63 @@ def test_a_file_is_no_output(tmp_path: Path, refused: Callable[..., str]) -> Non
     )
 
 
+@pytest.mark.parametrize("strange", ["link", "link to a folder", "FIFO"])
+@pytest.mark.parametrize(
+    "suffix", [".server.log", ".samples.json", ".search", ".search/config.pbtxt", ".json"]
+)
+def test_what_is_beside_a_record_and_is_no_file_of_its_own_stops_the_merge(
+    suffix: str, strange: str, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    shard = sample.store(tmp_path / "a", sample.record())
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "secret").write_bytes((shard / "a40" / f"{CASE}.json").read_bytes())
+    path = shard / "a40" / f"{CASE}{suffix}"
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    if strange == "FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(elsewhere / "secret" if strange == "link" else elsewhere)
+    text = refused(shard)
+    assert text.startswith(f"error: {path}: ")
+    assert "it is, or lies behind, a symbolic link, or is no regular file. Take it out" in text
+
+
+@pytest.mark.parametrize("name", ["b c", "<b>", "a\nb", "\x1b[2J", "ü"])
+def test_a_file_beside_a_record_has_a_plain_name(
+    name: str, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    shard = sample.store(tmp_path / "a", sample.record())
+    files.replace(shard / "a40" / f"{CASE}.search" / name, b"")
+    assert f"{name!r} is no name for a file beside records" in refused(shard)
+
+
+@pytest.mark.parametrize("key", ["target", "model", "format", "accelerator", "precision"])
+@pytest.mark.parametrize(
+    "name", ["..", ".", "", "/", "a/b", "../../x", "/tmp/x", "a\0b", "a\nb", "a b", "\x1b[2J"]
+)
+def test_the_parts_of_a_case_are_names_and_no_ways_to_other_folders(
+    key: str, name: str, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    shard = sample.store(tmp_path / "a", sample.record())
+    file = files.path_of(sample.record().case, shard)
+    data = json.loads(file.read_text())
+    data["case"][key] = name
+    file.write_text(json.dumps(data))
+    assert refused(shard).startswith(f"error: {file}: case.{key}: {name!r} cannot be part of a file's name: ")
+
+
+def test_a_link_that_is_given_itself_is_followed(tmp_path: Path, merge: Callable[..., str]) -> None:
+    shard = sample.store(tmp_path / "a", sample.record())
+    (shard / "a40" / f"{CASE}.server.log").write_text("started")
+    other = sample.store(tmp_path / "b", on("t4"))
+    (tmp_path / "folder").symlink_to(other)
+    (tmp_path / "record.json").symlink_to(files.path_of(sample.record().case, shard))
+    merge(tmp_path / "folder", tmp_path / "record.json")
+    assert content(tmp_path / "out") == content(shard) | content(other)
+
+
 @pytest.mark.parametrize("schema", [1, 2, 4])
 def test_a_record_of_another_schema_stops_the_merge(
     schema: int, tmp_path: Path, refused: Callable[..., str]
@@ -324,12 +383,12 @@ def test_a_write_that_fails_leaves_nothing(
     shards = [sample.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
     copied = []
 
-    def full(source: Path, target: Path) -> None:
+    def full(source: IO[bytes], target: IO[bytes]) -> None:
         copied.append(target)
         if len(copied) == 2:
-            raise OSError(28, "No space left on device", str(target))
-        target.write_bytes(source.read_bytes())
+            raise OSError(28, "No space left on device", target.name)
+        target.write(source.read())
 
-    monkeypatch.setattr("shutil.copyfile", full)
+    monkeypatch.setattr("shutil.copyfileobj", full)
     assert "No space left on device" in refused(*shards)
     assert len(copied) == 2

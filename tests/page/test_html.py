@@ -3,7 +3,9 @@
 import base64
 import dataclasses
 import hashlib
+import os
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from reports.__main__ import main
 from reports.page.html import page, rendered
 from reports.record import files, samples
 from reports.record.samples import Part, Sample, Samples
-from reports.record.schema import Case, Efficiency, Mark, Record, Search
+from reports.record.schema import Case, Efficiency, Mark, Record, Search, case_id
 from tests import samples as records
 
 EVIL = "<script>alert('x')</script>"
@@ -168,7 +170,7 @@ def test_a_case_that_was_only_searched_shows_what_was_found_and_not_that_it_fail
         3,
         9,
         60.0,
-        "x.search/config.pbtxt",
+        f"{case_id(unmeasured().case)}.search/config.pbtxt",
         records.accuracy(),
     )
 
@@ -232,6 +234,114 @@ def test_the_configurations_beside_the_record_are_shown(tmp_path: Path) -> None:
 
     assert "name: &#34;own&#34; dynamic_batching" in text
     assert "config.pbtxt of the search's winner name: &#34;winner&#34;" in text.replace("&#39;", "'")
+
+
+SECRET = "a password of somebody else's"
+
+
+def searched(config: str) -> Record:
+    """A case whose search says that its winner's configuration is in this file."""
+    found = records.record().loads[0]
+    return unmeasured(
+        search=Search(10, "p99", records.record().deployment, found, "within", None, 1, 1, 1.0, config)
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["{}", "../../{}", "x.search/../../../secret", "secret", "{}\0", "/dev/zero", ".."]
+)
+def test_a_record_cannot_have_the_page_show_another_file(name: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    results = tmp_path / "results"
+    record = searched(name.format(secret))
+    (records.store(results, record) / "a40" / "secret").write_text(SECRET)
+    (results / "a40" / "x.search").mkdir()
+
+    with pytest.raises(
+        files.RecordError, match=r"search\.config: .* is not a40-resnet50-onnx-trt-fp16\.search/config\.pbtxt"
+    ):
+        page([record], results)
+
+
+def link(path: Path, secret: Path) -> None:
+    path.symlink_to(secret)
+
+
+def fifo(path: Path, _secret: Path) -> None:
+    os.mkfifo(path)
+
+
+def folder(path: Path, _secret: Path) -> None:
+    path.mkdir()
+
+
+def link_to_device(path: Path, _secret: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def link_to_nothing(path: Path, _secret: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("strange", [link, fifo, folder, link_to_device, link_to_nothing])
+@pytest.mark.parametrize("suffix", [".config.pbtxt", ".samples.json", ".search/config.pbtxt", ".json"])
+def test_what_is_beside_a_record_and_is_no_file_of_its_own_is_refused(
+    suffix: str, strange: Callable[[Path, Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    record = searched("a40-resnet50-onnx-trt-fp16.search/config.pbtxt")
+    results = records.store(tmp_path / "results", record)
+    path = files.path_of(record.case, results)
+    if suffix == ".json":
+        path.rename(secret)
+    path = path.parent / f"{path.stem}{suffix}"
+    path.parent.mkdir(exist_ok=True)
+    strange(path, secret)
+
+    assert main(["html", "--results", str(results), "--output", str(tmp_path / "page.html")]) == 2
+    assert f"error: {path}: cannot be read: it is, or lies behind, a symbolic link" in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("name", ["config.pbtxt", "samples.json"])
+def test_a_link_to_a_folder_beside_a_record_is_not_followed(name: str, tmp_path: Path) -> None:
+    record = searched("a40-resnet50-onnx-trt-fp16.search/config.pbtxt")
+    assert record.search is not None
+    record = dataclasses.replace(
+        record, search=dataclasses.replace(record.search, accuracy=records.accuracy())
+    )
+    results = records.store(tmp_path / "results", record)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / name).write_text(SECRET)
+    (results / "a40" / "a40-resnet50-onnx-trt-fp16.search").symlink_to(elsewhere)
+
+    with pytest.raises(
+        files.RecordError, match=f"{name}: cannot be read: it is, or lies behind, a symbolic link"
+    ):
+        page([record], results)
+
+
+def test_a_configuration_as_large_as_none_is_refused(tmp_path: Path) -> None:
+    path = files.path_of(records.record().case, tmp_path).with_suffix(files.CONFIG_SUFFIX)
+    path.parent.mkdir()
+    with path.open("wb") as file:
+        file.truncate(2**20 + 1)
+
+    with pytest.raises(files.RecordError, match="larger than 1 MiB"):
+        page([unmeasured()], tmp_path)
+
+
+def test_a_link_to_the_folder_of_results_may_be_given(tmp_path: Path) -> None:
+    record = unmeasured()
+    results = records.store(tmp_path / "results", record)
+    record_file.keep(files.path_of(record.case, results).with_suffix(files.CONFIG_SUFFIX), 'name: "own"')
+    (tmp_path / "link").symlink_to(results)
+
+    assert main(["html", "--results", str(tmp_path / "link"), "--output", str(tmp_path / "page.html")]) == 0
+    assert "name: &#34;own&#34;" in (tmp_path / "page.html").read_text()
 
 
 # --- safe, and alone ---------------------------------------------------------------------------------------

@@ -34,6 +34,12 @@ def test_nothing_is_said_about_how_to_measure(generator: Generator, tmp_path: Pa
     assert (found.throughput_per_s, found.p99_ms, found.problem) == (405.5, 10.5, "")
 
 
+def test_nobody_else_can_read_what_the_load_generator_makes(generator: Generator, tmp_path: Path) -> None:
+    defaults_of(tmp_path)
+
+    assert generator.program.with_name("calls.jsonl").stat().st_mode & 0o077 == 0
+
+
 @pytest.mark.parametrize(
     ("behaviour", "problem"),
     [("unstable", "Failed to obtain stable measurement."), ("killed", "status 137")],

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import socket
+import stat
 import sys
 import threading
 import time
@@ -209,6 +210,17 @@ def test_the_server_listens_on_loopback_alone(server: Server) -> None:
     listening = [c.laddr for c in process_of(server).net_connections() if c.status == psutil.CONN_LISTEN]
     assert len(listening) == 3
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+
+
+def test_nobody_else_can_read_the_tensors_of_requests(server: Server, doubling: Build) -> None:
+    assert server.scratch is not None
+    server.load(doubling, DEPLOYMENT, "offline")
+    segments = list(Path("/dev/shm").glob(f"{server.scratch.name}*"))
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (server.scratch, *segments)]
+
+    assert segments
+    assert {mode & 0o077 for mode in modes} == {0}
+    assert "\nUmask:\t0077\n" in Path(f"/proc/{process_of(server).pid}/status").read_text()
 
 
 def test_the_log_and_nothing_else_is_kept(

@@ -10,18 +10,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from fixtures.errors import InputError
+from fixtures.errors import InputError, SetupError
+from fixtures.host import locks
 from fixtures.serve import wheels
+from tests.conftest import theirs
 
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
     """What was found in one test is looked for anew in the next."""
-    for found in (wheels.perf_analyzer, wheels.perf_analyzer_libraries):
-        found.cache_clear()
+    wheels.perf_analyzer.cache_clear()
     yield
-    for found in (wheels.perf_analyzer, wheels.perf_analyzer_libraries):
-        found.cache_clear()
+    wheels.perf_analyzer.cache_clear()
 
 
 @pytest.fixture
@@ -163,13 +163,27 @@ def test_the_link_to_a_library_is_made_anew_over_what_a_killed_process_left(
         assert (folder / "libb64.so.0d").readlink() == library
 
 
-def test_a_folder_for_libraries_that_belongs_to_somebody_else_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("name", ["", "lib"])
+@pytest.mark.parametrize("swap", ["link", "mode", "owner"])
+def test_a_folder_for_libraries_that_others_may_write_to_is_refused_for_each_run(
+    swap: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    wheels._link_folder(tmp_path / "library")
-    owner = os.getuid()
-    (tmp_path / f"tritonproof-{owner + 1}").symlink_to(tmp_path / f"tritonproof-{owner}")
-    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
-    with pytest.raises(InputError, match=r"belongs to another user\n.*\n.*TMPDIR"):
-        wheels._link_folder(tmp_path / "library")
+    assert str(tmp_path) in wheels.perf_analyzer_libraries()
+    folder = locks.folder() / name
+    if swap == "link":
+        folder.rename(tmp_path / "elsewhere")
+        folder.symlink_to(tmp_path / "elsewhere")
+    elif swap == "mode":
+        folder.chmod(0o777)
+    else:
+        theirs(folder)
+    before = link_in(tmp_path)
+    with pytest.raises(SetupError, match=r"what has to be of this user alone .*\n.*\n.*TMPDIR"):
+        wheels.perf_analyzer_libraries()
+    assert link_in(tmp_path) == before, "nothing was written"
+
+
+def link_in(folder: Path) -> list[tuple[Path, int]]:
+    """The links to the library, by the kernel's numbers for them."""
+    return [(path, path.lstat().st_ino) for path in folder.rglob("libb64.so.0d")]
