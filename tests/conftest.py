@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from fixtures import repository, wheels
+from fixtures.environment import MORE
 from fixtures.models import all_models
 from fixtures.repository import Build
 from fixtures.spec import Case, Deployment, Format, Tensor
@@ -151,7 +152,7 @@ def household(tmp_path: Path) -> Iterator[Household]:
     """A mark for what a test starts; what is left of it is killed at the end."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    mark = {"TRITONPROOF_MARK": uuid.uuid4().hex, "TMPDIR": str(temporary)}
+    mark = {"TRITONPROOF_MARK": uuid.uuid4().hex, MORE: "TRITONPROOF_MARK", "TMPDIR": str(temporary)}
     marked = Household(dict(os.environ) | mark, temporary)
     yield marked
     for process in marked.processes():
