@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fixtures import repository, wheels
+from fixtures import integrity, repository, wheels
 from fixtures.environment import MORE
 from fixtures.models import all_models
 from fixtures.repository import Build
@@ -75,6 +75,7 @@ def make_build() -> MakeBuild:
         shutil.copyfile(repository.RUNTIMES / "model.py", version / "model.py")
         (version / "runtime.py").write_text(runtime)
         (version / "model.bin").write_bytes(b"weights")
+        integrity.keep_bytecode_out(version)
         config = repository.model_config(case, DEPLOYMENT, native=False)
         (folder / "config.pbtxt").write_text(repository.config_text(config))
         return Build(case, folder, "digest", "none", 0.0, 0.0, reused=False)

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures import against, baseline, comparison, load, perf_analyzer
+from fixtures import against, baseline, comparison, integrity, load, perf_analyzer
 from fixtures.comparison import (
     MOST_SECONDS_TO_SETTLE,
     Reference,
@@ -31,7 +32,7 @@ from fixtures.load import Plan, Sampling, measure, set_against
 from fixtures.perf_analyzer import Job, Run
 from fixtures.plugin.exit import STATUS
 from fixtures.plugin.options import Settings, parse, passed_on, pytest_addoption
-from fixtures.repository import Build
+from fixtures.repository import RUNTIMES, Build
 from fixtures.server import serve
 from fixtures.spec import LoadPoint
 from fixtures.statistics import Pass
@@ -324,6 +325,31 @@ def test_a_case_that_is_not_there_is_an_error_that_says_what_is(built: Build, mo
     for folder in (models, built.folder):
         with pytest.raises(InputError, match=r"no build of cpu-toy-raw-int8; there is cpu-toy-raw-fp32\n"):
             against.find(against.parse(str(folder)), other)
+
+
+def test_a_build_that_was_changed_is_refused_and_its_settings_may_be(built: Build) -> None:
+    other = against.parse(str(built.folder))
+    against.check(other, built.folder)  # made by hand: there is nothing to compare with
+    integrity.describe(built.folder, {"digest": "0f3c"})
+    (built.folder / "config.pbtxt").write_text("max_batch_size: 2")
+    against.check(other, built.folder)
+    runtime = built.folder / "1" / "runtime.py"
+    for change in (
+        lambda: runtime.write_text("import os"),
+        lambda: (built.folder / "build.json").write_text("[]"),
+    ):
+        change()
+        with pytest.raises(InputError, match=r"(?s)changed, or damaged.*--against .*cure: .*build the case"):
+            against.check(other, built.folder)
+
+
+def test_a_build_of_an_earlier_version_is_taken_as_it_is(built: Build) -> None:
+    (built.folder / "build.json").write_text('{"digest": "0f3c", "artifact_sha256": "77aa"}')
+    against.check(against.parse(str(built.folder)), built.folder)
+    own = against.configuration(built.folder)
+    earlier = against.for_scenario(own, built.case, "online")
+    earlier.ClearField("version_policy")
+    assert against.differences(earlier, own) == []
 
 
 def test_a_configuration_that_is_none_is_an_error_with_its_place(built: Build) -> None:
@@ -707,16 +733,22 @@ def test_a_run_against_a_commit_builds_it_and_shows_the_ratio(places: tuple[Path
 def test_a_slower_runtime_fails_the_run_and_baselines_are_looked_up(places: tuple[Path, Path]) -> None:
     repos, results = places
     assert (repos / "cpu" / ONNX).is_dir(), "an earlier test has built it"
-    runtime = repos / "cpu" / ONNX / "1" / "runtime.py"
-    own = runtime.read_text()
+    own = (RUNTIMES / "onnx.py").read_text()
     slow = own.replace("return session.run(", "import time; time.sleep(0.001); return session.run(")
     assert slow != own
     with tempfile.TemporaryDirectory() as name:
-        other = Path(name) / ONNX
-        subprocess.run(["cp", "-r", str(repos / "cpu" / ONNX), str(other)], check=True)
-        runtime.write_text(slow)
-        done = run("--against", name, "--point-budget-s", "8", repos=repos, results=Path(name) / "results")
-        runtime.write_text(own)
+        other, runtimes = Path(name) / "other" / ONNX, Path(name) / "runtimes"
+        shutil.copytree(repos / "cpu" / ONNX, other)
+        shutil.copytree(RUNTIMES, runtimes)
+        (runtimes / "onnx.py").write_text(slow)
+        (Path(name) / "slower.py").write_text(
+            f"from pathlib import Path\nfrom fixtures import repository\n"
+            f"repository.RUNTIMES = Path({str(runtimes)!r})\n"
+        )
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("PYTHONPATH", f"{name}:{ROOT}")
+            given = ("-p", "slower", "--against", str(other.parent), "--point-budget-s", "8")
+            done = run(*given, repos=Path(name) / "repos", results=Path(name) / "results")
         found = files.read(Path(name) / "results" / "cpu" / f"{ONNX}.json").loads[0].comparison
     text = done.stdout + done.stderr
     assert done.returncode == STATUS["speed"], text
