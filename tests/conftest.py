@@ -14,8 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from fixtures import integrity
 from fixtures.build import repository
 from fixtures.build.repository import Build
+from fixtures.host.environment import MORE
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.serve import wheels
@@ -75,6 +77,7 @@ def make_build() -> MakeBuild:
         shutil.copyfile(repository.RUNTIMES / "model.py", version / "model.py")
         (version / "runtime.py").write_text(runtime)
         (version / "model.bin").write_bytes(b"weights")
+        integrity.keep_bytecode_out(version)
         config = repository.model_config(case, DEPLOYMENT, native=False)
         (folder / "config.pbtxt").write_text(repository.config_text(config))
         return Build(case, folder, "digest", "none", 0.0, 0.0, reused=False)
@@ -159,7 +162,7 @@ def household(tmp_path: Path) -> Iterator[Household]:
     """A mark for what a test starts; what is left of it is killed at the end."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    mark = {"TRITONPROOF_MARK": uuid.uuid4().hex, "TMPDIR": str(temporary)}
+    mark = {"TRITONPROOF_MARK": uuid.uuid4().hex, MORE: "TRITONPROOF_MARK", "TMPDIR": str(temporary)}
     marked = Household(dict(os.environ) | mark, temporary)
     yield marked
     for process in marked.processes():

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,13 +19,19 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2 as pb
 
+from fixtures import integrity
 from fixtures.build import repository
+from fixtures.measure.efficiency import in_process
 from fixtures.errors import ProofError
 from fixtures.formats import all_formats
+from fixtures.serve.launch import Choice
 from fixtures.models import all_models
 from fixtures.build.repository import Build, model_config
+from fixtures.serve.server import serve
 from fixtures.spec import Case, Conversion, Deployment, Samples, Weights
 from fixtures.host.targets import CPU, recognise
+from tests.conftest import DEPLOYMENT as SMALL
+from tests.conftest import DOUBLING, MakeBuild
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
@@ -62,7 +69,8 @@ def test_a_build_is_a_whole_model_folder(tmp_path: Path) -> None:
     built = build(case, tmp_path)
     assert built.folder == tmp_path / "cpu" / "cpu-resnet50-micro-onnx-fp32"
     assert sorted(path.name for path in built.folder.iterdir()) == ["1", "build.json", "config.pbtxt"]
-    assert {path.name for path in (built.folder / "1").iterdir()} == {"model.onnx", "model.py", "runtime.py"}
+    inside = {path.name for path in (built.folder / "1").iterdir() if path.stat().st_size}
+    assert inside == {"model.onnx", "model.py", "runtime.py"}
     assert built.artifact.read_text() == "converted"
     stored = json.loads((built.folder / "build.json").read_text())
     assert stored["content"]["versions"]["torch"]
@@ -116,20 +124,175 @@ def test_a_changed_source_is_built_anew(tmp_path: Path) -> None:
     assert len(made) == 2
 
 
-@pytest.mark.parametrize("damage", ["artifact", "build.json", "truncated build.json"])
-def test_a_damaged_build_is_built_anew(damage: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b'{"digest": ',
+        b"[]",
+        b"null",
+        b'"digest"',
+        b"\xff\xfe\xff",
+        b"[" * 100_000,
+        b'{"digest": ' + b"9" * 5000 + b"}",
+        b"",
+    ],
+    ids=["missing", "cut", "list", "null", "text", "not-utf8", "nested", "number", "empty"],
+)
+def test_a_damaged_description_is_built_anew(content: bytes | None, tmp_path: Path) -> None:
+    case = case_with(writing("converted"))
+    described = build(case, tmp_path).folder / "build.json"
+    described.unlink()
+    if content is not None:
+        described.write_bytes(content)
+    assert not build(case, tmp_path).reused
+    assert build(case, tmp_path).reused
+
+
+def rewrite(path: Path, **changes: object) -> None:
+    """Change facts of a build.json."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def link(path: Path) -> None:
+    """Put a link to itself under another name in the place of a file."""
+    path.symlink_to(path.rename(path.parent.parent.parent / path.name))
+
+
+def pipe(path: Path) -> None:
+    """Put a pipe that nobody writes to in the place of a file."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+def mkdir_with(path: Path, name: str, text: str) -> None:
+    """A folder, in place of a file of this name, with a file."""
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    (path / name).write_text(text)
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "another artifact": lambda one: (one / "1" / "model.onnx").write_text("conv"),
+    "another runtime": lambda one: (one / "1" / "runtime.py").write_text("import os"),
+    "another model.py": lambda one: (one / "1" / "model.py").write_text("import os"),
+    "no runtime": lambda one: (one / "1" / "runtime.py").unlink(),
+    "another version": lambda one: shutil.copytree(one / "1", one / "2"),
+    "an empty folder": lambda one: (one / "2").mkdir(),
+    "a module that a runtime imports": lambda one: (one / "1" / "numpy.py").write_text("import os"),
+    "bytecode": lambda one: mkdir_with(one / "1" / "__pycache__", "runtime.cpython-311.pyc", "import os"),
+    "a link": lambda one: link(one / "1" / "runtime.py"),
+    "a link to the description": lambda one: link(one / "build.json"),
+    "a link to nowhere": lambda one: (one / "1" / "more").symlink_to("/nowhere"),
+    "a pipe": lambda one: os.mkfifo(one / "1" / "pipe"),
+    "a pipe as description": lambda one: pipe(one / "build.json"),
+    "other facts": lambda one: rewrite(one / "build.json", weights="those of somebody else"),
+    "no facts": lambda one: rewrite(one / "build.json", content={}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_build_that_was_changed_is_built_anew(change: str, tmp_path: Path) -> None:
     made: list[str] = []
     case = case_with(writing("converted", made))
     built = build(case, tmp_path)
-    if damage == "artifact":
-        built.artifact.write_text("conv")
-    elif damage == "build.json":
-        (built.folder / "build.json").unlink()
-    else:
-        (built.folder / "build.json").write_text('{"digest": ')
+    CHANGES[change](built.folder)
     assert not build(case, tmp_path).reused
-    assert built.artifact.read_text() == "converted"
     assert len(made) == 2
+    assert built.artifact.read_text() == "converted"
+    assert "os" not in {path.read_text() for path in built.folder.rglob("*.py")}
+    assert sorted(path.name for path in built.folder.iterdir()) == ["1", "build.json", "config.pbtxt"]
+
+
+@pytest.mark.parametrize(
+    "change", ["another runtime", "another model.py", "another version", "bytecode", "no runtime"]
+)
+def test_code_is_compared_with_this_checkouts_even_where_the_digest_fits(change: str, tmp_path: Path) -> None:
+    case = case_with(writing("converted"))
+    built = build(case, tmp_path)
+    facts = integrity.facts_if_whole(built.folder)
+    assert facts is not None
+    CHANGES[change](built.folder)
+    integrity.describe(built.folder, facts)
+    assert not build(case, tmp_path).reused
+
+
+def test_an_artifact_and_its_digest_of_another_case_are_no_build_of_this_one(tmp_path: Path) -> None:
+    own, other = (case_with(writing(precision), precision) for precision in ("fp32", "fp16"))
+    mine, theirs = build(own, tmp_path), build(other, tmp_path)
+    shutil.copyfile(theirs.artifact, mine.artifact)
+    stored = json.loads((theirs.folder / "build.json").read_text())
+    hashes = {name: value for name, value in stored.items() if name.endswith("_sha256")}
+    assert hashes
+    rewrite(mine.folder / "build.json", **hashes)
+    assert not build(own, tmp_path).reused
+    assert mine.artifact.read_text() == "fp32"
+
+
+def test_an_artifact_that_is_a_folder_is_held_with_all_it_holds(tmp_path: Path) -> None:
+    def convert(_job: Conversion, path: Path) -> None:
+        (path / "variables").mkdir(parents=True)
+        (path / "saved_model.pb").write_bytes(b"graph")
+        (path / "variables" / "index").write_bytes(b"weights")
+
+    case = case_with(convert)
+    built = build(case, tmp_path)
+    assert build(case, tmp_path).reused
+    (built.artifact / "variables" / "index").rename(built.artifact / "variables" / "other")
+    assert not build(case, tmp_path).reused
+
+
+def test_a_case_whose_folder_is_a_link_is_built_in_its_place(tmp_path: Path) -> None:
+    case = case_with(writing("converted"))
+    folder = build(case, tmp_path / "repos").folder
+    shutil.rmtree(folder)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    folder.symlink_to(tmp_path / "kept")
+    assert not build(case, tmp_path / "repos").reused
+    assert not folder.is_symlink()
+    assert (tmp_path / "kept" / "file").exists()
+
+
+def test_a_damaged_configuration_is_written_anew(tmp_path: Path) -> None:
+    case = case_with(writing("converted"))
+    config = build(case, tmp_path).folder / "config.pbtxt"
+    own = config.read_bytes()
+    config.write_bytes(b"\xff\xff")
+    assert build(case, tmp_path).reused
+    assert config.read_bytes() == own
+
+
+def test_reading_serving_and_running_in_process_leave_a_build_as_it_was(tmp_path: Path) -> None:
+    """Neither by the stub, which no environment variable keeps from writing bytecode, nor by Python."""
+    runtime = "def load(artifact, settings):\n    return lambda arrays: [arrays[0][:, :10, 0, 0]]\n"
+    case, deployment = case_with(writing("converted")), dataclasses.replace(DEPLOYMENT, warmup=False)
+    runtimes = tmp_path / "runtimes"
+    runtimes.mkdir()
+    shutil.copyfile(repository.RUNTIMES / "model.py", runtimes / "model.py")
+    (runtimes / ONNX.runtime).write_text(runtime)
+    sample = {"INPUT__0": np.zeros((1, *MICRO.inputs[0].shape), np.float32)}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(repository, "RUNTIMES", runtimes)
+        built = build(case, tmp_path / "repos", deployment=deployment)
+        with serve(Choice("embedded"), built.folder.parent, tmp_path / "log", device="cpu") as server:
+            server.load(built, deployment, "online")
+            server.infer(str(case), MICRO, sample)
+        with in_process(built, deployment, sample) as worker:
+            worker.wait_ready()
+        assert build(case, tmp_path / "repos", deployment=deployment).reused
+    assert not list(built.folder.rglob("*.pyc"))
+
+
+def test_a_version_that_is_put_beside_a_build_is_not_served(make_build: MakeBuild, tmp_path: Path) -> None:
+    one = make_build(tmp_path / "models", "doubling", DOUBLING)
+    shutil.copytree(one.folder / "1", one.folder / "2")
+    (one.folder / "2" / "runtime.py").write_text(DOUBLING.replace("2 *", "3 *"))
+    values = {one.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
+    with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
+        server.load(one, SMALL, "online")
+        (answer,) = server.infer(str(one.case), one.case.model, values).values()
+    assert answer.tolist() == [[2.0] * 4]
 
 
 def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:

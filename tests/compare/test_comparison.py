@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.build.repository import Build
+from fixtures import integrity
+from fixtures.build.repository import RUNTIMES, Build
 from fixtures.compare import baseline, comparison, other_builds
 from fixtures.compare.comparison import (
     MOST_SECONDS_TO_SETTLE,
@@ -328,6 +330,31 @@ def test_a_case_that_is_not_there_is_an_error_that_says_what_is(built: Build, mo
             other_builds.find(other_builds.parse(str(folder)), other)
 
 
+def test_a_build_that_was_changed_is_refused_and_its_settings_may_be(built: Build) -> None:
+    other = other_builds.parse(str(built.folder))
+    other_builds.check(other, built.folder)  # made by hand: there is nothing to compare with
+    integrity.describe(built.folder, {"digest": "0f3c"})
+    (built.folder / "config.pbtxt").write_text("max_batch_size: 2")
+    other_builds.check(other, built.folder)
+    runtime = built.folder / "1" / "runtime.py"
+    for change in (
+        lambda: runtime.write_text("import os"),
+        lambda: (built.folder / "build.json").write_text("[]"),
+    ):
+        change()
+        with pytest.raises(InputError, match=r"(?s)changed, or damaged.*--against .*cure: .*build the case"):
+            other_builds.check(other, built.folder)
+
+
+def test_a_build_of_an_earlier_version_is_taken_as_it_is(built: Build) -> None:
+    (built.folder / "build.json").write_text('{"digest": "0f3c", "artifact_sha256": "77aa"}')
+    other_builds.check(other_builds.parse(str(built.folder)), built.folder)
+    own = other_builds.configuration(built.folder)
+    earlier = other_builds.for_scenario(own, built.case, "online")
+    earlier.ClearField("version_policy")
+    assert other_builds.differences(earlier, own) == []
+
+
 def test_a_configuration_that_is_none_is_an_error_with_its_place(built: Build) -> None:
     (built.folder / "config.pbtxt").write_text("max_batch_size: many")
     with pytest.raises(InputError, match=r"(?s)not a model configuration.*where: .*config\.pbtxt"):
@@ -356,7 +383,7 @@ arguments = sys.argv
 after = lambda name: arguments[arguments.index(name) + 1]
 case = after("-k").split()[0]
 print("the last words")
-assert not [name for name in os.environ if name.startswith("PYTEST_")]
+assert not [name for name in os.environ if name.startswith("PYTEST_") or "TOKEN" in name]
 if case.endswith("int8"):
     sys.exit(3)
 folder = Path(after("--model-repos")) / "cpu" / case
@@ -419,6 +446,7 @@ def test_a_checkout_builds_the_case_by_its_own_command_line(
     built: Build, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+    monkeypatch.setenv("HF_TOKEN", "secret")
     other = other_builds.parse(str(checkout))
     assert other.kind == "checkout"
     folder = other_builds.build_there(checkout, other, built.case, ["--deployment", "instances=2"], print)
@@ -708,16 +736,22 @@ def test_a_run_against_a_commit_builds_it_and_shows_the_ratio(places: tuple[Path
 def test_a_slower_runtime_fails_the_run_and_baselines_are_looked_up(places: tuple[Path, Path]) -> None:
     repos, results = places
     assert (repos / "cpu" / ONNX).is_dir(), "an earlier test has built it"
-    runtime = repos / "cpu" / ONNX / "1" / "runtime.py"
-    own = runtime.read_text()
+    own = (RUNTIMES / "onnx.py").read_text()
     slow = own.replace("return session.run(", "import time; time.sleep(0.001); return session.run(")
     assert slow != own
     with tempfile.TemporaryDirectory() as name:
-        other = Path(name) / ONNX
-        subprocess.run(["cp", "-r", str(repos / "cpu" / ONNX), str(other)], check=True)
-        runtime.write_text(slow)
-        done = run("--against", name, "--point-budget-s", "8", repos=repos, results=Path(name) / "results")
-        runtime.write_text(own)
+        other, runtimes = Path(name) / "other" / ONNX, Path(name) / "runtimes"
+        shutil.copytree(repos / "cpu" / ONNX, other)
+        shutil.copytree(RUNTIMES, runtimes)
+        (runtimes / "onnx.py").write_text(slow)
+        (Path(name) / "slower.py").write_text(
+            f"from pathlib import Path\nfrom fixtures.build import repository\n"
+            f"repository.RUNTIMES = Path({str(runtimes)!r})\n"
+        )
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("PYTHONPATH", f"{name}:{ROOT}")
+            given = ("-p", "slower", "--against", str(other.parent), "--point-budget-s", "8")
+            done = run(*given, repos=Path(name) / "repos", results=Path(name) / "results")
         found = files.read(Path(name) / "results" / "cpu" / f"{ONNX}.json").loads[0].comparison
     text = done.stdout + done.stderr
     assert done.returncode == STATUS["speed"], text
