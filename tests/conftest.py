@@ -14,8 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fixtures import integrity
-from fixtures.build import repository
+from fixtures.build import integrity, repository
 from fixtures.build.repository import Build
 from fixtures.host.environment import MORE
 from fixtures.host.targets import CPU

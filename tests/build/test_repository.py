@@ -19,17 +19,16 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2 as pb
 
-from fixtures import integrity
-from fixtures.build import repository
-from fixtures.measure.efficiency import in_process
+from fixtures.build import integrity, repository
+from fixtures.build.repository import Build, model_config
 from fixtures.errors import ProofError
 from fixtures.formats import all_formats
-from fixtures.serve.launch import Choice
+from fixtures.host.targets import CPU, recognise
+from fixtures.measure.efficiency import in_process
 from fixtures.models import all_models
-from fixtures.build.repository import Build, model_config
+from fixtures.serve.launch import Choice
 from fixtures.serve.server import serve
 from fixtures.spec import Case, Conversion, Deployment, Samples, Weights
-from fixtures.host.targets import CPU, recognise
 from tests.conftest import DEPLOYMENT as SMALL
 from tests.conftest import DOUBLING, MakeBuild
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures import integrity
+from fixtures.build import integrity
 from fixtures.build.repository import RUNTIMES, Build
 from fixtures.compare import baseline, comparison, other_builds
 from fixtures.compare.comparison import (
