@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from reports.record.schema import Accuracy, Conversion, Disagreement, Estimate, Load, Record, Score, meets
+from reports.record.schema import Accuracy, Disagreement, Estimate, Load, Parity, Record, Score, meets
 from reports.words.labels import point
 from reports.words.markdown import markdown, text
 from reports.words.rightness import number, tightest, unmeasured
@@ -55,7 +55,7 @@ def ledger(accuracy: Accuracy) -> str:
     return "\n\n".join([said, *([scores] if accuracy.scores else []), differ])
 
 
-def conversion_sentence(conversion: Conversion | None) -> str:
+def conversion_sentence(conversion: Parity | None) -> str:
     """The converted model in process against the framework."""
     if conversion is None:
         return "The converted model was not compared with the framework."
@@ -72,7 +72,7 @@ def conversion_sentence(conversion: Conversion | None) -> str:
 
 
 def accuracy_text(record: Record) -> str:
-    """Conversion and ledger of a case, or why there is none."""
+    """The parity and the ledger of a case, or why there is none."""
     blocks = [conversion_sentence(record.conversion)]
     if record.accuracy is None or record.accuracy_missing:
         blocks.append(f"Accuracy: {text(unmeasured(record))}.")

@@ -118,7 +118,7 @@ class Build:
 
 
 @dataclass(frozen=True)
-class Conversion:
+class Parity:
     """The converted model in process against the framework, on the same samples."""
 
     samples: int
@@ -360,7 +360,7 @@ class Record:
     """None until the case has been served."""
     deployment: Deployment
     build: Build
-    conversion: Conversion | None = None
+    conversion: Parity | None = None
     accuracy: Accuracy | None = None
     accuracy_missing: str | None = None
     """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone tell."""

@@ -3,10 +3,10 @@
 from reports.record.schema import (
     Accuracy,
     Comparison,
-    Conversion,
     Disagreement,
     Limit,
     Load,
+    Parity,
     Record,
     Score,
     has_passed,
@@ -135,7 +135,7 @@ def unmeasured(record: Record) -> str:
     return unscored(record) + reason
 
 
-def conversion_failure(conversion: Conversion | None) -> str | None:
+def conversion_failure(conversion: Parity | None) -> str | None:
     """How far the converted model is from the framework; None where it is near enough."""
     if conversion is None:
         return "the converted model was not compared with the framework"
