@@ -1,11 +1,10 @@
-"""The suite's pytest plugins; each file of fixtures/plugin answers one question."""
+"""The suite's pytest plugins: what measures, a question in each file of fixtures/plugin, and what a run says of it."""
 
 pytest_plugins = (
     "fixtures.plugin.options",
     "fixtures.plugin.selection",
     "fixtures.plugin.output",
-    "fixtures.plugin.exit",
-    "fixtures.plugin.ci",
+    "fixtures.plugin.failure_kind",
     "fixtures.plugin.comparing",
     "fixtures.plugin.serving",
     "fixtures.plugin.recorder",
@@ -14,4 +13,8 @@ pytest_plugins = (
     "fixtures.plugin.benchmark_entries",
     "fixtures.plugin.measuring_efficiency",
     "fixtures.plugin.searching",
+    "reports.run.outcomes",
+    "reports.run.terminal_summary",
+    "reports.run.exit_status",
+    "reports.run.job_summary",
 )

@@ -3,11 +3,11 @@
 from fixtures.errors import AccuracyError
 from fixtures.plugin.recorder import Recorder
 from fixtures.spec import Case
-from reports.record.schema import Conversion
+from reports.record.schema import Parity
 from reports.words.rightness import conversion_failure
 
 
-def test_conversion(case: Case, parity: Conversion, recorder: Recorder) -> None:
+def test_conversion(case: Case, parity: Parity, recorder: Recorder) -> None:
     """Relative error and decisions stay within the tolerance for the precision."""
     recorder.conversion(parity)
     error, agreement = parity.relative_error, parity.agreement

@@ -9,7 +9,7 @@ from fixtures.errors import SpeedError
 from fixtures.measure.load_points import Measurement
 from fixtures.plugin.benchmark_entries import Entry
 from fixtures.plugin.recorder import Recorder
-from reports.words.rightness import comparison_text
+from reports.record.verdicts import comparison_text
 
 
 @pytest.mark.load

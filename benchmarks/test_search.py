@@ -12,7 +12,7 @@ from fixtures.plugin.searching import FindFastest
 from fixtures.prove.accuracy import item_scores, ledger, what_is_missing
 from fixtures.prove.sample_scores import samples_file
 from fixtures.spec import Case, Samples, Weights
-from reports.record.schema import Conversion
+from reports.record.schema import Parity
 from reports.words.latency_budget import beyond_text, found_text
 from reports.words.rightness import conversion_failure, ledger_failures
 
@@ -23,7 +23,7 @@ def test_search(
     weights: Weights,
     build: Build,
     samples: Samples,
-    parity: Conversion,
+    parity: Parity,
     find_fastest: FindFastest,
     evaluate: Evaluate,
     recorder: Recorder,

@@ -19,7 +19,7 @@ from fixtures.self_check import generator_defaults, timed_server
 from fixtures.self_check.generator_defaults import Defaults
 from fixtures.spec import Case, LoadPoint, Scenario
 from reports.record.schema import Comparison
-from reports.words.rightness import comparison_text
+from reports.record.verdicts import comparison_text
 
 _COMPARISON_BUDGET_S = 120.0
 _SCENARIOS: tuple[Scenario, ...] = ("online", "offline")

@@ -14,9 +14,8 @@ from fixtures.formats import all_formats
 from fixtures.models import all_models
 from fixtures.spec import Device, Format, Model
 from reports.marked import regions
-from reports.record.files import read_all
-from reports.record.schema import Record, has_passed
 from reports.words.markdown import markdown
+from reports.words.shown import Shown, read_all
 
 RECORDS = Path(__file__).parent.parent / "reports" / "readme"
 
@@ -39,7 +38,7 @@ SERVERS = (
 )
 
 
-def support_table(records: Sequence[Record]) -> str:
+def support_table(records: Sequence[Shown]) -> str:
     """The table in markdown. A cell says `runs` only where a record of the case proves it."""
     rows = [
         [f"`{model.name}`", _format_name(format_, accelerator), *cells]
@@ -53,7 +52,7 @@ def support_table(records: Sequence[Record]) -> str:
     return markdown(columns, rows, "l" * len(columns))
 
 
-def _rows(model: Model, format_: Format, records: Sequence[Record]) -> Iterator[tuple[str | None, list[str]]]:
+def _rows(model: Model, format_: Format, records: Sequence[Shown]) -> Iterator[tuple[str | None, list[str]]]:
     if format_.mnemonic in model.excluded:
         yield None, [f"none: {model.excluded[format_.mnemonic]}", *["-"] * (len(SERVERS) - 1)]
         return
@@ -62,7 +61,7 @@ def _rows(model: Model, format_: Format, records: Sequence[Record]) -> Iterator[
 
 
 def _cell(
-    model: Model, format_: Format, accelerator: str | None, server: Server, records: Sequence[Record]
+    model: Model, format_: Format, accelerator: str | None, server: Server, records: Sequence[Shown]
 ) -> str:
     """`FP32, INT8: runs`, `FP16: not run here, needs TensorRT`, or `-` where there is nothing to run."""
     if server.is_native and not format_.backend:
@@ -79,7 +78,7 @@ def _cell(
 
 
 def _proves(
-    record: Record, model: Model, format_: Format, accelerator: str | None, precision: str, server: Server
+    record: Shown, model: Model, format_: Format, accelerator: str | None, precision: str, server: Server
 ) -> bool:
     """Whether a record shows that the model, in either size, was right when it was served so."""
     case = record.case
@@ -89,7 +88,7 @@ def _proves(
         and (case.target == "cpu") == (server.device == "cpu")
         and record.serving is not None
         and (record.serving.backend != "python") == server.is_native
-        and has_passed(record)
+        and not record.no_speed
     )
 
 

@@ -10,7 +10,6 @@ from reports.commands import (
     UsageError,
     compare,
     csv,
-    doctor,
     export,
     html,
     merge,
@@ -21,7 +20,7 @@ from reports.commands import (
 )
 from reports.record import files
 
-_COMMANDS = (tables, html, plots, csv, export, compare, merge, published, readme, doctor)
+_COMMANDS = (tables, html, plots, csv, export, compare, merge, published, readme)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

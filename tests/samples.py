@@ -10,7 +10,6 @@ from reports.record.schema import (
     Accuracy,
     Build,
     Case,
-    Conversion,
     Deployment,
     Disagreement,
     Estimate,
@@ -18,6 +17,7 @@ from reports.record.schema import (
     Load,
     Machine,
     Mark,
+    Parity,
     Pass,
     Record,
     Score,
@@ -106,9 +106,9 @@ def failed_accuracy() -> Accuracy:
     return accuracy(failed_score(), passed=False)
 
 
-def failed_conversion() -> Conversion:
+def failed_conversion() -> Parity:
     """A converted model that is further from the framework than its format allows."""
-    return Conversion(64, 0.25, 0.01, 0.9, 0.99, passed=False)
+    return Parity(64, 0.25, 0.01, 0.9, 0.99, passed=False)
 
 
 def record(**changes: Any) -> Record:
@@ -129,7 +129,7 @@ def record(**changes: Any) -> Record:
         "build": Build(
             "0f3c", "checkpoint nvidia_resnet50.pth, SHA-256 9f1b", 31.5, 97.6, "ONNX", "ONNX Runtime"
         ),
-        "conversion": Conversion(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
+        "conversion": Parity(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
         "accuracy": accuracy(),
         "loads": (
             load("offline", 8, 1573.6),

@@ -4,7 +4,9 @@ import argparse
 from pathlib import Path
 from typing import TypeAlias
 
-from reports.record import files, schema
+from reports.record.schema import case_id
+from reports.words import shown
+from reports.words.shown import Shown
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What a command is added to."""
@@ -35,15 +37,15 @@ def selection() -> argparse.ArgumentParser:
     return parser
 
 
-def chosen(options: argparse.Namespace) -> list[schema.Record]:
-    """The records that the options select; raises UsageError if there are none."""
-    records = files.read_all(options.results)
+def chosen(options: argparse.Namespace) -> list[Shown]:
+    """The records that the options select, as a reader may see them; raises UsageError if there are none."""
+    records = shown.read_all(options.results)
     if not records:
         raise UsageError(
             f"{options.results}: no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"
         )
-    found = [r for r in records if options.k in schema.case_id(r.case)]
+    found = [r for r in records if options.k in case_id(r.case)]
     if not found:
-        names = ", ".join(schema.case_id(r.case) for r in records)
+        names = ", ".join(case_id(r.case) for r in records)
         raise UsageError(f"{options.results}: no case has {options.k!r} in its name. There are: {names}")
     return found

@@ -8,7 +8,6 @@ from reports import plots
 from reports.commands import Commands, chosen, results, selection
 from reports.marked import pictures, regions
 from reports.record import files, schema
-from reports.words.rightness import why_no_speed
 
 
 def add(commands: Commands) -> None:
@@ -53,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
     for case, group in groups:
         names = plots.available(group)
         if not names:
-            print(f"{case}: nothing to show: {why_no_speed(group[0]) or 'no load point has been measured.'}")
+            print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
         for name, theme in itertools.product(names, themes):
             path = options.output / pictures.file_name(pictures.stem(name, case), theme, options.format)
             draw = plots.png if options.format == "png" else plots.svg

@@ -8,6 +8,7 @@ from pathlib import Path
 from reports.commands import Commands, UsageError, results
 from reports.marked import markers, pictures, regions
 from reports.record import files
+from reports.words.shown import read_all
 
 
 def add(commands: Commands) -> None:
@@ -45,7 +46,7 @@ def _run(options: argparse.Namespace) -> int:
     folder = pictures.link_to(options.plots, file) if options.plots else None
     try:
         text = file.read_bytes().decode()
-        records = files.read_all(options.results)
+        records = read_all(options.results)
         synced, names = regions.sync(text, records, folder), regions.drifted(text, records, folder)
         shown = regions.pictures(synced, records, file.resolve().parent)
     except UnicodeDecodeError as error:

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 from reports.compare.paired_scores import Paired
-from reports.compare.records import CaseChange, PointChange, ScoreChange
+from reports.compare.records import CaseChange, PointChange, ScoreChange, Side
 from reports.compare.setup_changes import Setting
-from reports.record.schema import Estimate, Load, Record, Score, case_id
-from reports.record.sources import Stored
-from reports.words.labels import full_point, latency, rate
+from reports.record.quantities import METRIC_CHANGES, P_VALUE, RATIO
+from reports.record.schema import Record, Score, case_id
+from reports.words.labels import full_point, latency, marked_throughput
 from reports.words.markdown import markdown, text
-from reports.words.rightness import notes, number, unmeasured, why_no_speed
+from reports.words.rightness import metric_text, notes, unmeasured
 
 _SHOWN_IDS = 5
 _EMPHASIS = {"slower": "**slower**", "worse": "**worse**", "faster": "*faster*", "better": "*better*"}
@@ -32,8 +32,8 @@ def case_section(case: CaseChange, common: Sequence[Setting]) -> list[str]:
 
 def hidden(case: CaseChange) -> list[str]:
     """Why no speed is shown; empty where it is."""
-    reasons = ((stored.letter, why_no_speed(stored.record)) for stored in (case.before, case.after))
-    return [f"{letter}: {text(why)}" for letter, why in reasons if why]
+    sides = (case.before, case.after)
+    return [f"{side.letter}: {text(side.record.no_speed)}" for side in sides if side.record.no_speed]
 
 
 def _unscored(case: CaseChange) -> str:
@@ -59,27 +59,22 @@ def _score(change: ScoreChange, case: CaseChange) -> str:
     return text(f"{line}; {_paired(change, pairs)}" + (f" ({'; '.join(remarks)})" if remarks else ""))
 
 
-def _sides(change: ScoreChange, case: CaseChange) -> list[tuple[Score | None, Stored]]:
+def _sides(change: ScoreChange, case: CaseChange) -> list[tuple[Score | None, Side]]:
     return [(change.before, case.before), (change.after, case.after)]
 
 
 def _value(score: Score | None, record: Record) -> str:
-    return unmeasured(record) if score is None else number(score, score.served)
+    return unmeasured(record) if score is None else metric_text(score, score.served)
 
 
 def _paired(change: ScoreChange, pairs: Paired) -> str:
     if not pairs.lost and not pairs.gained:
         return f"the same on each of {pairs.samples} samples in both"
-    difference = pairs.difference
-    percent = change.better == "higher"
-    value, low, high = (
-        f"{100 * one:+.2f}" if percent else f"{one:+.2g}"
-        for one in (difference.value, difference.low, difference.high)
-    )
-    p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {pairs.p_value:.2g}"
+    difference = METRIC_CHANGES[change.better].text_with_interval(pairs.difference)
+    p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {P_VALUE.text(pairs.p_value)}"
     return (
         f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained, difference "
-        f"{value}{' points' * percent} ({low} to {high}), {p_value}: {emphasised(pairs.verdict)}"
+        f"{difference}, {p_value}: {emphasised(pairs.verdict)}"
     )
 
 
@@ -99,27 +94,11 @@ def _row(point: PointChange) -> list[str]:
     sides = (point.before, point.after)
     return [
         full_point(point.before),
-        " → ".join(_rate(load) for load in sides),
-        "-" if point.ratio is None else ratio(point.ratio),
+        " → ".join(marked_throughput(load) for load in sides),
+        "-" if point.ratio is None else RATIO.cell_with_interval(point.ratio, 1.0),
         " → ".join(latency(load, "p99") for load in sides),
         emphasised(point.verdict),
     ]
-
-
-def _rate(load: Load) -> str:
-    return rate(load.throughput_per_s) + ("*" if load.marks else "")
-
-
-def ratio(one: Estimate) -> str:
-    """The ratio with its interval, with as many decimals as show on which side of 1 its bounds lie."""
-    for decimals in (2, 3, 4):
-        texts = [f"{value:.{decimals}f}" for value in (one.value, one.low, one.high)]
-        if all(
-            float(shown) != 1 or bound == 1
-            for shown, bound in zip(texts[1:], (one.low, one.high), strict=True)
-        ):
-            break
-    return f"{texts[0]} ({texts[1]} to {texts[2]})"
 
 
 def _marks(case: CaseChange) -> list[str]:

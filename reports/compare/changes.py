@@ -8,7 +8,6 @@ from reports.compare.records import CaseChange, Changes, Verdict
 from reports.compare.setup_changes import Setting
 from reports.record.sources import Source
 from reports.words.markdown import markdown, text
-from reports.words.rightness import why_no_speed
 
 _SUMMARY = ("Case", "Setup", "Accuracy", "Speed")
 _SPEEDS: Sequence[Verdict] = ("slower", "faster", "too few passes")
@@ -75,7 +74,7 @@ def _accuracy_cell(case: CaseChange) -> str:
     verdicts = [_verdict(score.pairs) for score in case.scores]
     order = ("worse", "better", "not paired", "no difference shown", "no sample changed")
     found = next((one for one in order if one in verdicts), "not measured")
-    passes = [why_no_speed(stored.record) is None for stored in (case.before, case.after)]
+    passes = [not stored.record.no_speed for stored in (case.before, case.after)]
     if passes == [True, False]:
         return f"**passes no longer**, {emphasised(found)}"
     return emphasised(found) + (", *passes now*" if passes == [False, True] else "")

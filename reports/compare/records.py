@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from reports.compare.paired_scores import Paired, paired
@@ -10,9 +11,10 @@ from reports.compare.setup_changes import Setting, differing
 from reports.record import files, samples
 from reports.record.files import RecordError
 from reports.record.ratio import FEWEST_PASSES, speeds, unpaired_ratio
-from reports.record.schema import Estimate, Load, Score, case_id, place
+from reports.record.schema import Estimate, Load, LoadSetting, Place, Score, case_id, place
 from reports.record.sources import Source, Stored
-from reports.words.rightness import unmeasured, why_no_speed
+from reports.words.rightness import unmeasured
+from reports.words.shown import Shown, shown
 
 Verdict = Literal["faster", "slower", "no difference shown", "too few passes"]
 
@@ -42,17 +44,27 @@ class PointChange:
 
 
 @dataclass(frozen=True)
+class Side:
+    """A record of one side as a reader may see it."""
+
+    record: Shown
+    path: Path
+    letter: str
+    """Of the argument it came with: A, B, ..."""
+
+
+@dataclass(frozen=True)
 class CaseChange:
     """One case that both have."""
 
-    before: Stored
-    after: Stored
+    before: Side
+    after: Side
     setup: Sequence[Setting]
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
     """Empty where either may show no speed."""
-    only_before: Sequence[Load]
-    only_after: Sequence[Load]
+    only_before: Sequence[LoadSetting]
+    only_after: Sequence[LoadSetting]
 
 
 @dataclass(frozen=True)
@@ -86,7 +98,7 @@ def compare(before: Source, after: Source) -> Changes:
     return Changes(
         before,
         after,
-        [_case(*pair) for pair in pairs],
+        [_case(_side(first), _side(second)) for first, second in pairs],
         [name for name in before.records if name not in paired_names],
         [name for name in after.records if name not in paired_names],
     )
@@ -107,25 +119,35 @@ def _names(source: Source) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _case(before: Stored, after: Stored) -> CaseChange:
-    loads = [{place(load): load for load in stored.record.loads} for stored in (before, after)]
-    shown = why_no_speed(before.record) is None and why_no_speed(after.record) is None
+def _side(stored: Stored) -> Side:
+    return Side(shown(stored.record), stored.path, stored.letter)
+
+
+def _case(before: Side, after: Side) -> CaseChange:
+    loads = [{place(load): load for load in side.record.loads} for side in (before, after)]
     common = sorted(loads[0].keys() & loads[1].keys())
+    measured = [_measured(side.record) for side in (before, after)]
     return CaseChange(
         before,
         after,
         setup=differing(before.record, after.record),
         scores=_scores(before, after),
-        points=[_point(loads[0][at], loads[1][at]) for at in common] if shown else [],
-        only_before=[loads[0][at] for at in sorted(loads[0].keys() - loads[1].keys())],
-        only_after=[loads[1][at] for at in sorted(loads[1].keys() - loads[0].keys())],
+        points=[_point(loads[0][at], loads[1][at]) for at in common],
+        only_before=[measured[0][at] for at in sorted(measured[0].keys() - measured[1].keys())],
+        only_after=[measured[1][at] for at in sorted(measured[1].keys() - measured[0].keys())],
     )
+
+
+def _measured(record: Shown) -> dict[Place, LoadSetting]:
+    """Every load point that was measured, shown or hidden."""
+    points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
+    return {place(at): at for at in points}
 
 
 # --- accuracy ----------------------------------------------------------------------------------------------
 
 
-def _scores(before: Stored, after: Stored) -> list[ScoreChange]:
+def _scores(before: Side, after: Side) -> list[ScoreChange]:
     ledgers = [
         {score.metric: score for score in stored.record.accuracy.scores} if stored.record.accuracy else {}
         for stored in (before, after)
@@ -142,7 +164,7 @@ def _score(
     metric: str,
     scores: tuple[Score | None, Score | None],
     served: Sequence[Mapping[str, Mapping[str, float]] | str],
-    stored: Sequence[Stored],
+    stored: Sequence[Side],
 ) -> ScoreChange:
     better = next(score.better for score in scores if score is not None)
     by_id: list[Mapping[str, float]] = []
@@ -160,7 +182,7 @@ def _score(
     return ScoreChange(metric, better, *scores, pairs, why)
 
 
-def _served(stored: Stored) -> Mapping[str, Mapping[str, float]] | str:
+def _served(stored: Side) -> Mapping[str, Mapping[str, float]] | str:
     """The served score of each sample, by metric and id; or why there are none."""
     record, letter = stored.record, stored.letter
     if record.accuracy is None:

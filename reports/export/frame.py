@@ -5,22 +5,31 @@ from typing import Any
 
 import pandas as pd
 
-from reports.record.figures import bounds, of_load, of_point
-from reports.record.schema import Load, Record, case_id, has_passed
+from reports.record.figures import bounds, of_load
+from reports.record.schema import Load, case_id
 from reports.words.cost import cost
-from reports.words.rightness import main_score, why_no_speed
+from reports.words.rightness import main_score
 from reports.words.serving_cost import fraction_of_peak
+from reports.words.shown import Shown
 
 
-def load_points(records: Sequence[Record]) -> pd.DataFrame:
+def load_points(records: Sequence[Shown]) -> pd.DataFrame:
     """One row per load point. `passed` says whether the case's conversion and accuracy hold; where they do not, the
     row has `why_no_speed` in place of every figure that was measured: a fast wrong model is not fast."""
-    return pd.DataFrame([_row(record, load) for record in records for load in record.loads])
+    return pd.DataFrame([row for record in records for row in _rows(record)])
 
 
-def _row(record: Record, load: Load) -> dict[str, Any]:
+def _rows(record: Shown) -> list[dict[str, Any]]:
+    case = _case(record)
+    hidden = [case | at.measured | {"why_no_speed": record.no_speed} for at in record.hidden]
+    return hidden + [
+        case | of_load(load) | _cost(record, load) | _beside(record, load) for load in record.loads
+    ]
+
+
+def _case(record: Shown) -> dict[str, Any]:
     serving, score = record.serving, main_score(record)
-    row: dict[str, Any] = {
+    return {
         "case": case_id(record.case),
         "target": record.case.target,
         "model": record.case.model,
@@ -30,16 +39,13 @@ def _row(record: Record, load: Load) -> dict[str, Any]:
         "device": record.machine.gpu if record.case.target != "cpu" else record.machine.cpu,
         "server": serving.kind if serving else None,
         "backend": serving.backend if serving else None,
-        "passed": has_passed(record),
+        "passed": not record.no_speed,
         "metric": score.metric if score else None,
         "score": score.served if score else None,
     }
-    if hidden := why_no_speed(record):
-        return row | of_point(load) | {"why_no_speed": hidden}
-    return row | of_load(load) | _cost(record, load) | _beside(record, load)
 
 
-def _cost(record: Record, load: Load) -> dict[str, Any]:
+def _cost(record: Shown, load: Load) -> dict[str, Any]:
     """Of inferences; columns that only records with a price have."""
     paid = cost(record, load)
     if paid is None:
@@ -51,7 +57,7 @@ def _cost(record: Record, load: Load) -> dict[str, Any]:
     }
 
 
-def _beside(record: Record, load: Load) -> dict[str, Any]:
+def _beside(record: Shown, load: Load) -> dict[str, Any]:
     """The point beside another build, and beside the same artifact in process where that was measured at it."""
     one = load.comparison
     found: dict[str, Any] = {} if one is None else {"comparison_reference": one.reference}

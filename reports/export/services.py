@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reports.record.figures import of_served, percent
-from reports.record.schema import Estimate, Load, Record, case_id, has_passed, point_id
-from reports.words.rightness import main_score, notes, why_no_speed
+from reports.record.schema import Estimate, Load, case_id, point_id
+from reports.words.rightness import main_score, notes
+from reports.words.shown import Shown
 
 
-def bencher(records: Sequence[Record]) -> dict[str, Any]:
+def bencher(records: Sequence[Shown]) -> dict[str, Any]:
     """Bencher Metric Format: benchmark, measure, and of it the value with its bounds.
 
     `throughput` and `latency` are Bencher's own measures, in operations per second and nanoseconds; it makes the
@@ -28,7 +29,7 @@ def bencher(records: Sequence[Record]) -> dict[str, Any]:
     return found
 
 
-def bigger_is_better(records: Sequence[Record]) -> list[dict[str, Any]]:
+def bigger_is_better(records: Sequence[Shown]) -> list[dict[str, Any]]:
     """github-action-benchmark's `customBiggerIsBetter`: throughput of each point, and scores that are a share."""
     return _scores(records, "higher") + [
         _entry(name, "inferences/s", load.throughput_per_s, notes(load))
@@ -37,7 +38,7 @@ def bigger_is_better(records: Sequence[Record]) -> list[dict[str, Any]]:
     ]
 
 
-def smaller_is_better(records: Sequence[Record]) -> list[dict[str, Any]]:
+def smaller_is_better(records: Sequence[Shown]) -> list[dict[str, Any]]:
     """github-action-benchmark's `customSmallerIsBetter`: p99 latency of each point, and scores that are an error."""
     return _scores(records, "lower") + [
         _entry(f"{name} p99", "ms", load.latency_ms["p99"], notes(load))
@@ -46,30 +47,29 @@ def smaller_is_better(records: Sequence[Record]) -> list[dict[str, Any]]:
     ]
 
 
-FORMATS: Mapping[str, Callable[[Sequence[Record]], Any]] = {
+FORMATS: Mapping[str, Callable[[Sequence[Shown]], Any]] = {
     "bencher": bencher,
     "customBiggerIsBetter": bigger_is_better,
     "customSmallerIsBetter": smaller_is_better,
 }
 
 
-def left_out(records: Sequence[Record]) -> list[str]:
+def left_out(records: Sequence[Shown]) -> list[str]:
     """A line for each case whose speed is not exported, with the reason."""
-    reasons = ((case_id(record.case), why_no_speed(record)) for record in records if record.loads)
-    return [f"{name}: {reason}" for name, reason in reasons if reason]
+    return [f"{case_id(record.case)}: {record.no_speed}" for record in records if record.hidden]
 
 
-def _points(record: Record) -> list[tuple[str, Load]]:
-    """The load points whose speed may be shown, by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
+def _points(record: Shown) -> list[tuple[str, Load]]:
+    """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
     name = case_id(record.case)
     points = [
         (load, point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals))
         for load in record.loads
     ]
-    return [(f"{name} {load.scenario} {point}", load) for load, point in points if has_passed(record)]
+    return [(f"{name} {load.scenario} {point}", load) for load, point in points]
 
 
-def _scores(records: Sequence[Record], better: str) -> list[dict[str, Any]]:
+def _scores(records: Sequence[Shown], better: str) -> list[dict[str, Any]]:
     """The scores that tables show, of cases that have one. A further metric may be an error of rounding alone, which
     doubles without meaning."""
     shown = [(case_id(record.case), score) for record in records if (score := main_score(record))]

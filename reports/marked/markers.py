@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports import plots, tables
-from reports.record.schema import Record
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
-from reports.words.rightness import accuracy_sentence, why_no_speed
+from reports.words.rightness import accuracy_sentence
 from reports.words.serving_cost import efficiency_section
+from reports.words.shown import Shown
 
 EXAMPLE = """\
 <!-- tritonproof:machine -->
@@ -54,7 +54,7 @@ def read(name: str) -> Ask:
     raise ValueError(f"unknown marker tritonproof:{name}. There are {', '.join(forms)}.")
 
 
-def written(asked: Ask, records: Sequence[Record]) -> str:
+def written(asked: Ask, records: Sequence[Shown]) -> str:
     """The text that is asked for; `records` are all, or the one of the case."""
     if asked.case:
         shows, write_case = OF_CASE[asked.kind]
@@ -83,34 +83,34 @@ def _plot(found: re.Match[str]) -> Ask:
     return Ask("plot", case, name, float(budget) if budget else None)
 
 
-def _scenario(record: Record) -> str:
+def _scenario(record: Shown) -> str:
     """The one whose settings say more: online, where it was measured."""
     return "online" if any(load.scenario == "online" for load in record.loads) else "offline"
 
 
-def _accuracy(record: Record) -> str:
+def _accuracy(record: Shown) -> str:
     sentence = accuracy_sentence(record)
     return text(f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}.")
 
 
-def _efficiency(record: Record) -> str:
-    return text(why_no_speed(record) or "") or efficiency_section(record)
+def _efficiency(record: Shown) -> str:
+    return text(record.no_speed) or efficiency_section(record)
 
 
-def _use(record: Record) -> str:
-    if hidden := why_no_speed(record):
-        return text(hidden)
-    return "\n\n".join(filter(None, (tables.use_table(record, one) for one in ("offline", "online"))))
+def _resources(record: Shown) -> str:
+    if record.no_speed:
+        return text(record.no_speed)
+    return "\n\n".join(filter(None, (tables.resources_table(record, one) for one in ("offline", "online"))))
 
 
-OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Record]], str]]] = {
+OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Shown]], str]]] = {
     "machine": ("what the records were measured on", tables.machine_sentence),
     "summary": ("a row per case: is it right, and how fast at its best", tables.summary_table),
     "comparison": ("the speed of load points beside another build", tables.comparison_table),
 }
 """What each marker of all records shows, and what writes it."""
 
-OF_CASE: Mapping[str, tuple[str, Callable[[Record], str]]] = {
+OF_CASE: Mapping[str, tuple[str, Callable[[Shown], str]]] = {
     "case": ("all that follows, under headings", tables.case_section),
     "configuration": (
         "what was served, on what and by what",
@@ -122,7 +122,7 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     ),
     "offline": ("throughput and latency by batch", tables.offline_table),
     "online": ("throughput and latency with its components by concurrency", tables.online_table),
-    "use": ("energy, GPU and cost by load point", _use),
+    "use": ("energy, GPU and cost by load point", _resources),
     "accuracy": ("the scores after each stage", _accuracy),
     "efficiency": ("throughput beside that in process, and beside the machine's peak", _efficiency),
     "comparison": (

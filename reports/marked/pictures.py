@@ -11,7 +11,7 @@ from reports import plots
 from reports.plots.shapes import Chart
 from reports.plots.theme import Theme
 from reports.record import files
-from reports.record.schema import Record
+from reports.words.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Picture:
 
     path: Path
     plot: str
-    records: Sequence[Record]
+    records: Sequence[Shown]
     theme: Theme
     budget_ms: float | None = None
 

@@ -15,8 +15,9 @@ from reports.marked import markers
 from reports.marked.markers import Ask
 from reports.marked.pictures import Picture, element, file_name, stem
 from reports.plots.shapes import NothingToShowError
-from reports.record.schema import Record, case_id
+from reports.record.schema import case_id
 from reports.words.markdown import text as plain
+from reports.words.shown import Shown
 
 PLOTS = "plots"
 """The folder of pictures, beside the file that shows them."""
@@ -45,7 +46,7 @@ class Region:
     closing: str
 
 
-def sync(text: str, records: Sequence[Record], folder: str | None = None) -> str:
+def sync(text: str, records: Sequence[Shown], folder: str | None = None) -> str:
     """`text` with every region rendered anew; raises ReadmeError where that is not possible.
 
     `folder` is the link to the pictures. Without it a region that shows one already keeps its folder, and another
@@ -59,7 +60,7 @@ def sync(text: str, records: Sequence[Record], folder: str | None = None) -> str
     return "".join(parts)
 
 
-def pictures(text: str, records: Sequence[Record], beside: Path) -> list[Picture]:
+def pictures(text: str, records: Sequence[Shown], beside: Path) -> list[Picture]:
     """The pictures that a text in step with `records` shows, once each; `beside` is the folder the text lies in."""
     found = {}
     for region in _split(text, records):
@@ -86,7 +87,7 @@ def with_region(text: str, name: str, body: str) -> str:
     return "".join(parts)
 
 
-def drifted(text: str, records: Sequence[Record], folder: str | None = None) -> list[str]:
+def drifted(text: str, records: Sequence[Shown], folder: str | None = None) -> list[str]:
     """Names of the regions that differ from what the records say, in the order of the text."""
     regions = [part for part in _split(text, records) if isinstance(part, Region)]
     return [region.name for region in regions if region.body != _body(region, records, folder)]
@@ -100,7 +101,7 @@ def difference(text: str, synced: str, limit: int = 40) -> str:
     return "\n".join(shown[:limit] + more)
 
 
-def _split(text: str, records: Sequence[Record]) -> list[str | Region]:
+def _split(text: str, records: Sequence[Shown]) -> list[str | Region]:
     """The text as plain lines and regions; joined again they give the same text."""
     parts: list[str | Region] = []
     lines = _lines(text)
@@ -158,7 +159,7 @@ def _lines(text: str) -> Iterator[_Line]:
         yield number, line, marker
 
 
-def _body(region: Region, records: Sequence[Record], folder: str | None) -> str:
+def _body(region: Region, records: Sequence[Shown], folder: str | None) -> str:
     """What belongs between the markers."""
     if region.name in markers.FOREIGN:
         return region.body
@@ -168,7 +169,7 @@ def _body(region: Region, records: Sequence[Record], folder: str | None) -> str:
     )
 
 
-def _picture(region: Region, records: Sequence[Record], folder: str | None) -> str:
+def _picture(region: Region, records: Sequence[Shown], folder: str | None) -> str:
     """The picture, or the sentence that says why there is none."""
     asked, shown = region.asked, _SHOWN.search(region.body)
     kept = shown["folder"] if shown else PLOTS
@@ -186,7 +187,7 @@ def _framed(region: Region, text: str) -> str:
     return "".join(f"{line}{end}" for line in ("", *text.split("\n"), ""))
 
 
-def _records(region: Region, records: Sequence[Record]) -> Sequence[Record]:
+def _records(region: Region, records: Sequence[Shown]) -> Sequence[Shown]:
     """All records, or the one of the region's case; ReadmeError where there is none."""
     case = region.asked.case
     found = [record for record in records if case in ("", case_id(record.case))]

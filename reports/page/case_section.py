@@ -12,13 +12,14 @@ from reports.published.beside import legend, section
 from reports.published.matching import match
 from reports.record import beside, files, samples
 from reports.record.samples import Part, Samples
-from reports.record.schema import Accuracy, Record, case_id
+from reports.record.schema import Accuracy, case_id
 from reports.tables.case import scenario_section
 from reports.tables.points import loads_of
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
-from reports.words.rightness import main_score, number, unmeasured, why_no_speed
+from reports.words.rightness import main_score, metric_text, unmeasured
 from reports.words.serving_cost import efficiency_section
+from reports.words.shown import Shown
 
 _LARGEST_CONFIG_BYTES = 2**20  # those of this suite are below 4 KiB
 
@@ -73,7 +74,7 @@ class Scenario:
 class Section:
     """One case; what is a `str` is markdown, but for the name."""
 
-    record: Record
+    record: Shown
     name: str
     status: Status
     accuracy: str
@@ -89,9 +90,8 @@ class Section:
     machine: str
 
 
-def section_of(record: Record, results: Path) -> Section:
+def section_of(record: Shown, results: Path) -> Section:
     """All of one case; raises RecordError where a file beside its record is damaged."""
-    hidden = why_no_speed(record)
     return Section(
         record=record,
         name=case_id(record.case),
@@ -100,7 +100,7 @@ def section_of(record: Record, results: Path) -> Section:
         worst=_worst(samples.of_record(record, results), record.accuracy),
         scenarios=[_scenario(record, one) for one in ("offline", "online")],
         pictures=[picture(name, [record]) for name in _plots_of(record)],
-        efficiency="" if hidden else efficiency_section(record),
+        efficiency=efficiency_section(record),
         search=text(search_paragraph(record)),
         worst_of_search=_worst(
             samples.of_search(record, results), record.search.accuracy if record.search else None
@@ -111,18 +111,18 @@ def section_of(record: Record, results: Path) -> Section:
     )
 
 
-def status_of(record: Record) -> Status:
+def status_of(record: Shown) -> Status:
     """Passed, passed but for an accuracy that random weights do not have, searched alone, or not proven."""
-    if record.search is not None and record.accuracy is None and not record.loads:
+    if record.search is not None and record.accuracy is None and not (record.loads or record.hidden):
         return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
-    if hidden := why_no_speed(record):
-        return Status("bad", "not proven", hidden)
+    if record.no_speed:
+        return Status("bad", "not proven", record.no_speed)
     if main_score(record) is None:
         return Status("care", "accuracy not measured", f"{unmeasured(record)}. The conversion holds.")
     return Status("good", "passed", "")
 
 
-def picture(name: str, records: Sequence[Record]) -> Picture:
+def picture(name: str, records: Sequence[Shown]) -> Picture:
     """A plot that `reports.plots.available` names."""
     light, dark = (plots.svg(name, records, theme) for theme in plots.THEMES)
     return Picture(_uri(light), _uri(dark), plots.alternative(plots.chart(name, records)))
@@ -133,7 +133,7 @@ def _uri(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
-def _plots_of(record: Record) -> list[str]:
+def _plots_of(record: Shown) -> list[str]:
     """Those of a sweep only where it has two points; those that set cases side by side stand below the summary."""
     offline, online = (len(loads_of(record, scenario)) for scenario in ("offline", "online"))
     points = {
@@ -145,9 +145,8 @@ def _plots_of(record: Record) -> list[str]:
     return [name for name in plots.available([record]) if points.get(name, 0) > 1]
 
 
-def _scenario(record: Record, scenario: str) -> Scenario:
-    loads = [] if why_no_speed(record) else loads_of(record, scenario)
-    return Scenario(scenario_section(record, scenario), intervals_table(loads))
+def _scenario(record: Shown, scenario: str) -> Scenario:
+    return Scenario(scenario_section(record, scenario), intervals_table(loads_of(record, scenario)))
 
 
 def _worst(found: Samples | None, accuracy: Accuracy | None) -> list[Worst] | None:
@@ -171,21 +170,21 @@ def _scores(found: Samples, accuracy: Accuracy, place: int) -> str:
     parts = []
     for score in accuracy.scores:
         stages = found.scores.get(score.metric, {})
-        shown = {stage: number(score, values[place]) for stage, values in stages.items()}
+        shown = {stage: metric_text(score, values[place]) for stage, values in stages.items()}
         each = ", ".join(f"{stage} {value}" for stage, value in shown.items())
         alike = set(shown.values())
         parts.append(f"{score.metric}: {each}" if len(alike) > 1 else f"{score.metric} {''.join(alike)}")
     return "; ".join(parts)
 
 
-def _published(record: Record) -> str:
+def _published(record: Shown) -> str:
     (found,) = match([record])
     if not found.rows:
         return text(found.missing)
     return f"{section(found)}\n\n{legend([found])}"
 
 
-def _configs(record: Record, results: Path) -> list[Config]:
+def _configs(record: Shown, results: Path) -> list[Config]:
     """Of the case, and of a search's winner; those that lie beside the record."""
     path = files.path_of(record.case, results)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]

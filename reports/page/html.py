@@ -13,11 +13,12 @@ from markupsafe import Markup
 
 from reports import plots, tables
 from reports.page.case_section import Status, picture, section_of, status_of
-from reports.record.schema import Mark, Record, case_id
+from reports.record.schema import Mark, case_id
 from reports.tables import summary
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
 from reports.words.rightness import main_score
+from reports.words.shown import Shown
 
 _TEMPLATES = Path(__file__).parent
 _CHOICES = ("target", "model", "format", "precision")
@@ -50,14 +51,14 @@ class Column:
 class Row:
     """A case in the summary: its cells, and what they are ordered by where that is not what they show."""
 
-    record: Record
+    record: Shown
     name: str
     status: Status
     marks: Sequence[Mark]
     cells: Sequence[tuple[Column, str, float | None]]
 
 
-def page(records: Sequence[Record], results: Path) -> str:
+def page(records: Sequence[Shown], results: Path) -> str:
     """The page of `records`, beside which samples and configurations lie below the folder `results`.
 
     Raises RecordError where a file beside a record is damaged.
@@ -106,22 +107,22 @@ def rendered(source: str, level: int = 3) -> Markup:
     return Markup(html)
 
 
-def _searches(records: Sequence[Record]) -> str:
+def _searches(records: Sequence[Shown]) -> str:
     """What the searches found, a line for each case that was searched."""
     found = ((case_id(record.case), search_paragraph(record)) for record in records)
     return "\n".join(f"- `{text(name)}`: {text(paragraph)}" for name, paragraph in found if paragraph)
 
 
-def _machines(records: Sequence[Record]) -> list[str]:
+def _machines(records: Sequence[Shown]) -> list[str]:
     """A sentence for each; which case is of which, its own section says."""
-    found: list[Record] = []
+    found: list[Shown] = []
     for record in records:
         if all(record.machine != other.machine for other in found):
             found.append(record)
     return [tables.machine_sentence([one]) for one in found]
 
 
-def _summary(records: Sequence[Record]) -> tuple[list[Column], list[Row]]:
+def _summary(records: Sequence[Shown]) -> tuple[list[Column], list[Row]]:
     found = [summary.summary_row(record) for record in records]
     names = [
         name

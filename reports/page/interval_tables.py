@@ -2,10 +2,19 @@
 
 from collections.abc import Sequence
 
-from reports.record.schema import Accuracy, Conversion, Disagreement, Estimate, Load, Record, Score, meets
-from reports.words.labels import point
+from reports.record.quantities import (
+    AGREEMENT,
+    COUNT,
+    DURATION,
+    LATENCY,
+    RELATIVE_ERROR,
+    SIZE,
+    THROUGHPUT,
+)
+from reports.record.schema import Accuracy, Disagreement, Load, Parity, Record, Score, meets
+from reports.words.labels import confidence_levels, point
 from reports.words.markdown import markdown, text
-from reports.words.rightness import number, tightest, unmeasured
+from reports.words.rightness import metric_text, tightest, unmeasured
 
 _LATENCIES = ("avg", "p50", "p90", "p95", "p99")
 _IDS_SHOWN = 10
@@ -25,17 +34,19 @@ def intervals_table(loads: Sequence[Load]) -> str:
     rows = [
         [
             point(load),
-            _interval(load.throughput_per_s),
-            *(_interval(load.latency_ms[name]) if name in load.latency_ms else "-" for name in _LATENCIES),
-            f"{load.requests:,}",
-            str(len(load.passes)),
-            f"{load.duration_s:.1f}",
-            f"{load.warm_up_s:.2g}",
+            THROUGHPUT.cell_with_interval(load.throughput_per_s),
+            *(
+                LATENCY.cell_with_interval(load.latency_ms[name]) if name in load.latency_ms else "-"
+                for name in _LATENCIES
+            ),
+            COUNT.cell(load.requests),
+            COUNT.cell(len(load.passes)),
+            DURATION.cell(load.duration_s),
+            DURATION.cell(load.warm_up_s),
         ]
         for load in loads
     ]
-    levels = sorted({load.throughput_per_s.confidence for load in loads})
-    said = f"In brackets {' or '.join(f'{100 * level:g} %' for level in levels)} confidence intervals."
+    said = f"In brackets {confidence_levels(loads)} confidence intervals."
     return f"{markdown(columns, rows, 'l' + 'r' * 10)}\n\n{said}"
 
 
@@ -51,28 +62,32 @@ def ledger(accuracy: Accuracy) -> str:
         [_disagreement_row(one) for one in accuracy.disagreements],
         "lrrrrrl",
     )
-    said = f"{accuracy.samples:,} samples, sent in {accuracy.requests:,} requests of mixed batch sizes with many in flight."
+    said = (
+        f"{COUNT.text(accuracy.samples)} samples, sent in {COUNT.text(accuracy.requests)} requests of mixed batch "
+        "sizes with many in flight."
+    )
     return "\n\n".join([said, *([scores] if accuracy.scores else []), differ])
 
 
-def conversion_sentence(conversion: Conversion | None) -> str:
+def conversion_sentence(conversion: Parity | None) -> str:
     """The converted model in process against the framework."""
     if conversion is None:
         return "The converted model was not compared with the framework."
     parts = []
     if conversion.relative_error is not None:
         error, limit = conversion.relative_error, conversion.relative_error_limit
-        parts.append(f"relative error {error:.2g} (limit {limit:.2g})")
-    limit_text = "" if conversion.agreement_limit is None else f" (limit {conversion.agreement_limit:.2%})"
-    parts.append(f"agreement {conversion.agreement:.2%}{limit_text}")
+        parts.append(f"relative error {RELATIVE_ERROR.text(error)} (limit {RELATIVE_ERROR.text(limit)})")
+    least = conversion.agreement_limit
+    limit_text = "" if least is None else f" (limit {AGREEMENT.text(least)})"
+    parts.append(f"agreement {AGREEMENT.text(conversion.agreement)}{limit_text}")
     return (
-        f"Converted model in process against the framework, on {conversion.samples} samples: {', '.join(parts)}; "
+        f"Converted model in process against the framework, on {COUNT.text(conversion.samples)} samples: {', '.join(parts)}; "
         f"{'passed' if conversion.passed else 'failed'}."
     )
 
 
 def accuracy_text(record: Record) -> str:
-    """Conversion and ledger of a case, or why there is none."""
+    """The parity and the ledger of a case, or why there is none."""
     blocks = [conversion_sentence(record.conversion)]
     if record.accuracy is None or record.accuracy_missing:
         blocks.append(f"Accuracy: {text(unmeasured(record))}.")
@@ -91,7 +106,10 @@ def machine_table(record: Record) -> str:
         ("System", machine.system),
         *((name, version) for name, version in machine.versions.items()),
         ("Weights", build.weights),
-        ("Build", f"{build.size_mib:.1f} MiB in {build.build_time_s:.1f} s, digest {build.digest}"),
+        (
+            "Build",
+            f"{SIZE.text(build.size_mib)} in {DURATION.text(build.build_time_s)}, digest {build.digest}",
+        ),
         ("Last change of the record", record.updated or "unknown"),
     ]
     return markdown(("Part", "Value"), rows, "ll")
@@ -99,7 +117,7 @@ def machine_table(record: Record) -> str:
 
 def _score_rows(score: Score) -> list[list[str]]:
     """A row for each limit, the tightest first; one without a limit where there is none."""
-    stages = [number(score, value) for value in (score.framework, score.converted, score.served)]
+    stages = [metric_text(score, value) for value in (score.framework, score.converted, score.served)]
     first = tightest(score)
     limits = sorted(score.limits, key=lambda limit: limit != first)
     if not limits:
@@ -107,7 +125,7 @@ def _score_rows(score: Score) -> list[list[str]]:
     return [
         [
             *([score.metric, *stages] if place == 0 else [""] * 4),
-            ("≥ " if score.better == "higher" else "≤ ") + number(score, limit.value),
+            ("≥ " if score.better == "higher" else "≤ ") + metric_text(score, limit.value),
             limit.source,
             _KEPT[meets(score.better, score.served, limit.value)],
         ]
@@ -122,16 +140,7 @@ def _disagreement_row(one: Disagreement) -> list[str]:
         str(one.count),
         str(one.lost),
         str(one.gained),
-        f"{one.agreement:.2%}",
-        "-" if one.agreement_limit is None else f"≥ {one.agreement_limit:.2%}",
+        AGREEMENT.text(one.agreement),
+        "-" if one.agreement_limit is None else f"≥ {AGREEMENT.text(one.agreement_limit)}",
         shown + (f" and {one.count - _IDS_SHOWN} more" if one.count > _IDS_SHOWN else "") or "-",
     ]
-
-
-def _interval(one: Estimate) -> str:
-    return f"{_digits(one.value)} ({_digits(one.low)} to {_digits(one.high)})"
-
-
-def _digits(value: float) -> str:
-    """Four significant digits."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

@@ -14,11 +14,11 @@ from typing import Literal
 from reports.plots import across_cases, alt_text, one_case
 from reports.plots.shapes import Chart, NothingToShowError
 from reports.plots.theme import Theme
-from reports.record.schema import Record
+from reports.words.shown import Shown
 
 THEMES: tuple[Theme, ...] = ("light", "dark")
 
-DRAWING = 1
+DRAWING = 2
 """Counted up when drawings change, so that files drawn before are drawn anew."""
 
 _DIGEST = re.compile(r'<svg[^>]* data-digest="([0-9a-f]{64})"')
@@ -31,7 +31,7 @@ class Plot:
     shows: str
     of: Literal["one", "any", "several"]
     """How many cases it shows; one of several works for one too, and is not offered."""
-    chart: Callable[[Sequence[Record], float | None], Chart]
+    chart: Callable[[Sequence[Shown], float | None], Chart]
     """What it shows of records, with a latency budget in milliseconds; NothingToShowError says why nothing."""
 
 
@@ -55,19 +55,19 @@ PLOTS: Mapping[str, Plot] = {
 }
 
 
-def available(records: Sequence[Record]) -> list[str]:
+def available(records: Sequence[Shown]) -> list[str]:
     """Names of the plots that have something to show of `records`; of one record `[record]`."""
     offered = (name for name, plot in PLOTS.items() if len(records) > 1 or plot.of != "several")
     return [name for name in offered if _has_something(name, records)]
 
 
-def chart(name: str, records: Sequence[Record], latency_budget_ms: float | None = None) -> Chart:
+def chart(name: str, records: Sequence[Shown], latency_budget_ms: float | None = None) -> Chart:
     """What a plot shows; NothingToShowError, with a sentence to put in its place, where it shows nothing."""
     return PLOTS[name].chart(records, latency_budget_ms)
 
 
 def svg(
-    name: str, records: Sequence[Record], theme: Theme = "light", latency_budget_ms: float | None = None
+    name: str, records: Sequence[Shown], theme: Theme = "light", latency_budget_ms: float | None = None
 ) -> str:
     """An `<svg>` element of 620 points' width, to stand in a file or in a page; the same records give the same text
     by one version of matplotlib. NothingToShowError as `chart`."""
@@ -78,7 +78,7 @@ def svg(
 
 
 def png(
-    name: str, records: Sequence[Record], theme: Theme = "light", latency_budget_ms: float | None = None
+    name: str, records: Sequence[Shown], theme: Theme = "light", latency_budget_ms: float | None = None
 ) -> bytes:
     """The picture as PNG, at 200 dots per inch. NothingToShowError as `chart`."""
     from reports.plots import draw
@@ -103,7 +103,7 @@ def digest_of(text: str) -> str | None:
     return found[1] if found and text.rstrip().endswith("</svg>") else None
 
 
-def _has_something(name: str, records: Sequence[Record]) -> bool:
+def _has_something(name: str, records: Sequence[Shown]) -> bool:
     try:
         chart(name, records)
     except NothingToShowError:

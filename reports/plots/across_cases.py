@@ -11,13 +11,16 @@ from reports.plots.captions import (
     throughput_codes,
 )
 from reports.plots.shapes import Chart, NothingToShowError, Row, RowPanel, Rows
-from reports.record.schema import Efficiency, Estimate, Load, Record, Score, case_id
-from reports.words.labels import point, size
-from reports.words.rightness import comparison_verdict, main_score, number, why_no_speed
+from reports.record.quantities import METRICS, SHARE, THROUGHPUT
+from reports.record.schema import Efficiency, Estimate, Load, Score, case_id
+from reports.record.verdicts import comparison_verdict
+from reports.words.labels import full_point, point, size
+from reports.words.rightness import main_score, metric_text, tightest
 from reports.words.serving_cost import fraction_of_peak
+from reports.words.shown import Shown
 
 
-def accuracy_ledger(records: Sequence[Record], _budget_ms: float | None) -> Chart:
+def accuracy_ledger(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
     """The metric after each stage beside its limit: every metric of one case, the first of several."""
     panels: dict[tuple[str, str], list[tuple[str, Score]]] = {}
     for record in records:
@@ -42,15 +45,18 @@ def accuracy_ledger(records: Sequence[Record], _budget_ms: float | None) -> Char
     )
 
 
-def best_throughput(records: Sequence[Record], _budget_ms: float | None) -> Chart:
+def best_throughput(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
     """The highest throughput of each case that may show one, and at which load point."""
-    if all(why_no_speed(record) or not record.loads for record in records):
+    if not any(record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
     best = {case_id(record.case): _best(record) for record in records}
     signs = letters(load for load in best.values() if load)
     panels = [
         RowPanel(
-            model, "Inferences per second", [_best_row(one, best[case_id(one.case)], signs) for one in group]
+            model,
+            "Inferences per second",
+            [_best_row(one, best[case_id(one.case)], signs) for one in group],
+            "throughput",
         )
         for model, group in _grouped(records, lambda record: _model_on_target(record, records))
     ]
@@ -64,14 +70,17 @@ def best_throughput(records: Sequence[Record], _budget_ms: float | None) -> Char
     )
 
 
-def efficiency(records: Sequence[Record], _budget_ms: float | None) -> Chart:
+def efficiency(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
     """What serving costs: the served throughput over that in process, and over the machine's peak."""
-    shown = [record for record in records if record.efficiency and not why_no_speed(record)]
+    shown = [record for record in records if record.efficiency]
     if not shown:
         raise NothingToShowError("No efficiency has been measured that may be shown.")
     panels = [
         RowPanel(
-            model, "Percent", [_efficiency_row(record, one) for record in group for one in record.efficiency]
+            model,
+            "Percent",
+            [_efficiency_row(record, one) for record in group for one in record.efficiency],
+            "share",
         )
         for model, group in _grouped(shown, lambda record: _model_on_target(record, records))
     ]
@@ -90,12 +99,11 @@ def efficiency(records: Sequence[Record], _budget_ms: float | None) -> Chart:
     )
 
 
-def comparison(records: Sequence[Record], _budget_ms: float | None) -> Chart:
+def comparison(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
     """The speed of each load point beside that of another build, with the slow-down that is allowed."""
     compared = [
         (record, load, load.comparison)
         for record in records
-        if not why_no_speed(record)
         for load in record.loads
         if load.comparison is not None
     ]
@@ -113,7 +121,9 @@ def comparison(records: Sequence[Record], _budget_ms: float | None) -> Chart:
         )
         title = f"{_model_on_target(record, records)} beside {one.reference}"
         found.setdefault(title, []).append(row)
-    panels = [RowPanel(title, "Speed, ratio to the other build", rows) for title, rows in found.items()]
+    panels = [
+        RowPanel(title, "Speed, ratio to the other build", rows, "ratio") for title, rows in found.items()
+    ]
     content = Rows("points", {"ratio": "ratio of speeds"}, panels, reference=1.0)
     notes = [intervals_note(records), "Hatched: slower than what is allowed.", *letters_note(signs)]
     return Chart(
@@ -123,12 +133,13 @@ def comparison(records: Sequence[Record], _budget_ms: float | None) -> Chart:
 
 def _ledger_panel(model: str, metric: str, found: Sequence[tuple[str, Score]]) -> RowPanel:
     first = found[0][1]
-    factor, unit = (100, ", %") if first.better == "higher" else (1, "")
+    written = METRICS[first.better]
+    unit = f", {written.unit}" if written.unit else ""
     rows = [
         Row(
             name,
             {
-                stage: _exact(factor * value)
+                stage: _exact(written.scale * value)
                 for stage, value in (
                     ("framework", score.framework),
                     ("converted", score.converted),
@@ -136,43 +147,37 @@ def _ledger_panel(model: str, metric: str, found: Sequence[tuple[str, Score]]) -
                 )
             },
             _ledger_text(score),
-            limit=None if (limit := _tightest(score)) is None else factor * limit,
+            limit=None if (limit := tightest(score)) is None else written.scale * limit.value,
         )
         for name, score in found
     ]
-    return RowPanel(model, f"{metric}{unit} ({first.better} is better)", rows, first.better)
+    axis = f"{metric}{unit} ({first.better} is better)"
+    return RowPanel(model, axis, rows, "score" if first.better == "higher" else "error", first.better)
 
 
 def _ledger_text(score: Score) -> str:
-    limit = _tightest(score)
+    limit = tightest(score)
     word = "floor" if score.better == "higher" else "ceiling"
-    text = number(score, score.served) + ("" if limit is None else f", {word} {number(score, limit)}")
+    text = metric_text(score, score.served)
+    text += "" if limit is None else f", {word} {metric_text(score, limit.value)}"
     return text if score.passed else f"{text}: fails"
-
-
-def _tightest(score: Score) -> float | None:
-    limits = [limit.value for limit in score.limits]
-    return (max if score.better == "higher" else min)(limits, default=None)
 
 
 def _exact(value: float) -> Estimate:
     return Estimate(value, value, value)
 
 
-def _best(record: Record) -> Load | None:
-    loads = () if why_no_speed(record) else record.loads
-    return max(loads, key=lambda load: load.throughput_per_s.value, default=None)
+def _best(record: Shown) -> Load | None:
+    return max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
 
 
-def _best_row(record: Record, best: Load | None, signs: Mapping[str, str]) -> Row:
+def _best_row(record: Shown, best: Load | None, signs: Mapping[str, str]) -> Row:
     name = _short_name(record)
     if best is None:
-        return Row(name, {}, "no speed shown: not proven right" if record.loads else "not measured")
-    rate = best.throughput_per_s
-    half = 50 * (rate.high - rate.low) / rate.value if rate.value else 0.0
-    value = f"{rate.value:,.0f}" if rate.value >= 100 else f"{rate.value:.3g}"
-    text = f"{value} ± {half:.2g} %, {best.scenario}, {point(best)}{_signs(best, signs)}"
-    return Row(name, {"throughput": rate}, text, bool(throughput_codes(best)))
+        return Row(name, {}, "no speed shown: not proven right" if record.hidden else "not measured")
+    throughput = THROUGHPUT.cell_with_half_width(best.throughput_per_s)
+    text = f"{throughput}, {full_point(best)}{_signs(best, signs)}"
+    return Row(name, {"throughput": best.throughput_per_s}, text, bool(throughput_codes(best)))
 
 
 def _signs(load: Load, signs: Mapping[str, str]) -> str:
@@ -181,13 +186,13 @@ def _signs(load: Load, signs: Mapping[str, str]) -> str:
     return f" ({found})" if found else ""
 
 
-def _efficiency_row(record: Record, one: Efficiency) -> Row:
+def _efficiency_row(record: Shown, one: Efficiency) -> Row:
     ratio, peak = one.ratio, fraction_of_peak(one)
     values = {
         "served": Estimate(100 * ratio.value, 100 * ratio.low, 100 * ratio.high, ratio.confidence),
         **({"peak": _exact(100 * peak)} if peak is not None else {}),
     }
-    text = f"{100 * ratio.value:.0f} %" + (f", {100 * peak:.2g} % of the peak" if peak is not None else "")
+    text = SHARE.text(ratio.value) + (f", {SHARE.text(peak)} of the peak" if peak is not None else "")
     return Row(
         _short_name(record),
         values,
@@ -195,21 +200,19 @@ def _efficiency_row(record: Record, one: Efficiency) -> Row:
     )
 
 
-def _short_name(record: Record) -> str:
+def _short_name(record: Shown) -> str:
     """Format, accelerator and precision; the rest of the name is the panel's title."""
     case = record.case
     return "-".join(part for part in (case.format, case.accelerator, case.precision) if part)
 
 
-def _model_on_target(record: Record, records: Sequence[Record]) -> str:
+def _model_on_target(record: Shown, records: Sequence[Shown]) -> str:
     several = len({one.case.target for one in records}) > 1
     return f"{record.case.model} on {record.case.target}" if several else record.case.model
 
 
-def _grouped(
-    records: Iterable[Record], key: Callable[[Record], str]
-) -> Iterable[tuple[str, Sequence[Record]]]:
-    groups: dict[str, list[Record]] = {}
+def _grouped(records: Iterable[Shown], key: Callable[[Shown], str]) -> Iterable[tuple[str, Sequence[Shown]]]:
+    groups: dict[str, list[Shown]] = {}
     for record in records:
         groups.setdefault(key(record), []).append(record)
     return groups.items()

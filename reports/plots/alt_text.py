@@ -2,8 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 
-from reports.plots.shapes import Budget, Chart, Curve, Point, Row, Rows, Series, Stack, Sweep
+from reports.plots.shapes import Budget, Chart, Curve, Point, RowPanel, Rows, Series, Stack, Sweep
+from reports.record.quantities import (
+    ERROR,
+    LATENCY,
+    LATENCY_BUDGET,
+    RATIO,
+    SCORE,
+    SHARE,
+    THROUGHPUT,
+    Quantity,
+)
 from reports.record.schema import Estimate
+
+_QUANTITIES = {"throughput": THROUGHPUT, "score": SCORE, "error": ERROR, "share": SHARE, "ratio": RATIO}
+"""By RowPanel.quantity."""
 
 
 def description(chart: Chart) -> str:
@@ -24,12 +37,7 @@ def latency_name(name: str) -> str:
 
 def budget_text(budget: Budget) -> str:
     """`budget: p99 10 ms`."""
-    return f"budget: {budget.percentile} {budget.ms:g} ms"
-
-
-def significant(value: float) -> str:
-    """Three significant digits, thousands whole."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"budget: {budget.percentile} {LATENCY_BUDGET.text(budget.ms)}"
 
 
 def _numbers(chart: Chart) -> Iterator[str]:
@@ -44,7 +52,7 @@ def _numbers(chart: Chart) -> Iterator[str]:
         for panel in content.panels:
             for bar in panel.bars:
                 parts = ", ".join(
-                    f"{component_name(name)} {significant(ms)}" for name, ms in bar.components_ms.items()
+                    f"{component_name(name)} {LATENCY.cell(ms)}" for name, ms in bar.components_ms.items()
                 )
                 yield f"{panel.title}, {panel.x_label.lower()} {bar.name}, milliseconds: {parts}."
     else:
@@ -68,19 +76,20 @@ def _of_series(series: Sequence[Series], latencies: Sequence[str]) -> Iterator[s
 
 def _point(point: Point, latencies: Sequence[str]) -> str:
     found = "".join(
-        f", {latency_name(name)} latency {_interval(point.latency_ms[name])} ms"
+        f", {latency_name(name)} latency {_interval(LATENCY, point.latency_ms[name])} ms"
         for name in latencies
         if name in point.latency_ms
     )
-    return f"{point.name}: {_interval(point.throughput_per_s)} inferences per second{found}."
+    return f"{point.name}: {_interval(THROUGHPUT, point.throughput_per_s)} inferences per second{found}."
 
 
 def _of_rows(rows: Rows) -> Iterator[str]:
     for panel in rows.panels:
+        quantity = _QUANTITIES[panel.quantity]
         yield f"{panel.title}, {panel.axis}:"
         for row in panel.rows:
-            values = [f"{name} {_interval(value)}" for name, value in row.values.items()]
-            limit = [f"limit {significant(row.limit)}"] if row.limit is not None else []
+            values = [f"{name} {_interval(quantity, value)}" for name, value in row.values.items()]
+            limit = [f"limit {_cell(quantity, row.limit)}"] if row.limit is not None else []
             yield f"{row.name}: {', '.join([*values, *limit]) or row.text}."
 
 
@@ -91,7 +100,7 @@ def _gist(chart: Chart) -> str:
         bars = [bar for panel in content.panels for bar in panel.bars]
         return f"latency components of {len(bars)} load points" if len(bars) > 1 else "latency components"
     if isinstance(content, Rows):
-        return "; ".join(_panel_gist(panel.title, panel.rows, content) for panel in content.panels)
+        return "; ".join(_panel_gist(panel, content) for panel in content.panels)
     latencies = content.latencies if isinstance(content, Sweep) else [content.latency]
     points = [point for one in content.series for point in one.points]
     ends = points if len(points) == 1 else [points[0], points[-1]]
@@ -99,25 +108,33 @@ def _gist(chart: Chart) -> str:
 
 
 def _brief(point: Point, latency: str) -> str:
-    ms = significant(point.latency_ms[latency].value)
+    throughput = THROUGHPUT.text(point.throughput_per_s.value)
     return (
-        f"{point.name}: {significant(point.throughput_per_s.value)} infer/s, {latency_name(latency)} {ms} ms"
+        f"{point.name}: {throughput}, {latency_name(latency)} {LATENCY.text(point.latency_ms[latency].value)}"
     )
 
 
-def _panel_gist(title: str, rows: Sequence[Row], content: Rows) -> str:
+def _panel_gist(panel: RowPanel, content: Rows) -> str:
     """`resnet50: onnx-fp32 98.2`, or `resnet50: 823 (ts-trace-fp32) to 3,824 (onnx-int8)`."""
+    title, quantity = panel.title, _QUANTITIES[panel.quantity]
     last = list(content.names)[-1] if len(content.names) == 3 else next(iter(content.names))
-    found = sorted((row.values[last].value, row.name) for row in rows if last in row.values)
+    found = sorted((row.values[last].value, row.name) for row in panel.rows if last in row.values)
     if not found:
-        return f"{title}: {rows[0].text}"
+        return f"{title}: {panel.rows[0].text}"
     ends = found if len(found) == 1 else [found[0], found[-1]]
     if ends[0][0] == ends[-1][0]:
-        return f"{title}: {significant(ends[0][0])}"
-    return f"{title}: {' to '.join(f'{significant(value)} ({name})' for value, name in ends)}"
+        return f"{title}: {_cell(quantity, ends[0][0])}"
+    return f"{title}: {' to '.join(f'{_cell(quantity, value)} ({name})' for value, name in ends)}"
 
 
-def _interval(one: Estimate) -> str:
+def _cell(quantity: Quantity, value: float) -> str:
+    """A value that is in the quantity's unit already."""
+    return quantity.cell(value / quantity.scale)
+
+
+def _interval(quantity: Quantity, one: Estimate) -> str:
+    """With its interval, where it has one; in the quantity's unit already."""
     if one.low == one.high:
-        return significant(one.value)
-    return f"{significant(one.value)} ({significant(one.low)} to {significant(one.high)})"
+        return _cell(quantity, one.value)
+    bounds = (bound / quantity.scale for bound in (one.value, one.low, one.high))
+    return quantity.cell_with_interval(Estimate(*bounds))

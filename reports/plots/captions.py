@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from reports.record.schema import MARKS, Load, Machine, Record, case_id
+from reports.words.labels import confidence_levels
+from reports.words.shown import Shown
 
 #: The plots show intervals, so a wide one needs no mark.
 SHOWN_ANYWAY = {"wide-interval"}
@@ -68,10 +70,10 @@ def throughput_codes(load: Load) -> list[str]:
     return [code for code in _codes(load) if code != "few-requests"]
 
 
-def intervals_note(records: Sequence[Record]) -> str:
+def intervals_note(records: Sequence[Shown]) -> str:
     """What the bars across a value are."""
-    levels = sorted({load.throughput_per_s.confidence for record in records for load in record.loads})
-    return f"Error bars: {' or '.join(f'{100 * level:g} %' for level in levels)} confidence intervals."
+    levels = confidence_levels([load for record in records for load in record.loads])
+    return f"Error bars: {levels} confidence intervals."
 
 
 def subtitle(records: Sequence[Record]) -> str:

@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from reports.plots.alt_text import budget_text, latency_name, significant
+from reports.plots.alt_text import budget_text, latency_name
 from reports.plots.shapes import Budget, Curve, Point, Series, Sweep
 from reports.plots.sheet import Page, plain, spread, thinned, ticks
 from reports.plots.theme import LINES, MARKERS, SMALL_PT, WIDTH_IN, Look
+from reports.record.quantities import THROUGHPUT
 from reports.record.schema import Estimate
 
 _LEFT_IN, _RIGHT_IN = 0.8, 1.5
@@ -177,7 +178,7 @@ def _values(axes: Axes, points: Sequence[Point], look: Look) -> None:
     """The throughput of each point, above its error bar."""
     for point in points:
         axes.annotate(
-            significant(point.throughput_per_s.value),
+            THROUGHPUT.cell(point.throughput_per_s.value),
             (point.x, point.throughput_per_s.high),
             (0, 4),
             textcoords="offset points",

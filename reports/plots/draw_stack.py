@@ -6,10 +6,11 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from reports.plots.alt_text import component_name, significant
+from reports.plots.alt_text import component_name
 from reports.plots.shapes import Stack, StackPanel
 from reports.plots.sheet import Page, ticks
 from reports.plots.theme import HATCHES, SMALL_PT, TEXT_PT, WIDTH_IN, Look
+from reports.record.quantities import LATENCY
 
 _LEFT_IN, _STACK_IN, _AXIS_IN, _LEGEND_IN = 0.8, 2.6, 0.5, 2.6
 _MANY_BARS = 12
@@ -74,7 +75,7 @@ def _stacked(axes: Axes, panel: StackPanel, look: Look) -> list[Artist]:
         bottoms = [bottom + height for bottom, height in zip(bottoms, heights, strict=True)]
     for place, bar, total in zip(places, panel.bars, bottoms, strict=True):
         axes.annotate(
-            significant(total) + ("*" if bar.marked else ""),
+            LATENCY.cell(total) + ("*" if bar.marked else ""),
             (place, total),
             (0, 3),
             textcoords="offset points",

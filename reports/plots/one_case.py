@@ -1,6 +1,5 @@
 """The load points of one case as plots: sweeps of batch and concurrency, latency over throughput, components."""
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from reports.plots.captions import caption, intervals_note, is_marked, mark_notes, subtitle
@@ -16,26 +15,26 @@ from reports.plots.shapes import (
     StackPanel,
     Sweep,
 )
-from reports.record.schema import COMPONENTS, Load, Record, has_passed
+from reports.record.schema import COMPONENTS, Load
 from reports.words.labels import point
-from reports.words.rightness import why_no_speed
+from reports.words.shown import Shown
 
 
-def batch_sweep(records: Sequence[Record], budget_ms: float | None) -> Chart:
+def batch_sweep(records: Sequence[Shown], budget_ms: float | None) -> Chart:
     """Offline: throughput and latency against the client's batch size."""
     record, loads = _measured(records, "offline", lambda load: load.request_rate_per_s is None)
     series = _series(loads, lambda load: load.batch, lambda load: f"{load.concurrency} in flight")
     return _sweep("batch-sweep", "client batch size", record, loads, series, budget_ms)
 
 
-def concurrency_sweep(records: Sequence[Record], budget_ms: float | None) -> Chart:
+def concurrency_sweep(records: Sequence[Shown], budget_ms: float | None) -> Chart:
     """Online: throughput and latency against the number of requests in flight."""
     record, loads = _measured(records, "online", lambda load: load.request_rate_per_s is None)
     series = _series(loads, lambda load: load.concurrency, lambda load: f"client batch {load.batch}")
     return _sweep("concurrency-sweep", "concurrency", record, loads, series, budget_ms)
 
 
-def throughput_latency(records: Sequence[Record], budget_ms: float | None) -> Chart:
+def throughput_latency(records: Sequence[Shown], budget_ms: float | None) -> Chart:
     """Online: what latency a throughput costs, with the budget and what a search within it found."""
     record, loads = _measured(records, "online", lambda _: True)
     budget = _budget(record, budget_ms)
@@ -45,7 +44,7 @@ def throughput_latency(records: Sequence[Record], budget_ms: float | None) -> Ch
     return _chart("throughput-latency", "Latency over throughput, online", record, loads, content)
 
 
-def latency_components(records: Sequence[Record], _budget_ms: float | None) -> Chart:
+def latency_components(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
     """Where the mean time of a request goes, at each load point."""
     record, loads = _measured(records, None, lambda load: bool(load.components_ms), least=1)
     panels: dict[tuple[str, str], list[Bar]] = {}
@@ -60,7 +59,7 @@ def latency_components(records: Sequence[Record], _budget_ms: float | None) -> C
     return _chart("latency-components", "Where the time of a request goes", record, loads, content)
 
 
-def the_one(records: Sequence[Record]) -> Record:
+def the_one(records: Sequence[Shown]) -> Shown:
     """The record of a plot that shows one case."""
     if len(records) != 1:
         raise NothingToShowError(f"This plot shows one case, and there are {len(records)}.")
@@ -68,12 +67,12 @@ def the_one(records: Sequence[Record]) -> Record:
 
 
 def _measured(
-    records: Sequence[Record], scenario: str | None, wanted: Callable[[Load], bool], least: int = 2
-) -> tuple[Record, list[Load]]:
+    records: Sequence[Shown], scenario: str | None, wanted: Callable[[Load], bool], least: int = 2
+) -> tuple[Shown, list[Load]]:
     """The case and its load points; NothingToShowError where there are too few, or no speed may be shown."""
     record = the_one(records)
-    if hidden := why_no_speed(record):
-        raise NothingToShowError(hidden)
+    if record.no_speed:
+        raise NothingToShowError(record.no_speed)
     loads = [load for load in record.loads if scenario in (None, load.scenario) and wanted(load)]
     if len(loads) < least:
         name, only = f"{scenario} load point" if scenario else "load point", "Only one" if loads else "No"
@@ -101,7 +100,7 @@ def _point(load: Load, size: float) -> Point:
 def _sweep(
     name: str,
     x_label: str,
-    record: Record,
+    record: Shown,
     loads: Sequence[Load],
     series: Sequence[Series],
     budget_ms: float | None,
@@ -114,7 +113,7 @@ def _sweep(
 
 
 def _chart(
-    name: str, title: str, record: Record, loads: Sequence[Load], content: Sweep | Curve | Stack
+    name: str, title: str, record: Shown, loads: Sequence[Load], content: Sweep | Curve | Stack
 ) -> Chart:
     is_stack = isinstance(content, Stack)
     notes = [] if is_stack else [intervals_note([record])]
@@ -123,7 +122,7 @@ def _chart(
     return Chart(name, title, subtitle([record]), content, notes, caption([record]))
 
 
-def _budget(record: Record, given_ms: float | None) -> Budget | None:
+def _budget(record: Shown, given_ms: float | None) -> Budget | None:
     """The budget asked for now, else that of the case's search."""
     search = record.search
     if given_ms is not None:
@@ -131,12 +130,10 @@ def _budget(record: Record, given_ms: float | None) -> Budget | None:
     return Budget(search.percentile, search.budget_ms) if search else None
 
 
-def _winner(record: Record) -> Point | None:
+def _winner(record: Shown) -> Point | None:
     """What a search found, where it kept its budget and is proven to be right."""
     search = record.search
-    if search is None or search.verdict == "beyond":
-        return None
-    if not has_passed(dataclasses.replace(record, accuracy=search.accuracy)):
+    if search is None or search.verdict == "beyond" or record.no_winner:
         return None
     return _point(search.load, _load_size(search.load))
 

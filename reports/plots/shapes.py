@@ -106,6 +106,8 @@ class RowPanel:
     title: str
     axis: str
     rows: Sequence[Row]
+    quantity: Literal["throughput", "score", "error", "share", "ratio"]
+    """What the values are; they are in its unit."""
     better: Literal["higher", "lower"] = "higher"
 
 

@@ -18,10 +18,12 @@ from reports.published.matching import (
     point_of,
     served_as,
 )
-from reports.record.schema import Load, Record, case_id
-from reports.words.labels import device, full_point, sequence_length
+from reports.record.quantities import LATENCY, RATIO, SCORE
+from reports.record.schema import Estimate, Load, Record, case_id
+from reports.words.labels import confidence_levels, device, full_point, marked_throughput, sequence_length
 from reports.words.markdown import markdown, text
-from reports.words.rightness import notes, why_no_speed
+from reports.words.rightness import notes
+from reports.words.shown import Shown
 
 _TABLE = (
     "Load point",
@@ -77,8 +79,8 @@ def _unmatched(match: Match) -> list[str]:
 
 def legend(matches: Sequence[Match]) -> str:
     """How the tables are to be read."""
-    levels = sorted({load.throughput_per_s.confidence for one in matches for load in one.record.loads})
-    interval = f"{' or '.join(f'{100 * level:g} %' for level in levels)} interval" if levels else "interval"
+    levels = confidence_levels([load for one in matches for load in one.record.loads])
+    interval = f"{levels} interval" if levels else "interval"
     return (
         "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
         f"the measured {interval} over the published value, which was published without one. Latencies are in "
@@ -89,8 +91,8 @@ def legend(matches: Sequence[Match]) -> str:
 def section(match: Match) -> str:
     """What stands below the heading of a case that has published rows."""
     record, rows = match.record, match.rows
-    if hidden := why_no_speed(record):
-        return text(hidden)
+    if record.no_speed:
+        return text(record.no_speed)
     labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
     intro = f"Measured on {device(record)}; published on {labels}."
     if not is_same_gpu(record, rows[0]):
@@ -101,9 +103,9 @@ def section(match: Match) -> str:
     return "\n\n".join([text(intro), *filter(None, tables), *_unmatched(match)])
 
 
-def _table(record: Record, rows: Sequence[Row]) -> str:
+def _table(record: Shown, rows: Sequence[Row]) -> str:
     """Heading, differences, table and marked points for one published GPU and format; empty without pairs."""
-    found = list(pairs(record, rows))
+    found = [(at, row) for at, row in pairs(record, rows) if isinstance(at, Load)]
     if not found:
         return ""
     row = rows[0]
@@ -118,7 +120,9 @@ def _table(record: Record, rows: Sequence[Row]) -> str:
         lines.append(f"- Sequence length: {measured}, published {row['sequence_length']}")
     score = score_percent_of(record, row["metric"])
     if score is not None:
-        lines.append(f"- {row['metric']}: {score:.2f} % served, {row['score_percent']:g} % published")
+        lines.append(
+            f"- {row['metric']}: {SCORE.text(score / 100)} served, {row['score_percent']:g} % published"
+        )
     cells = [_cells(load, joined_row(record, load, row)) for load, row in found]
     blocks = [heading, "\n".join(map(text, lines)), markdown(_TABLE, cells, "l" + "r" * 9)]
     marked = [f"- {full_point(load)}: {text(notes(load))}" for load, _ in found if load.marks]
@@ -140,30 +144,25 @@ def _summary(record: Record, rows: Sequence[Row]) -> str:
 
 
 def _cells(load: Load, pair: Mapping[str, Any]) -> list[str]:
-    rate = pair["throughput_per_s"]
-    bounds = f"({_short(pair['throughput_ratio_low'])} to {_short(pair['throughput_ratio_high'])})"
+    bounds = (pair[f"throughput_ratio{part}"] for part in ("", "_low", "_high"))
     cells = [
         full_point(load),
-        (f"{rate:.1f}" if rate >= 10 else f"{rate:.3g}") + ("*" if load.marks else ""),
-        f"{pair['throughput_published_per_s']:g}",
-        f"{_short(pair['throughput_ratio'])} {bounds}",
+        marked_throughput(load),
+        _as_published(pair["throughput_published_per_s"]),
+        RATIO.cell_with_interval(Estimate(*bounds)),
     ]
     for name in ("latency_p99", "latency_avg"):
-        value, reference = pair[f"{name}_ms"], pair[f"{name}_published_ms"]
         cells += [
-            "-" if value is None else f"{value:.3f}",
-            "-" if reference is None else f"{reference:g}",
-            _short(pair[f"{name}_ratio"]),
+            LATENCY.cell(pair[f"{name}_ms"]),
+            _as_published(pair[f"{name}_published_ms"]),
+            RATIO.cell(pair[f"{name}_ratio"]),
         ]
     return cells
 
 
-def _short(ratio: float | None) -> str:
-    if ratio is None:
-        return "-"
-    if ratio >= 10:
-        return f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}"
-    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:#.2g}"
+def _as_published(value: float | None) -> str:
+    """With the digits that the source printed."""
+    return "-" if value is None else f"{value:g}"
 
 
 def _counted(points: Set[Point], kind: str) -> str:

@@ -17,9 +17,10 @@ from reports.published.matching import (
     point,
     served_as,
 )
-from reports.record.schema import Estimate, Load, Record, case_id, has_passed
+from reports.record.schema import Estimate, Load, Record, case_id
 from reports.words.labels import device
-from reports.words.rightness import notes, why_no_speed
+from reports.words.rightness import notes
+from reports.words.shown import HiddenPoint, Shown
 
 # The quantities that are compared: name and unit of the columns, here and in the published figures.
 _QUANTITIES = (("throughput", "per_s"), ("latency_p99", "ms"), ("latency_avg", "ms"))
@@ -58,37 +59,38 @@ def joined(matches: Sequence[Match]) -> pd.DataFrame:
     A case that has not passed keeps its rows, with the reason in place of every measured number.
     """
     rows = [
-        joined_row(one.record, load, row)
+        joined_row(one.record, at, row)
         for one in matches
         for group in groups(one)
-        for load, row in pairs(one.record, group)
+        for at, row in pairs(one.record, group)
     ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def joined_row(record: Record, load: Load, row: Row) -> dict[str, Any]:
-    """The row of the tidy table, by column; without measured speed where the case may not show any."""
-    shown = has_passed(record)
+def joined_row(record: Shown, at: Load | HiddenPoint, row: Row) -> dict[str, Any]:
+    """The row of the tidy table, by column; without what was measured at a hidden point."""
+    load = at if isinstance(at, Load) else None
     cells = {
         "case": case_id(record.case),
         **{name: getattr(record.case, name) for name in _OF_CASE},
         "device": device(record),
-        "passed": shown,
-        "why_no_speed": why_no_speed(record),
-        **dict(zip(_OF_POINT, point(load), strict=True)),
+        "passed": not record.no_speed,
+        "why_no_speed": record.no_speed or None,
+        **dict(zip(_OF_POINT, point(at), strict=True)),
         **{f"published_{name}": row[name] for name in _OF_ROW},
         "same_gpu": is_same_gpu(record, row),
         "same_format": is_same_format(record, row),
         "differences": "; ".join(differences(record, row)) or None,
         "metric": row["metric"],
         "score_percent": score_percent_of(record, row["metric"]),
-        "notes": notes(load) or None if shown else None,
+        "notes": (notes(load) or None) if load else None,
     }
-    measured = {"throughput": load.throughput_per_s}
-    measured |= {f"latency_{name}": estimate for name, estimate in load.latency_ms.items()}
+    measured = {"throughput": load.throughput_per_s} if load else {}
+    latencies = load.latency_ms if load else {}
+    measured |= {f"latency_{name}": estimate for name, estimate in latencies.items()}
     for name, unit in _QUANTITIES:
         reference = row[f"{name}_{unit}"]
-        cells |= _ratios(name, unit, measured.get(name) if shown else None, reference)
+        cells |= _ratios(name, unit, measured.get(name), reference)
     return cells
 
 

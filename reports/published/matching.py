@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports import published
-from reports.record.schema import Estimate, Load, Record, has_passed
+from reports.record.schema import Estimate, Load, LoadSetting, Record
+from reports.words.shown import HiddenPoint, Shown
 
 # Accelerators that a format's name already says: published beside it, and none in a case's name.
 _IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}
@@ -24,14 +25,14 @@ Point = tuple[str, int, int]
 class Match:
     """A record and the published rows it may stand beside."""
 
-    record: Record
+    record: Shown
     rows: Sequence[Row]
     """All of the record's GPU where there are some, else of every published GPU."""
     missing: str
     """Why there are no rows, as a sentence; empty where there are some."""
 
 
-def match(records: Sequence[Record], other_formats: bool = False) -> list[Match]:
+def match(records: Sequence[Shown], other_formats: bool = False) -> list[Match]:
     """Each record with the published rows of its model, format, accelerator and precision.
 
     `other_formats` also gives a record that has none of these the rows of its model in other formats.
@@ -39,13 +40,13 @@ def match(records: Sequence[Record], other_formats: bool = False) -> list[Match]
     return [_match(record, _published(), other_formats) for record in records]
 
 
-def published_ratio(record: Record, load: Load) -> Estimate | None:
+def published_ratio(record: Shown, load: Load) -> Estimate | None:
     """The load's throughput over that published for the same GPU, format, accelerator, precision and point.
 
     The published figure has no interval: the ratio's is the measured one over it. None where nothing was published
-    for just this, or the case may show no speed.
+    for just this.
     """
-    if load.request_rate_per_s is not None or not has_passed(record):
+    if load.request_rate_per_s is not None:
         return None
     (found,) = match([record])
     rows = (row for row in found.rows if is_same_gpu(record, row) and point_of(row) == point(load))
@@ -62,7 +63,7 @@ def _published() -> Sequence[Row]:
     return published.rows()
 
 
-def _match(record: Record, rows: Sequence[Row], other_formats: bool) -> Match:
+def _match(record: Shown, rows: Sequence[Row], other_formats: bool) -> Match:
     case = record.case
     of_model = [row for row in rows if row["model"] == case.model]
     like = [row for row in of_model if is_same_format(record, row)]
@@ -116,23 +117,23 @@ def groups(match: Match) -> list[list[Row]]:
     return list(found.values())
 
 
-def pairs(record: Record, rows: Sequence[Row]) -> Iterator[tuple[Load, Row]]:
-    """Each measured point with the row of the same point, in the order of the source: offline comes first."""
-    loads = measured_points(record)
+def pairs(record: Shown, rows: Sequence[Row]) -> Iterator[tuple[Load | HiddenPoint, Row]]:
+    """Each measured point, shown or hidden, with the row of the same point, in the order of the source: offline comes first."""
+    found = measured_points(record)
     for row in rows:
-        if load := loads.get(point_of(row)):
-            yield load, row
+        if at := found.get(point_of(row)):
+            yield at, row
 
 
-def measured_points(record: Record) -> dict[Point, Load]:
-    """By point; those at a request rate were not published, nor is anything like them."""
-    loads = (load for load in record.loads if load.request_rate_per_s is None)
-    return {point(load): load for load in loads}
+def measured_points(record: Shown) -> dict[Point, Load | HiddenPoint]:
+    """By point, shown or hidden; those at a request rate were not published, nor is anything like them."""
+    measured: tuple[Load | HiddenPoint, ...] = (*record.loads, *record.hidden)
+    return {point(at): at for at in measured if at.request_rate_per_s is None}
 
 
-def point(load: Load) -> Point:
-    """Where a measured load lies."""
-    return load.scenario, load.batch, load.concurrency
+def point(at: LoadSetting) -> Point:
+    """Where a measured load point lies."""
+    return at.scenario, at.batch, at.concurrency
 
 
 def point_of(row: Row) -> Point:

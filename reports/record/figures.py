@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from reports.record.schema import Accuracy, Conversion, Efficiency, Estimate, Load, Score, Search
+from reports.record.schema import Accuracy, Efficiency, Estimate, Load, Parity, Score, Search
 
 Figures = dict[str, float | int | str]
 
 
-def of_conversion(conversion: Conversion) -> Figures:
+def of_conversion(conversion: Parity) -> Figures:
     """How far the converted model is from the framework, with the limits that hold."""
     return _known(
         compared_samples=conversion.samples,

@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 SCHEMA = 3
 
@@ -118,7 +118,7 @@ class Build:
 
 
 @dataclass(frozen=True)
-class Conversion:
+class Parity:
     """The converted model in process against the framework, on the same samples."""
 
     samples: int
@@ -360,7 +360,7 @@ class Record:
     """None until the case has been served."""
     deployment: Deployment
     build: Build
-    conversion: Conversion | None = None
+    conversion: Parity | None = None
     accuracy: Accuracy | None = None
     accuracy_missing: str | None = None
     """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone tell."""
@@ -374,6 +374,21 @@ class Record:
     updated: str = ""
     """UTC time of the last change, ISO 8601."""
     schema: int = SCHEMA
+
+
+class LoadSetting(Protocol):
+    """What tells a load point from others of its case: a Load has it, and a point whose figures are hidden."""
+
+    @property
+    def scenario(self) -> str: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def concurrency(self) -> int: ...
+    @property
+    def request_rate_per_s(self) -> float | None: ...
+    @property
+    def arrivals(self) -> str | None: ...
 
 
 def case_id(case: Case) -> str:
@@ -393,7 +408,11 @@ def point_id(
     return f"b{batch:03d}-r{rate}-{arrivals}"
 
 
-def place(load: Load) -> tuple[str, int, int, float, str]:
+Place = tuple[str, int, int, float, str]
+"""Scenario, batch, concurrency, request rate and arrivals of a load point."""
+
+
+def place(load: LoadSetting) -> Place:
     """What tells the load points of a case apart, and sorts them."""
     return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")
 
@@ -401,14 +420,3 @@ def place(load: Load) -> tuple[str, int, int, float, str]:
 def meets(better: str, score: float, limit: float) -> bool:
     """Whether a score is no worse than a limit."""
     return score >= limit if better == "higher" else score <= limit
-
-
-def has_passed(record: Record) -> bool:
-    """Whether the speed of this case may be shown: conversion and accuracy hold.
-
-    A case whose weights are random has no task metric; its conversion stands for its rightness.
-    """
-    converted = record.conversion is not None and record.conversion.passed
-    kept = record.accuracy is None or record.accuracy.passed
-    measured = record.accuracy is not None and record.accuracy_missing is None
-    return converted and kept and (measured or record.build.weights.startswith("random"))

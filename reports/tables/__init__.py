@@ -7,7 +7,7 @@ from reports.tables.case import case_section
 from reports.tables.other_build import comparison_table
 from reports.tables.points import offline_table, online_table
 from reports.tables.provenance import machine_sentence
-from reports.tables.resources import use_table
+from reports.tables.resources import resources_table
 from reports.tables.settings import configuration_list, parameters_table
 from reports.tables.summary import summary_table
 
@@ -19,6 +19,6 @@ __all__ = [
     "offline_table",
     "online_table",
     "parameters_table",
+    "resources_table",
     "summary_table",
-    "use_table",
 ]

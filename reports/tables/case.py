@@ -1,29 +1,28 @@
 """All tables of one case: offline, online, what serving costs, and what a search found."""
 
-from reports.record.schema import Record
+from reports.record.schema import LoadSetting
 from reports.tables.other_build import comparison_table
 from reports.tables.points import offline_table, online_table
-from reports.tables.resources import use_table
+from reports.tables.resources import resources_table
 from reports.tables.settings import configuration_list, parameters_table
 from reports.words.labels import accelerator, device
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
-from reports.words.rightness import why_no_speed
 from reports.words.serving_cost import efficiency_section
+from reports.words.shown import Shown
 
 
-def case_section(record: Record) -> str:
+def case_section(record: Shown) -> str:
     """Headings, configuration, parameters and tables of a case: offline, online, what serving costs, and what a
     search within a latency budget found."""
     sections = [scenario_section(record, scenario) for scenario in ("offline", "online")]
-    if why_no_speed(record) is None:
-        sections.append(efficiency_section(record))
+    sections.append(efficiency_section(record))
     if found := search_paragraph(record):
         sections += ["#### Within a latency budget", text(found)]
     return "\n\n".join(filter(None, sections))
 
 
-def scenario_section(record: Record, scenario: str) -> str:
+def scenario_section(record: Shown, scenario: str) -> str:
     """Heading, configuration, parameters and tables of one scenario, `offline` or `online`."""
     batching = {
         "offline": "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
@@ -38,19 +37,20 @@ def scenario_section(record: Record, scenario: str) -> str:
         parameters_table(record, scenario),
         batching[scenario],
         table(record),
-        use_table(record, scenario),
+        resources_table(record, scenario),
     ]
-    if not why_no_speed(record) and (compared := comparison_table([record], scenario)):
+    if compared := "" if record.no_speed else comparison_table([record], scenario):
         blocks += ["Compared with another build, by throughput, or at a request rate by latency:", compared]
     return "\n\n".join(filter(None, blocks))
 
 
-def _engine(record: Record) -> str:
+def _engine(record: Shown) -> str:
     if record.case.format == "tf-trt":
         return "TF-TRT"
     return " ".join(filter(None, (record.build.engine, accelerator(record.case, ""))))
 
 
-def _samples_per_request(record: Record) -> str:
-    batches = sorted({load.batch for load in record.loads if load.scenario == "online"}) or [1]
+def _samples_per_request(record: Shown) -> str:
+    points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
+    batches = sorted({at.batch for at in points if at.scenario == "online"}) or [1]
     return f"client batch size {', '.join(map(str, batches))}"

@@ -2,32 +2,31 @@
 
 from collections.abc import Sequence
 
-from reports.record.schema import Record, case_id
-from reports.words.labels import point
+from reports.record.schema import case_id
+from reports.record.verdicts import comparison_verdict, ratio_text
+from reports.words.labels import full_point
 from reports.words.markdown import markdown
-from reports.words.rightness import comparison_verdict, ratio_text, why_no_speed
+from reports.words.shown import Shown
 
 COLUMNS = ("Case", "At", "Speed, ratio", "To", "Verdict")
 
 
-def comparison_table(records: Sequence[Record], scenario: str | None = None) -> str:
+def comparison_table(records: Sequence[Shown], scenario: str | None = None) -> str:
     """One row per load point that was compared with another build; empty where none was.
 
     A case that may show no speed shows no ratio, and the reason as its verdict.
     """
-    rows = []
+    rows: list[list[str]] = []
     for record in records:
-        hidden = why_no_speed(record)
-        for load in record.loads:
-            if load.comparison is None or scenario not in (None, load.scenario):
-                continue
-            rows.append(
-                [
-                    f"`{case_id(record.case)}`",
-                    f"{load.scenario}, {point(load)}",
-                    "-" if hidden else ratio_text(load.comparison),
-                    load.comparison.reference,
-                    hidden or comparison_verdict(load.comparison),
-                ]
-            )
+        case = f"`{case_id(record.case)}`"
+        rows += [
+            [case, full_point(load), ratio_text(one), one.reference, comparison_verdict(one)]
+            for load in record.loads
+            if (one := load.comparison) is not None and scenario in (None, load.scenario)
+        ]
+        rows += [
+            [case, full_point(at), "-", at.compared_with, record.no_speed]
+            for at in record.hidden
+            if at.compared_with is not None and scenario in (None, at.scenario)
+        ]
     return markdown(COLUMNS, rows, "lllll") if rows else ""

@@ -4,10 +4,19 @@ from collections.abc import Callable, Mapping
 
 from reports.published.layout import column_of
 from reports.published.names import names_of
+from reports.record.quantities import LATENCY
 from reports.record.schema import COMPONENTS, Load, Record
-from reports.words.labels import backend_accelerator, latency, ms, point, rate, schedule, sequence_length
+from reports.words.labels import (
+    backend_accelerator,
+    latency,
+    marked_throughput,
+    point,
+    schedule,
+    sequence_length,
+)
 from reports.words.markdown import markdown, text
-from reports.words.rightness import notes, why_no_speed
+from reports.words.rightness import notes
+from reports.words.shown import Shown
 
 Cell = Callable[[Record, Load], str]
 
@@ -15,17 +24,17 @@ _LEFT = ("precision", "accelerator")
 """Columns of text; numbers are aligned to the right."""
 
 
-def offline_table(record: Record) -> str:
+def offline_table(record: Shown) -> str:
     """The offline table, one row per client batch size; a sentence where there is nothing to show."""
     return _table(record, "offline")
 
 
-def online_table(record: Record) -> str:
+def online_table(record: Shown) -> str:
     """The online table, one row per concurrency; a sentence where there is nothing to show."""
     return _table(record, "online")
 
 
-def loads_of(record: Record, scenario: str) -> list[Load]:
+def loads_of(record: Shown, scenario: str) -> list[Load]:
     """A scenario's load points in the order of the tables: by batch offline, by concurrency online."""
     loads = (load for load in record.loads if load.scenario == scenario)
     if scenario == "offline":
@@ -33,9 +42,9 @@ def loads_of(record: Record, scenario: str) -> list[Load]:
     return sorted(loads, key=lambda load: (load.request_rate_per_s or 0.0, load.concurrency, load.batch))
 
 
-def _table(record: Record, scenario: str) -> str:
-    if hidden := why_no_speed(record):
-        return text(hidden)
+def _table(record: Shown, scenario: str) -> str:
+    if record.no_speed:
+        return text(record.no_speed)
     loads = loads_of(record, scenario)
     if not loads:
         return f"No {scenario} load point has been measured."
@@ -48,7 +57,7 @@ def _table(record: Record, scenario: str) -> str:
 
 
 def _component(name: str) -> Cell:
-    return lambda _record, load: ms(load.components_ms.get(name))
+    return lambda _record, load: LATENCY.cell(load.components_ms.get(name))
 
 
 def _latency(name: str) -> Cell:
@@ -65,7 +74,7 @@ _CELLS: Mapping[str, Cell] = {
     "sequence_length": lambda record, _load: sequence_length(record),
     "batch": lambda _record, load: str(load.batch),
     "concurrency": _concurrency,
-    "throughput_per_s": lambda _record, load: rate(load.throughput_per_s) + ("*" if load.marks else ""),
+    "throughput_per_s": lambda _record, load: marked_throughput(load),
     **{f"{name}_ms": _component(name) for name in COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from reports.published.names import names_of
+from reports.record.quantities import DURATION, LATENCY, SCORE
 from reports.record.schema import Record, case_id
 from reports.tables.points import loads_of
 from reports.words.labels import backend_accelerator, device, image_resolution, sequence_length
 from reports.words.markdown import markdown, text
 from reports.words.rightness import accuracy_sentence, main_score, unscored
+from reports.words.shown import Shown
 
 _BATCHER = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
 """What the dynamic batcher goes by; BERT's tables leave it out, as only its offline scenario was published."""
@@ -15,7 +17,7 @@ _BATCHER = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
 _F1 = "SQuAD v1.1 F1 Score"
 
 
-def parameters_table(record: Record, scenario: str) -> str:
+def parameters_table(record: Shown, scenario: str) -> str:
     """The settings that hold for every row of the scenario, `offline` or `online`.
 
     A model whose source has all settings in one table has them here, and none in `configuration_list`.
@@ -28,7 +30,7 @@ def parameters_table(record: Record, scenario: str) -> str:
     return markdown(("Parameter Name", "Parameter Value"), rows, "ll")
 
 
-def configuration_list(record: Record, scenario: str) -> str:
+def configuration_list(record: Shown, scenario: str) -> str:
     """What was served, on what and by what, what its start took, and how right it is, as a markdown list."""
     serving, deployment = record.serving, record.deployment
     options = (("CUDA graphs", deployment.cuda_graphs), ("warm-up", deployment.warmup))
@@ -51,7 +53,7 @@ def configuration_list(record: Record, scenario: str) -> str:
     return "\n".join(f"- {name}: {text(value)}" for name, value in lines if value)
 
 
-def _settings(record: Record, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
+def _settings(record: Shown, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """Name and value of the published settings that apply to the case."""
     found = []
     for name in names:
@@ -111,7 +113,7 @@ def _cuda_graphs(record: Record, _scenario: str, _beside: frozenset[str]) -> str
 
 def _f1(record: Record, _scenario: str, _beside: frozenset[str]) -> str:
     score = main_score(record)
-    return unscored(record) if score is None else f"{100 * score.served:.2f}"
+    return unscored(record) if score is None else SCORE.cell(score.served)
 
 
 _VALUES: Mapping[str, Value] = {
@@ -137,12 +139,13 @@ _VALUES: Mapping[str, Value] = {
 """By the setting's name in reports.published.layout.SETTINGS."""
 
 
-def _start(record: Record, scenario: str) -> str:
+def _start(record: Shown, scenario: str) -> str:
     """Seconds until the first answer, and until latencies were stationary under load."""
     start = next((one for one in record.starts if one.scenario == scenario), None)
     if start is None:
         return ""
-    server = f"server {start.server_s:.1f} s, " if start.server_s is not None else ""
+    server = f"server {DURATION.text(start.server_s)}, " if start.server_s is not None else ""
     warm_ups = [load.warm_up_s for load in loads_of(record, scenario)]
-    longest = f", warm-up under load {max(warm_ups):.2g} s at most" if warm_ups else ""
-    return f"{server}model load {start.load_s:.1f} s, first request {start.first_request_ms:.1f} ms{longest}"
+    longest = f", warm-up under load {DURATION.text(max(warm_ups))} at most" if warm_ups else ""
+    first = LATENCY.text(start.first_request_ms)
+    return f"{server}model load {DURATION.text(start.load_s)}, first request {first}{longest}"

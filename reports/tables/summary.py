@@ -6,13 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.published.matching import published_ratio
-from reports.record.schema import MARKS, Estimate, Load, Mark, Record, case_id, has_passed
+from reports.record.quantities import RATIO, THROUGHPUT
+from reports.record.schema import MARKS, Load, Mark, case_id
 from reports.tables.provenance import serving_sentence
 from reports.tables.resources import cost_cell, price_sentence
-from reports.words.labels import accelerator, device, latency, point, rate, size
+from reports.words.labels import accelerator, confidence_levels, device, latency, point, size
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import markdown, text
-from reports.words.rightness import main_score, number, tightest, unmeasured, unscored, why_no_speed
+from reports.words.rightness import (
+    has_random_weights,
+    main_score,
+    metric_text,
+    tightest,
+    unmeasured,
+    unscored,
+)
+from reports.words.shown import Shown
 
 RATE, P99, PUBLISHED, IN_PROCESS = (
     "Inferences/second",
@@ -49,9 +58,9 @@ class _Note:
     sentence: str
 
 
-def summary_table(records: Sequence[Record]) -> str:
+def summary_table(records: Sequence[Shown]) -> str:
     """A table per target, one row per case; below it what its columns mean, who served, and what to be careful of."""
-    targets: dict[str, list[Record]] = {}
+    targets: dict[str, list[Shown]] = {}
     for record in records:
         targets.setdefault(record.case.target, []).append(record)
     if len(targets) == 1:
@@ -62,7 +71,7 @@ def summary_table(records: Sequence[Record]) -> str:
     )
 
 
-def _target_table(records: Sequence[Record]) -> str:
+def _target_table(records: Sequence[Shown]) -> str:
     bests = [_best(record) for record in records]
     notes = [_notes(record, best) for record, best in zip(records, bests, strict=True)]
     sentences = _sentences([note for of_case in notes for note in of_case])
@@ -90,7 +99,7 @@ def _target_table(records: Sequence[Record]) -> str:
     return "\n\n".join(filter(None, blocks))
 
 
-def _cells(record: Record, best: Load | None) -> dict[str, str]:
+def _cells(record: Shown, best: Load | None) -> dict[str, str]:
     """A row by column; `-` where there is no figure, or none may be shown."""
     case, score = record.case, main_score(record)
     limit = tightest(score) if score else None
@@ -100,36 +109,33 @@ def _cells(record: Record, best: Load | None) -> dict[str, str]:
         "Model": case.model,
         "Format": ", ".join(filter(None, (record.build.format, accelerator(case, "")))),
         "Precision": case.precision.upper(),
-        "Accuracy": f"{score.metric} {number(score, score.served)}" if score else unscored(record),
-        "Floor": f"{ceiling}{number(score, limit.value)}" if score and limit else "-",
-        RATE: f"{rate(best.throughput_per_s)} ± {_half_width(best.throughput_per_s)}" if best else "-",
+        "Accuracy": f"{score.metric} {metric_text(score, score.served)}" if score else unscored(record),
+        "Floor": f"{ceiling}{metric_text(score, limit.value)}" if score and limit else "-",
+        RATE: THROUGHPUT.cell_with_half_width(best.throughput_per_s) if best else "-",
         "At": point(best) if best else "-",
         P99: latency(best, "p99") if best else "-",
-        PUBLISHED: f"{published.value:#.3g}" if published else "-",
+        PUBLISHED: RATIO.cell(published.value if published else None),
         IN_PROCESS: _in_process(record, best) if best else "-",
         COST: cost_cell(record, best),
     }
 
 
-def _in_process(record: Record, best: Load) -> str:
+def _in_process(record: Shown, best: Load) -> str:
     """The ratio at the best point, else at another that it was measured at, which it then names."""
     here = (best.scenario, best.batch, best.concurrency)
     found = {(one.scenario, one.batch, one.concurrency): one.ratio for one in record.efficiency}
     if not found:
         return "-"
     where = here if here in found else next(iter(found))
-    ratio = found[where]
-    decimals = 2 if ratio.value >= 0.1 else 3
-    value, low, high = (f"{one:.{decimals}f}" for one in (ratio.value, ratio.low, ratio.high))
-    shown = f"{value} ({low} to {high})"
-    return shown if where == here else f"{shown}, {size(*where)}"
+    ratio = RATIO.cell_with_interval(found[where])
+    return ratio if where == here else f"{ratio}, {size(*where)}"
 
 
-def _notes(record: Record, best: Load | None) -> list[_Note]:
+def _notes(record: Shown, best: Load | None) -> list[_Note]:
     found = []
-    if (hidden := why_no_speed(record)) and (record.loads or not search_paragraph(record)):
-        found.append(_Note(hidden, hidden))
-    if main_score(record) is None and record.build.weights.startswith("random"):
+    if record.no_speed and (record.hidden or not search_paragraph(record)):
+        found.append(_Note(record.no_speed, record.no_speed))
+    if main_score(record) is None and has_random_weights(record):
         sentence = f"{unmeasured(record)}."
         found.append(_Note(sentence, sentence))
     return found + [_Note(mark.code, mark.text) for mark in (best.marks if best else ())]
@@ -154,32 +160,21 @@ def _letter(place: int) -> str:
     return (_letter(more - 1) if more else "") + string.ascii_lowercase[last]
 
 
-def _best(record: Record) -> Load | None:
-    """The load point of the highest throughput, if the case may show one; without the mark of a wide interval, as
-    the summary shows the interval itself."""
-    loads = record.loads if has_passed(record) else ()
-    best = max(loads, key=lambda load: load.throughput_per_s.value, default=None)
+def _best(record: Shown) -> Load | None:
+    """The load point of the highest throughput; without the mark of a wide interval, as the summary shows the
+    interval itself."""
+    best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
     if best is None:
         return None
     return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
-
-
-def _half_width(estimate: Estimate) -> str:
-    if not estimate.value:
-        return "-"
-    percent = 50 * (estimate.high - estimate.low) / estimate.value
-    return f"{percent:.1f} %" if percent < 10 else f"{percent:.0f} %"
 
 
 def _legend(columns: Sequence[str], bests: Sequence[Load]) -> str:
     """What the columns that are there mean; empty where no case shows a speed."""
     if not bests:
         return ""
-    levels = " or ".join(
-        f"{100 * level:g} %" for level in sorted({one.throughput_per_s.confidence for one in bests})
-    )
     sentences = [
-        f"{RATE}: the best of a case's load points, ± half the width of its {levels} confidence interval; "
+        f"{RATE}: the best of a case's load points, ± half the width of its {confidence_levels(bests)} confidence interval; "
         "P99 is the latency there. A batch is of the offline scenario, a concurrency of the online one."
     ]
     if PUBLISHED in columns:
@@ -194,18 +189,18 @@ def _legend(columns: Sequence[str], bests: Sequence[Load]) -> str:
     return " ".join(sentences)
 
 
-def summary_row(record: Record) -> Mapping[str, str]:
+def summary_row(record: Shown) -> Mapping[str, str]:
     """The cells of one case by column, for a table of all targets."""
     return _cells(record, _best(record))
 
 
-def summary_marks(record: Record) -> Sequence[Mark]:
+def summary_marks(record: Shown) -> Sequence[Mark]:
     """What a reader should know about the point that the row shows."""
     best = _best(record)
     return best.marks if best else ()
 
 
-def summary_remarks(columns: Sequence[str], records: Sequence[Record]) -> Sequence[str]:
+def summary_remarks(columns: Sequence[str], records: Sequence[Shown]) -> Sequence[str]:
     """What the columns that are there mean, and who served."""
     bests = [best for record in records if (best := _best(record))]
     found = (

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.record.schema import Load, Record, has_passed
+from reports.record.schema import Load
 from reports.words.rightness import main_score
+from reports.words.shown import Shown
 
 MILLION = 1e6
 
@@ -18,14 +19,14 @@ class Cost:
     """correct inferences: wrong ones are paid for by the right ones; inferences: right and wrong ones alike."""
 
 
-def cost(record: Record, load: Load) -> Cost | None:
-    """What a million inferences cost at a load point; None without a price, or where no speed may be shown.
+def cost(record: Shown, load: Load) -> Cost | None:
+    """What a million inferences cost at a load point; None without a price.
 
     The share of correct inferences is the served score of the first metric. Where that is an error (lower is
     better) or was not measured, there is no such share. The price is per hour, so a case's fastest point is its
     cheapest.
     """
-    if record.price_per_hour is None or not has_passed(record) or not load.throughput_per_s.value:
+    if record.price_per_hour is None or not load.throughput_per_s.value:
         return None
     per_million = record.price_per_hour / 3600 / load.throughput_per_s.value * MILLION
     score = main_score(record)

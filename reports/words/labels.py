@@ -1,35 +1,38 @@
-"""How the figures of a record are written in tables: one way for all of them."""
+"""What load points, devices and settings are called, and the cells of a load point: one way for all tables."""
 
-from reports.record.schema import Case, Estimate, Load, Record
+from collections.abc import Iterable
+
+from reports.record.quantities import GIVEN_SHARE, LATENCY, REQUEST_RATE, THROUGHPUT
+from reports.record.schema import Case, Load, LoadSetting, Record
 
 # The names a reader knows, by mnemonic. One that is not here is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
 
 
-def rate(estimate: Estimate, thousands: str = "") -> str:
-    """Inferences per second; `thousands` stands between groups of three digits."""
-    return f"{estimate.value:{thousands}.1f}" if estimate.value >= 10 else f"{estimate.value:.3g}"
-
-
-def ms(value: float | None) -> str:
-    """Milliseconds, to the microsecond."""
-    return "-" if value is None else f"{value:.3f}"
-
-
 def latency(load: Load, name: str) -> str:
-    """A latency of a load point in milliseconds: avg, p50, p90, p95 or p99."""
+    """A latency of a load point in milliseconds, for a cell: avg, p50, p90, p95 or p99."""
     estimate = load.latency_ms.get(name)
-    return ms(estimate.value if estimate else None)
+    return LATENCY.cell(estimate.value if estimate else None)
 
 
-def point(load: Load) -> str:
+def marked_throughput(load: Load) -> str:
+    """The throughput of a load point for a cell, with a star where it has marks."""
+    return THROUGHPUT.cell(load.throughput_per_s.value) + ("*" if load.marks else "")
+
+
+def confidence_levels(loads: Iterable[Load]) -> str:
+    """`95 %`, or `90 % or 95 %`: the confidence of the intervals."""
+    return " or ".join(map(GIVEN_SHARE.text, sorted({load.throughput_per_s.confidence for load in loads})))
+
+
+def point(load: LoadSetting) -> str:
     """What a load point is called within its scenario."""
     if load.request_rate_per_s is not None:
         return schedule(load)
     return size(load.scenario, load.batch, load.concurrency)
 
 
-def full_point(load: Load) -> str:
+def full_point(load: LoadSetting) -> str:
     """The same with its scenario: `offline, batch 8`."""
     return f"{load.scenario}, {point(load)}"
 
@@ -39,9 +42,9 @@ def size(scenario: str, batch: int, concurrency: int) -> str:
     return f"batch {batch}" if scenario == "offline" else f"concurrency {concurrency}"
 
 
-def schedule(load: Load) -> str:
+def schedule(load: LoadSetting) -> str:
     """The request rate, and how requests arrive."""
-    return f"{load.request_rate_per_s:g}/s, {load.arrivals}"
+    return f"{REQUEST_RATE.cell(load.request_rate_per_s)}/s, {load.arrivals}"
 
 
 def device(record: Record) -> str:

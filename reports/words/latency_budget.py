@@ -1,12 +1,11 @@
 """What a search within a latency budget found, in words."""
 
-import dataclasses
+from reports.record.quantities import DURATION, GAIN, LATENCY, LATENCY_BUDGET, THROUGHPUT
+from reports.record.schema import Deployment, Estimate, Load, Search
+from reports.words.shown import Shown
 
-from reports.record.schema import Deployment, Estimate, Load, Record, Search, has_passed
-from reports.words.rightness import why_no_speed
 
-
-def search_paragraph(record: Record) -> str:
+def search_paragraph(record: Shown) -> str:
     """What the search found and how; empty where there was none. A winner that is not proven shows no speed."""
     search = record.search
     if search is None:
@@ -14,20 +13,19 @@ def search_paragraph(record: Record) -> str:
     if search.verdict == "beyond":
         text = beyond_text(search)
         return f"{text[0].upper()}{text[1:]}."
-    # The gate is the winner's own ledger, whatever the case's own settings give.
-    proven = dataclasses.replace(record, accuracy=search.accuracy)
-    if not has_passed(proven):
-        return f"The winner within {_number(search.budget_ms)} ms is not proven. {why_no_speed(proven)}"
+    if record.no_winner:
+        return record.no_winner
     return (
         f"{found_text(search)}. Searched in {search.passes} passes of {search.configurations} configurations, "
-        f"{search.duration_s:.0f} s. The configuration, for which conversion and accuracy hold: `{search.config}`."
+        f"{DURATION.text(search.duration_s)}. The configuration, for which conversion and accuracy hold: "
+        f"`{search.config}`."
     )
 
 
 def found_text(search: Search) -> str:
     """The figure, where it was reached, and how sure it is."""
-    rate = search.load.throughput_per_s.value
-    return f"{rate:,.{0 if rate >= 10 else 2}f} infer/s with {budget_text(search)}: {winner_text(search)}{_lead(search)}"
+    throughput = THROUGHPUT.text(search.load.throughput_per_s.value)
+    return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead_text(search.lead)}"
 
 
 def beyond_text(search: Search) -> str:
@@ -35,8 +33,8 @@ def beyond_text(search: Search) -> str:
     latency = search.load.latency_ms[search.percentile]
     return (
         f"none of {search.configurations} configurations keeps {search.percentile} within "
-        f"{_number(search.budget_ms)} ms; the lowest reached is {_number(latency.value)} ms "
-        f"({_interval(latency)}): {winner_text(search)}"
+        f"{LATENCY_BUDGET.text(search.budget_ms)}; the lowest reached is {LATENCY.text_with_interval(latency)}: "
+        f"{winner_text(search)}"
     )
 
 
@@ -44,8 +42,8 @@ def budget_text(search: Search) -> str:
     """The percentile with its interval, and whether it is shown to keep the budget."""
     latency = search.load.latency_ms[search.percentile]
     shown = {"within": "within", "not shown": "not shown to be within", "beyond": "beyond"}[search.verdict]
-    measured = f"{search.percentile} {_number(latency.value)} ms ({_interval(latency)})"
-    return f"{measured} {shown} {_number(search.budget_ms)} ms"
+    measured = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)}"
+    return f"{measured} {shown} {LATENCY_BUDGET.text(search.budget_ms)}"
 
 
 def winner_text(search: Search) -> str:
@@ -69,17 +67,23 @@ def lead_text(lead: Estimate | None) -> str:
     """How much faster than the second best configuration, if that is shown."""
     if lead is None:
         return "no other configuration kept the budget"
-    interval = f"{100 * (lead.low - 1):.0f} to {100 * (lead.high - 1):.0f} %"
+    gain = _gain(lead.value, lead.low, lead.high)
     if lead.low > 1:
-        return f"{100 * (lead.value - 1):.0f} % faster than the runner-up ({interval})"
+        return f"{GAIN.text(gain.value)} faster than the runner-up ({_percents(gain)})"
     if lead.high < 1:  # and yet it is no winner
-        gain = f"{100 * (1 / lead.value - 1):.0f} % faster ({100 * (1 / lead.high - 1):.0f} to {100 * (1 / lead.low - 1):.0f} %)"
-        return f"one that is {gain} is not shown to keep the budget"
-    return f"no different from the runner-up ({interval})"
+        other = _gain(1 / lead.value, 1 / lead.high, 1 / lead.low)
+        faster = f"{GAIN.text(other.value)} faster ({_percents(other)})"
+        return f"one that is {faster} is not shown to keep the budget"
+    return f"no different from the runner-up ({_percents(gain)})"
 
 
-def _lead(search: Search) -> str:
-    return f"; {lead_text(search.lead)}"
+def _gain(*ratios: float) -> Estimate:
+    """How much more a speed is, of its ratio to the other."""
+    return Estimate(*(ratio - 1 for ratio in ratios))
+
+
+def _percents(gain: Estimate) -> str:
+    return f"{GAIN.cell(gain.low)} to {GAIN.text(gain.high)}"
 
 
 def _load(load: Load) -> str:
@@ -87,14 +91,5 @@ def _load(load: Load) -> str:
     return f"{batch}concurrency {load.concurrency}"
 
 
-def _interval(one: Estimate) -> str:
-    return f"{_number(one.low)} to {_number(one.high)}"
-
-
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
-
-
-def _number(value: float) -> str:
-    """Three significant digits."""
-    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"

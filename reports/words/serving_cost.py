@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from reports.record.quantities import INTEGER_WORK_RATE, SHARE, THROUGHPUT, WORK, WORK_RATE, Quantity
 from reports.record.schema import Efficiency, Estimate, Record
-from reports.words.labels import rate, size
+from reports.words.labels import size
 from reports.words.markdown import markdown
+from reports.words.shown import Shown
 
 _COLUMNS = (
     "At",
@@ -24,11 +26,11 @@ def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
     parts = []
     for one in found:
         name = f"{one.scenario} " if len(found) > 1 else ""
-        parts.append(f"{name}{_percent(one.ratio.value)} of in process {_interval(one.ratio)}")
+        parts.append(f"{name}{SHARE.text(one.ratio.value)} of in process {_interval(one.ratio)}")
         fraction = fraction_of_peak(one)
         if fraction is not None and one.peak_flops_per_s is not None:
-            peak = f"{one.peak_flops_per_s.value / 1e9:,.0f} {_unit(precision)}/s"
-            parts[-1] += f", {_percent(fraction)} of the machine's {precision.upper()} peak of {peak}"
+            peak = work_rate(precision).text(one.peak_flops_per_s.value)
+            parts[-1] += f", {SHARE.text(fraction)} of the machine's {precision.upper()} peak of {peak}"
     return "; ".join(parts)
 
 
@@ -39,7 +41,7 @@ def fraction_of_peak(one: Efficiency) -> float | None:
     return one.served_per_s.value * one.flops_per_inference / one.peak_flops_per_s.value
 
 
-def efficiency_section(record: Record) -> str:
+def efficiency_section(record: Shown) -> str:
     """The table of a case, with what its figures mean; empty where nothing was measured."""
     if not record.efficiency:
         return ""
@@ -62,13 +64,13 @@ def _row(one: Efficiency) -> list[str]:
     flops, peak, fraction = one.flops_per_inference, one.peak_flops_per_s, fraction_of_peak(one)
     return [
         f"{one.scenario}, {size(one.scenario, one.batch, one.concurrency)}",
-        rate(one.served_per_s),
-        rate(one.in_process_per_s),
+        THROUGHPUT.cell(one.served_per_s.value),
+        THROUGHPUT.cell(one.in_process_per_s.value),
         str(one.in_process_batch),
-        f"{_percent(one.ratio.value)} {_interval(one.ratio)}",
-        "-" if flops is None else f"{flops / 1e9:.3g}",
-        "-" if peak is None else f"{peak.value / 1e9:,.0f}",
-        "-" if fraction is None else _percent(fraction),
+        f"{SHARE.text(one.ratio.value)} {_interval(one.ratio)}",
+        WORK.cell(flops),
+        WORK_RATE.cell(peak.value if peak else None),
+        "-" if fraction is None else SHARE.text(fraction),
     ]
 
 
@@ -83,15 +85,11 @@ def _product(record: Record) -> str:
     )
 
 
-def _percent(fraction: float) -> str:
-    percent = 100 * fraction
-    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.2g} %"
+def _interval(ratio: Estimate) -> str:
+    """`(95 to 99)`, with the digits of the ratio in percent."""
+    return SHARE.cell_with_interval(ratio).partition(" ")[2]
 
 
-def _interval(one: Estimate) -> str:
-    decimals = 0 if one.value >= 0.1 else 1
-    return f"({100 * one.low:.{decimals}f} to {100 * one.high:.{decimals}f})"
-
-
-def _unit(precision: str) -> str:
-    return "GOP" if precision == "int8" else "GFLOP"
+def work_rate(precision: str) -> Quantity:
+    """Operations per second, which are none of floating point in INT8."""
+    return INTEGER_WORK_RATE if precision == "int8" else WORK_RATE

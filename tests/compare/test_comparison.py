@@ -33,7 +33,6 @@ from fixtures.measure import load_points, perf_analyzer
 from fixtures.measure.estimates import Pass
 from fixtures.measure.load_points import Plan, Sampling, measure, set_against
 from fixtures.measure.perf_analyzer import Job, Run
-from fixtures.plugin.exit import STATUS
 from fixtures.plugin.options import Settings, parse, passed_on, pytest_addoption
 from fixtures.serve.launch import Choice
 from fixtures.serve.server import serve
@@ -42,7 +41,9 @@ from reports import tables
 from reports.record import files, schema
 from reports.record.ratio import paired_ratio, unpaired_ratio
 from reports.record.schema import COMPONENTS, Comparison, Estimate, Load, Machine, Record, Serving
-from reports.words.rightness import comparison_text
+from reports.record.verdicts import comparison_text
+from reports.run.exit_status import STATUS
+from reports.words.shown import shown
 from tests import samples
 from tests.conftest import DEPLOYMENT, MakeBuild
 
@@ -210,7 +211,7 @@ def test_a_comparison_is_one_sentence(ratio: Estimate, said: str) -> None:
 
 def test_a_comparison_is_a_row_of_its_case() -> None:
     load = samples.load("online", 2, 95.0, comparison=compare_pairs([95.0] * 8, [100.0] * 8, REFERENCE, 5.0))
-    table = tables.comparison_table([samples.record(loads=(load,))])
+    table = tables.comparison_table([shown(samples.record(loads=(load,)))])
     for cell in (
         "`a40-resnet50-onnx-trt-fp16`",
         "online, concurrency 2",
@@ -219,7 +220,7 @@ def test_a_comparison_is_a_row_of_its_case() -> None:
         "slower",
     ):
         assert f"| {cell}" in table
-    assert tables.comparison_table([stored()]) == ""
+    assert tables.comparison_table([shown(stored())]) == ""
 
 
 # --- options -----------------------------------------------------------------------------------------------

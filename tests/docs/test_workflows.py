@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fixtures.plugin.exit import STATUS
+from reports.run.exit_status import STATUS
 
 ROOT = Path(__file__).parents[2]
 GITHUB = yaml.safe_load((ROOT / ".github" / "workflows" / "accuracy.yml").read_text())

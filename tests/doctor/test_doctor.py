@@ -635,18 +635,3 @@ sys.path.insert(0, sys.argv[1])
 from fixtures.doctor.__main__ import main
 sys.exit(main([]))
 """
-
-
-def test_the_reports_command_line_asks_the_same_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
-    from reports.__main__ import main
-
-    asked: list[list[str]] = []
-
-    def run(command: list[str], **_options: object) -> subprocess.CompletedProcess[str]:
-        asked.append(command)
-        return subprocess.CompletedProcess(command, 1)
-
-    monkeypatch.setattr(subprocess, "run", run)
-
-    assert main(["doctor", "--triton", "docker"]) == 1
-    assert asked == [[sys.executable, "-m", "fixtures.doctor", "--triton", "docker"]]

@@ -9,13 +9,13 @@ import pytest
 from reports.__main__ import main
 from reports.export.frame import load_points
 from reports.record import files, schema
-from reports.record.schema import has_passed
+from reports.words.shown import shown
 from tests import samples
 
 
 def test_every_load_point_is_a_row_with_its_case_and_its_intervals() -> None:
     one = samples.record()
-    frame = load_points([one, one])
+    frame = load_points([shown(one), shown(one)])
     assert len(frame) == 2 * len(one.loads)
     row, load = frame.iloc[0], one.loads[0]
     assert row["case"] == schema.case_id(one.case)
@@ -31,9 +31,9 @@ def test_every_load_point_is_a_row_with_its_case_and_its_intervals() -> None:
 
 def test_a_case_that_failed_is_marked() -> None:
     failed = samples.record(accuracy=samples.failed_accuracy())
-    assert not has_passed(failed)
-    assert not load_points([failed])["passed"].any()
-    assert load_points([samples.record()])["passed"].all()
+    assert shown(failed).no_speed
+    assert not load_points([shown(failed)])["passed"].any()
+    assert load_points([shown(samples.record())])["passed"].all()
 
 
 def test_the_command_prints_csv_that_pandas_reads_back(
@@ -43,7 +43,7 @@ def test_the_command_prints_csv_that_pandas_reads_back(
     files.write(one, files.path_of(one.case, tmp_path))
     assert main(["csv", "--results", str(tmp_path)]) == 0
     read = pd.read_csv(io.StringIO(capsys.readouterr().out))
-    pd.testing.assert_frame_equal(read, load_points([one]), check_dtype=False)
+    pd.testing.assert_frame_equal(read, load_points([shown(one)]), check_dtype=False)
 
 
 def test_a_rate_and_marks_have_columns_where_there_are_any() -> None:
@@ -57,16 +57,18 @@ def test_a_rate_and_marks_have_columns_where_there_are_any() -> None:
         marks=samples.marks("a", "b"),
     )
 
-    (row,) = load_points([samples.record(loads=(load,))]).to_dict("records")
+    (row,) = load_points([shown(samples.record(loads=(load,)))]).to_dict("records")
 
     assert (row["request_rate_per_s"], row["arrivals"], row["slip_ms"]) == (120.0, "poisson", 0.1)
     assert row["marks"] == "damaged-passes damaged-passes"
-    assert not {"request_rate_per_s", "arrivals", "slip_ms", "marks"} & set(load_points([samples.record()]))
+    assert not {"request_rate_per_s", "arrivals", "slip_ms", "marks"} & set(
+        load_points([shown(samples.record())])
+    )
 
 
 def test_a_case_that_failed_has_its_reason_in_place_of_figures() -> None:
     failed = samples.record(accuracy=samples.failed_accuracy(), price_per_hour=3.6)
-    both = load_points([failed, samples.record()])
+    both = load_points([shown(failed), shown(samples.record())])
     wrong, right = both[~both["passed"]], both[both["passed"]]
     measured = [name for name in map(str, both) if name.endswith(("_per_s", "_ms")) or "cost" in name]
     assert wrong[measured].isna().all().all()
@@ -84,7 +86,7 @@ def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
     )
     loads = (samples.load("offline", 1, 50, comparison=ratio), samples.load("offline", 8, 90))
 
-    first, second = load_points([samples.record(loads=loads, efficiency=(beside,))]).to_dict("records")
+    first, second = load_points([shown(samples.record(loads=loads, efficiency=(beside,)))]).to_dict("records")
 
     bounds = ("comparison_ratio", "comparison_ratio_low", "comparison_ratio_high")
     assert [first[name] for name in bounds] == [0.94, 0.92, 0.96]
@@ -100,5 +102,5 @@ def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
         0.9,
     )
     assert pd.isna(second["comparison_ratio"])
-    plain = map(str, load_points([samples.record()]))
+    plain = map(str, load_points([shown(samples.record())]))
     assert not [name for name in plain if name.startswith(("comparison_", "in_process_"))]

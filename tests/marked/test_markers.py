@@ -10,6 +10,7 @@ import pytest
 from reports import plots, tables
 from reports.marked import markers, regions
 from reports.record.schema import case_id
+from reports.words.shown import shown
 from tests import samples
 
 SWEPT = samples.swept()
@@ -24,7 +25,11 @@ def region(name: str) -> str:
 
 def body(name: str) -> str:
     """What is written into a region."""
-    return regions.sync(region(name), RECORDS).partition("-->\n\n")[2].partition("\n\n<!--")[0]
+    return (
+        regions.sync(region(name), [shown(one) for one in RECORDS])
+        .partition("-->\n\n")[2]
+        .partition("\n\n<!--")[0]
+    )
 
 
 @pytest.fixture
@@ -51,11 +56,11 @@ def linked(page: Path) -> list[Path]:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        (f"offline {CASE}", tables.offline_table(SWEPT)),
-        (f"online {CASE}", tables.online_table(SWEPT)),
-        (f"parameters {CASE}", tables.parameters_table(SWEPT, "online")),
-        (f"configuration {CASE}", tables.configuration_list(SWEPT, "online")),
-        ("parameters cpu-nnunet-ts-trace-fp32", tables.parameters_table(RECORDS[1], "offline")),
+        (f"offline {CASE}", tables.offline_table(shown(SWEPT))),
+        (f"online {CASE}", tables.online_table(shown(SWEPT))),
+        (f"parameters {CASE}", tables.parameters_table(shown(SWEPT), "online")),
+        (f"configuration {CASE}", tables.configuration_list(shown(SWEPT), "online")),
+        ("parameters cpu-nnunet-ts-trace-fp32", tables.parameters_table(shown(RECORDS[1]), "offline")),
         (
             f"search {CASE}",
             "Nothing has been measured to show the fastest configuration within a latency budget.",
@@ -75,7 +80,7 @@ def test_the_accuracy_is_a_sentence() -> None:
 @pytest.mark.parametrize("kind", ["offline", "online", "efficiency", "use"])
 def test_a_case_that_is_not_right_shows_the_reason_in_place_of_its_speed(kind: str) -> None:
     wrong = samples.swept(accuracy=samples.failed_accuracy())
-    assert "No throughput is shown: " in regions.sync(region(f"{kind} {CASE}"), [wrong])
+    assert "No throughput is shown: " in regions.sync(region(f"{kind} {CASE}"), [shown(wrong)])
 
 
 def test_every_marker_of_the_help_can_be_rendered() -> None:
@@ -88,11 +93,11 @@ def test_every_marker_of_the_help_can_be_rendered() -> None:
     }
     for form in forms:
         name = form.replace("[CASE_ID]", CASE).replace("CASE_ID", CASE)
-        regions.sync(region(name), RECORDS)
+        regions.sync(region(name), [shown(one) for one in RECORDS])
 
 
 def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
-    chart = plots.chart("batch-sweep", [SWEPT], 10.0)
+    chart = plots.chart("batch-sweep", [shown(SWEPT)], 10.0)
     assert body(f"plot batch-sweep {CASE} 10ms").splitlines() == [
         "<picture>",
         f'  <source media="(prefers-color-scheme: dark)" srcset="plots/{CASE}-batch-sweep-10ms-dark.svg">',
@@ -103,7 +108,14 @@ def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
 
 def test_a_plot_with_nothing_to_show_says_why() -> None:
     assert body("plot batch-sweep cpu-nnunet-ts-trace-fp32").startswith("Only one offline load point")
-    assert regions.pictures(regions.sync(region("plot comparison"), RECORDS), RECORDS, Path()) == []
+    assert (
+        regions.pictures(
+            regions.sync(region("plot comparison"), [shown(one) for one in RECORDS]),
+            [shown(one) for one in RECORDS],
+            Path(),
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +133,7 @@ def test_a_plot_with_nothing_to_show_says_why() -> None:
 )
 def test_a_marker_that_cannot_be_rendered_says_what_to_write(name: str, message: str) -> None:
     with pytest.raises(regions.ReadmeError, match=message):
-        regions.sync(region(name), RECORDS)
+        regions.sync(region(name), [shown(one) for one in RECORDS])
 
 
 def test_the_command_writes_pictures_beside_the_page(
@@ -169,7 +181,7 @@ def test_the_check_finds_a_picture_that_is_not_in_step(
     else:
         others = [samples.swept(loads=SWEPT.loads[:3]), RECORDS[1]]
         now = {
-            "other records": plots.svg("best-throughput", others),
+            "other records": plots.svg("best-throughput", [shown(one) for one in others]),
             "broken off": text[:2000],
             "another picture": "<svg/>",
         }

@@ -39,6 +39,7 @@ from reports import tables
 from reports.record import files
 from reports.record.schema import Efficiency, Estimate, Load
 from reports.words.serving_cost import efficiency_section, efficiency_text
+from reports.words.shown import shown
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.samples import load as a_load
 from tests.samples import record as a_record
@@ -319,14 +320,14 @@ def test_the_figure_says_both_fractions() -> None:
 
 def test_the_case_shows_the_table_and_what_it_means() -> None:
     measured = dataclasses.replace(a_record(), efficiency=(ONE,))
-    section = efficiency_section(measured)
+    section = efficiency_section(shown(measured))
     assert "| offline, batch 8 |" in section
     for cell in ("97.0", "100.0", "97 % (95 to 99)", "200", "48 %"):
         assert f" {cell} |" in section
-    assert section in tables.case_section(measured)
-    assert efficiency_section(a_record()) == ""
+    assert section in tables.case_section(shown(measured))
+    assert efficiency_section(shown(a_record())) == ""
     failed = dataclasses.replace(measured, conversion=None)
-    assert "offline, batch 8" not in tables.case_section(failed)
+    assert "offline, batch 8" not in tables.case_section(shown(failed))
 
 
 def test_the_record_keeps_it(tmp_path: Path) -> None:

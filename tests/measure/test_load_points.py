@@ -314,7 +314,7 @@ def test_progress_names_the_pass_and_the_running_estimate(run: Run) -> None:
         "b001-c004 warm up",
         "b001-c004 pass 1, 0 of 1 points known",
         "b001-c004 pass 2, 0 of 1 points known",
-        "b001-c004 pass 3, 0 of 1 points known; 400.0 infer/s ± 0%",
+        "b001-c004 pass 3, 0 of 1 points known; 400.0 infer/s ± 0.0 %",
     ]
 
 

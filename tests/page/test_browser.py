@@ -18,6 +18,7 @@ from selenium.webdriver.support.select import Select
 
 from reports.page.html import page
 from reports.record.schema import Case
+from reports.words.shown import shown
 from tests import samples as records
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -56,7 +57,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     ]
     folder = tmp_path_factory.mktemp("page")
     file = folder / "report.html"
-    file.write_text(page(cases, folder))
+    file.write_text(page([shown(one) for one in cases], folder))
     return file.as_uri()
 
 
@@ -94,7 +95,7 @@ def emulate(browser: webdriver.Chrome, *, media: str = "", scheme: str = "light"
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
 
-def shown(browser: webdriver.Chrome) -> list[str]:
+def seen(browser: webdriver.Chrome) -> list[str]:
     """The cases in the rows of the summary that are seen, from the top."""
     rows = browser.find_elements(By.CSS_SELECTOR, "#summary tbody tr")
     return [str(row.get_attribute("data-case")) for row in rows if row.is_displayed()]
@@ -161,7 +162,7 @@ def test_all_words_of_the_filter_must_be_in_a_row(opened: webdriver.Chrome) -> N
 
     box.send_keys("CPU  onnx")
 
-    assert shown(opened) == [FAILED]
+    assert seen(opened) == [FAILED]
     assert opened.find_element(By.ID, "count").text == "1 of 3 cases"
     assert not opened.find_element(By.ID, FAST).is_displayed(), "the section goes with the row"
     assert opened.find_element(By.ID, FAILED).is_displayed()
@@ -169,16 +170,16 @@ def test_all_words_of_the_filter_must_be_in_a_row(opened: webdriver.Chrome) -> N
 
 def test_choices_and_words_hold_together_and_are_reset_together(opened: webdriver.Chrome) -> None:
     choose(opened, "target", "cpu")
-    wait(lambda: shown(opened) == [FAILED, SLOW])
+    wait(lambda: seen(opened) == [FAILED, SLOW])
     choose(opened, "format", "ts-trace")
-    wait(lambda: shown(opened) == [SLOW])
+    wait(lambda: seen(opened) == [SLOW])
     opened.find_element(By.NAME, "text").send_keys("resnet")
-    assert shown(opened) == []
+    assert seen(opened) == []
     assert opened.find_element(By.ID, "nothing").is_displayed()
 
     opened.find_element(By.CSS_SELECTOR, "button[type=reset]").click()
 
-    wait(lambda: shown(opened) == ALL)
+    wait(lambda: seen(opened) == ALL)
     assert opened.find_element(By.ID, "count").text == "3 cases"
     assert not opened.find_element(By.ID, "nothing").is_displayed()
 
@@ -190,11 +191,11 @@ def test_a_click_sorts_by_number_a_second_the_other_way_a_third_not_at_all(opene
     click = header(opened, "Inferences/second").click
 
     click()
-    assert (shown(opened), order(opened, "Inferences/second")) == ([FAST, SLOW, FAILED], "descending")
+    assert (seen(opened), order(opened, "Inferences/second")) == ([FAST, SLOW, FAILED], "descending")
     click()
-    assert (shown(opened), order(opened, "Inferences/second")) == ([SLOW, FAST, FAILED], "ascending")
+    assert (seen(opened), order(opened, "Inferences/second")) == ([SLOW, FAST, FAILED], "ascending")
     click()
-    assert (shown(opened), order(opened, "Inferences/second")) == (ALL, "none")
+    assert (seen(opened), order(opened, "Inferences/second")) == (ALL, "none")
 
 
 def test_the_keyboard_alone_sorts(opened: webdriver.Chrome) -> None:
@@ -205,9 +206,9 @@ def test_the_keyboard_alone_sorts(opened: webdriver.Chrome) -> None:
     opened.switch_to.active_element.send_keys(Keys.TAB)
 
     opened.switch_to.active_element.send_keys(Keys.ENTER)
-    assert (shown(opened), order(opened, "Case")) == ([FAST, FAILED, SLOW], "ascending")
+    assert (seen(opened), order(opened, "Case")) == ([FAST, FAILED, SLOW], "ascending")
     opened.switch_to.active_element.send_keys(Keys.SPACE)
-    assert (shown(opened), order(opened, "Case")) == ([SLOW, FAILED, FAST], "descending")
+    assert (seen(opened), order(opened, "Case")) == ([SLOW, FAILED, FAST], "descending")
 
 
 def test_one_column_at_a_time_is_the_order(opened: webdriver.Chrome) -> None:
@@ -222,7 +223,7 @@ def test_one_column_at_a_time_is_the_order(opened: webdriver.Chrome) -> None:
 
 def test_the_address_keeps_filter_and_order(opened: webdriver.Chrome) -> None:
     choose(opened, "target", "cpu")
-    wait(lambda: shown(opened) == [FAILED, SLOW])
+    wait(lambda: seen(opened) == [FAILED, SLOW])
     header(opened, "Case").click()
     header(opened, "Case").click()
     kept = opened.current_url
@@ -231,7 +232,7 @@ def test_the_address_keeps_filter_and_order(opened: webdriver.Chrome) -> None:
     opened.get("about:blank")
     opened.get(kept)
 
-    assert shown(opened) == [SLOW, FAILED]
+    assert seen(opened) == [SLOW, FAILED]
     assert order(opened, "Case") == "descending"
 
 
@@ -240,7 +241,7 @@ def test_an_address_that_makes_no_sense_shows_everything(opened: webdriver.Chrom
     opened.get_log("browser")
     opened.get(f"{address}#sort=99-sideways&target=nowhere&%E0%A4%A")
 
-    assert shown(opened) == ALL
+    assert seen(opened) == ALL
     assert opened.get_log("browser") == []
 
 
@@ -250,7 +251,7 @@ def test_a_link_leads_to_a_case_even_where_the_filter_hid_it(opened: webdriver.C
 
     opened.get(f"{address}#{SLOW}")
 
-    wait(lambda: shown(opened) == ALL)
+    wait(lambda: seen(opened) == ALL)
     wait(lambda: abs(top_of(opened, SLOW)) < 40)
     assert opened.current_url.endswith(f"#{SLOW}")
 

@@ -17,6 +17,7 @@ from reports.page.html import page, rendered
 from reports.record import files, samples
 from reports.record.samples import Part, Sample, Samples
 from reports.record.schema import Case, Efficiency, Mark, Record, Search, case_id
+from reports.words.shown import shown
 from tests import samples as records
 
 EVIL = "<script>alert('x')</script>"
@@ -78,7 +79,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
         accuracy=records.failed_accuracy(),
         efficiency=(EFFICIENCY,),
     )
-    return page([records.record(), failed], tmp_path_factory.mktemp("results"))
+    return page([shown(records.record()), shown(failed)], tmp_path_factory.mktemp("results"))
 
 
 # --- what it says ------------------------------------------------------------------------------------------
@@ -147,13 +148,13 @@ def test_plots_are_there_in_both_themes(whole: str) -> None:
 def test_the_order_of_a_score_is_that_of_its_value(tmp_path: Path) -> None:
     close = records.accuracy(records.score(served=0.98256))
 
-    html = page([unmeasured(accuracy=close)], tmp_path)
+    html = page([shown(unmeasured(accuracy=close))], tmp_path)
 
     assert '<td data-sort="0.98256">top-1 98.26 %</td>' in html
 
 
 def test_a_case_of_random_weights_is_not_said_to_have_passed(tmp_path: Path) -> None:
-    text = words(page([dataclasses.replace(records.random_weights(), loads=())], tmp_path))
+    text = words(page([shown(dataclasses.replace(records.random_weights(), loads=()))], tmp_path))
 
     assert "1 case: 1 accuracy not measured" in text
     assert "random weights: no checkpoint was given (--checkpoint DIR). The conversion holds." in text
@@ -174,7 +175,7 @@ def test_a_case_that_was_only_searched_shows_what_was_found_and_not_that_it_fail
         records.accuracy(),
     )
 
-    html = page([unmeasured(accuracy=None, search=found)], tmp_path)
+    html = page([shown(unmeasured(accuracy=None, search=found))], tmp_path)
 
     assert "1 case: 1 search only" in words(html)
     assert words(html).count("4,321 infer/s with p99 2.13 ms") == 2, "below the summary, and in its section"
@@ -184,7 +185,7 @@ def test_a_case_that_was_only_searched_shows_what_was_found_and_not_that_it_fail
 def test_a_mark_is_a_badge_in_the_summary_and_a_sentence_in_the_section(tmp_path: Path) -> None:
     marked = records.load("offline", 1, 100.0, marks=(Mark("cpu-shared", "0.7 cores were busy with others"),))
 
-    html = page([records.record(loads=(marked,))], tmp_path)
+    html = page([shown(records.record(loads=(marked,)))], tmp_path)
 
     assert '<span class="badge care" title="0.7 cores were busy with others">cpu-shared</span>' in html
     assert "batch 1: 0.7 cores were busy with others" in words(html)
@@ -194,14 +195,14 @@ def test_a_mark_is_a_badge_in_the_summary_and_a_sentence_in_the_section(tmp_path
 
 
 def test_without_a_file_of_samples_the_page_says_so(tmp_path: Path) -> None:
-    assert "No file of samples lies beside this record" in words(page([unmeasured()], tmp_path))
+    assert "No file of samples lies beside this record" in words(page([shown(unmeasured())], tmp_path))
 
 
 def test_the_worst_samples_are_shown_with_their_scores(tmp_path: Path) -> None:
     record = unmeasured()
     with_samples(record, tmp_path, Part("image", "Image", PIXEL), Part("text", "Label", "class 3"))
 
-    html = page([record], tmp_path)
+    html = page([shown(record)], tmp_path)
 
     assert f'<img src="data:image/png;base64,{PIXEL}" alt="Image of digit-0000">' in html
     text = words(html)
@@ -216,7 +217,7 @@ def test_samples_of_another_build_are_not_shown(tmp_path: Path) -> None:
     with_samples(record, tmp_path, Part("text", "Label", "class 3"))
     rebuilt = dataclasses.replace(record, build=dataclasses.replace(record.build, digest="new"))
 
-    text = words(page([rebuilt], tmp_path))
+    text = words(page([shown(rebuilt)], tmp_path))
 
     assert "class 3" not in text
     assert "it is of another build" in text
@@ -224,13 +225,13 @@ def test_samples_of_another_build_are_not_shown(tmp_path: Path) -> None:
 
 def test_the_configurations_beside_the_record_are_shown(tmp_path: Path) -> None:
     path = files.path_of(records.record().case, tmp_path)
-    assert "No config.pbtxt lies beside this record" in words(page([unmeasured()], tmp_path))
+    assert "No config.pbtxt lies beside this record" in words(page([shown(unmeasured())], tmp_path))
     record_file.keep(path.with_suffix(files.CONFIG_SUFFIX), 'name: "own" dynamic_batching { }')
     name = record_file.write_config(path, 'name: "winner"')
     found = records.record().loads[0]
     search = Search(10, "p99", records.record().deployment, found, "within", None, 1, 1, 1.0, name)
 
-    text = words(page([unmeasured(search=search)], tmp_path))
+    text = words(page([shown(unmeasured(search=search))], tmp_path))
 
     assert "name: &#34;own&#34; dynamic_batching" in text
     assert "config.pbtxt of the search's winner name: &#34;winner&#34;" in text.replace("&#39;", "'")
@@ -261,7 +262,7 @@ def test_a_record_cannot_have_the_page_show_another_file(name: str, tmp_path: Pa
     with pytest.raises(
         files.RecordError, match=r"search\.config: .* is not a40-resnet50-onnx-trt-fp16\.search/config\.pbtxt"
     ):
-        page([record], results)
+        page([shown(record)], results)
 
 
 def link(path: Path, secret: Path) -> None:
@@ -321,7 +322,7 @@ def test_a_link_to_a_folder_beside_a_record_is_not_followed(name: str, tmp_path:
     with pytest.raises(
         files.RecordError, match=f"{name}: cannot be read: it is, or lies behind, a symbolic link"
     ):
-        page([record], results)
+        page([shown(record)], results)
 
 
 def test_a_configuration_as_large_as_none_is_refused(tmp_path: Path) -> None:
@@ -331,7 +332,7 @@ def test_a_configuration_as_large_as_none_is_refused(tmp_path: Path) -> None:
         file.truncate(2**20 + 1)
 
     with pytest.raises(files.RecordError, match="larger than 1 MiB"):
-        page([unmeasured()], tmp_path)
+        page([shown(unmeasured())], tmp_path)
 
 
 def test_a_link_to_the_folder_of_results_may_be_given(tmp_path: Path) -> None:
@@ -387,7 +388,7 @@ def test_what_comes_from_files_is_escaped_everywhere(tmp_path: Path) -> None:
     samples.write(found, samples.path_of(record.case, tmp_path))
     record_file.keep(files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL)
 
-    html = page([record], tmp_path)
+    html = page([shown(record)], tmp_path)
 
     assert html.count("<script") == 1
     assert "<b>" not in html

@@ -15,6 +15,7 @@ from reports.__main__ import main
 from reports.plots import shapes
 from reports.plots.sheet import plain, spread, thinned
 from reports.record.schema import Case, Comparison, Efficiency, Load, Mark, Record, Search, case_id
+from reports.words.shown import shown
 from tests import samples
 from tests.samples import estimate
 
@@ -58,7 +59,7 @@ def searched(**changes: object) -> Record:
 
 def content_of(name: str, *records: Record, budget_ms: float | None = None) -> object:
     """What a plot shows, without its frame."""
-    return plots.chart(name, records, budget_ms).content
+    return plots.chart(name, [shown(one) for one in records], budget_ms).content
 
 
 def rows_of(name: str, *records: Record) -> dict[str, shapes.Row]:
@@ -74,14 +75,18 @@ def texts_of(svg: str) -> list[str]:
 
 
 def test_a_swept_case_has_every_plot_of_one_case() -> None:
-    assert plots.available([samples.swept()]) == [*SPEEDS, "accuracy-ledger"]
-    assert plots.available([efficient()])[-1] == "efficiency"
-    assert plots.available([compared()])[-1] == "comparison"
+    assert plots.available([shown(samples.swept())]) == [*SPEEDS, "accuracy-ledger"]
+    assert plots.available([shown(efficient())])[-1] == "efficiency"
+    assert plots.available([shown(compared())])[-1] == "comparison"
 
 
 def test_several_cases_have_the_plots_that_set_them_side_by_side() -> None:
     other = samples.random_weights()
-    assert plots.available([efficient(), other]) == ["accuracy-ledger", "best-throughput", "efficiency"]
+    assert plots.available([shown(efficient()), shown(other)]) == [
+        "accuracy-ledger",
+        "best-throughput",
+        "efficiency",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -95,16 +100,16 @@ def test_several_cases_have_the_plots_that_set_them_side_by_side() -> None:
 )
 def test_a_case_that_is_not_right_shows_no_speed(broken: dict[str, object]) -> None:
     wrong = dataclasses.replace(compared(), efficiency=efficient().efficiency, **broken)  # type: ignore[arg-type]
-    assert {*plots.available([wrong])} <= {"accuracy-ledger"}
+    assert {*plots.available([shown(wrong)])} <= {"accuracy-ledger"}
     for name in SPEEDS:
         with pytest.raises(shapes.NothingToShowError, match="No throughput is shown"):
-            plots.chart(name, [wrong])
+            plots.chart(name, [shown(wrong)])
     row = rows_of("best-throughput", wrong, samples.record(case=Case("a40", "bert", "onnx", None, "fp32")))
     assert row["onnx-trt-fp16"].values == {}
-    assert "3,9" not in plots.svg("best-throughput", [wrong, samples.random_weights()])
+    assert "3,9" not in plots.svg("best-throughput", [shown(wrong), shown(samples.random_weights())])
     for name in ("efficiency", "comparison"):
         with pytest.raises(shapes.NothingToShowError):
-            plots.chart(name, [wrong])
+            plots.chart(name, [shown(wrong)])
 
 
 def test_a_case_that_is_not_right_shows_where_it_lost_its_accuracy() -> None:
@@ -128,9 +133,9 @@ def test_a_case_that_is_not_right_shows_where_it_lost_its_accuracy() -> None:
 )
 def test_what_has_nothing_to_show_says_why(name: str, loads: tuple[Load, ...], reason: str) -> None:
     one = samples.record(loads=loads)
-    assert name not in plots.available([one])
+    assert name not in plots.available([shown(one)])
     with pytest.raises(shapes.NothingToShowError, match=f"^{re.escape(reason)}"):
-        plots.chart(name, [one])
+        plots.chart(name, [shown(one)])
 
 
 def test_a_sweep_draws_its_points_by_size_with_their_intervals() -> None:
@@ -181,15 +186,17 @@ def test_the_budget_is_that_of_the_search_unless_one_is_given() -> None:
 
 def test_the_budget_has_a_line_with_its_name() -> None:
     for name in ("batch-sweep", "concurrency-sweep", "throughput-latency"):
-        assert "budget: p95 25 ms" in texts_of(plots.svg(name, [searched()]))
-        assert not any("budget" in text for text in texts_of(plots.svg(name, [samples.swept()])))
-    assert "stroke-dasharray" in plots.svg("throughput-latency", [searched()])
-    assert "stroke-dasharray" not in plots.svg("throughput-latency", [samples.swept()])
+        assert "budget: p95 25 ms" in texts_of(plots.svg(name, [shown(searched())]))
+        assert not any("budget" in text for text in texts_of(plots.svg(name, [shown(samples.swept())])))
+    assert "stroke-dasharray" in plots.svg("throughput-latency", [shown(searched())])
+    assert "stroke-dasharray" not in plots.svg("throughput-latency", [shown(samples.swept())])
 
 
 def test_latencies_that_are_far_apart_are_on_an_axis_that_says_so() -> None:
-    assert "Latency (ms)" in texts_of(plots.svg("batch-sweep", [samples.swept()], "light", 60.0))
-    assert "Latency (ms, log scale)" in texts_of(plots.svg("batch-sweep", [samples.swept()], "light", 1000.0))
+    assert "Latency (ms)" in texts_of(plots.svg("batch-sweep", [shown(samples.swept())], "light", 60.0))
+    assert "Latency (ms, log scale)" in texts_of(
+        plots.svg("batch-sweep", [shown(samples.swept())], "light", 1000.0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,7 +216,7 @@ def test_what_a_search_found_is_shown_where_it_is_proven(changes: dict[str, obje
 
 
 def test_a_marked_point_is_hollow_and_a_note_says_why() -> None:
-    chart = plots.chart("batch-sweep", [samples.swept()])
+    chart = plots.chart("batch-sweep", [shown(samples.swept())])
     assert "Hollow, batch 8: other programs took part of the CPU." in chart.notes
     assert isinstance(chart.content, shapes.Sweep)
     assert [point.name for point in chart.content.series[0].points if point.marked] == ["batch 8"]
@@ -217,7 +224,9 @@ def test_a_marked_point_is_hollow_and_a_note_says_why() -> None:
 
 def test_a_wide_interval_is_seen_and_needs_no_mark() -> None:
     wide = samples.load("offline", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
-    chart = plots.chart("batch-sweep", [samples.record(loads=(wide, samples.load("offline", 2, 15.0)))])
+    chart = plots.chart(
+        "batch-sweep", [shown(samples.record(loads=(wide, samples.load("offline", 2, 15.0))))]
+    )
     assert not any(note.startswith("Hollow") for note in chart.notes)
 
 
@@ -248,14 +257,14 @@ def test_one_case_shows_every_metric_and_several_their_first() -> None:
 
 
 def test_the_ledger_names_cases_without_a_score() -> None:
-    chart = plots.chart("accuracy-ledger", [samples.record(), samples.random_weights()])
+    chart = plots.chart("accuracy-ledger", [shown(samples.record()), shown(samples.random_weights())])
     assert "Without a score: cpu-nnunet-ts-trace-fp32." in chart.notes
 
 
 def test_the_best_point_of_a_case_is_that_of_the_highest_throughput() -> None:
     rows = rows_of("best-throughput", samples.swept(), samples.random_weights())
-    assert rows["onnx-trt-fp16"].text == "3,924 ± 2 %, offline, batch 128"
-    assert rows["ts-trace-fp32"].text == "0.712 ± 2 %, offline, batch 1"
+    assert rows["onnx-trt-fp16"].text == "3924.1 ± 2.0 %, offline, batch 128"
+    assert rows["ts-trace-fp32"].text == "0.712 ± 2.0 %, offline, batch 1"
 
 
 def test_a_comparison_stands_beside_what_is_allowed() -> None:
@@ -268,7 +277,7 @@ def test_a_comparison_stands_beside_what_is_allowed() -> None:
 @pytest.mark.parametrize("name", [*plots.PLOTS])
 def test_every_plot_is_one_small_element_that_says_what_it_shows(name: str) -> None:
     record = dataclasses.replace(compared(), efficiency=efficient().efficiency)
-    text = plots.svg(name, [record], "dark")
+    text = plots.svg(name, [shown(record)], "dark")
     root = ElementTree.fromstring(text)
     assert text.startswith("<svg ")
     assert root.tag == f"{SVG}svg"
@@ -284,14 +293,19 @@ def test_every_plot_is_one_small_element_that_says_what_it_shows(name: str) -> N
 
 def test_the_description_has_every_number() -> None:
     record = samples.swept()
-    text = plots.svg("batch-sweep", [record])
+    text = plots.svg("batch-sweep", [shown(record)])
     for load in record.loads[:8]:
-        assert f"batch {load.batch}: {load.throughput_per_s.value:,.0f} (" in text or load.batch < 8
-    assert "batch 1: 420 (412 to 428) inferences per second, mean latency 2.38 (2.26 to 2.5) ms" in text
+        assert f"batch {load.batch}: {load.throughput_per_s.value:.1f} (" in text or load.batch < 8
+    assert (
+        "batch 1: 420.0 (411.6 to 428.4) inferences per second, mean latency 2.381 (2.262 to 2.500) ms"
+        in text
+    )
 
 
 def test_the_same_records_give_the_same_file() -> None:
-    assert plots.svg("batch-sweep", [samples.swept()]) == plots.svg("batch-sweep", [samples.swept()])
+    assert plots.svg("batch-sweep", [shown(samples.swept())]) == plots.svg(
+        "batch-sweep", [shown(samples.swept())]
+    )
 
 
 def test_drawing_leaves_the_settings_of_matplotlib_as_they_were() -> None:
@@ -300,21 +314,21 @@ def test_drawing_leaves_the_settings_of_matplotlib_as_they_were() -> None:
     mpl.rcParams["axes.linewidth"] = 7
     before = dict(mpl.rcParams)
     try:
-        thick = plots.svg("batch-sweep", [samples.swept()])
+        thick = plots.svg("batch-sweep", [shown(samples.swept())])
         assert dict(mpl.rcParams) == before
     finally:
         mpl.rcdefaults()
-    assert thick == plots.svg("batch-sweep", [samples.swept()])
+    assert thick == plots.svg("batch-sweep", [shown(samples.swept())])
 
 
 def test_the_digest_is_that_of_what_is_drawn() -> None:
-    chart = plots.chart("batch-sweep", [samples.swept()])
-    found = plots.digest_of(plots.svg("batch-sweep", [samples.swept()]))
+    chart = plots.chart("batch-sweep", [shown(samples.swept())])
+    found = plots.digest_of(plots.svg("batch-sweep", [shown(samples.swept())]))
     assert found == plots.digest(chart, "light")
     assert found != plots.digest(chart, "dark")
     first, *rest = samples.swept().loads
     other = samples.swept(loads=(dataclasses.replace(first, throughput_per_s=estimate(421)), *rest))
-    assert plots.digest(plots.chart("batch-sweep", [other]), "light") != found
+    assert plots.digest(plots.chart("batch-sweep", [shown(other)]), "light") != found
 
 
 @pytest.mark.parametrize("text", ["", "<svg/>", "<svg data-digest='1'/>"])
@@ -323,20 +337,22 @@ def test_another_picture_has_no_digest(text: str) -> None:
 
 
 def test_a_picture_that_breaks_off_has_no_digest() -> None:
-    text = plots.svg("batch-sweep", [samples.swept()])
+    text = plots.svg("batch-sweep", [shown(samples.swept())])
     assert plots.digest_of(text) is not None
     assert plots.digest_of(text[: len(text) // 2]) is None
 
 
 def test_pictures_of_one_page_share_no_ids() -> None:
-    texts = [plots.svg(name, [samples.swept()], theme) for name in SPEEDS[2:] for theme in plots.THEMES]
+    texts = [
+        plots.svg(name, [shown(samples.swept())], theme) for name in SPEEDS[2:] for theme in plots.THEMES
+    ]
     ids = [element.get("id") for text in texts for element in ElementTree.fromstring(text).iter()]
     named = [one for one in ids if one]
     assert len(named) == len({*named})
 
 
 def test_a_png_is_a_png() -> None:
-    assert plots.png("accuracy-ledger", [samples.swept()]).startswith(b"\x89PNG\r\n")
+    assert plots.png("accuracy-ledger", [shown(samples.swept())]).startswith(b"\x89PNG\r\n")
 
 
 def test_what_is_near_is_moved_apart_and_what_is_far_stays() -> None:

@@ -16,6 +16,7 @@ from reports.published.matching import Row, served_as
 from reports.published.names import FOLDER, names_of
 from reports.record import files
 from reports.record.schema import COMPONENTS, Build, Case, Deployment, Load, Record
+from reports.words.shown import shown
 from tests import samples
 
 MODELS = ("resnet50", "nnunet", "resnet50-tf", "bert-dist4l", "fastpitch")
@@ -109,9 +110,9 @@ def point(row: Row) -> Load:
     )
 
 
-def shown(record: Record, scenario: str) -> list[list[str]]:
+def table_of(record: Record, scenario: str) -> list[list[str]]:
     """Header and rows of a scenario's table."""
-    table = {"offline": tables.offline_table, "online": tables.online_table}[scenario](record)
+    table = {"offline": tables.offline_table, "online": tables.online_table}[scenario](shown(record))
     return cells(table.splitlines())
 
 
@@ -128,7 +129,7 @@ def test_the_columns_are_those_of_the_models_source(model: str, scenario: str) -
     expected = BERT if model == "bert-dist4l" else f"{first[model]} | Inferences/second | {parts}"
     for name in (model, f"{model}-micro"):
         record = samples.record(case=Case("a40", name, "onnx", "trt", "fp16"))
-        assert " | ".join(shown(record, scenario)[0]) == expected
+        assert " | ".join(table_of(record, scenario)[0]) == expected
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -136,7 +137,7 @@ def test_every_published_table_comes_out_of_a_record_that_holds_its_figures(mode
     found = published_tables(model)
     assert len(found) == {"resnet50": 8, "resnet50-tf": 8}.get(model, 16)
     for rows in found:
-        header, *lines = shown(measured(rows), rows[0]["scenario"])
+        header, *lines = table_of(measured(rows), rows[0]["scenario"])
         columns = [column_of(name) for name in header]
         quantities = [
             name for name, kind in published.COLUMNS.items() if kind == "float64" and name != "score_percent"
@@ -159,7 +160,7 @@ def test_every_published_table_comes_out_of_a_record_that_holds_its_figures(mode
 def test_settings_have_the_names_and_the_order_of_the_models_source(model: str) -> None:
     for rows in published_tables(model):
         record, scenario = measured(rows), rows[0]["scenario"]
-        header, *parameters = cells(tables.parameters_table(record, scenario).splitlines())
+        header, *parameters = cells(tables.parameters_table(shown(record), scenario).splitlines())
         assert header == ["Parameter Name", "Parameter Value"]
         assert " | ".join(name for name, _ in parameters) == PARAMETERS[model]
         bullets = bullet_list(record, scenario)
@@ -168,7 +169,7 @@ def test_settings_have_the_names_and_the_order_of_the_models_source(model: str) 
 
 
 def bullet_list(record: Record, scenario: str) -> dict[str, str]:
-    lines = tables.configuration_list(record, scenario).splitlines()
+    lines = tables.configuration_list(shown(record), scenario).splitlines()
     return {name: value for name, _, value in (line.removeprefix("- ").partition(": ") for line in lines)}
 
 
@@ -176,7 +177,7 @@ def bullet_list(record: Record, scenario: str) -> dict[str, str]:
 def test_settings_have_the_published_values(model: str) -> None:
     for rows in published_tables(model):
         row, record = rows[0], measured(rows)
-        parameters = dict(cells(tables.parameters_table(record, "online").splitlines()))
+        parameters = dict(cells(tables.parameters_table(shown(record), "online").splitlines()))
         assert parameters["Max Batch Size"] == str(row["max_batch_size"])
         assert parameters["Number of model instances"] == str(row["instances"])
         assert parameters["Triton Max Queue Delay"] == f"{row['max_queue_delay_us']} µs"
@@ -197,7 +198,7 @@ def test_formats_are_named_as_in_each_source() -> None:
     assert bullets["nnunet"]["Conversion variant"] == "Script"
     assert bullets["nnunet"]["Image resolution"] == "4x128x128x128"
     assert bullets["fastpitch"]["Conversion variant"] == "Trace"
-    section = tables.case_section(measured(published_tables("resnet50-tf")[0]))
+    section = tables.case_section(shown(measured(published_tables("resnet50-tf")[0])))
     assert section.startswith("#### Offline: NVIDIA A40, TF-TRT with FP16\n")
 
 
@@ -206,7 +207,7 @@ def test_bert_has_all_settings_in_one_table_as_published() -> None:
         row, record = rows[0], measured(rows)
         graphs = " | NVIDIA TensorRT Capture CUDA Graph" if row["format"] == "trt" else ""
         after = "Accelerator Precision | Max Seq Length | SQuAD v1.1 F1 Score"
-        _, *rest = cells(tables.parameters_table(record, "offline").splitlines())
+        _, *rest = cells(tables.parameters_table(shown(record), "offline").splitlines())
         assert " | ".join(name for name, _ in rest) == f"{BERT_PARAMETERS}{graphs} | {after}"
         values = dict(rest)
         assert values["Max Seq Length"] == str(row["sequence_length"])
@@ -225,14 +226,14 @@ def test_bert_has_all_settings_in_one_table_as_published() -> None:
 
 def test_bert_online_says_how_it_was_batched() -> None:
     _, *rows = cells(
-        tables.parameters_table(measured(published_tables("bert-dist4l")[0]), "online").splitlines()
+        tables.parameters_table(shown(measured(published_tables("bert-dist4l")[0])), "online").splitlines()
     )
     assert rows[-2:] == [["Triton Max Queue Delay", "0 µs"], ["Triton Preferred Batch Sizes", "none"]]
 
 
 def test_a_micro_bert_is_not_said_to_be_scored_on_squad() -> None:
     record = samples.record(case=Case("cpu", "bert-dist4l-micro", "onnx", None, "fp32"))
-    rows = dict(cells(tables.parameters_table(record, "offline").splitlines()))
+    rows = dict(cells(tables.parameters_table(shown(record), "offline").splitlines()))
     assert rows["F1 Score"] == "96.25"
     assert "CPU" in rows
     assert not {"SQuAD v1.1 F1 Score", "GPU"} & set(rows)
@@ -240,13 +241,13 @@ def test_a_micro_bert_is_not_said_to_be_scored_on_squad() -> None:
 
 def test_a_score_that_was_not_measured_is_not_a_number() -> None:
     record = samples.random_weights(case=Case("a30", "bert-dist4l", "onnx", None, "fp16"))
-    rows = dict(cells(tables.parameters_table(record, "offline").splitlines()))
+    rows = dict(cells(tables.parameters_table(shown(record), "offline").splitlines()))
     assert rows["SQuAD v1.1 F1 Score"] == "random weights"
 
 
 def test_a_record_that_does_not_say_its_inputs_leaves_the_sequence_length_open() -> None:
     record = samples.record(case=Case("a40", "fastpitch", "ts-trace", None, "fp16"))
-    assert [row[1] for row in shown(record, "offline")] == ["Sequence Length", "-", "-", "-"]
+    assert [row[1] for row in table_of(record, "offline")] == ["Sequence Length", "-", "-", "-"]
 
 
 def test_a_model_without_publication_has_the_tables_of_resnet50() -> None:

@@ -320,14 +320,3 @@ def test_a_written_file_keeps_its_mode(path: Path) -> None:
     path.chmod(0o640)
     files.write(samples.record(), path)
     assert path.stat().st_mode & 0o777 == 0o640
-
-
-def test_speed_may_be_shown_only_where_the_case_is_right() -> None:
-    unconverted = samples.failed_conversion()
-    assert schema.has_passed(samples.record())
-    assert schema.has_passed(samples.random_weights())
-    assert not schema.has_passed(samples.record(accuracy=samples.failed_accuracy()))
-    assert not schema.has_passed(samples.record(accuracy=None))
-    assert not schema.has_passed(samples.record(conversion=None))
-    assert not schema.has_passed(samples.record(conversion=unconverted))
-    assert not schema.has_passed(samples.random_weights(conversion=None))

@@ -22,7 +22,6 @@ from fixtures.measure import estimates
 from fixtures.measure.estimates import Steady
 from fixtures.measure.load_points import Sampling
 from fixtures.measure.perf_analyzer import Job
-from fixtures.plugin.exit import STATUS
 from fixtures.search import fastest, ladder, space
 from fixtures.search.fastest import Entry, Found, Proof, Trial
 from fixtures.search.ladder import Reading
@@ -33,7 +32,9 @@ from fixtures.spec import Deployment, LoadPoint
 from reports import tables
 from reports.record import files
 from reports.record.schema import Accuracy, Estimate, Record, Search
+from reports.run.exit_status import STATUS
 from reports.words.latency_budget import found_text, lead_text, search_paragraph
+from reports.words.shown import shown
 from tests import samples, toy
 from tests.plugin.test_runs import ROOT, suite
 from tests.plugin.test_selection import collect
@@ -449,17 +450,17 @@ def test_a_lead_that_is_not_shown_is_none(lead: Estimate, said: str) -> None:
 
 
 def test_the_winner_stands_in_the_summary_and_in_the_section_of_its_case() -> None:
-    for text in (tables.summary_table([found_record()]), tables.case_section(found_record())):
+    for text in (tables.summary_table([shown(found_record())]), tables.case_section(shown(found_record()))):
         assert "1,940 infer/s with p99 6.8 ms" in text
         assert "`case.search/config.pbtxt`" in text
-    assert "latency budget" not in tables.case_section(samples.record())
+    assert "latency budget" not in tables.case_section(shown(samples.record()))
     alone = dataclasses.replace(found_record(), accuracy=None, loads=())
-    assert "No throughput is shown" not in tables.summary_table([alone])
+    assert "No throughput is shown" not in tables.summary_table([shown(alone)])
 
 
 @pytest.mark.parametrize("ledger", [None, samples.failed_accuracy()])
 def test_a_winner_that_is_not_proven_shows_no_speed(ledger: Accuracy | None) -> None:
-    text = search_paragraph(found_record(accuracy=ledger))
+    text = search_paragraph(shown(found_record(accuracy=ledger)))
     assert text.startswith("The winner within 7 ms is not proven. No throughput is shown: ")
     assert "1,940" not in text
 
@@ -468,13 +469,13 @@ def test_random_weights_leave_the_proof_to_the_conversion() -> None:
     def of(**changes: Any) -> Record:
         return samples.random_weights(search=found_record(accuracy=None).search, **changes)
 
-    assert "1,940 infer/s" in search_paragraph(of())
-    assert "not proven" in search_paragraph(of(conversion=samples.failed_conversion()))
+    assert "1,940 infer/s" in search_paragraph(shown(of()))
+    assert "not proven" in search_paragraph(shown(of(conversion=samples.failed_conversion())))
 
 
 def test_a_budget_that_nothing_kept_is_said_with_the_lowest_latency() -> None:
     load = samples.load("online", 1, 100.0, latency_ms={"p99": Estimate(9.5, 9.1, 10.2)})
-    assert search_paragraph(found_record(verdict="beyond", load=load, accuracy=None)) == (
+    assert search_paragraph(shown(found_record(verdict="beyond", load=load, accuracy=None))) == (
         "None of 9 configurations keeps p99 within 7 ms; the lowest reached is 9.5 ms (9.1 to 10.2): online, "
         "concurrency 1, 1 instance, preferred 16 32, delay 100 µs."
     )

@@ -9,6 +9,7 @@ from reports import tables
 from reports.record.schema import Case, Comparison, Efficiency, Estimate, Limit, Load, Mark, Record
 from reports.tables.other_build import comparison_table
 from reports.tables.summary import COST, IN_PROCESS, P99, PUBLISHED, RATE
+from reports.words.shown import shown
 from tests import samples
 
 FAILED: dict[str, dict[str, Any]] = {
@@ -27,7 +28,7 @@ def rows(summary: str) -> list[dict[str, str]]:
 
 
 def only(*records: Record) -> dict[str, str]:
-    (row,) = rows(tables.summary_table(records))
+    (row,) = rows(tables.summary_table([shown(one) for one in records]))
     return row
 
 
@@ -87,7 +88,7 @@ def test_a_small_ratio_to_in_process_keeps_two_digits() -> None:
 
 
 def test_a_column_without_any_figure_is_left_out_and_is_not_explained() -> None:
-    summary = tables.summary_table([samples.random_weights()])
+    summary = tables.summary_table([shown(samples.random_weights())])
     assert not {PUBLISHED, IN_PROCESS, COST, "Floor"} & set(rows(summary)[0])
     assert "in turns" not in summary
     assert "NVIDIA's figure" not in summary
@@ -97,7 +98,7 @@ def test_the_interval_is_half_its_width_at_its_own_confidence() -> None:
     load = dataclasses.replace(
         samples.load("offline", 4, 200), throughput_per_s=Estimate(200.0, 150.0, 210.0, 0.9)
     )
-    summary = tables.summary_table([samples.record(loads=(load,))])
+    summary = tables.summary_table([shown(samples.record(loads=(load,)))])
     assert rows(summary)[0][RATE] == "200.0 ± 15 %"
     assert "90 % confidence interval" in summary
 
@@ -110,7 +111,7 @@ def test_an_error_has_a_ceiling_and_is_not_in_percent() -> None:
 
 
 def test_random_weights_show_a_speed_and_a_note_says_why_they_have_no_score() -> None:
-    summary = tables.summary_table([samples.random_weights()])
+    summary = tables.summary_table([shown(samples.random_weights())])
     row = rows(summary)[0]
     assert (row["Accuracy"], row[RATE], row["Note"]) == ("random weights", "0.712 ± 2.0 %", "a")
     assert summary.endswith("\n\n- a: random weights: no checkpoint was given (--checkpoint DIR).")
@@ -118,7 +119,7 @@ def test_random_weights_show_a_speed_and_a_note_says_why_they_have_no_score() ->
 
 def test_cases_with_the_same_note_share_its_letter() -> None:
     other = samples.random_weights(case=Case("cpu", "nnunet", "onnx", None, "fp32"))
-    summary = tables.summary_table([samples.random_weights(), other])
+    summary = tables.summary_table([shown(samples.random_weights()), shown(other)])
     assert [row["Note"] for row in rows(summary)] == ["a", "a"]
     assert summary.count("no checkpoint was given") == 1
 
@@ -127,34 +128,36 @@ def test_a_mark_of_several_cases_is_one_line_of_what_it_means() -> None:
     busy, busier = (
         Mark("cpu-shared", f"other programs took part of the CPU: {n} of 2 cores") for n in (0.2, 0.4)
     )
-    summary = tables.summary_table([marked(busy), marked(busier)])
+    summary = tables.summary_table([shown(marked(busy)), shown(marked(busier))])
     assert [row["Note"] for row in rows(summary)] == ["a", "a"]
     assert summary.endswith("\n\n- a: other programs took part of the CPU")
-    alone = tables.summary_table([marked(busy)])
+    alone = tables.summary_table([shown(marked(busy))])
     assert alone.endswith("\n\n- a: other programs took part of the CPU: 0.2 of 2 cores")
 
 
 def test_a_wide_interval_is_shown_and_not_noted_too() -> None:
-    summary = tables.summary_table([marked(Mark("wide-interval", "its interval is ± 40%"))])
+    summary = tables.summary_table([shown(marked(Mark("wide-interval", "its interval is ± 40%")))])
     assert "Note" not in rows(summary)[0]
     assert "± 40%" not in summary
 
 
 def test_each_target_has_a_table_of_its_own() -> None:
-    summary = tables.summary_table([samples.record(), samples.random_weights(), samples.record()])
+    summary = tables.summary_table(
+        [shown(samples.record()), shown(samples.random_weights()), shown(samples.record())]
+    )
     first, second = summary.split("Target `cpu`, AMD EPYC 7742 64-Core Processor:\n\n")
     assert first.startswith("Target `a40`, NVIDIA A40:\n\n| Model")
     assert (first.count("\n| resnet50 "), first.count("\n| nnunet ")) == (2, 0)
     assert second.count("\n| nnunet ") == 1
-    assert "Target" not in tables.summary_table([samples.record()])
+    assert "Target" not in tables.summary_table([shown(samples.record())])
 
 
 def test_the_server_is_a_sentence_where_all_cases_had_the_same() -> None:
     assert "\n\nServed by Triton 2.51.0 (embedded), python backend." in tables.summary_table(
-        [samples.record()]
+        [shown(samples.record())]
     )
     unserved = samples.record(serving=None, case=Case("a40", "resnet50", "trt", None, "fp16"))
-    summary = tables.summary_table([samples.record(), unserved])
+    summary = tables.summary_table([shown(samples.record()), shown(unserved)])
     assert "\n- `a40-resnet50-onnx-trt-fp16`: served by Triton 2.51.0" in summary
     assert "\n- `a40-resnet50-trt-fp16`: not served yet." in summary
 
@@ -179,28 +182,28 @@ def failed(kind: str) -> Record:
 def test_a_case_that_is_not_right_shows_its_reason_and_no_figure_in_any_table(kind: str) -> None:
     one = failed(kind)
     right = samples.record(loads=one.loads, efficiency=one.efficiency, price_per_hour=3.6)
-    shown = [
-        tables.summary_table([one]),
-        tables.offline_table(one),
-        tables.online_table(one),
-        tables.case_section(one),
-        comparison_table([one]),
+    texts = [
+        tables.summary_table([shown(one)]),
+        tables.offline_table(shown(one)),
+        tables.online_table(shown(one)),
+        tables.case_section(shown(one)),
+        comparison_table([shown(one)]),
     ]
-    for text in shown:
+    for text in texts:
         assert "No throughput is shown: " in text
         for figure in ("31234", "65432", "2.126", "0.78 (", "0.90 (", "1748"):
             assert figure not in text
-    assert tables.use_table(one, "offline") == ""
+    assert tables.resources_table(shown(one), "offline") == ""
     # The same figures are there where the case is right, so that the test can fail.
-    assert "65432.1" in tables.summary_table([right])
-    assert "0.90 (" in tables.summary_table([right])
-    assert "0.78 (" in comparison_table([right])
+    assert "65432.1" in tables.summary_table([shown(right)])
+    assert "0.90 (" in tables.summary_table([shown(right)])
+    assert "0.78 (" in comparison_table([shown(right)])
 
 
 @pytest.mark.parametrize("kind", FAILED)
 def test_beside_a_right_case_a_wrong_one_has_empty_cells_and_a_note(kind: str) -> None:
     right = samples.record(efficiency=(efficiency(32, "online"),), price_per_hour=3.6)
-    summary = tables.summary_table([right, failed(kind)])
+    summary = tables.summary_table([shown(right), shown(failed(kind))])
     good, bad = rows(summary)
     empty = (RATE, "At", P99, PUBLISHED, IN_PROCESS, COST)
     assert "-" not in {good[column] for column in empty}

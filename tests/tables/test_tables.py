@@ -14,9 +14,9 @@ import pytest
 from fixtures.formats import all_formats
 from reports import tables
 from reports.__main__ import main
-from reports.record.schema import SCHEMA, Case, Disagreement, Estimate, Limit, Record, Start
+from reports.record.schema import SCHEMA, Case, Disagreement, Limit, Record, Start
 from reports.words import rightness
-from reports.words.labels import rate
+from reports.words.shown import shown
 from tests import samples
 
 ROOT = Path(__file__).parents[2]
@@ -82,11 +82,11 @@ def failed(kind: str) -> Record:
     ids=["offline", "online"],
 )
 def test_the_columns_are_the_published_ones(table: Callable[[Record], str], columns: list[str]) -> None:
-    assert cells(table(samples.record()))[0] == columns
+    assert cells(table(shown(samples.record())))[0] == columns
 
 
 def test_the_offline_rows_are_in_order_of_batch_with_published_decimals() -> None:
-    assert cells(tables.offline_table(samples.record()))[1:] == [
+    assert cells(tables.offline_table(shown(samples.record())))[1:] == [
         ["FP16", "TensorRT", "1", "491.5", "2.046", "2.111", "2.126", "2.031"],
         ["FP16", "TensorRT", "2", "811.8", "2.046", "2.111", "2.126", "2.031"],
         ["FP16", "TensorRT", "8", "1573.6", "2.046", "2.111", "2.126", "2.031"],
@@ -96,7 +96,7 @@ def test_the_offline_rows_are_in_order_of_batch_with_published_decimals() -> Non
 def test_the_online_rows_are_in_order_of_concurrency_with_every_component() -> None:
     components = ["0.000", "0.100", "0.200", "0.300", "0.400", "0.500", "0.600"]
     latencies = ["2.000", "2.046", "2.111", "2.126", "2.031"]
-    assert cells(tables.online_table(samples.record()))[1:] == [
+    assert cells(tables.online_table(shown(samples.record())))[1:] == [
         ["16", "2543.7", *components, *latencies],
         ["32", "3166.7", *components, *latencies],
     ]
@@ -104,7 +104,7 @@ def test_the_online_rows_are_in_order_of_concurrency_with_every_component() -> N
 
 def test_a_latency_that_is_missing_leaves_its_cell_empty() -> None:
     load = samples.load("online", 16, 100, latency_ms={"p50": samples.estimate(2)}, components_ms={})
-    assert cells(tables.online_table(samples.record(loads=(load,))))[1] == [
+    assert cells(tables.online_table(shown(samples.record(loads=(load,)))))[1] == [
         "16",
         "100.0",
         *"-" * 7,
@@ -114,16 +114,16 @@ def test_a_latency_that_is_missing_leaves_its_cell_empty() -> None:
 
 
 def test_a_slow_model_keeps_three_digits() -> None:
-    header, row = cells(tables.offline_table(samples.random_weights()))
+    header, row = cells(tables.offline_table(shown(samples.random_weights())))
     assert dict(zip(header, row, strict=True))["Inferences/second"] == "0.712"
 
 
 def test_a_scenario_without_points_says_so() -> None:
-    assert tables.online_table(samples.random_weights()) == "No online load point has been measured."
+    assert tables.online_table(shown(samples.random_weights())) == "No online load point has been measured."
 
 
 def test_the_columns_line_up() -> None:
-    lines = tables.offline_table(samples.record()).splitlines()
+    lines = tables.offline_table(shown(samples.record())).splitlines()
     bars = [[place for place, character in enumerate(line) if character == "|"] for line in lines]
     assert len(lines) == 5
     assert all(places == bars[0] for places in bars)
@@ -134,14 +134,14 @@ def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
         samples.load("offline", 1, 100),
         samples.load("offline", 8, 200, marks=samples.marks("a pass was repeated", "its file was damaged")),
     )
-    table = tables.offline_table(samples.record(loads=loads))
+    table = tables.offline_table(shown(samples.record(loads=loads)))
     assert [row[3] for row in cells(table)[1:]] == ["100.0", "200.0*"]
     assert table.endswith("\n\nMarked points (*):\n\n- batch 8: a pass was repeated; its file was damaged")
-    assert "*" not in tables.offline_table(samples.record())
+    assert "*" not in tables.offline_table(shown(samples.record()))
 
 
 def test_online_parameters_are_the_published_ones() -> None:
-    assert cells(tables.parameters_table(samples.record(), "online")) == [
+    assert cells(tables.parameters_table(shown(samples.record()), "online")) == [
         ["Parameter Name", "Parameter Value"],
         ["Max Batch Size", "128"],
         ["Number of model instances", "1"],
@@ -151,19 +151,22 @@ def test_online_parameters_are_the_published_ones() -> None:
 
 
 def test_offline_the_dynamic_batcher_has_no_parameters_and_the_section_says_why() -> None:
-    rows = dict(cells(tables.parameters_table(samples.record(), "offline")))
+    rows = dict(cells(tables.parameters_table(shown(samples.record()), "offline")))
     assert rows["Triton Max Queue Delay"] == rows["Triton Preferred Batch Sizes"] == "-"
-    assert "The dynamic batcher is off" in tables.case_section(samples.record()).partition("#### Online")[0]
+    assert (
+        "The dynamic batcher is off"
+        in tables.case_section(shown(samples.record())).partition("#### Online")[0]
+    )
 
 
 def test_no_preferred_sizes_are_called_none() -> None:
     deployment = dataclasses.replace(samples.record().deployment, preferred_batch_sizes=())
-    rows = dict(cells(tables.parameters_table(samples.record(deployment=deployment), "online")))
+    rows = dict(cells(tables.parameters_table(shown(samples.record(deployment=deployment)), "online")))
     assert rows["Triton Preferred Batch Sizes"] == "none"
 
 
 def test_the_configuration_names_what_was_served_and_by_what() -> None:
-    assert tables.configuration_list(samples.record(), "offline").splitlines() == [
+    assert tables.configuration_list(shown(samples.record()), "offline").splitlines() == [
         "- Case: `a40-resnet50-onnx-trt-fp16`",
         "- GPU: NVIDIA A40",
         "- Backend: ONNX Runtime, in Triton's Python backend",
@@ -192,7 +195,7 @@ def test_formats_have_their_published_names(mnemonic: str, accelerator: str | No
     format_ = next(one for one in all_formats() if one.mnemonic == mnemonic)
     build = dataclasses.replace(samples.record().build, format=format_.label, engine=format_.engine)
     case = Case("a40", "resnet50", mnemonic, accelerator, "fp16")
-    section = tables.case_section(samples.record(case=case, build=build))
+    section = tables.case_section(shown(samples.record(case=case, build=build)))
     assert section.startswith(f"#### Offline: NVIDIA A40, {title} with FP16\n")
     assert f"\n#### Online: NVIDIA A40, {title} with FP16\n" in section
     assert f"\n- Model format: {format_.label}\n" in section
@@ -203,12 +206,12 @@ def test_a_native_backend_is_named_without_the_python_one() -> None:
     assert serving is not None
     serving = dataclasses.replace(serving, backend="onnxruntime")
     assert "\n- Backend: ONNX Runtime\n" in tables.configuration_list(
-        samples.record(serving=serving), "offline"
+        shown(samples.record(serving=serving)), "offline"
     )
 
 
 def test_a_cpu_case_is_headed_by_its_cpu_even_on_a_machine_with_a_gpu() -> None:
-    section = tables.case_section(samples.random_weights())
+    section = tables.case_section(shown(samples.random_weights()))
     assert section.startswith("#### Offline: AMD EPYC 7742 64-Core Processor, PyTorch with FP32\n")
     assert "\n- CPU: AMD EPYC" in section
     assert "NVIDIA" not in section
@@ -221,17 +224,17 @@ def test_a_failed_case_shows_no_speed_anywhere(
     one = failed(kind)
     samples.store(tmp_path, one)
     assert main(["tables", "--results", str(tmp_path)]) == 0
-    shown = [
-        tables.offline_table(one),
-        tables.online_table(one),
-        tables.case_section(one),
-        tables.summary_table([one]),
+    texts = [
+        tables.offline_table(shown(one)),
+        tables.online_table(shown(one)),
+        tables.case_section(shown(one)),
+        tables.summary_table([shown(one)]),
         capsys.readouterr().out,
     ]
-    assert all("No throughput is shown: " in text for text in shown)
-    assert all(f"{speed:.0f}"[:4] not in text for text in shown for speed in SPEEDS)
-    assert all(latency not in text for text in shown for latency in ("2.046", "2.126"))
-    assert all("Inferences/second" not in text for text in shown[:3])
+    assert all("No throughput is shown: " in text for text in texts)
+    assert all(f"{speed:.0f}"[:4] not in text for text in texts for speed in SPEEDS)
+    assert all(latency not in text for text in texts for latency in ("2.046", "2.126"))
+    assert all("Inferences/second" not in text for text in texts[:3])
 
 
 @pytest.mark.parametrize(
@@ -247,19 +250,19 @@ def test_a_failed_case_shows_no_speed_anywhere(
         (
             "conversion",
             "the converted model differs from the framework (relative error 0.25, limit 0.01; "
-            "agreement 90.00%, limit 99.00%).",
+            "agreement 90.00 %, limit 99.00 %).",
         ),
         ("no-conversion", "the converted model was not compared with the framework."),
     ],
 )
 def test_a_failed_case_says_why_in_a_sentence(kind: str, reason: str) -> None:
-    assert tables.offline_table(failed(kind)) == f"No throughput is shown: {reason}"
-    assert f"- a: No throughput is shown: {reason}" in tables.summary_table([failed(kind)])
+    assert tables.offline_table(shown(failed(kind))) == f"No throughput is shown: {reason}"
+    assert f"- a: No throughput is shown: {reason}" in tables.summary_table([shown(failed(kind))])
 
 
 def test_a_case_may_fail_for_two_reasons() -> None:
     one = samples.record(conversion=None, accuracy=samples.failed_accuracy())
-    assert rightness.why_no_speed(one) == (
+    assert shown(one).no_speed == (
         "No throughput is shown: the converted model was not compared with the framework, "
         "and served top-1 93.1 % is below its floor of 94.0 % (published)."
     )
@@ -270,7 +273,7 @@ def test_a_second_metric_above_its_ceiling_is_named() -> None:
         metric="mel MSE", better="lower", served=0.07, limits=(Limit(0.06, "recipe"),), passed=False
     )
     ledger = samples.accuracy(samples.score(), error, passed=False)
-    assert rightness.why_no_speed(samples.record(accuracy=ledger)) == (
+    assert shown(samples.record(accuracy=ledger)).no_speed == (
         "No throughput is shown: served mel MSE 0.07 is above its ceiling of 0.06 (recipe)."
     )
 
@@ -278,39 +281,39 @@ def test_a_second_metric_above_its_ceiling_is_named() -> None:
 def test_a_server_that_decides_otherwise_shows_no_speed_even_with_random_weights() -> None:
     differ = Disagreement(("converted", "served"), 9, 0, 0, (), 0.91, 0.99)
     ledger = samples.accuracy(scores=(), disagreements=(differ,), passed=False)
-    assert rightness.why_no_speed(samples.random_weights(accuracy=ledger)) == (
-        "No throughput is shown: converted and served decide differently (agreement 91.00%, limit 99.00%)."
+    assert shown(samples.random_weights(accuracy=ledger)).no_speed == (
+        "No throughput is shown: converted and served decide differently (agreement 91.00 %, limit 99.00 %)."
     )
 
 
 def test_random_weights_with_a_ledger_of_decisions_have_no_score_but_a_speed() -> None:
     one = samples.random_weights(accuracy=samples.accuracy(scores=()))
-    assert rightness.why_no_speed(one) is None
+    assert shown(one).no_speed == ""
     assert rightness.main_score(one) is None
 
 
 def test_random_weights_do_not_excuse_a_failed_conversion() -> None:
     one = samples.random_weights(conversion=samples.failed_conversion())
-    assert "0.712" not in tables.case_section(one) + tables.summary_table([one])
-    assert "random weights: no checkpoint" in tables.summary_table([one])
+    assert "0.712" not in tables.case_section(shown(one)) + tables.summary_table([shown(one)])
+    assert "random weights: no checkpoint" in tables.summary_table([shown(one)])
 
 
 def test_a_score_just_below_its_floor_does_not_look_equal_to_it() -> None:
     below = samples.score(served=0.939996, limits=(Limit(0.94, "published"),), passed=False)
     ledger = samples.accuracy(below, passed=False)
-    why = rightness.why_no_speed(samples.record(accuracy=ledger))
+    why = shown(samples.record(accuracy=ledger)).no_speed
     assert why is not None
-    assert "served top-1 93.9996 % is below its floor of 94.000 %" in why
+    assert "served top-1 93.9996 % is below its floor of 94.0000 %" in why
 
 
 def test_a_case_that_is_right_has_no_excuse() -> None:
-    assert rightness.why_no_speed(samples.record()) is None
-    assert rightness.why_no_speed(samples.random_weights()) is None
+    assert shown(samples.record()).no_speed == ""
+    assert shown(samples.random_weights()).no_speed == ""
 
 
 def test_free_text_cannot_break_a_table() -> None:
     one = samples.record(accuracy=samples.accuracy(samples.score(metric="F1 |mean|\nof <b>all</b>, < 1")))
-    lines = tables.summary_table([one]).split("\n\n")[0].splitlines()
+    lines = tables.summary_table([shown(one)]).split("\n\n")[0].splitlines()
     assert len(lines) == 3
     assert r"F1 \|mean\| of \<b>all\</b>, < 1" in lines[2]
 
@@ -351,9 +354,9 @@ def test_the_command_selects_by_a_part_of_the_name(
 ) -> None:
     samples.store(tmp_path, samples.random_weights(), samples.record())
     assert main(["tables", "-k", "nnunet", "--results", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert "cpu-nnunet-ts-trace-fp32" in shown
-    assert "resnet50" not in shown
+    printed = capsys.readouterr().out
+    assert "cpu-nnunet-ts-trace-fp32" in printed
+    assert "resnet50" not in printed
 
 
 def test_a_selection_of_nothing_names_what_there_is(
@@ -361,19 +364,19 @@ def test_a_selection_of_nothing_names_what_there_is(
 ) -> None:
     samples.store(tmp_path, samples.record())
     assert main(["tables", "-k", "bert", "--results", str(tmp_path)]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "no case has 'bert' in its name. There are: a40-resnet50-onnx-trt-fp16" in shown.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "no case has 'bert' in its name. There are: a40-resnet50-onnx-trt-fp16" in printed.err
 
 
 def test_without_records_the_command_says_what_to_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["tables", "--results", str(tmp_path)]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
+    printed = capsys.readouterr()
+    assert printed.out == ""
     assert (
-        shown.err
+        printed.err
         == f"error: {tmp_path}: no records (TARGET/CASE.json). Measure some: tox run -e benchmarks\n"
     )
 
@@ -389,10 +392,10 @@ def test_a_broken_record_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
-    shown = capsys.readouterr().out
-    assert "usage: python -m reports" in shown
-    assert "tables" in shown
-    assert "readme" in shown
+    printed = capsys.readouterr().out
+    assert "usage: python -m reports" in printed
+    assert "tables" in printed
+    assert "readme" in printed
 
 
 def run_bare(arguments: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
@@ -427,27 +430,20 @@ def test_what_the_start_took_is_shown() -> None:
     starts = (Start("offline", 0.41, 2.53, 12.51), Start("online", None, 1.0, 8.0))
 
     offline, online = (
-        tables.configuration_list(samples.record(loads=loads, starts=starts), scenario)
+        tables.configuration_list(shown(samples.record(loads=loads, starts=starts)), scenario)
         for scenario in ("offline", "online")
     )
 
     assert (
-        "\n- Start: server 0.4 s, model load 2.5 s, first request 12.5 ms, warm-up under load 0.3 s at most\n"
+        "\n- Start: server 0.41 s, model load 2.5 s, first request 12.510 ms, warm-up under load 0.30 s at most\n"
         in offline
     )
-    assert "\n- Start: model load 1.0 s, first request 8.0 ms\n" in online
+    assert "\n- Start: model load 1.0 s, first request 8.000 ms\n" in online
 
 
 def test_a_rate_stands_in_place_of_a_concurrency() -> None:
     load = samples.load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson")
 
-    table = tables.online_table(samples.record(loads=(samples.load("online", 4, 300.0), load)))
+    table = tables.online_table(shown(samples.record(loads=(samples.load("online", 4, 300.0), load))))
 
     assert [line.split("|")[1].strip() for line in table.splitlines()[2:4]] == ["4", "120/s, poisson"]
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [(0.14162, "0.142"), (9.5, "9.5"), (26.79, "26.8"), (1915.52, "1,915.5")]
-)
-def test_a_rate_has_as_many_digits_as_it_needs(value: float, shown: str) -> None:
-    assert rate(Estimate(value, value, value), ",") == shown

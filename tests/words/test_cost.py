@@ -16,9 +16,10 @@ from reports import tables
 from reports.export.frame import load_points
 from reports.record import files
 from reports.record.schema import GpuUse, Load, Mark, Record
-from reports.tables.resources import USE_COLUMNS
+from reports.tables.resources import RESOURCES
 from reports.tables.summary import COST
 from reports.words.cost import cost
+from reports.words.shown import shown
 from tests import samples
 
 USE = GpuUse(0.93, 5120.4, 251.26, 159.671, 1395.2, "counter")
@@ -40,7 +41,7 @@ def priced(price: float | None = 3.6, **changes: object) -> Record:
 
 def test_wrong_inferences_are_paid_for_by_the_right_ones() -> None:
     one = priced(accuracy=samples.accuracy(samples.score(served=0.8, limits=())))
-    found = cost(one, point(rate=1000.0))
+    found = cost(shown(one), point(rate=1000.0))
     assert found is not None
     # 3.6 per hour buy 1000 inferences a second: a million cost 1, of which four in five are right.
     assert found.per_million == pytest.approx(1.25)
@@ -49,28 +50,20 @@ def test_wrong_inferences_are_paid_for_by_the_right_ones() -> None:
 
 def test_an_error_is_no_share_of_correct_inferences() -> None:
     one = priced(accuracy=samples.accuracy(samples.score(better="lower", served=0.012, limits=())))
-    found = cost(one, point(rate=1000.0))
+    found = cost(shown(one), point(rate=1000.0))
     assert found is not None
     assert (found.per_million, found.of) == (pytest.approx(1.0), "inferences")
 
 
 def test_random_weights_have_no_share_of_correct_inferences() -> None:
     one = dataclasses.replace(samples.random_weights(loads=(point(),)), price_per_hour=3.6)
-    found = cost(one, point(rate=1000.0))
+    found = cost(shown(one), point(rate=1000.0))
     assert found is not None
     assert (found.per_million, found.of) == (pytest.approx(1.0), "inferences")
 
 
-@pytest.mark.parametrize(
-    "one",
-    [
-        priced(None),
-        priced(accuracy=samples.failed_accuracy()),
-        priced(conversion=samples.failed_conversion()),
-    ],
-)
-def test_there_is_no_cost_without_a_price_or_where_no_speed_is_shown(one: Record) -> None:
-    assert cost(one, point()) is None
+def test_there_is_no_cost_without_a_price() -> None:
+    assert cost(shown(priced(None)), point()) is None
 
 
 # --- tables ------------------------------------------------------------------------------------------------
@@ -78,8 +71,10 @@ def test_there_is_no_cost_without_a_price_or_where_no_speed_is_shown(one: Record
 
 def test_the_summary_has_a_cost_where_any_case_has_a_price() -> None:
     unpriced = priced(None)
-    assert COST not in tables.summary_table([unpriced])
-    table = tables.summary_table([priced(), unpriced, priced(accuracy=samples.failed_accuracy())])
+    assert COST not in tables.summary_table([shown(unpriced)])
+    table = tables.summary_table(
+        [shown(priced()), shown(unpriced), shown(priced(accuracy=samples.failed_accuracy()))]
+    )
     header, _, *rows = [line for line in table.splitlines() if line.startswith("|")]
     place = [cell.strip() for cell in header.split("|")].index(COST)
     costs = [row.split("|")[place].strip() for row in rows]
@@ -89,25 +84,25 @@ def test_the_summary_has_a_cost_where_any_case_has_a_price() -> None:
 
 def test_a_cost_of_any_inferences_says_so() -> None:
     one = dataclasses.replace(samples.random_weights(loads=(point(),)), price_per_hour=3.6)
-    table = tables.summary_table([one])
+    table = tables.summary_table([shown(one)])
     assert "1 (any) |" in table
     assert "(any) is per million inferences of any kind" in table
 
 
 def test_each_point_shows_energy_use_and_cost() -> None:
-    table = tables.use_table(priced(), "offline")
+    table = tables.resources_table(shown(priced()), "offline")
     header, _, first, second = [line for line in table.splitlines() if line.startswith("|")]
-    assert [cell.strip() for cell in header.strip("|").split("|")] == ["Load point", *USE_COLUMNS]
-    shown = ["159.7", "251.3", "93%", "5120", "1395"]
-    assert [cell.strip() for cell in first.strip("|").split("|")] == ["batch 1", *shown, "2.08"]
-    assert [cell.strip() for cell in second.strip("|").split("|")] == ["batch 8", *shown, "1.04"]
-    assert table in tables.case_section(priced())
+    assert [cell.strip() for cell in header.strip("|").split("|")] == ["Load point", *RESOURCES]
+    taken = ["159.7", "251.3", "93 %", "5120", "1395"]
+    assert [cell.strip() for cell in first.strip("|").split("|")] == ["batch 1", *taken, "2.08"]
+    assert [cell.strip() for cell in second.strip("|").split("|")] == ["batch 8", *taken, "1.04"]
+    assert table in tables.case_section(shown(priced()))
 
 
 def test_figures_that_no_point_has_take_no_column() -> None:
     instance = dataclasses.replace(USE, energy_j_per_1000=None, power_w=None, utilisation=None)
     loads = (dataclasses.replace(point(size=1), gpu=instance), dataclasses.replace(point(size=8), gpu=None))
-    table = tables.use_table(priced(None, loads=loads), "offline")
+    table = tables.resources_table(shown(priced(None, loads=loads)), "offline")
     header, _, first, second = table.splitlines()
     assert [cell.strip() for cell in header.strip("|").split("|")] == [
         "Load point",
@@ -120,10 +115,10 @@ def test_figures_that_no_point_has_take_no_column() -> None:
 
 def test_nothing_is_shown_where_nothing_is_known_or_the_case_failed() -> None:
     bare = tuple(dataclasses.replace(load, gpu=None) for load in priced().loads)
-    assert tables.use_table(priced(None, loads=bare), "offline") == ""
-    assert tables.use_table(priced(), "online") == ""
-    assert tables.use_table(priced(accuracy=samples.failed_accuracy()), "offline") == ""
-    assert "\n\n\n" not in tables.case_section(priced(None, loads=bare))
+    assert tables.resources_table(shown(priced(None, loads=bare)), "offline") == ""
+    assert tables.resources_table(shown(priced()), "online") == ""
+    assert tables.resources_table(shown(priced(accuracy=samples.failed_accuracy())), "offline") == ""
+    assert "\n\n\n" not in tables.case_section(shown(priced(None, loads=bare)))
 
 
 def test_a_throttled_and_shared_point_is_marked() -> None:
@@ -131,7 +126,7 @@ def test_a_throttled_and_shared_point_is_marked() -> None:
         Mark("gpu-throttled", "the GPU lowered its clocks: software power cap 83% of the time"),
         Mark("gpu-shared", "other programs used the GPU: 1"),
     )
-    table = tables.offline_table(priced(loads=(dataclasses.replace(point(), marks=marks),)))
+    table = tables.offline_table(shown(priced(loads=(dataclasses.replace(point(), marks=marks),))))
     assert "1000.0* |" in table
     assert all(mark.text in table for mark in marks)
 
@@ -168,7 +163,7 @@ def test_another_build_keeps_the_price(tmp_path: Path) -> None:
 
 def test_columns_hold_energy_and_cost_and_pandas_reads_them_back() -> None:
     failed = priced(accuracy=samples.failed_accuracy())
-    frame = load_points([priced(), failed])
+    frame = load_points([shown(priced()), shown(failed)])
     row = frame.iloc[1]
     assert row["gpu_energy_j_per_1000"] == USE.energy_j_per_1000
     assert (row["gpu_power_w"], row["gpu_utilisation"]) == (USE.power_w, USE.utilisation)
@@ -183,13 +178,13 @@ def test_columns_hold_energy_and_cost_and_pandas_reads_them_back() -> None:
 
 def test_a_record_without_either_has_none_of_the_columns() -> None:
     bare = tuple(dataclasses.replace(load, gpu=None) for load in priced().loads)
-    columns = load_points([priced(None, loads=bare)]).columns
+    columns = load_points([shown(priced(None, loads=bare))]).columns
     assert not [name for name in columns if name.startswith(("gpu_", "price", "cost"))]
 
 
 def test_a_figure_that_no_point_has_is_no_column() -> None:
     silent = dataclasses.replace(point(), gpu=GpuUse(0.9, None, None, None, None))
-    columns = load_points([priced(None, loads=(silent,))]).columns
+    columns = load_points([shown(priced(None, loads=(silent,)))]).columns
     assert [name for name in columns if name.startswith("gpu_")] == ["gpu_utilisation"]
 
 

@@ -10,22 +10,15 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from fixtures.errors import AccuracyError, InputError, ProofError, SetupError, SpeedError
-from fixtures.plugin.ci import annotation, cut, summary
-from fixtures.plugin.exit import (
-    _OUTCOMES,
-    Failure,
-    Outcomes,
-    kind_of,
-    pytest_sessionfinish,
-    status_of,
-    status_sentence,
-)
+from fixtures.plugin.failure_kind import kind_of
+from reports.run.exit_status import status_of, status_sentence
+from reports.run.job_summary import annotation, cut, summary
+from reports.run.outcomes import Failure, Outcomes
+from reports.words.shown import shown
 from tests import samples
 
 ROOT = Path(__file__).parents[2]
@@ -188,15 +181,6 @@ def test_what_is_missing_on_the_machine_is_infrastructure_and_not_bad_input() ->
     assert kind_of(MemoryError()) == "infrastructure"
 
 
-def test_a_worker_of_xdist_keeps_its_status_which_tells_the_others_to_stop() -> None:
-    stash = {_OUTCOMES: failing("input")}
-    worker = SimpleNamespace(config=SimpleNamespace(workerinput={}, stash=stash), exitstatus=2)
-    alone = SimpleNamespace(config=SimpleNamespace(stash=stash), exitstatus=2)
-    for session in (worker, alone):
-        pytest_sessionfinish(cast(pytest.Session, session), exitstatus=session.exitstatus)
-    assert (worker.exitstatus, alone.exitstatus) == (2, 4)
-
-
 def test_a_run_in_which_all_was_skipped_has_proven_nothing() -> None:
     skipped = Outcomes(skipped=Counter({"needs an A100": 3}))
     assert status_of(pytest.ExitCode.OK, skipped) == pytest.ExitCode.NO_TESTS_COLLECTED
@@ -322,7 +306,7 @@ def test_a_summary_cuts_no_character_in_half() -> None:
 
 def test_what_a_test_says_cannot_break_the_summarys_lists() -> None:
     failure = Failure("accuracy", "test_x", "first\n\n# second <b> | third", None, None)
-    text = summary(Outcomes([failure]), [samples.record()], compared=False)
+    text = summary(Outcomes([failure]), [shown(samples.record())], compared=False)
     assert "- **accuracy**: `test_x`: first; # second \\<b> \\| third\n" in text
 
 

@@ -1,0 +1,187 @@
+"""How each quantity is written wherever it is shown: its unit, its digits and which way is better, declared once.
+
+It needs the standard library alone.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from reports.record.schema import Estimate
+
+Better = Literal["higher", "lower"]
+FormatSpec = Callable[[float, int], str]
+"""The digits of a value as Python's format specification; the number asks for so many digits more than usual."""
+
+NOTHING = "-"
+"""What stands where there is no value."""
+_MOST_DIGITS_MORE = 9
+"""Digits that may be added to tell two values apart: a double has no more to give."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One kind of figure: what it is measured in, how many digits it is worth, and which way is better."""
+
+    unit: str
+    """What follows the figure in a sentence; empty for a pure number."""
+    spec: FormatSpec
+    """How many digits a value has, by its size in the unit."""
+    better: Better | None = None
+    """None for what is neither good nor bad."""
+    scale: float = 1.0
+    """The factor from the value in a record to the unit: 100 for a fraction that is written in percent."""
+    signed: bool = False
+    """Whether a plus is written too."""
+
+    def cell(self, value: float | None) -> str:
+        """The figure as a table's column has it, whose heading says the unit; `-` for None."""
+        return NOTHING if value is None else self._written(value, self._spec(value))
+
+    def text(self, value: float) -> str:
+        """The figure as a sentence has it: with its unit, and with thousands apart."""
+        return self._with_unit(self._written(value, self._spec(value), ","))
+
+    def cell_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
+        """`12.3 (11.9 to 12.8)`, all with the digits of the value; see `apart`."""
+        value, low, high = self._bounds(estimate, apart_from, "")
+        return f"{value} ({low} to {high})"
+
+    def text_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
+        """`12.3 ms (11.9 to 12.8)`, with thousands apart; see `apart`."""
+        value, low, high = self._bounds(estimate, apart_from, ",")
+        return f"{self._with_unit(value)} ({low} to {high})"
+
+    def cell_with_half_width(self, estimate: Estimate) -> str:
+        """`2080.9 ± 5.1 %`; `-` in place of the half width of a value of zero."""
+        return f"{self.cell(estimate.value)} ± {_half_width_text(estimate)}"
+
+    def text_with_half_width(self, estimate: Estimate) -> str:
+        """`2,080.9 infer/s ± 5.1 %`."""
+        return f"{self.text(estimate.value)} ± {_half_width_text(estimate)}"
+
+    def apart(self, one: float, other: float) -> tuple[str, str]:
+        """Two values with their units, and with as many digits as it takes to tell them apart."""
+        spec = self._telling_spec(one, (one, other))
+        first, second = (self._with_unit(self._written(value, spec, ",")) for value in (one, other))
+        return first, second
+
+    def _bounds(self, estimate: Estimate, apart_from: Iterable[float], thousands: str) -> list[str]:
+        """Value, low and high. Where there is something to be told apart from, the bounds get the digits for it."""
+        references = tuple(apart_from)
+        spec = self._spec(estimate.value)
+        if references:
+            spec = self._telling_spec(estimate.value, (estimate.low, estimate.high, *references))
+        bounds = (estimate.value, estimate.low, estimate.high)
+        return [self._written(bound, spec, thousands) for bound in bounds]
+
+    def _telling_spec(self, value: float, values: Iterable[float]) -> str:
+        """The digits of `value`, with as many more as it takes until different values look different."""
+        different = set(values)
+        for more in range(_MOST_DIGITS_MORE):
+            spec = self._spec(value, more)
+            if len({self._written(one, spec) for one in different}) == len(different):
+                return spec
+        return self._spec(value)
+
+    def _spec(self, value: float, more: int = 0) -> str:
+        return self.spec(abs(self.scale * value), more)
+
+    def _written(self, value: float, spec: str, thousands: str = "") -> str:
+        return format(self.scale * value, f"{'+' if self.signed else ''}{thousands}{spec}")
+
+    def _with_unit(self, figure: str) -> str:
+        return f"{figure} {self.unit}" if self.unit else figure
+
+
+def half_width(estimate: Estimate) -> float | None:
+    """Half the width of an interval as a fraction of the value; None of a value of zero."""
+    return (estimate.high - estimate.low) / 2 / estimate.value if estimate.value else None
+
+
+def _half_width_text(estimate: Estimate) -> str:
+    relative = half_width(estimate)
+    return NOTHING if relative is None else HALF_WIDTH.text(relative)
+
+
+def fixed(decimals: int) -> FormatSpec:
+    """The same number of decimals for all values."""
+    return lambda _value, more: f".{decimals + more}f"
+
+
+def significant(digits: int) -> FormatSpec:
+    """So many significant digits, without trailing zeros."""
+    return lambda _value, more: f".{digits + more}g"
+
+
+def by_size(*steps: tuple[float, int]) -> FormatSpec:
+    """The decimals of the first step whose least value is reached; below all of them two significant digits."""
+
+    def spec(value: float, more: int) -> str:
+        small = max(0, 1 - math.floor(math.log10(value))) if value else 0
+        decimals = next((decimals for least, decimals in steps if value >= least), small)
+        return f".{decimals + more}f"
+
+    return spec
+
+
+def _tenths_from_ten(value: float, more: int) -> str:
+    return f".{1 + more}f" if value >= 10 else f".{3 + more}g"
+
+
+def _hundredths(value: float, more: int) -> str:
+    """Two decimals, but for a last zero: 98.25 and 98.0."""
+    decimals = 2 + more
+    return f".{decimals - 1}f" if f"{value:.{decimals}f}".endswith("0") else f".{decimals}f"
+
+
+_AS_GIVEN = significant(6)
+"""What a person gave has no digit that was not typed."""
+
+THROUGHPUT = Quantity("infer/s", _tenths_from_ten, "higher")
+"""Inferences per second; as NVIDIA's tables have it, with one decimal."""
+LATENCY = Quantity("ms", fixed(3), "lower")
+"""To the microsecond, which is what the load generator's clock gives."""
+LATENCY_BUDGET = Quantity("ms", _AS_GIVEN)
+REQUEST_RATE = Quantity("/s", _AS_GIVEN)
+RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher")
+"""One speed over another."""
+SHARE = Quantity("%", by_size((10, 0)), scale=100)
+"""A measured fraction, such as of the peak or of the time."""
+GIVEN_SHARE = Quantity("%", _AS_GIVEN, scale=100)
+"""A fraction that was chosen: a confidence, an allowed slow-down."""
+GAIN = Quantity("%", fixed(0), "higher", scale=100)
+"""How much more one speed is than another, as a fraction of the other."""
+HALF_WIDTH = Quantity("%", by_size((10, 0), (0, 1)), "lower", scale=100)
+"""Half the width of an interval over its value."""
+DURATION = Quantity("s", by_size((100, 0), (1, 1)), "lower")
+SIZE = Quantity("MiB", by_size((100, 0), (0, 1)), "lower")
+WORK = Quantity("GFLOP", significant(3), scale=1e-9)
+"""Operations of an inference; a multiplication and an addition are two."""
+WORK_RATE = Quantity("GFLOP/s", fixed(0), "higher", scale=1e-9)
+INTEGER_WORK_RATE = Quantity("GOP/s", fixed(0), "higher", scale=1e-9)
+ENERGY = Quantity("J", significant(4), "lower")
+POWER = Quantity("W", fixed(1), "lower")
+CLOCK = Quantity("MHz", fixed(0), "higher")
+PRICE = Quantity("", _AS_GIVEN, "lower")
+"""Per hour, in the currency that it was given in."""
+COST = Quantity("", significant(3), "lower")
+"""Of a million inferences, in the same currency."""
+COUNT = Quantity("", fixed(0))
+SCORE = Quantity("%", _hundredths, "higher", scale=100)
+"""A metric of the task that is a fraction of what could be reached."""
+ERROR = Quantity("", significant(4), "lower")
+"""A metric of the task that is an error."""
+SCORE_CHANGE = Quantity("points", fixed(2), "higher", scale=100, signed=True)
+"""By how much a score that is a fraction changed."""
+ERROR_CHANGE = Quantity("", significant(2), "lower", signed=True)
+AGREEMENT = Quantity("%", fixed(2), "higher", scale=100)
+"""The fraction of decisions that are equal."""
+RELATIVE_ERROR = Quantity("", significant(2), "lower")
+"""The largest difference of an output over its largest value."""
+P_VALUE = Quantity("", significant(2))
+
+METRICS: Mapping[Better, Quantity] = {"higher": SCORE, "lower": ERROR}
+"""How a metric of the task is written, by its direction: see `reports.record.schema.Score.better`."""
+METRIC_CHANGES: Mapping[Better, Quantity] = {"higher": SCORE_CHANGE, "lower": ERROR_CHANGE}

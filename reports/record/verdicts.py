@@ -1,0 +1,29 @@
+"""What the comparison with another build says, in words: beside a test's outcome, in tables and in pictures.
+
+It needs the standard library alone.
+"""
+
+from reports.record.quantities import DURATION, GIVEN_SHARE, RATIO
+from reports.record.schema import Comparison
+
+
+def comparison_text(one: Comparison) -> str:
+    """The ratio with its interval, to what, and what that shows: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
+    return f"ratio {ratio_text(one)} to {one.reference}: {comparison_verdict(one)}"
+
+
+def ratio_text(one: Comparison) -> str:
+    """The ratio with its interval, with as many decimals as tell its bounds and the limit apart."""
+    return RATIO.text_with_interval(one.ratio, 1 - one.allowed_slowdown)
+
+
+def comparison_verdict(one: Comparison) -> str:
+    """What a comparison shows, and where it shows nothing how long it would take."""
+    if one.verdict == "slower":
+        allowed, level = map(GIVEN_SHARE.text, (one.allowed_slowdown, one.ratio.confidence))
+        return f"slower than the {allowed} allowed, shown at {level}"
+    if one.verdict == "not shown" and one.seconds_to_settle is not None:
+        seconds = one.seconds_to_settle
+        more = f"about {DURATION.text(seconds)}" if seconds < 3600 else "an hour or"
+        return f"not shown, {more} more would settle it"
+    return one.verdict

@@ -1,0 +1,64 @@
+"""The exit status of a run: pytest's own, with 1 told apart by what failed."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from reports.run.outcomes import Failure, Outcomes, is_worker, outcomes_of
+
+STATUS = {"speed": 10, "infrastructure": 11, "accuracy": 12}
+"""The status of a run whose tests failed, by kind. Of several kinds the highest counts: what another run may settle
+never hides what it cannot, and one that is let pass hides nothing."""
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if not is_worker(session.config):
+        outcomes = outcomes_of(session.config)
+        session.exitstatus = outcomes.status = status_of(exitstatus, outcomes)
+
+
+def status_of(own: int, outcomes: Outcomes) -> int:
+    """pytest's status with what failed in it. A run that only skipped has proven nothing: 5, as where no test was."""
+    kinds = {failure.kind for failure in outcomes.failures}
+    if "input" in kinds and own in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
+        return pytest.ExitCode.USAGE_ERROR
+    if own == pytest.ExitCode.TESTS_FAILED and kinds and not outcomes.others_failed:
+        return max(STATUS[kind] for kind in kinds)
+    if own == pytest.ExitCode.OK and outcomes.skipped and not outcomes.passed:
+        return pytest.ExitCode.NO_TESTS_COLLECTED
+    return own
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Why the exit status is what it is, where it is not pytest's own."""
+    if sentence := status_sentence(outcomes_of(config)):
+        terminalreporter.write_line(sentence)
+
+
+def status_sentence(outcomes: Outcomes) -> str:
+    """`exit status 12, accuracy: 2 failed for accuracy, 1 for speed`; empty for a status of pytest's own."""
+    names = {code: name for name, code in STATUS.items()} | {int(pytest.ExitCode.USAGE_ERROR): "input"}
+    status = int(outcomes.status)
+    if status in names and outcomes.failures:
+        counts = Counter(failure.kind for failure in outcomes.failures)
+        kinds = sorted(counts, key=_weight, reverse=True)
+        return f"exit status {status}, {names[status]}: " + ", ".join(
+            f"{counts[kind]} failed for {kind}" for kind in kinds
+        )
+    if status == pytest.ExitCode.NO_TESTS_COLLECTED and outcomes.skipped:
+        return (
+            f"exit status {status}: nothing was proven, all of {outcomes.skipped.total()} tests were skipped"
+        )
+    return ""
+
+
+def worst_first(failures: Sequence[Failure]) -> list[Failure]:
+    """The failures that decide the exit status first."""
+    return sorted(failures, key=lambda failure: _weight(failure.kind), reverse=True)
+
+
+def _weight(kind: str) -> int:
+    return STATUS.get(kind, max(STATUS.values()) + 1)

@@ -1,0 +1,27 @@
+"""What a run prints at its end: the summary table of the cases that it recorded, and where to find more."""
+
+from pathlib import Path
+from typing import Any
+
+from reports import tables
+from reports.run.written import record_paths, shown_records, was_compared
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    records = shown_records(terminalreporter)
+    if not records:
+        return
+    terminalreporter.section("summary")
+    compared = tables.comparison_table(records) if was_compared(terminalreporter.config) else ""
+    for block in filter(None, (tables.summary_table(records), compared)):
+        terminalreporter.write_line(block)
+        terminalreporter.write_line("")
+    folders = sorted({_as_typed(path.parent.parent) for path in record_paths(terminalreporter)})
+    terminalreporter.write_line(
+        f"records: {', '.join(folders)}; all tables: python -m reports tables --results {folders[0]}"
+    )
+
+
+def _as_typed(path: Path) -> str:
+    """The path as one would type it here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -1,0 +1,125 @@
+"""May a speed be shown? It is asked here alone, at the door where records are read for a reader.
+
+What leaves through it holds no figure of a speed that may not be shown, and says why. Nobody behind it asks again.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports.record import files
+from reports.record.figures import Figures, of_point
+from reports.record.quantities import LATENCY_BUDGET
+from reports.record.schema import Estimate, Load, Record, Search
+from reports.words.rightness import (
+    conversion_failure,
+    has_random_weights,
+    ledger_failures,
+    main_score,
+    unmeasured,
+)
+
+_NO_FIGURE = Estimate(float("nan"), float("nan"), float("nan"))
+
+
+@dataclass(frozen=True)
+class HiddenPoint:
+    """A load point whose figures may not be shown: the setting of the load generator, and how much was measured."""
+
+    scenario: str
+    batch: int
+    concurrency: int
+    request_rate_per_s: float | None
+    arrivals: str | None
+    compared_with: str | None
+    """The other build that it was measured beside; None where there was none."""
+    measured: Figures
+    """What `reports.record.figures.of_point` says of it."""
+
+
+@dataclass(frozen=True)
+class Shown(Record):
+    """A record as a reader may see it. Where no speed may be shown, `loads` and `efficiency` are empty."""
+
+    no_speed: str = ""
+    """The sentence that stands in place of the case's speed; empty where its speed is shown."""
+    no_winner: str = ""
+    """The sentence that stands in place of what a search found; empty where that is shown. The search then keeps
+    what it was for and how right its winner is, and its load has no figures."""
+    hidden: Sequence[HiddenPoint] = ()
+    """The load points that were measured and are not shown."""
+
+
+def shown(record: Record) -> Shown:
+    """What of a record may be shown.
+
+    A case shows its speed where its conversion and its accuracy hold. One whose weights are random has no task
+    metric; its conversion stands for its rightness. The winner of a search shows its own where its own ledger
+    holds, whatever the case's settings give.
+    """
+    no_speed = _why_no_speed(record)
+    search, no_winner = _search(record)
+    fields = {field.name: getattr(record, field.name) for field in dataclasses.fields(Record)}
+    if no_speed:
+        fields |= {"loads": (), "efficiency": ()}
+    hidden = [_hidden(load) for load in record.loads] if no_speed else []
+    return Shown(**fields | {"search": search}, no_speed=no_speed, no_winner=no_winner, hidden=tuple(hidden))
+
+
+def read_all(results: Path) -> list[Shown]:
+    """Every record below a results folder as a reader may see it; raises as `reports.record.files.read_all`."""
+    return [shown(record) for record in files.read_all(results)]
+
+
+def _why_no_speed(record: Record) -> str:
+    converted = record.conversion is not None and record.conversion.passed
+    kept = record.accuracy is None or record.accuracy.passed
+    measured = record.accuracy is not None and record.accuracy_missing is None
+    if converted and kept and (measured or has_random_weights(record)):
+        return ""
+    failures = [conversion_failure(record.conversion), *_accuracy_failures(record)]
+    return f"No throughput is shown: {', and '.join(failure for failure in failures if failure)}."
+
+
+def _accuracy_failures(record: Record) -> list[str]:
+    """What is wrong with the ledger; empty where nothing is."""
+    accuracy = record.accuracy
+    missing = main_score(record) is None and not has_random_weights(record)
+    failures = [f"accuracy was {unmeasured(record)}"] if missing else []
+    if accuracy is None or accuracy.passed:
+        return failures
+    return failures + ledger_failures(accuracy)
+
+
+def _search(record: Record) -> tuple[Search | None, str]:
+    """What a search found, and why it may not be shown. Where nothing kept the budget there is no winner to prove:
+    the lowest latency, which says so, stays."""
+    search = record.search
+    if search is None:
+        return None, ""
+    if search.verdict == "beyond":
+        load = dataclasses.replace(search.load, throughput_per_s=_NO_FIGURE, passes=())
+        return dataclasses.replace(search, load=load), ""
+    why = _why_no_speed(dataclasses.replace(record, accuracy=search.accuracy))
+    if not why:
+        return search, ""
+    load = dataclasses.replace(
+        search.load, throughput_per_s=_NO_FIGURE, latency_ms={}, components_ms={}, passes=(), gpu=None
+    )
+    budget = LATENCY_BUDGET.text(search.budget_ms)
+    return dataclasses.replace(
+        search, load=load, lead=None
+    ), f"The winner within {budget} is not proven. {why}"
+
+
+def _hidden(load: Load) -> HiddenPoint:
+    return HiddenPoint(
+        load.scenario,
+        load.batch,
+        load.concurrency,
+        load.request_rate_per_s,
+        load.arrivals,
+        load.comparison.reference if load.comparison else None,
+        of_point(load),
+    )

@@ -1,0 +1,82 @@
+"""Each quantity is written in one way."""
+
+import pytest
+
+from reports.record import quantities
+from reports.record.quantities import (
+    AGREEMENT,
+    DURATION,
+    ERROR,
+    GIVEN_SHARE,
+    LATENCY,
+    RATIO,
+    SCORE,
+    SHARE,
+    THROUGHPUT,
+    Quantity,
+)
+from reports.record.schema import Estimate
+
+EVERY = {name: one for name, one in vars(quantities).items() if isinstance(one, Quantity)}
+
+
+@pytest.mark.parametrize(
+    ("quantity", "value", "said"),
+    [
+        (THROUGHPUT, 0.14162, "0.142 infer/s"),
+        (THROUGHPUT, 9.5, "9.5 infer/s"),
+        (THROUGHPUT, 1915.52, "1,915.5 infer/s"),
+        (LATENCY, 2.0461, "2.046 ms"),
+        (RATIO, 0.0512, "0.051"),
+        (RATIO, 1.5, "1.50"),
+        (RATIO, 123.4, "123"),
+        (SHARE, 0.972, "97 %"),
+        (SHARE, 0.0512, "5.1 %"),
+        (GIVEN_SHARE, 0.95, "95 %"),
+        (GIVEN_SHARE, 0.025, "2.5 %"),
+        (DURATION, 0.21, "0.21 s"),
+        (DURATION, 3725.0, "3,725 s"),
+        (SCORE, 0.9825, "98.25 %"),
+        (SCORE, 0.98, "98.0 %"),
+        (ERROR, 0.0124567, "0.01246"),
+        (AGREEMENT, 1.0, "100.00 %"),
+    ],
+)
+def test_a_figure_has_as_many_digits_as_it_is_worth(quantity: Quantity, value: float, said: str) -> None:
+    assert quantity.text(value) == said
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_cell_differs_from_a_sentence_by_the_unit_and_thousands_alone(name: str) -> None:
+    quantity = EVERY[name]
+    for value in (0.0, 0.0123, 4.56, 78.9, 1234.5):
+        said = quantity.text(value / quantity.scale).replace(",", "")
+        assert said.removesuffix(f" {quantity.unit}") == quantity.cell(value / quantity.scale)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_was_not_measured_is_a_dash(name: str) -> None:
+    assert EVERY[name].cell(None) == "-"
+
+
+def test_an_interval_has_the_digits_of_its_value() -> None:
+    assert THROUGHPUT.cell_with_interval(Estimate(10.04, 9.8765, 10.2)) == "10.0 (9.9 to 10.2)"
+    assert RATIO.cell_with_interval(Estimate(0.11, 0.095, 0.125)) == "0.11 (0.10 to 0.12)"
+
+
+def test_bounds_have_as_many_digits_as_tell_them_from_a_limit() -> None:
+    assert RATIO.cell_with_interval(Estimate(0.95, 0.93, 0.968), 0.97) == "0.950 (0.930 to 0.968)"
+    assert RATIO.cell_with_interval(Estimate(0.95, 0.93, 0.96), 0.97) == "0.95 (0.93 to 0.96)"
+    assert RATIO.cell_with_interval(Estimate(1.0, 1.0, 1.0), 1.0) == "1.00 (1.00 to 1.00)"
+
+
+@pytest.mark.parametrize(("one", "other"), [(0.93999, 0.94), (0.5, 0.9), (0.9400000001, 0.94)])
+def test_two_values_are_told_apart(one: float, other: float) -> None:
+    for quantity in (SCORE, ERROR):
+        first, second = quantity.apart(one, other)
+        assert first != second
+
+
+def test_the_half_width_of_nothing_is_a_dash() -> None:
+    assert THROUGHPUT.cell_with_half_width(Estimate(0.0, 0.0, 0.0)) == "0 ± -"
+    assert THROUGHPUT.text_with_half_width(Estimate(2080.9, 1975.0, 2187.0)) == "2,080.9 infer/s ± 5.1 %"

@@ -1,0 +1,211 @@
+"""May a speed be shown? A case that is not proven right shows none, in no output of any command."""
+
+import base64
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from reports import plots
+from reports.__main__ import main
+from reports.marked import markers
+from reports.record import files
+from reports.record.schema import Comparison, Efficiency, Estimate, Limit, Record, Search, case_id
+from reports.run import job_summary, terminal_summary
+from reports.run.outcomes import Outcomes
+from reports.run.written import shown_records
+from reports.words.shown import shown
+from tests import samples
+
+PER_S, MS = 123456.7, 98765.4
+"""A throughput and a latency that stand nowhere else."""
+TRACE = re.compile(r"123[ ,]?45[67]|1\.23[45]?e|98[ ,]?765|9\.88e")
+"""Both, in whatever way a figure may be written."""
+
+
+def planted(**changes: object) -> Record:
+    """A case whose every speed is one that stands nowhere else."""
+    latencies = {name: samples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
+    compared = Comparison("HEAD~1", "interleaved", Estimate(PER_S, PER_S, PER_S), 0.03, "slower", 8, None)
+    loads = [
+        samples.load(scenario, size, PER_S, latency_ms=latencies, components_ms={}, comparison=compared)
+        for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))
+    ]
+    one = samples.record()
+    speed = samples.estimate(PER_S)
+    cost = Efficiency("offline", 8, 1, speed, speed, 8, 2, Estimate(PER_S, PER_S, PER_S), 6)
+    ledger = samples.failed_accuracy()
+    search = Search(10.0, "p99", one.deployment, loads[0], "within", speed, 5, 50, 60.0, "x", ledger)
+    fields = {"loads": tuple(loads), "efficiency": (cost,), "search": search, "price_per_hour": 3.6}
+    return samples.record(**(fields | changes))
+
+
+def missed_floor() -> Record:
+    return planted(accuracy=samples.failed_accuracy())
+
+
+NOT_PROVEN: dict[str, Callable[[], Record]] = {
+    "below its floor": missed_floor,
+    "no accuracy": lambda: planted(accuracy=None),
+    "accuracy of no use": lambda: planted(accuracy_missing="no data set was given"),
+    "not compared with the framework": lambda: planted(conversion=None),
+    "unlike the framework": lambda: planted(conversion=samples.failed_conversion()),
+    "random weights, unlike the framework": lambda: dataclasses.replace(
+        samples.random_weights(),
+        case=planted().case,
+        loads=planted().loads,
+        conversion=samples.failed_conversion(),
+    ),
+}
+
+
+def printed(*arguments: str) -> Callable[[Path, pytest.CaptureFixture[str]], str]:
+    def output(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+        given = [argument.replace("RESULTS", str(results)) for argument in arguments]
+        main(given if "RESULTS" in "".join(arguments) else [*given, "--results", str(results)])
+        return "".join(capsys.readouterr())
+
+    return output
+
+
+def page(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The page with what its pictures hold."""
+    main(["html", "--results", str(results), "--output", str(results / "page.html")])
+    text = (results / "page.html").read_text()
+    encoded = re.findall(r"data:image/svg\+xml;base64,([\w+/=]+)", text)
+    without = re.sub(r"base64,[\w+/=]+", "", text)
+    return without + "".join(base64.b64decode(one).decode() for one in encoded)
+
+
+def pictures(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    main(["plots", "--results", str(results), "--output", str(results / "plots"), "--theme", "light"])
+    return "".join(file.read_text() for file in (results / "plots").glob("*.svg"))
+
+
+def marked_file(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Every region that there is."""
+    case = case_id(planted().case)
+    names = [*markers.OF_ALL, *(f"{kind} {case}" for kind in markers.OF_CASE)]
+    names += [f"plot {name} {case}" for name, plot in plots.PLOTS.items() if plot.of != "several"]
+    file = results / "README.md"
+    file.write_text("".join(f"<!-- tritonproof:{n} -->\n<!-- /tritonproof:{n} -->\n" for n in names))
+    main(["readme", str(file), "--results", str(results)])
+    drawn = "".join(one.read_text() for one in results.rglob("*.svg"))
+    return file.read_text() + drawn
+
+
+class Reporter:
+    """What pytest gives a plugin that writes a summary."""
+
+    def __init__(self, results: Path) -> None:
+        record = str(files.path_of(planted().case, Path()))
+        report = SimpleNamespace(user_properties=[("record", record)])
+        option = SimpleNamespace(results=str(results), against="HEAD~1", baseline=None)
+        self.stats, self.config = {"passed": [report]}, SimpleNamespace(option=option)
+        self.lines: list[str] = []
+
+    def section(self, title: str) -> None:
+        self.lines.append(title)
+
+    def write_line(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def terminal(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    reporter = Reporter(results)
+    terminal_summary.pytest_terminal_summary(reporter)
+    return "\n".join(reporter.lines)
+
+
+def job(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    return job_summary.summary(Outcomes(passed=1), shown_records(Reporter(results)), compared=True)
+
+
+OUTPUTS: dict[str, Callable[[Path, pytest.CaptureFixture[str]], str]] = {
+    "tables": printed("tables"),
+    "csv": printed("csv"),
+    "published": printed("published"),
+    "published as csv": printed("published", "--csv"),
+    "published, other formats": printed("published", "--other-formats"),
+    "export to Bencher": printed("export", "--format", "bencher"),
+    "export of what grows": printed("export", "--format", "customBiggerIsBetter"),
+    "export of what shrinks": printed("export", "--format", "customSmallerIsBetter"),
+    "compare": printed("compare", "RESULTS/a40", "RESULTS/../other", "--format", "markdown"),
+    "compare the other way": printed("compare", "RESULTS/../other", "RESULTS/a40", "--format", "markdown"),
+    "page": page,
+    "pictures": pictures,
+    "marked file": marked_file,
+    "terminal summary": terminal,
+    "job summary": job,
+}
+
+
+def stored(record: Record, folder: Path) -> Path:
+    """A results folder with the record, and beside it one with a proven record of the same case."""
+    faster = [samples.load("offline", size, 100.0 * size) for size in (1, 8)]
+    files.write(samples.record(loads=faster), folder / "other" / f"{case_id(record.case)}.json")
+    return samples.store(folder / "results", record)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("why", NOT_PROVEN)
+def test_what_is_not_proven_right_shows_no_speed_in_any_output(
+    why: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = OUTPUTS[output](stored(NOT_PROVEN[why](), tmp_path), capsys)
+    assert text or output == "pictures"
+    assert not TRACE.findall(text)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_the_same_outputs_show_the_speed_of_what_is_right(
+    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert TRACE.search(OUTPUTS[output](stored(planted(), tmp_path), capsys))
+
+
+def test_the_record_on_disk_keeps_what_was_measured(tmp_path: Path) -> None:
+    one = missed_floor()
+    stored(one, tmp_path)
+    assert files.read(files.path_of(one.case, tmp_path / "results")).loads == one.loads
+
+
+@pytest.mark.parametrize("why", NOT_PROVEN)
+def test_what_may_not_be_shown_says_why_and_what_was_measured(why: str) -> None:
+    one = NOT_PROVEN[why]()
+    seen = shown(one)
+    assert seen.no_speed.startswith("No throughput is shown: ")
+    assert not seen.loads
+    assert not seen.efficiency
+    assert [(at.scenario, at.batch, at.concurrency) for at in seen.hidden] == [
+        (load.scenario, load.batch, load.concurrency) for load in one.loads
+    ]
+
+
+@pytest.mark.parametrize("one", [samples.record(), samples.random_weights(), samples.swept()])
+def test_what_is_right_is_shown_as_it_is(one: Record) -> None:
+    seen = shown(one)
+    assert (seen.no_speed, seen.no_winner, seen.hidden) == ("", "", ())
+    assert (seen.loads, seen.efficiency, seen.search) == (one.loads, one.efficiency, one.search)
+
+
+def test_the_winner_of_a_search_is_shown_by_its_own_ledger() -> None:
+    search = planted().search
+    assert search is not None
+    seen = shown(planted())
+    assert not seen.no_speed
+    assert seen.no_winner.startswith("The winner within 10 ms is not proven. No throughput is shown: served")
+    right = dataclasses.replace(search, accuracy=samples.accuracy())
+    assert shown(planted(search=right, accuracy=None)).search == right
+
+
+def test_the_sentence_names_every_limit_that_is_missed() -> None:
+    limits = (Limit(0.97, "the recipe"), Limit(0.90, "published"))
+    ledger = samples.accuracy(samples.score(served=0.96, limits=limits, passed=False), passed=False)
+    why = shown(samples.record(accuracy=ledger, conversion=samples.failed_conversion())).no_speed
+    assert "the converted model differs from the framework" in why
+    assert "served top-1 96.0 % is below its floor of 97.0 % (the recipe)" in why
+    assert "published" not in why
