@@ -2,11 +2,14 @@
 
 pytest_plugins = (
     "fixtures.plugin.options",
+    "fixtures.plugin.stages",
     "fixtures.plugin.selection",
+    "fixtures.plugin.order",
     "fixtures.plugin.output",
     "fixtures.plugin.exit",
     "fixtures.plugin.ci",
     "fixtures.plugin.comparing",
+    "fixtures.plugin.building",
     "fixtures.plugin.serving",
     "fixtures.plugin.recorder",
     "fixtures.plugin.proving",

@@ -32,7 +32,8 @@ from fixtures.measure.estimates import Pass
 from fixtures.measure.load_points import Plan, Sampling, measure, set_against
 from fixtures.measure.perf_analyzer import Job, Run
 from fixtures.plugin.exit import STATUS
-from fixtures.plugin.options import Settings, parse, passed_on, pytest_addoption
+from fixtures.plugin.options import pytest_addoption
+from fixtures.plugin.settings import Settings, parse, passed_on
 from fixtures.serve.launch import Choice
 from fixtures.serve.server import serve
 from fixtures.spec import LoadPoint
