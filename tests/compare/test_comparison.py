@@ -253,7 +253,7 @@ def test_pairs_have_more_time_unless_said_otherwise(models: Path) -> None:
         ({"against": "{empty}"}, "the folder holds no build"),
         ({"baseline": "/no/such/folder"}, "there is no such folder"),
         ({"baseline": "{empty}"}, "the folder holds no records"),
-        ({"against": "HEAD", "baseline": "{empty}"}, "two references at once"),
+        ({"against": "HEAD", "baseline": "{empty}"}, "two comparisons at once"),
         ({"against": "HEAD", "triton": "localhost:8001"}, "needs a server of its own"),
         ({"allow_slowdown": "0"}, "not a percentage"),
         ({"allow_slowdown": "100"}, "not a percentage"),

@@ -14,7 +14,7 @@ from fixtures.cases import names, select_targets
 from fixtures.errors import InputError
 from fixtures.host.targets import CPU, EVERY_TARGET, present
 from fixtures.plugin.keywords import asked_words, id_words, syntax_tree, words_of
-from tests.plugin.collecting import collect
+from tests.collecting import collect
 
 BY_NAME = {target.name: target for target in EVERY_TARGET}
 
@@ -85,6 +85,13 @@ def test_words_of_any_expression_are_asked_for_or_left_out_as_their_nots_say() -
         assert {word for word, asked in words_of(text) if not asked} == tree.words(asked=False), text
 
 
+class _Truths(dict[str, bool]):
+    """Words with their truths, in the form that pytest asks for them."""
+
+    def __call__(self, name: str, /, **_arguments: object) -> bool:
+        return self[name]
+
+
 def test_the_tree_that_is_read_is_the_one_that_pytest_evaluates() -> None:
     """What is used of pytest's internals: its parser gives names, `not`, `and` and `or`, as `-k` is evaluated."""
     chance = random.Random(0)
@@ -94,7 +101,7 @@ def test_the_tree_that_is_read_is_the_one_that_pytest_evaluates() -> None:
         python = ast.unparse(syntax_tree(text)).replace("$", "")
         for truths in itertools.product([True, False], repeat=len(words)):
             fits = dict(zip(words, truths, strict=True))
-            assert eval(python, fits.copy()) == Expression.compile(text).evaluate(fits.__getitem__), text
+            assert eval(python, fits.copy()) == Expression.compile(text).evaluate(_Truths(fits)), text
 
 
 @pytest.mark.parametrize(
@@ -183,10 +190,11 @@ WORDS = ["cpu", "a100", "t4", "A30", "l4", "onnx", "trt", "resnet50", "micro", "
          "b001", "resnet50-micro", "bert-dist4l", "int8", "online", "a100-nnunet", "pt2", "dist4"]  # fmt: skip
 
 
-def names_of(item: pytest.Item) -> list[str]:
-    """What -k compares with: the names of the test, its file, its folders below the first and its markers."""
-    folders = [node.name for node in item.listchain() if not isinstance(node, pytest.Session)]
-    return [*folders, *(mark.name for mark in item.iter_markers())]
+def fits(item: pytest.Item) -> Callable[[str], bool]:
+    """Whether a word is a part of a name that -k compares with: of the test, its file and folder, or a marker."""
+    nodes = [node.name for node in item.listchain() if not isinstance(node, pytest.Session)]
+    names = [name.lower() for name in (*nodes, *(mark.name for mark in item.iter_markers()))]
+    return lambda word: any(word.lower() in name for name in names)
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -201,11 +209,7 @@ def test_any_expression_selects_what_its_words_say(seed: int, capsys: pytest.Cap
         target.name for target in EVERY_TARGET for word in tree.words(asked=True) if names(word, target.name)
     }
     assert collected.targets == (named or {present()[0].name}), text
-    expected = [
-        item.name
-        for item in collected.generated
-        if tree.holds(lambda word, item=item: any(word.lower() in name.lower() for name in names_of(item)))
-    ]
+    expected = [item.name for item in collected.generated if tree.holds(fits(item))]
     assert sorted(collected.names) == sorted(expected), text
 
 

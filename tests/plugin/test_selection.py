@@ -18,7 +18,7 @@ from fixtures.models import all_models
 from fixtures.plugin.keywords import asked_words
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
-from tests.plugin.collecting import collect
+from tests.collecting import collect
 
 ROOT = Path(__file__).parents[2]
 
@@ -235,10 +235,10 @@ def test_full_size_models_that_are_left_out_are_said(capsys: pytest.CaptureFixtu
     ("arguments", "cure"),
     [
         (("-k", "search"), "--latency-budget-ms"),
+        (("-k", "cpu-resnet50-micro-onnx-fp32 and search"), "--latency-budget-ms"),
         (("-k", "not test_search"), None),
         (("-k", "search", "--latency-budget-ms", "5"), None),
         (("-k", "known"), None),
-        (("-k", "test_self_check.py"), "--self-check"),
     ],
 )
 def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
@@ -248,6 +248,31 @@ def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
 
     assert (f"add {cure}" in collected.text) == (cure is not None)
     assert (collected.status == pytest.ExitCode.USAGE_ERROR) == (cure is not None)
+
+
+@pytest.mark.parametrize(
+    ("file", "cure"), [("test_search.py", "--latency-budget-ms MS"), ("test_self_check.py", "--self-check")]
+)
+def test_a_file_of_what_an_option_asks_for_is_refused_without_it(
+    file: str, cure: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    collected = collect(capsys, paths=(f"benchmarks/{file}",))
+
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert not collected.selected
+    assert f"add {cure}" in collected.text
+    assert "nothing is selected" not in collected.text
+
+
+def test_the_search_is_the_last_stage_of_a_case_and_without_a_budget_there_is_no_word_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with_budget = collect(capsys, "-k", "cpu-resnet50-micro-onnx-fp32", "--latency-budget-ms", "7")
+    without = collect(capsys, "-k", "cpu-resnet50-micro-onnx-fp32")
+
+    assert [name.partition("[")[0] for name in with_budget.names][-1] == "test_search"
+    assert without.names == with_budget.names[:-1]
+    assert "search" not in without.text
 
 
 def test_the_self_check_leaves_out_all_else(capsys: pytest.CaptureFixture[str]) -> None:
