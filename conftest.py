@@ -2,10 +2,13 @@
 
 pytest_plugins = (
     "fixtures.plugin.options",
+    "fixtures.plugin.stages",
     "fixtures.plugin.selection",
+    "fixtures.plugin.order",
     "fixtures.plugin.output",
     "fixtures.plugin.failure_kind",
     "fixtures.plugin.comparing",
+    "fixtures.plugin.building",
     "fixtures.plugin.serving",
     "fixtures.plugin.recorder",
     "fixtures.plugin.proving",

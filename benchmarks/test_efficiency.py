@@ -11,6 +11,7 @@ from reports.words.serving_cost import efficiency_text
 
 
 @pytest.mark.load
+@pytest.mark.stage("efficiency")
 def test_efficiency(
     case: Case, measure_efficiency: Callable[[], Sequence[Efficiency]], recorder: Recorder
 ) -> None:

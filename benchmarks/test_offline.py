@@ -13,6 +13,7 @@ from reports.record.verdicts import comparison_text
 
 
 @pytest.mark.load
+@pytest.mark.stage("offline")
 def test_offline(
     measure_point: Callable[[], Measurement], recorder: Recorder, benchmark: Any, entry: Entry
 ) -> None:

@@ -4,45 +4,36 @@ import dataclasses
 
 import pytest
 
-from fixtures.build.repository import Build
 from fixtures.errors import AccuracyError, SpeedError
-from fixtures.plugin.proving import Evaluate
+from fixtures.plugin.proving import Prove
 from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.searching import FindFastest
-from fixtures.prove.accuracy import item_scores, ledger, what_is_missing
-from fixtures.prove.sample_scores import samples_file
-from fixtures.spec import Case, Samples, Weights
 from reports.record.schema import Parity
 from reports.words.latency_budget import beyond_text, found_text
 from reports.words.rightness import conversion_failure, ledger_failures
 
 
 @pytest.mark.load
+@pytest.mark.stage("search")
 def test_search(
-    case: Case,
-    weights: Weights,
-    build: Build,
-    samples: Samples,
     parity: Parity,
     find_fastest: FindFastest,
-    evaluate: Evaluate,
+    prove: Prove,
+    accuracy_missing: str | None,
     recorder: Recorder,
 ) -> None:
     """The winner keeps the budget, and passes the gates of conversion and accuracy as it is configured."""
     recorder.conversion(parity)
-    missing = what_is_missing(case.model, weights, samples)
     found, deployed = find_fastest()
-    recorder.search(deployed.serving, found, missing)
+    recorder.search(deployed.serving, found, accuracy_missing)
     if found.verdict == "beyond":
         raise SpeedError(beyond_text(found))
-    stages = evaluate(deployed)
-    by_item = item_scores(case, samples, stages, labelled=missing is None)
-    proven = ledger(case, samples, stages, by_item)
-    found = dataclasses.replace(found, accuracy=proven)
-    recorder.search(deployed.serving, found, missing)
-    recorder.samples(samples_file(case, build.digest, samples, stages, by_item), of_search=True)
+    proof = prove(deployed)
+    found = dataclasses.replace(found, accuracy=proof.ledger)
+    recorder.search(deployed.serving, found, accuracy_missing)
+    recorder.samples(proof.samples, of_search=True)
     recorder.figure(found_text(found))
-    failures = ledger_failures(proven)
+    failures = ledger_failures(proof.ledger)
     if failure := conversion_failure(parity):
         failures.append(failure)
     if failures:

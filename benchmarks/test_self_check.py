@@ -11,15 +11,17 @@ from fixtures.measure import load_points
 from fixtures.measure.estimates import relative_half_width
 from fixtures.measure.load_points import Measurement, Outcome
 from fixtures.plugin.measuring import Prepare
-from fixtures.plugin.options import Settings
 from fixtures.plugin.output import Narrator
 from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.selection import own_points
+from fixtures.plugin.settings import Settings
 from fixtures.self_check import generator_defaults, timed_server
 from fixtures.self_check.generator_defaults import Defaults
 from fixtures.spec import Case, LoadPoint, Scenario
 from reports.record.schema import Comparison
 from reports.record.verdicts import comparison_text
+
+pytestmark = pytest.mark.self_check
 
 _COMPARISON_BUDGET_S = 120.0
 _SCENARIOS: tuple[Scenario, ...] = ("online", "offline")

@@ -33,7 +33,8 @@ from fixtures.measure import load_points, perf_analyzer
 from fixtures.measure.estimates import Pass
 from fixtures.measure.load_points import Plan, Sampling, measure, set_against
 from fixtures.measure.perf_analyzer import Job, Run
-from fixtures.plugin.options import Settings, parse, passed_on, pytest_addoption
+from fixtures.plugin.options import pytest_addoption
+from fixtures.plugin.settings import Settings, parse, passed_on
 from fixtures.serve.launch import Choice
 from fixtures.serve.server import serve
 from fixtures.spec import LoadPoint
@@ -255,7 +256,7 @@ def test_pairs_have_more_time_unless_said_otherwise(models: Path) -> None:
         ({"against": "{empty}"}, "the folder holds no build"),
         ({"baseline": "/no/such/folder"}, "there is no such folder"),
         ({"baseline": "{empty}"}, "the folder holds no records"),
-        ({"against": "HEAD", "baseline": "{empty}"}, "two references at once"),
+        ({"against": "HEAD", "baseline": "{empty}"}, "two comparisons at once"),
         ({"against": "HEAD", "triton": "localhost:8001"}, "needs a server of its own"),
         ({"allow_slowdown": "0"}, "not a percentage"),
         ({"allow_slowdown": "100"}, "not a percentage"),

@@ -9,7 +9,8 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.measure.load_points import Plan
-from fixtures.plugin.options import Settings, check_python, parse, pytest_addoption
+from fixtures.plugin.options import pytest_addoption
+from fixtures.plugin.settings import Settings, check_python, parse
 from fixtures.search.space import Goal
 
 

@@ -1,56 +1,26 @@
-"""Ids are honest: a name on the command line selects what it says, and nothing else."""
+"""Cases are honest: which there are on which hardware, which run unasked, and in which order."""
 
 import re
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from fixtures import cases
-from fixtures.cases import is_asked_for, matrix_of, named_words, points_of, precisions_of, select_targets
+from fixtures.cases import is_asked_for, matrix_of, points_of, precisions_of
 from fixtures.formats import all_formats
 from fixtures.host import targets
+from fixtures.host.targets import EVERY_TARGET
 from fixtures.models import all_models
+from fixtures.plugin.keywords import asked_words
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
+from tests.collecting import collect
 
 ROOT = Path(__file__).parents[2]
-EVERY = (*targets.TARGETS, targets.OTHER_GPU)
-
-
-def collect(*arguments: str) -> tuple[list[str], str]:
-    """The ids that a run would have, and all it printed."""
-    command = [sys.executable, "-m", "pytest", "benchmarks", "--collect-only", "-q", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return re.findall(r"^benchmarks/\S+$", done.stdout, re.MULTILINE), done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("target", EVERY, ids=lambda target: target.name)
-def test_a_target_named_alone_is_the_only_one_selected(target: Target) -> None:
-    assert select_targets(named_words(target.name), present=(targets.CPU,)) == (target,)
-    assert select_targets(named_words(f"{target.name}-resnet50-onnx"), (targets.CPU,)) == (target,)
-    assert select_targets(named_words(f"({target.name} and onnx)"), (targets.CPU,)) == (target,)
-
-
-def test_a_model_whose_name_holds_a_targets_letters_names_no_target() -> None:
-    assert select_targets(named_words("bert-dist4l"), (targets.CPU,)) == (targets.CPU,)
-
-
-def test_a_target_that_is_excluded_is_not_named() -> None:
-    assert select_targets(named_words("onnx and not a100"), (targets.CPU,)) == (targets.CPU,)
-    assert select_targets(named_words("not (a100 or t4)"), (targets.CPU,)) == (targets.CPU,)
-
-
-def test_nothing_named_selects_the_first_target_of_the_machine() -> None:
-    a100 = targets.recognise("NVIDIA A100-SXM4-80GB")
-    assert select_targets(named_words(""), (a100, targets.CPU)) == (a100,)
-
-
-def test_a_test_id_on_the_command_line_names_its_target_and_its_model() -> None:
-    words = named_words("", ["benchmarks/test_online.py::test_online[a30-resnet50-onnx-fp16-b001-c016]"])
-    assert [target.name for target in select_targets(words, (targets.CPU,))] == ["a30"]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +57,9 @@ def test_full_size_models_run_on_a_cpu_only_when_they_are_named() -> None:
     full = some_case(targets.CPU, micro=False)
     name = full.model.name
     assert not is_asked_for(full, (), ())
-    assert not is_asked_for(full, named_words("onnx and fp32"), ())
-    assert is_asked_for(full, named_words(f"cpu and {name} and not micro"), ())
-    assert is_asked_for(full, (), given=[name])
+    assert not is_asked_for(full, asked_words("onnx and fp32"), ())
+    assert is_asked_for(full, asked_words(f"cpu and {name} and not micro"), ())
+    assert is_asked_for(full, (), models_given=[name])
     assert is_asked_for(some_case(targets.recognise("NVIDIA H200"), micro=False), (), ())
 
 
@@ -110,9 +80,9 @@ def test_what_was_not_published_runs_on_published_hardware_only_when_it_is_named
     assert script.model.name == "nnunet" or not cases.is_published(script)
     pt2 = some_case(a100, micro=False, mnemonic="pt2")
     for case in (micro, pt2):
-        assert not is_asked_for(case, named_words("a100"), ())
-    assert is_asked_for(pt2, named_words("a100 and pt2"), ())
-    assert is_asked_for(micro, named_words(f"a100 and {micro.model.name}"), ())
+        assert not is_asked_for(case, asked_words("a100"), ())
+    assert is_asked_for(pt2, asked_words("a100 and pt2"), ())
+    assert is_asked_for(micro, asked_words(f"a100 and {micro.model.name}"), ())
 
 
 @pytest.mark.parametrize("name", ["a30", "a40", "a100", "v100", "t4"])
@@ -127,8 +97,8 @@ def test_a_published_target_named_alone_selects_exactly_what_was_published(name:
         "-".join([name, *(str(part) for part in row if not pd.isna(part))])
         for row in rows[parts].itertuples(index=False)
     }
-    target = next(target for target in targets.TARGETS if target.name == name)
-    selected = [case for case in cases.cases_of(target) if is_asked_for(case, named_words(name), ())]
+    target = next(target for target in EVERY_TARGET if target.name == name)
+    selected = [case for case in cases.cases_of(target) if is_asked_for(case, asked_words(name), ())]
 
     assert {str(case) for case in selected} == wanted
     for case in selected:
@@ -152,11 +122,11 @@ def test_a_published_target_named_alone_selects_exactly_what_was_published(name:
 
 @pytest.mark.parametrize("name", ["h100", "h200", "l4", "l40s", "b200", "gpu"])
 def test_newer_hardware_takes_every_case_and_the_widest_matrix(name: str) -> None:
-    target = next(target for target in EVERY if target.name == name)
+    target = next(target for target in EVERY_TARGET if target.name == name)
     a100 = targets.recognise("NVIDIA A100")
     own = list(cases.cases_of(target))
 
-    assert all(is_asked_for(case, named_words(name), ()) for case in own)
+    assert all(is_asked_for(case, asked_words(name), ()) for case in own)
     assert len(own) == len(list(cases.cases_of(a100)))
     for case in own:
         wide, narrow = matrix_of(case.model, target), matrix_of(case.model, a100)
@@ -165,13 +135,13 @@ def test_newer_hardware_takes_every_case_and_the_widest_matrix(name: str) -> Non
 
 
 def test_every_name_of_every_case_is_unique_and_fit_for_a_file() -> None:
-    names = [str(case) for target in EVERY for case in cases.cases_of(target)]
+    names = [str(case) for target in EVERY_TARGET for case in cases.cases_of(target)]
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
 
 
 def test_every_case_has_a_tolerance_a_floor_and_a_matrix() -> None:
-    for target in EVERY:
+    for target in EVERY_TARGET:
         for case in cases.cases_of(target):
             assert case.tolerance.source, case
             assert case.model.metrics[0].limits[case.precision].source, case
@@ -195,21 +165,44 @@ def test_collecting_imports_none_of_the_heavy_packages() -> None:
     assert "LOADED []" in done.stdout
 
 
-def test_a_run_on_this_machine_keeps_each_case_together_in_the_order_of_its_stages() -> None:
-    ids, _ = collect("-k", "cpu and resnet50-micro and onnx", "--batches", "1,16", "--concurrencies", "4")
+def test_a_run_keeps_each_case_together_in_the_order_of_its_stages(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    collected = collect(
+        capsys, "-k", "cpu and resnet50-micro and onnx", "--batches", "1,16", "--concurrencies", "4"
+    )
+
     stages = ["test_conversion", "test_accuracy", "test_online", *["test_offline"] * 2, "test_efficiency"]
-    assert [re.findall(r"::(\w+)", one)[0] for one in ids] == stages * 2
-    assert all("onnx-fp32" in one for one in ids[:6])
+    assert [name.partition("[")[0] for name in collected.names] == stages * 2
+    assert all("onnx-fp32" in name for name in collected.names[:6])
 
 
-def test_other_hardware_by_name_is_collected_and_nothing_else_is() -> None:
-    ids, _ = collect("-k", "l4")
-    assert ids
-    assert all("[l4-" in one for one in ids)
+def test_the_cases_of_a_model_follow_one_another(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that its weights are loaded once: by name alone `resnet50-onnx` and `resnet50-ts-trace` have those of
+    `resnet50-tf` between them."""
+    collected = collect(capsys, "-k", "(cpu or t4) and (resnet50 or resnet50-tf) and conversion")
+
+    models = [item.callspec.params["model"].name for item in collected.selected]  # type: ignore[attr-defined]
+    runs = [name for name, _ in groupby(zip(_targets(collected.names), models, strict=True))]
+    assert len(set(models)) == 4
+    assert len(runs) == len(set(runs))
+
+
+def _targets(names: list[str]) -> list[str]:
+    return [name.partition("[")[2].partition("-")[0] for name in names]
 
 
 def test_other_hardware_skips_and_says_what_it_needs() -> None:
-    command = [sys.executable, "-m", "pytest", "benchmarks", "-k", "v100 and resnet50-micro"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "benchmarks",
+        "--target",
+        "v100",
+        "-k",
+        "resnet50-micro and onnx",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, "a run that proves nothing is not green"
     assert "nothing was proven, all of" in done.stdout
@@ -218,13 +211,98 @@ def test_other_hardware_skips_and_says_what_it_needs() -> None:
     assert " passed" not in done.stdout
 
 
-def test_what_is_left_out_is_said_in_a_line() -> None:
-    _, printed = collect("-k", "onnx")
-    assert "other hardware is left out (-k NAME selects it): a30 a40 a100" in printed
-    assert "full-size models are left out on a CPU (-k NAME selects one): bert-dist4l" in printed
+def test_workers_run_the_cases_that_the_command_line_names() -> None:
+    command = [sys.executable, "-m", "pytest", "benchmarks", "-n", "2", "-v"]
+    command += ["-k", "(not not t4 or not (a30 or t4)) and resnet50 and trt and conversion"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    ids = re.findall(r"SKIPPED .*?(test_\w+\[\S+\])", done.stdout)
+    assert ids
+    assert set(_targets(ids)) == {"t4"}
+    assert all("trt" in name and "resnet50" in name for name in ids)
 
 
-def test_a_batch_over_the_largest_is_refused_with_the_cure() -> None:
-    _, printed = collect("-k", "resnet50-micro", "--batches", "64")
+def test_full_size_models_that_are_left_out_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "full-size models are left out on a CPU (-k NAME selects one): "
+
+    assert f"{said}bert-dist4l" in collect(capsys, "--target", "cpu", "-k", "onnx").text
+    assert (
+        "bert-dist4l"
+        not in collect(capsys, "-k", "cpu and bert-dist4l and onnx").text.partition(said)[2].splitlines()[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cure"),
+    [
+        (("-k", "search"), "--latency-budget-ms"),
+        (("-k", "cpu-resnet50-micro-onnx-fp32 and search"), "--latency-budget-ms"),
+        (("-k", "not test_search"), None),
+        (("-k", "search", "--latency-budget-ms", "5"), None),
+        (("-k", "known"), None),
+    ],
+)
+def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
+    arguments: tuple[str, ...], cure: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    collected = collect(capsys, *arguments)
+
+    assert (f"add {cure}" in collected.text) == (cure is not None)
+    assert (collected.status == pytest.ExitCode.USAGE_ERROR) == (cure is not None)
+
+
+@pytest.mark.parametrize(
+    ("file", "cure"), [("test_search.py", "--latency-budget-ms MS"), ("test_self_check.py", "--self-check")]
+)
+def test_a_file_of_what_an_option_asks_for_is_refused_without_it(
+    file: str, cure: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    collected = collect(capsys, paths=(f"benchmarks/{file}",))
+
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert not collected.selected
+    assert f"add {cure}" in collected.text
+    assert "nothing is selected" not in collected.text
+
+
+def test_the_search_is_the_last_stage_of_a_case_and_without_a_budget_there_is_no_word_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with_budget = collect(capsys, "-k", "cpu-resnet50-micro-onnx-fp32", "--latency-budget-ms", "7")
+    without = collect(capsys, "-k", "cpu-resnet50-micro-onnx-fp32")
+
+    assert [name.partition("[")[0] for name in with_budget.names][-1] == "test_search"
+    assert without.names == with_budget.names[:-1]
+    assert "search" not in without.text
+
+
+def test_the_self_check_leaves_out_all_else(capsys: pytest.CaptureFixture[str]) -> None:
+    def tests(*arguments: str) -> set[str]:
+        return {name.partition("[")[0] for name in collect(capsys, *arguments).names}
+
+    assert tests("--self-check") == {"test_known_service_time", "test_alarms", "test_side_by_side"}
+    assert not tests("--self-check") & tests()
+    assert tests("--latency-budget-ms", "5") - tests() == {"test_search"}
+
+
+def test_load_tests_are_told_by_their_marker(capsys: pytest.CaptureFixture[str]) -> None:
+    def tests(*arguments: str) -> set[str]:
+        return {name.partition("[")[0] for name in collect(capsys, *arguments).names}
+
+    assert tests("-m", "not load") == {"test_conversion", "test_accuracy"}
+    assert tests("-m", "load") == {"test_online", "test_offline", "test_efficiency"}
+
+
+def test_a_stage_that_does_not_exist_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "test_other.py"
+    file.write_text("import pytest\n\n@pytest.mark.stage('convert')\ndef test_other(case): ...\n")
+
+    collected = collect(capsys, "-p", "conftest", paths=(str(file),))
+
+    assert "is marked with a stage that does not exist" in collected.text
+    assert "write one of conversion, accuracy" in collected.text
+
+
+def test_a_batch_over_the_largest_is_refused_with_the_cure(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = collect(capsys, "-k", "resnet50-micro", "--batches", "64").text
     assert "batch 64 is larger than the largest batch of resnet50-micro, 32" in printed
     assert "--deployment max_batch_size=64" in printed

@@ -5,8 +5,6 @@ import itertools
 import math
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,8 +34,7 @@ from reports.run.exit_status import STATUS
 from reports.words.latency_budget import found_text, lead_text, search_paragraph
 from reports.words.shown import shown
 from tests import samples, toy
-from tests.plugin.test_runs import ROOT, suite
-from tests.plugin.test_selection import collect
+from tests.plugin.test_runs import suite
 
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
 SPACE = Space(OWN, "cpu", 2)
@@ -553,33 +550,3 @@ def test_a_budget_that_nothing_keeps_fails_with_the_lowest_latency(repos: Path, 
     assert found is not None
     assert (found.verdict, found.accuracy, found.config) == ("beyond", None, "")
     assert not stale.exists()
-
-
-def test_without_a_budget_there_is_no_search_and_no_word_of_it() -> None:
-    ids, printed = collect("-k", "cpu and resnet50-micro and onnx")
-    assert ids
-    assert "search" not in printed
-
-
-def test_with_a_budget_the_search_is_the_last_stage_of_a_case() -> None:
-    ids, _ = collect("-k", ONNX, "--latency-budget-ms", "7", "--batches", "1")
-    names = [re.findall(r"::(\w+)", one)[0] for one in ids]
-    assert (len(names), names[-1]) == (6, "test_search")
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        ("benchmarks", "-k", f"{ONNX} and search"),
-        ("benchmarks/test_search.py",),
-    ],
-)
-def test_a_search_by_name_without_a_budget_says_what_it_needs(asked: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *asked]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    printed = done.stdout + done.stderr
-    assert "::" not in done.stdout
-    assert "the search needs a latency budget" in printed
-    assert "add --latency-budget-ms MS" in printed
-    assert "Caught" not in printed
-    assert "selection.py" not in printed

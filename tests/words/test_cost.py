@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.plugin import options, record_file
+from fixtures.plugin import options, record_file, settings
 from reports import tables
 from reports.export.frame import load_points
 from reports.record import files
@@ -200,14 +200,14 @@ def given(price: str | None) -> argparse.Namespace:
 
 
 def test_a_price_is_read() -> None:
-    assert options.parse(given("1.20")).price_per_hour == 1.2
-    assert options.parse(given(None)).price_per_hour is None
+    assert settings.parse(given("1.20")).price_per_hour == 1.2
+    assert settings.parse(given(None)).price_per_hour is None
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "free", "nan", "inf", "$3", ""])
 def test_what_is_no_price_is_refused(text: str) -> None:
     with pytest.raises(InputError) as caught:
-        options.parse(given(text))
+        settings.parse(given(text))
     assert f"--price-per-hour {text}" in str(caught.value)
     assert "--price-per-hour 1.20" in str(caught.value)
 

@@ -1,0 +1,50 @@
+"""Collects the benchmarks in this process, as a command line would."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+
+@dataclass
+class Collected:
+    """What a command line selects."""
+
+    status: int = 0
+    generated: list[pytest.Item] = field(default_factory=list)
+    """The tests there are before -k and -m have filtered them."""
+    selected: list[pytest.Item] = field(default_factory=list)
+    """The tests that would run, in their order."""
+    text: str = ""
+    """What is printed, errors included."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tests that would run: `test_accuracy[cpu-resnet50-micro-onnx-fp32]`."""
+        return [item.name for item in self.selected]
+
+    @property
+    def targets(self) -> set[str]:
+        """The hardware of all cases that were generated."""
+        return {
+            item.callspec.params["case"].target.name for item in self.generated if hasattr(item, "callspec")
+        }
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        self.generated = list(items)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.selected = list(session.items)
+
+
+def collect(
+    capsys: pytest.CaptureFixture[str], *arguments: str, paths: tuple[str, ...] = ("benchmarks",)
+) -> Collected:
+    """Collect the benchmarks with these options."""
+    collected = Collected()
+    capsys.readouterr()
+    collected.status = pytest.main(
+        [*paths, "--collect-only", "-q", "-p", "no:cacheprovider", *arguments], plugins=[collected]
+    )
+    collected.text = "".join(capsys.readouterr())
+    return collected
