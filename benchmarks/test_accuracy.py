@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixtures.build.repository import Build
+from fixtures.build.repository import BuiltModel
 from fixtures.errors import AccuracyError
 from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.serving import Deploy
@@ -15,7 +15,7 @@ from reports.words.rightness import ledger_failures, score_text
 def test_accuracy(
     case: Case,
     weights: Weights,
-    build: Build,
+    build: BuiltModel,
     samples: Samples,
     stages: Stages,
     deploy: Deploy,

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from fixtures.build.repository import Build
+from fixtures.build.repository import BuiltModel
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.proving import Evaluate
 from fixtures.plugin.recorder import Recorder
@@ -21,7 +21,7 @@ from reports.words.rightness import conversion_failure, ledger_failures
 def test_search(
     case: Case,
     weights: Weights,
-    build: Build,
+    build: BuiltModel,
     samples: Samples,
     parity: Conversion,
     find_fastest: FindFastest,

@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 
 from fixtures.models import resnet50
 from fixtures.plugin.exit import STATUS
-from fixtures.serve.launch import Choice
-from fixtures.serve.server import serve
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
 from reports.record import files, schema
 from reports.record.schema import Record
 from tests.conftest import program_name
