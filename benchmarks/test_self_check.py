@@ -41,7 +41,7 @@ def test_known_service_time(
     """The rate of a serial server that notes when it begins each request, and Little's law."""
     run, busy_rate_per_s = timed
     point = LoadPoint("online", 1, 8)
-    with locks.machine(exclusive=True):
+    with locks.hold_machine(exclusive=True):
         outcome = run(shape, point, plan=settings.plan)[point]
     assert isinstance(outcome, Measurement), outcome
     rate, latency_ms = outcome.load.throughput_per_s, outcome.load.latency_ms["avg"]
@@ -76,7 +76,7 @@ def test_alarms(
     for number in range(repeats):
         done = f"{number} of {repeats} comparisons, {_alarms(found)} alarms"
         narrator.say(f"builds that differ by {slowdown:.0%}", done)
-        with locks.machine(exclusive=True):
+        with locks.hold_machine(exclusive=True):
             point = LoadPoint("online", 1, 2)
             found.append(
                 timed_server.compare(tmp_path / str(number), slowdown, point, plan, settings.allowed_slowdown)

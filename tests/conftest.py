@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fixtures.build import integrity, repository
-from fixtures.build.repository import Build
-from fixtures.host.environment import MORE
+from fixtures.build import configuration, integrity, runtimes
+from fixtures.build.repository import BuiltModel
+from fixtures.host.environment import EXTRA_VARIABLES
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.serve import wheels
@@ -36,7 +36,7 @@ DEPLOYMENT = Deployment(
     warmup=False,
 )
 
-MakeBuild = Callable[..., Build]
+MakeBuild = Callable[..., BuiltModel]
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # As a shell leaves it to what it runs in the background; what a test starts would not end at Ctrl-C.
@@ -62,7 +62,7 @@ def make_build() -> MakeBuild:
     Its runtime is the given source; input `<name>_IN` and output `<name>_OUT` are four numbers.
     """
 
-    def make(root: Path, name: str, runtime: str) -> Build:
+    def make(root: Path, name: str, runtime: str) -> BuiltModel:
         model = dataclasses.replace(
             all_models()[0],
             name=name,
@@ -73,13 +73,13 @@ def make_build() -> MakeBuild:
         folder = root / str(case)
         version = folder / "1"
         version.mkdir(parents=True)
-        shutil.copyfile(repository.RUNTIMES / "model.py", version / "model.py")
+        shutil.copyfile(runtimes.RUNTIMES / "model.py", version / "model.py")
         (version / "runtime.py").write_text(runtime)
         (version / "model.bin").write_bytes(b"weights")
         integrity.keep_bytecode_out(version)
-        config = repository.model_config(case, DEPLOYMENT, native=False)
-        (folder / "config.pbtxt").write_text(repository.config_text(config))
-        return Build(case, folder, "digest", "none", 0.0, 0.0, reused=False)
+        config = configuration.model_config(case, DEPLOYMENT, native=False)
+        (folder / "config.pbtxt").write_text(configuration.config_text(config))
+        return BuiltModel(case, folder, "digest", "none", 0.0, 0.0, reused=False)
 
     return make
 
@@ -161,7 +161,11 @@ def household(tmp_path: Path) -> Iterator[Household]:
     """A mark for what a test starts; what is left of it is killed at the end."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    mark = {"TRITONPROOF_MARK": uuid.uuid4().hex, MORE: "TRITONPROOF_MARK", "TMPDIR": str(temporary)}
+    mark = {
+        "TRITONPROOF_MARK": uuid.uuid4().hex,
+        EXTRA_VARIABLES: "TRITONPROOF_MARK",
+        "TMPDIR": str(temporary),
+    }
     marked = Household(dict(os.environ) | mark, temporary)
     yield marked
     for process in marked.processes():

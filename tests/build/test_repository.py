@@ -19,15 +19,16 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2 as pb
 
-from fixtures.build import integrity, repository
-from fixtures.build.repository import Build, model_config
+from fixtures.build import configuration, integrity, repository, runtimes
+from fixtures.build.configuration import model_config
+from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError
 from fixtures.formats import all_formats
 from fixtures.host.targets import CPU, recognise
 from fixtures.measure.efficiency import in_process
 from fixtures.models import all_models
-from fixtures.serve.launch import Choice
-from fixtures.serve.server import serve
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
 from fixtures.spec import Case, Conversion, Deployment, Samples, Weights
 from tests.conftest import DEPLOYMENT as SMALL
 from tests.conftest import DOUBLING, MakeBuild
@@ -59,7 +60,9 @@ def no_samples() -> Samples:
     raise AssertionError("only a format that calibrates asks for samples")
 
 
-def build(case: Case, root: Path, weights: Weights = WEIGHTS, deployment: Deployment = DEPLOYMENT) -> Build:
+def build(
+    case: Case, root: Path, weights: Weights = WEIGHTS, deployment: Deployment = DEPLOYMENT
+) -> BuiltModel:
     return repository.build(case, weights, deployment, root, native=False, calibration=no_samples)
 
 
@@ -212,7 +215,7 @@ def test_code_is_compared_with_this_checkouts_even_where_the_digest_fits(change:
     facts = integrity.facts_if_whole(built.folder)
     assert facts is not None
     CHANGES[change](built.folder)
-    integrity.describe(built.folder, facts)
+    integrity.write_facts(built.folder, facts)
     assert not build(case, tmp_path).reused
 
 
@@ -266,13 +269,13 @@ def test_reading_serving_and_running_in_process_leave_a_build_as_it_was(tmp_path
     """Neither by the stub, which no environment variable keeps from writing bytecode, nor by Python."""
     runtime = "def load(artifact, settings):\n    return lambda arrays: [arrays[0][:, :10, 0, 0]]\n"
     case, deployment = case_with(writing("converted")), dataclasses.replace(DEPLOYMENT, warmup=False)
-    runtimes = tmp_path / "runtimes"
-    runtimes.mkdir()
-    shutil.copyfile(repository.RUNTIMES / "model.py", runtimes / "model.py")
-    (runtimes / ONNX.runtime).write_text(runtime)
+    folder = tmp_path / "runtimes"
+    folder.mkdir()
+    shutil.copyfile(runtimes.RUNTIMES / "model.py", folder / "model.py")
+    (folder / ONNX.runtime).write_text(runtime)
     sample = {"INPUT__0": np.zeros((1, *MICRO.inputs[0].shape), np.float32)}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(repository, "RUNTIMES", runtimes)
+        patched.setattr(runtimes, "RUNTIMES", folder)
         built = build(case, tmp_path / "repos", deployment=deployment)
         with serve(Choice("embedded"), built.folder.parent, tmp_path / "log", device="cpu") as server:
             server.load(built, deployment, "online")
@@ -438,8 +441,8 @@ def test_a_gpu_case_has_its_accelerator_and_its_cuda_graphs() -> None:
 
 def test_the_configuration_survives_as_text_and_as_json() -> None:
     config = model_config(case_with(writing("")), DEPLOYMENT, native=False)
-    assert text_format.Parse(repository.config_text(config), pb.ModelConfig()) == config
-    plain: dict[str, Any] = json.loads(repository.config_json(config))
+    assert text_format.Parse(configuration.config_text(config), pb.ModelConfig()) == config
+    plain: dict[str, Any] = json.loads(configuration.config_json(config))
     assert plain["max_batch_size"] == 32
     assert plain["dynamic_batching"]["preferred_batch_size"] == [16, 32]
 
@@ -447,6 +450,6 @@ def test_the_configuration_survives_as_text_and_as_json() -> None:
 def test_cores_are_shared_out_among_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repository.machine, "cores", lambda: 8)
     shares = [
-        repository.threads_per_instance(dataclasses.replace(DEPLOYMENT, instances=n)) for n in (1, 2, 3, 16)
+        runtimes.threads_per_instance(dataclasses.replace(DEPLOYMENT, instances=n)) for n in (1, 2, 3, 16)
     ]
     assert shares == [8, 4, 2, 1]

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from fixtures.build import integrity
-from fixtures.build.repository import RUNTIMES, Build
+from fixtures.build.repository import BuiltModel
+from fixtures.build.runtimes import RUNTIMES
 from fixtures.compare import baseline, comparison, other_builds
 from fixtures.compare.comparison import (
     MOST_SECONDS_TO_SETTLE,
@@ -35,8 +36,8 @@ from fixtures.measure.load_points import Plan, Sampling, measure, set_against
 from fixtures.measure.perf_analyzer import Job, Run
 from fixtures.plugin.options import pytest_addoption
 from fixtures.plugin.settings import Settings, parse, passed_on
-from fixtures.serve.launch import Choice
-from fixtures.serve.server import serve
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
 from fixtures.spec import LoadPoint
 from reports import tables
 from reports.record import files, schema
@@ -298,23 +299,23 @@ def load(artifact, settings):
 
 
 @pytest.fixture
-def built(make_build: MakeBuild, tmp_path: Path) -> Build:
+def built(make_build: MakeBuild, tmp_path: Path) -> BuiltModel:
     """A build of the case `cpu-toy-raw-fp32` in models/cpu/."""
     return make_build(tmp_path / "models" / "cpu", "toy", SLEEPING.format(seconds=0.005))
 
 
 @pytest.fixture
-def models(built: Build) -> Path:
+def models(built: BuiltModel) -> Path:
     """A model repository of that one case."""
     return built.folder.parent.parent
 
 
-def test_a_folder_may_be_a_repository_a_targets_or_the_cases_own(built: Build, models: Path) -> None:
+def test_a_folder_may_be_a_repository_a_targets_or_the_cases_own(built: BuiltModel, models: Path) -> None:
     for folder in (models, models / "cpu", built.folder):
         assert other_builds.find(other_builds.parse(str(folder)), built.case) == built.folder
 
 
-def test_a_cases_folder_may_have_any_name(built: Build, tmp_path: Path) -> None:
+def test_a_cases_folder_may_have_any_name(built: BuiltModel, tmp_path: Path) -> None:
     renamed = built.folder.rename(tmp_path / "slow")
     found = other_builds.find(other_builds.parse(str(renamed)), built.case)
     assert found == renamed
@@ -325,17 +326,17 @@ def test_a_cases_folder_may_have_any_name(built: Build, tmp_path: Path) -> None:
         assert (root / str(built.case) / "1" / "runtime.py").is_file()
 
 
-def test_a_case_that_is_not_there_is_an_error_that_says_what_is(built: Build, models: Path) -> None:
+def test_a_case_that_is_not_there_is_an_error_that_says_what_is(built: BuiltModel, models: Path) -> None:
     other = dataclasses.replace(built.case, precision="int8")
     for folder in (models, built.folder):
         with pytest.raises(InputError, match=r"no build of cpu-toy-raw-int8; there is cpu-toy-raw-fp32\n"):
             other_builds.find(other_builds.parse(str(folder)), other)
 
 
-def test_a_build_that_was_changed_is_refused_and_its_settings_may_be(built: Build) -> None:
+def test_a_build_that_was_changed_is_refused_and_its_settings_may_be(built: BuiltModel) -> None:
     other = other_builds.parse(str(built.folder))
     other_builds.check(other, built.folder)  # made by hand: there is nothing to compare with
-    integrity.describe(built.folder, {"digest": "0f3c"})
+    integrity.write_facts(built.folder, {"digest": "0f3c"})
     (built.folder / "config.pbtxt").write_text("max_batch_size: 2")
     other_builds.check(other, built.folder)
     runtime = built.folder / "1" / "runtime.py"
@@ -348,7 +349,7 @@ def test_a_build_that_was_changed_is_refused_and_its_settings_may_be(built: Buil
             other_builds.check(other, built.folder)
 
 
-def test_a_build_of_an_earlier_version_is_taken_as_it_is(built: Build) -> None:
+def test_a_build_of_an_earlier_version_is_taken_as_it_is(built: BuiltModel) -> None:
     (built.folder / "build.json").write_text('{"digest": "0f3c", "artifact_sha256": "77aa"}')
     other_builds.check(other_builds.parse(str(built.folder)), built.folder)
     own = other_builds.configuration(built.folder)
@@ -357,13 +358,13 @@ def test_a_build_of_an_earlier_version_is_taken_as_it_is(built: Build) -> None:
     assert other_builds.differences(earlier, own) == []
 
 
-def test_a_configuration_that_is_none_is_an_error_with_its_place(built: Build) -> None:
+def test_a_configuration_that_is_none_is_an_error_with_its_place(built: BuiltModel) -> None:
     (built.folder / "config.pbtxt").write_text("max_batch_size: many")
     with pytest.raises(InputError, match=r"(?s)not a model configuration.*where: .*config\.pbtxt"):
         other_builds.configuration(built.folder)
 
 
-def test_each_is_served_by_its_own_settings_and_differences_have_names(built: Build) -> None:
+def test_each_is_served_by_its_own_settings_and_differences_have_names(built: BuiltModel) -> None:
     own = other_builds.configuration(built.folder)
     other = type(own)()
     other.CopyFrom(own)
@@ -445,7 +446,7 @@ def test_a_commit_before_the_benchmarks_is_refused(checkout: Path, tmp_path: Pat
 
 
 def test_a_checkout_builds_the_case_by_its_own_command_line(
-    built: Build, checkout: Path, monkeypatch: pytest.MonkeyPatch
+    built: BuiltModel, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
     monkeypatch.setenv("HF_TOKEN", "secret")
@@ -458,7 +459,7 @@ def test_a_checkout_builds_the_case_by_its_own_command_line(
         assert repr(argument) in arguments
 
 
-def test_a_checkout_that_cannot_build_it_is_quoted(built: Build, checkout: Path) -> None:
+def test_a_checkout_that_cannot_build_it_is_quoted(built: BuiltModel, checkout: Path) -> None:
     other = other_builds.parse(str(checkout))
     case = dataclasses.replace(built.case, precision="int8")
     with pytest.raises(ProofError) as raised:
@@ -659,7 +660,7 @@ def test_a_reference_that_fails_is_the_points_error(generated: dict[str, Any]) -
 SERVICE_S = 0.005
 
 
-def compare_builds(mine: Build, theirs: Build, folder: Path, budget_s: float = 120.0) -> Comparison:
+def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path, budget_s: float = 120.0) -> Comparison:
     """Serve two builds by a Triton each and compare them at one point."""
     with contextlib.ExitStack() as stack:
         servers = [
@@ -681,7 +682,7 @@ def compare_builds(mine: Build, theirs: Build, folder: Path, budget_s: float = 1
         return compared(measure(jobs, Plan(budget_s=budget_s))[point])
 
 
-def two_builds(folder: Path, make: MakeBuild, slowdown: float) -> tuple[Build, Build]:
+def two_builds(folder: Path, make: MakeBuild, slowdown: float) -> tuple[BuiltModel, BuiltModel]:
     """A build that is slower than the other by a fraction, in its runtime."""
     name = f"toy{os.getpid()}"  # names its shared memory too
     mine = make(folder / "mine", name, SLEEPING.format(seconds=SERVICE_S * (1 + slowdown)))
@@ -747,8 +748,8 @@ def test_a_slower_runtime_fails_the_run_and_baselines_are_looked_up(places: tupl
         shutil.copytree(RUNTIMES, runtimes)
         (runtimes / "onnx.py").write_text(slow)
         (Path(name) / "slower.py").write_text(
-            f"from pathlib import Path\nfrom fixtures.build import repository\n"
-            f"repository.RUNTIMES = Path({str(runtimes)!r})\n"
+            f"from pathlib import Path\nfrom fixtures.build import runtimes\n"
+            f"runtimes.RUNTIMES = Path({str(runtimes)!r})\n"
         )
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("PYTHONPATH", f"{name}:{ROOT}")

@@ -15,7 +15,8 @@ from fixtures.doctor.finding import Finding, ok, problem, warning
 from fixtures.doctor.leftovers import Process
 from fixtures.host import locks, machine
 from fixtures.serve import wheels
-from fixtures.serve.launch import Choice, Ports
+from fixtures.serve.choice import Choice
+from fixtures.serve.command import Ports
 
 ROOT = Path(__file__).parents[2]
 EMBEDDED = Choice("embedded")
@@ -528,7 +529,7 @@ def private_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_who_holds_the_machine_is_named(private_locks: Path) -> None:
     free = leftovers.lock()
-    with locks.machine(exclusive=True):
+    with locks.hold_machine(exclusive=True):
         held = leftovers.lock()
 
     assert states(free, held, leftovers.lock()) == ["ok", "warning", "ok"]

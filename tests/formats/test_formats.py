@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.build import repository
+from fixtures.build import runtimes
 from fixtures.errors import ProofError
 from fixtures.formats import all_formats
 from fixtures.frameworks import pytorch_formats
@@ -81,8 +81,7 @@ def convert(
     job = Conversion(model, network, precision, None, "cpu", 8, calibration, steps.append)
     format_.convert(job, artifact)
     assert [path.name for path in artifact.parent.iterdir()] == [format_.artifact]
-    built = repository.Build(case, folder, "digest", "test", 0.0, 0.0, reused=False)
-    return repository.open_in_process(built, DEPLOYMENT), steps
+    return runtimes.open_in_process(case, artifact, DEPLOYMENT), steps
 
 
 @pytest.mark.parametrize(
@@ -185,7 +184,7 @@ def test_tensorrt_says_what_it_needs_where_it_is_not_installed() -> None:
 
 def test_every_format_has_its_runtime_file_and_a_source() -> None:
     for one in all_formats():
-        assert (repository.RUNTIMES / one.runtime).is_file()
+        assert (runtimes.RUNTIMES / one.runtime).is_file()
         assert one.source.is_file()
         assert one.packages
 
@@ -208,4 +207,4 @@ def test_onnx_runtime_without_cuda_is_an_error_and_no_slow_run(
         "large": "0",
     }
     with pytest.raises(RuntimeError, match="fell back to CPUExecutionProvider"):
-        repository.load_runtime("onnx.py").load(artifact, settings)
+        runtimes.load_runtime("onnx.py").load(artifact, settings)

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.build import repository
+from fixtures.build import repository, runtimes
 from fixtures.errors import NotAvailableError, ProofError
 from fixtures.formats import pt2
 from fixtures.frameworks.pytorch import run
@@ -99,7 +99,7 @@ def package(network: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def open_package(path: Path) -> Callable[[Arrays], list[np.ndarray]]:
-    predict = repository.load_runtime("pytorch.py").load(path, SETTINGS)
+    predict = runtimes.load_runtime("pytorch.py").load(path, SETTINGS)
     return lambda inputs: predict(list(inputs.values()))
 
 
@@ -208,9 +208,9 @@ def test_another_pytorch_or_kernel_compiler_makes_another_build(
     weights = dataclasses.replace(all_models()[0].load(None), network=network)
     versions = {"torch": "2.13.0", "triton": "3.7.0"}
     monkeypatch.setattr(machine, "version_of", versions.get)
-    before = repository.digest_of(case_, weights, MOST)
+    before = repository.content_of(case_, weights, MOST)
     versions[package_name] += ".post1"
-    assert repository.digest_of(case_, weights, MOST) != before
+    assert repository.content_of(case_, weights, MOST) != before
 
 
 # --- failures ----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.build import repository
+from fixtures.build import runtimes
 from fixtures.errors import ProofError
 from fixtures.formats import onnx, tf_savedmodel, tf_trt
 from fixtures.frameworks import tensorflow
@@ -88,10 +88,8 @@ def convert(job: Conversion, tmp_path: Path) -> Convert:
         format_.convert(dataclasses.replace(job, precision=precision, report=steps.append), artifact)
         assert steps, "a conversion says what it is doing"
         assert [path.name for path in artifact.parent.iterdir()] == [format_.artifact]
-        built = repository.Build(
-            Case(CPU, job.model, format_, None, precision), tmp_path, "digest", "test", 0.0, 0.0, reused=False
-        )
-        return repository.open_in_process(built, DEPLOYMENT)
+        case = Case(CPU, job.model, format_, None, precision)
+        return runtimes.open_in_process(case, artifact, DEPLOYMENT)
 
     return convert
 
@@ -146,7 +144,7 @@ def test_a_saved_model_is_frozen_and_gives_its_outputs_in_the_order_that_is_aske
 ) -> None:
     folder = tmp_path / "model.savedmodel"
     tf_savedmodel.FORMAT.convert(job, folder)
-    runtime = repository.load_runtime("tf_savedmodel.py")
+    runtime = runtimes.load_runtime("tf_savedmodel.py")
     x = samples_of("evaluation", None, None).load([0, 1, 2])["x"]
     y, largest = runtime.load(folder, SETTINGS)([x])
     swapped = runtime.load(folder, SETTINGS | {"outputs": "largest,y"})([x])
@@ -160,7 +158,7 @@ def test_a_saved_model_is_frozen_and_gives_its_outputs_in_the_order_that_is_aske
 
 @pytest.mark.skipif(bool(machine.gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
 def test_tensorflow_without_a_gpu_is_an_error_and_no_slow_run(tmp_path: Path) -> None:
-    runtime = repository.load_runtime("tf_savedmodel.py")
+    runtime = runtimes.load_runtime("tf_savedmodel.py")
     with pytest.raises(RuntimeError, match="finds 0 GPUs"):
         runtime.load(tmp_path, SETTINGS | {"device": "cuda"})
 

@@ -10,11 +10,13 @@ import psutil
 import pytest
 
 from fixtures.errors import ProofError
-from fixtures.host.environment import CHECKOUT, DOCKER_CLIENT, MORE, minimal
+from fixtures.host.environment import CHECKOUT, DOCKER_CLIENT, EXTRA_VARIABLES, minimal_environment
 from fixtures.measure import perf_analyzer
 from fixtures.measure.efficiency import in_process
-from fixtures.serve.launch import IMAGE, Choice
-from fixtures.serve.server import Server, connect, serve
+from fixtures.serve.choice import IMAGE, Choice
+from fixtures.serve.launch import serve
+from fixtures.serve.remote import connect
+from fixtures.serve.server import Server
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 
 SECRETS = {
@@ -44,7 +46,7 @@ def caller(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller's environment with secrets, and with settings that decide how fast a model is."""
     for name, value in {**SECRETS, **SPEED}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.delenv(MORE, raising=False)
+    monkeypatch.delenv(EXTRA_VARIABLES, raising=False)
 
 
 def environments(pid: int) -> Iterator[dict[str, str]]:
@@ -123,12 +125,12 @@ def test_docker_gets_what_leads_to_its_engine_at_every_call(
 
 
 def test_no_pattern_hands_on_what_is_called_like_a_secret() -> None:
-    assert secrets_in(minimal((*DOCKER_CLIENT, *CHECKOUT))) == set()
+    assert secrets_in(minimal_environment((*DOCKER_CLIENT, *CHECKOUT))) == set()
 
 
 def test_what_the_caller_names_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(MORE, "PYTHONPATH, HF_TOKEN,NOT_SET")
-    assert secrets_in(minimal()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
+    monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
+    assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
 
 
 def test_a_server_of_that_environment_answers_whoever_connects(

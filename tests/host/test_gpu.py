@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import gpu, machine
-from fixtures.host.gpu import Gpu, GpuTime, Watch
+from fixtures.host.gpu import GpuTime, Watch
+from fixtures.host.nvml import REASONS, Gpu, gpu_handles, sole_gpu
 from fixtures.measure import load_points, validity
 from fixtures.measure.load_points import Plan
 from fixtures.self_check import timed_server
-from fixtures.serve.launch import Choice
-from fixtures.serve.server import Server, serve
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from tests.fake_nvml import Nvml
 
@@ -46,11 +48,11 @@ def nvml(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    gpu.sole.cache_clear()
+    sole_gpu.cache_clear()
     machine._gpus.cache_clear()
     machine.gpu_names.cache_clear()
     yield fake
-    gpu.sole.cache_clear()
+    sole_gpu.cache_clear()
     machine._gpus.cache_clear()
     machine.gpu_names.cache_clear()
 
@@ -59,7 +61,7 @@ def watched(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, *, seconds: float = 2.0, roots: tuple[int, ...] = ()
 ) -> Watch:
     """A watch over so many seconds, with a sample every 20 ms."""
-    found = gpu.sole(None)
+    found = sole_gpu(None)
     assert found is not None
     monkeypatch.setattr(time, "time_ns", lambda: round(clock.now_s * S))
     watch = Watch(found, frozenset(roots))
@@ -88,7 +90,7 @@ def test_energy_is_the_counter_s_between_the_edges_of_the_stretch(
     assert stretch.energy_from == "counter"
     assert stretch.energy_j == pytest.approx(74, rel=0.05)
     assert stretch.duration_s == pytest.approx(0.74)
-    assert all(0.53 * S <= one.time_ns <= 1.27 * S for one in stretch.samples)
+    assert all(0.53 * S <= one.time_ns <= 1.27 * S for one in stretch.readings)
 
 
 def test_a_counter_that_last_moved_before_the_end_is_continued(
@@ -186,7 +188,7 @@ def test_a_figure_that_is_not_supported_is_absent_and_the_others_stay(
 def test_a_gpu_that_tells_nothing_has_no_figures_and_no_marks(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = gpu.sole(None)
+    found = sole_gpu(None)
     assert found is not None
     nvml.refused = {name for name in dir(nvml) if name.startswith("nvmlDeviceGet")}
     stretch = between(watched(clock, monkeypatch, roots=(os.getpid(),)), 0.5, 1.5)
@@ -199,14 +201,14 @@ def test_a_gpu_that_tells_nothing_has_no_figures_and_no_marks(
 # --- throttling --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bit", gpu.REASONS)
+@pytest.mark.parametrize("bit", REASONS)
 def test_power_and_heat_are_marked_with_their_share_of_the_time(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, bit: int
 ) -> None:
     nvml.reasons = lambda now_s: bit if now_s < 1 else 0
     (mark,) = validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)])
     assert mark.code == "gpu-throttled"
-    assert gpu.REASONS[bit] in mark.text
+    assert REASONS[bit] in mark.text
     assert "50%" in mark.text or "49%" in mark.text
 
 
@@ -249,7 +251,7 @@ def test_other_programs_on_the_gpu_are_counted(
 ) -> None:
     child = server_process.pid
     nvml.pids = lambda _handle: [child, 2] + ([os.getppid()] if 1 < clock.now_s < 1.1 else [])
-    watch = watched(clock, monkeypatch, roots=tuple(gpu._roots(child)))
+    watch = watched(clock, monkeypatch, roots=tuple(gpu.roots_of(child)))
     (mark,) = validity.marks_of_gpu([between(watch, 0.5, 1.5)])
     assert mark.code == "gpu-shared"
     assert mark.text.endswith(": 2")
@@ -261,7 +263,7 @@ def test_what_is_below_the_server_or_this_process_is_no_other_program(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, server_process: "subprocess.Popen[bytes]"
 ) -> None:
     nvml.pids = lambda _handle: [server_process.pid, os.getpid()]
-    watch = watched(clock, monkeypatch, roots=tuple(gpu._roots(server_process.pid)))
+    watch = watched(clock, monkeypatch, roots=tuple(gpu.roots_of(server_process.pid)))
     assert validity.marks_of_gpu([between(watch, 0.5, 1.5)]) == []
 
 
@@ -272,8 +274,8 @@ def test_another_worker_of_this_run_is_no_other_program(
     for worker, count in ((None, 1), ("gw0", 0)):
         if worker:
             monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
-        watch = watched(clock, monkeypatch, roots=tuple(gpu._roots(server_process.pid)))
-        assert gpu.strangers(between(watch, 0.5, 1.5).samples) == count
+        watch = watched(clock, monkeypatch, roots=tuple(gpu.roots_of(server_process.pid)))
+        assert gpu.count_strangers(between(watch, 0.5, 1.5).readings) == count
 
 
 def test_nothing_is_said_of_others_where_the_own_process_is_not_seen(
@@ -289,7 +291,7 @@ def test_nothing_is_asked_of_others_where_the_server_s_processes_are_unknown(nvm
     with gpu.watch(None) as watch:
         pass
     assert watch is not None
-    assert not watch.samples[0].ours | watch.samples[0].strangers
+    assert not watch.readings[0].ours | watch.readings[0].strangers
 
 
 # --- which GPU ---------------------------------------------------------------------------------------------
@@ -313,7 +315,7 @@ def test_nothing_is_asked_of_others_where_the_server_s_processes_are_unknown(nvm
 def test_cuda_s_gpus_are_found(nvml: Nvml, visible: str | None, handles: list[str]) -> None:
     nvml.uuids = ("GPU-aaaa", "GPU-abbb")
     nvml.instances = {"GPU-aaaa": ["MIG-1"]}
-    assert machine.gpu_handles(visible) == handles
+    assert gpu_handles(visible) == handles
 
 
 def test_the_stamp_names_the_gpu_that_is_watched(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +331,7 @@ def test_several_gpus_are_not_watched_as_if_they_were_one(nvml: Nvml) -> None:
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     with gpu.watch(None) as watch:
         assert watch is None
-    assert gpu.sole("0") == Gpu("GPU-aaaa", "GPU-aaaa")
+    assert sole_gpu("0") == Gpu("GPU-aaaa", "GPU-aaaa")
 
 
 def test_a_container_sees_the_gpus_that_are_hidden_here(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,9 +354,9 @@ def test_an_instance_of_a_gpu_has_memory_and_clocks_but_not_the_board_s_energy(
 ) -> None:
     nvml.instances = {"GPU-aaaa": ["MIG-1", "MIG-2"]}
     nvml.reasons = lambda _now: 0x4
-    found = gpu.sole(visible)
+    found = sole_gpu(visible)
     assert found == Gpu("MIG-1", "GPU-aaaa")
-    gpu.sole.cache_clear()
+    sole_gpu.cache_clear()
     stretch = between(watched(clock, monkeypatch), 0.5, 1.5)
     use = validity.gpu_use([stretch], 100)
     assert use is not None
@@ -376,11 +378,11 @@ def test_the_watch_samples_until_its_block_ends(nvml: Nvml) -> None:
     with gpu.watch(None) as watch:
         time.sleep(10 * gpu.PERIOD_S)
     assert watch is not None
-    count = len(watch.samples)
+    count = len(watch.readings)
     assert 5 <= count <= 13
     time.sleep(3 * gpu.PERIOD_S)
-    assert len(watch.samples) == count
-    assert watch.samples == sorted(watch.samples, key=lambda one: one.time_ns)
+    assert len(watch.readings) == count
+    assert watch.readings == sorted(watch.readings, key=lambda one: one.time_ns)
 
 
 def test_a_stretch_that_ends_with_the_block_was_watched(nvml: Nvml) -> None:

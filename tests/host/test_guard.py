@@ -70,8 +70,8 @@ sys.path.insert(0, {root!r})
 from pathlib import Path
 from fixtures.serve import wheels
 from fixtures.host.process import guarded
-from fixtures.serve.launch import Choice
-from fixtures.serve.server import serve
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
 folder = Path({folder!r})
 print("start", flush=True)
 with serve(Choice("embedded"), folder / "models", folder / "server.log", device="cpu") as server:
@@ -211,7 +211,7 @@ def test_a_command_that_cannot_start_is_named_with_the_reason(household: Househo
 
 
 def test_the_last_command_runs_when_the_first_is_gone(household: Household, tmp_path: Path) -> None:
-    with running(household, python(STUBBORN), last=["touch", str(tmp_path / "with blank")]):
+    with running(household, python(STUBBORN), cleanup=["touch", str(tmp_path / "with blank")]):
         assert not (tmp_path / "with blank").exists()
     assert (tmp_path / "with blank").exists()
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 HOLDER = """\
 import sys, time
 from fixtures.host import locks
-with locks.machine(name=sys.argv[1], exclusive=sys.argv[2] == "exclusive"):
+with locks.hold_machine(name=sys.argv[1], exclusive=sys.argv[2] == "exclusive"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -73,7 +73,7 @@ def is_free(name: str, *, exclusive: bool) -> bool:
         raise WouldWaitError
 
     try:
-        with locks.machine(name=name, exclusive=exclusive, waiting=refuse):
+        with locks.hold_machine(name=name, exclusive=exclusive, waiting=refuse):
             return True
     except WouldWaitError:
         return False
@@ -83,7 +83,7 @@ def is_free(name: str, *, exclusive: bool) -> bool:
 
 def is_held(name: str) -> bool:
     """Whether another process cannot share the machine now."""
-    code = "import sys; from fixtures.host import locks\nwith locks.machine(name=sys.argv[1], exclusive=False, waiting=sys.exit): pass"
+    code = "import sys; from fixtures.host import locks\nwith locks.hold_machine(name=sys.argv[1], exclusive=False, waiting=sys.exit): pass"
     return (
         subprocess.run(
             [sys.executable, "-c", code + "; print('free')", name],
@@ -122,7 +122,7 @@ def test_other_names_do_not_share_a_lock(name: str, other: Callable[[str], objec
 def test_a_free_machine_is_not_waited_for(name: str) -> None:
     waited: list[bool] = []
 
-    with locks.machine(name=name, exclusive=True, waiting=lambda: waited.append(True)):
+    with locks.hold_machine(name=name, exclusive=True, waiting=lambda: waited.append(True)):
         assert waited == []
 
 
@@ -133,7 +133,7 @@ def test_a_held_machine_is_waited_for_and_then_had(
     waiting, had = threading.Event(), threading.Event()
 
     def wait() -> None:
-        with locks.machine(name=name, exclusive=True, waiting=waiting.set):
+        with locks.hold_machine(name=name, exclusive=True, waiting=waiting.set):
             had.set()
 
     thread = threading.Thread(target=wait)
@@ -147,7 +147,7 @@ def test_a_held_machine_is_waited_for_and_then_had(
 
 
 def test_the_machine_is_free_after_the_block_even_if_it_fails(name: str) -> None:
-    with pytest.raises(KeyError), locks.machine(name=name, exclusive=True):
+    with pytest.raises(KeyError), locks.hold_machine(name=name, exclusive=True):
         raise KeyError
 
     assert is_free(name, exclusive=True)
@@ -155,7 +155,7 @@ def test_the_machine_is_free_after_the_block_even_if_it_fails(name: str) -> None
 
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_who_measures_may_load_a_model_meanwhile(name: str, exclusive: bool) -> None:
-    with locks.machine(name=name, exclusive=True):
+    with locks.hold_machine(name=name, exclusive=True):
         assert is_free(name, exclusive=exclusive), "for this process"
 
         assert is_held(name), "for others, after the inner block too"
@@ -253,7 +253,7 @@ def test_a_folder_of_locks_that_is_not_this_users_alone_is_refused_and_left_as_i
 
     for exclusive in (True, False):
         with pytest.raises(SetupError, match=r"what has to be of this user alone") as caught:
-            locks.machine(name=name, exclusive=exclusive).__enter__()
+            locks.hold_machine(name=name, exclusive=exclusive).__enter__()
     said = str(caught.value)
     assert f"where: {locks.folder()}\n" in said
     assert f"remove it (rm -r {locks.folder()}), or set TMPDIR to a folder of your own" in said
@@ -272,7 +272,7 @@ def test_a_lock_that_is_no_file_of_this_user_is_refused(
     put(locks.folder() / f"{name}.lock", tmp_path)
 
     with pytest.raises(SetupError, match=rf"where: .*{name}\.lock"):
-        locks.machine(name=name, exclusive=True).__enter__()
+        locks.hold_machine(name=name, exclusive=True).__enter__()
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -282,7 +282,7 @@ def test_the_folder_is_looked_at_each_time(name: str, tmp_path: Path) -> None:
     locks.folder().symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(SetupError, match="symbolic link"):
-        locks.machine(name=name, exclusive=True).__enter__()
+        locks.hold_machine(name=name, exclusive=True).__enter__()
 
 
 def test_a_folder_by_another_users_id_is_told_from_ones_own(
@@ -294,7 +294,7 @@ def test_a_folder_by_another_users_id_is_told_from_ones_own(
     own.rename(locks.folder())
 
     with pytest.raises(SetupError, match="belongs to another user"):
-        locks.machine(name=name, exclusive=True).__enter__()
+        locks.hold_machine(name=name, exclusive=True).__enter__()
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.build.repository import Build
+from fixtures.build.repository import BuiltModel
 from fixtures.cases import cases_of
 from fixtures.errors import ProofError
 from fixtures.frameworks import flops
@@ -32,8 +32,8 @@ from fixtures.measure.efficiency import (
 )
 from fixtures.measure.load_points import Plan
 from fixtures.models import all_models
-from fixtures.serve.launch import Choice
-from fixtures.serve.server import serve
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
 from fixtures.spec import LoadPoint, Tensor
 from reports import tables
 from reports.record import files
@@ -67,11 +67,11 @@ def load(artifact, settings):
 """
 
 
-def sample_of(build: Build) -> dict[str, np.ndarray]:
+def sample_of(build: BuiltModel) -> dict[str, np.ndarray]:
     return {build.case.model.inputs[0].name: SAMPLE}
 
 
-def run_once(build: Build) -> None:
+def run_once(build: BuiltModel) -> None:
     with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
         worker.batches_per_s(1, 0, 1)
@@ -139,7 +139,7 @@ def test_a_worker_that_hangs_is_given_up(
 # --- the ratio -----------------------------------------------------------------------------------------------
 
 
-def turns_of(build: Build, tmp_path: Path) -> Turns:
+def turns_of(build: BuiltModel, tmp_path: Path) -> Turns:
     """A few turns of a build in a real Triton, one request at a time."""
     name, model = str(build.case), build.case.model
     sample = sample_of(build)

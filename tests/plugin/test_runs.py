@@ -17,8 +17,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from fixtures.models import resnet50
-from fixtures.serve.launch import Choice
-from fixtures.serve.server import serve
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
 from reports.record import files, schema
 from reports.record.schema import Record
 from reports.run.exit_status import STATUS

@@ -24,8 +24,8 @@ from fixtures.search import fastest, ladder, space
 from fixtures.search.fastest import Entry, Found, Proof, Trial
 from fixtures.search.ladder import Reading
 from fixtures.search.space import Candidate, Goal, Space
-from fixtures.serve.launch import Choice
-from fixtures.serve.server import serve
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
 from fixtures.spec import Deployment, LoadPoint
 from reports import tables
 from reports.record import files

@@ -13,29 +13,21 @@ import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 
-from fixtures.build.repository import Build
+from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, NotAvailableError, ProofError
-from fixtures.serve import server as server_module
 from fixtures.serve import wheels
-from fixtures.serve.launch import (
-    IMAGE,
-    RELEASE,
-    Choice,
-    Ports,
-    check_docker,
-    describe,
-    docker_command,
-    free_ports,
-    local_backends,
-    parse_choice,
-    serves_natively,
-)
-from fixtures.serve.server import Server, connect, serve
+from fixtures.serve.backends import local_backends, serves_natively
+from fixtures.serve.choice import IMAGE, RELEASE, Choice, in_words, parse_choice
+from fixtures.serve.command import Ports, check_docker, docker_command, free_ports
+from fixtures.serve.launch import serve
+from fixtures.serve.remote import connect
+from fixtures.serve.server import Limits, Server, lacks_backend
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild, command_line, program_name
 
 EMBEDDED = Choice("embedded")
@@ -49,7 +41,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def doubling(models: Path, make_build: MakeBuild) -> Build:
+def doubling(models: Path, make_build: MakeBuild) -> BuiltModel:
     """A model that doubles its input."""
     return make_build(models, "doubling", DOUBLING)
 
@@ -73,7 +65,7 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield ours
 
 
-def double(server: Server, build: Build, values: np.ndarray) -> np.ndarray:
+def double(server: Server, build: BuiltModel, values: np.ndarray) -> np.ndarray:
     """What the served model makes of the values."""
     from tritonclient.grpc import InferInput
 
@@ -177,12 +169,12 @@ def test_the_default_is_local_where_tritonserver_is_on_path_else_embedded(
 
 
 def test_each_choice_is_described_without_starting_it() -> None:
-    assert describe(EMBEDDED) == (
+    assert in_words(EMBEDDED) == (
         "Triton 2.51.0 embedded (nvidia-pytriton 0.7.0), served by Python-backend runtimes"
     )
-    assert describe(Choice("local", "/opt/t")) == "local /opt/t, native backends"
-    assert describe(Choice("docker", IMAGE)) == f"container {IMAGE}, native backends"
-    assert describe(Choice("remote", "host:8001")) == "Triton at host:8001"
+    assert in_words(Choice("local", "/opt/t")) == "local /opt/t, native backends"
+    assert in_words(Choice("docker", IMAGE)) == f"container {IMAGE}, native backends"
+    assert in_words(Choice("remote", "host:8001")) == "Triton at host:8001"
 
 
 # --- embedded ----------------------------------------------------------------------------------------------
@@ -195,7 +187,7 @@ def test_the_embedded_server_is_the_release_the_container_has(server: Server) ->
 
 
 def test_a_model_is_loaded_for_either_scenario_answers_and_is_unloaded(
-    server: Server, doubling: Build
+    server: Server, doubling: BuiltModel
 ) -> None:
     name = str(doubling.case)
     for scenario, batched in (("offline", False), ("online", True)):
@@ -212,7 +204,7 @@ def test_the_server_listens_on_loopback_alone(server: Server) -> None:
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
 
 
-def test_nobody_else_can_read_the_tensors_of_requests(server: Server, doubling: Build) -> None:
+def test_nobody_else_can_read_the_tensors_of_requests(server: Server, doubling: BuiltModel) -> None:
     assert server.scratch is not None
     server.load(doubling, DEPLOYMENT, "offline")
     segments = list(Path("/dev/shm").glob(f"{server.scratch.name}*"))
@@ -245,14 +237,13 @@ def _listening(process: psutil.Process) -> list[int]:
 
 
 def test_a_proxy_of_the_environment_is_not_asked_for_a_server_on_this_host(
-    models: Path, doubling: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    models: Path, doubling: BuiltModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_module, "_READY_S", 15.0)
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "no_grpc_proxy"):
         monkeypatch.delenv(name, raising=False)
-    with serve(EMBEDDED, models, tmp_path / "log", device="cpu") as server:
+    with serve(EMBEDDED, models, tmp_path / "log", device="cpu", ready_s=HANG_S) as server:
         server.load(doubling, DEPLOYMENT, "online")
         assert connect(server.address).version == "2.51.0"
 
@@ -282,7 +273,7 @@ def test_a_model_that_does_not_load_is_an_error_with_the_end_of_the_log(
 
 
 def test_a_model_that_ends_its_own_process_is_an_error(
-    server: Server, models: Path, make_build: MakeBuild, doubling: Build
+    server: Server, models: Path, make_build: MakeBuild, doubling: BuiltModel
 ) -> None:
     source = "import os\ndef load(artifact, settings):\n    os._exit(3)\n"
     with pytest.raises(ProofError, match="Triton did not load cpu-exiting-raw-fp32"):
@@ -305,26 +296,25 @@ def test_a_server_that_dies_while_loading_is_said_to_have_ended(
 
 
 def test_a_server_that_hangs_is_given_up(
-    models: Path, doubling: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    models: Path, doubling: BuiltModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_LOAD_S", "_ANSWER_S", "_UNLOAD_S"):
-        monkeypatch.setattr(server_module, name, 0.5)
-    with serve(EMBEDDED, models, tmp_path / "log", device="cpu") as server:
+    with serve(EMBEDDED, models, tmp_path / "log", device="cpu") as started:
+        server = dataclasses.replace(started, limits=Limits(0.5, 0.5, 0.5))
         process = process_of(server)
         process.suspend()
-        started = time.monotonic()
+        began = time.monotonic()
         with pytest.raises(ProofError, match="answers no more"):
             server.load(doubling, DEPLOYMENT, "online")
         with pytest.raises(Exception, match="Deadline Exceeded"):
             server.unload(str(doubling.case))
     assert not process.is_running()
-    assert time.monotonic() - started < HANG_S
+    assert time.monotonic() - began < HANG_S
 
 
 # --- remote ------------------------------------------------------------------------------------------------
 
 
-def test_a_remote_server_gets_the_model_with_its_files(remote: Server, doubling: Build) -> None:
+def test_a_remote_server_gets_the_model_with_its_files(remote: Server, doubling: BuiltModel) -> None:
     assert remote.kind == "remote"
     assert remote.log is None
     assert remote.log_tail() == ""
@@ -361,7 +351,7 @@ def test_the_suite_knows_triton_s_words_for_a_missing_backend(remote: Server, ba
     config = json.dumps({"name": "native", "backend": backend, "default_model_filename": "model.bin"})
     with pytest.raises(Exception) as caught:  # noqa: PT011 - tritonclient's own, imported where it is used
         remote.client.load_model("native", config=config, files={"file:1/model.bin": b"weights"})
-    assert server_module._lacks_backend(str(caught.value))
+    assert lacks_backend(str(caught.value))
 
 
 def test_an_error_of_the_native_backend_is_not_taken_for_a_missing_one(
@@ -447,12 +437,10 @@ def test_a_program_with_a_protocol_of_its_own_is_not_taken_for_triton() -> None:
         connect(address)
 
 
-def test_a_program_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "_ANSWER_S", 0.5)
-    monkeypatch.setattr(server_module, "_PROBE_S", 0.5)
+def test_a_program_that_never_answers_is_given_up() -> None:
     started = time.monotonic()
     with listener(None) as address, pytest.raises(InputError, match="no Triton answers"):
-        connect(address)
+        connect(address, answer_s=0.5, probe_s=0.5)
     assert time.monotonic() - started < HANG_S
 
 
@@ -471,7 +459,9 @@ def wrapper(folder: Path, options: str = "") -> Path:
     )
 
 
-def test_a_local_server_serves_from_its_own_backends(models: Path, doubling: Build, tmp_path: Path) -> None:
+def test_a_local_server_serves_from_its_own_backends(
+    models: Path, doubling: BuiltModel, tmp_path: Path
+) -> None:
     choice = parse_choice(f"local:{wrapper(tmp_path)}")
     with serve(choice, models, tmp_path / "log", device="cpu") as server:
         assert server.kind == "local"
@@ -481,7 +471,7 @@ def test_a_local_server_serves_from_its_own_backends(models: Path, doubling: Bui
 
 
 def test_a_server_that_refuses_models_is_an_input_error(
-    models: Path, doubling: Build, tmp_path: Path
+    models: Path, doubling: BuiltModel, tmp_path: Path
 ) -> None:
     (tmp_path / "empty").mkdir()
     choice = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
@@ -492,18 +482,22 @@ def test_a_server_that_refuses_models_is_an_input_error(
         connect(theirs.address).load(doubling, DEPLOYMENT, "online")
 
 
-def test_a_native_backend_is_preferred_to_the_suite_s_runtime(doubling: Build, tmp_path: Path) -> None:
+def test_a_native_backend_is_preferred_to_the_suite_s_runtime(doubling: BuiltModel, tmp_path: Path) -> None:
     (tmp_path / "onnxruntime").mkdir()
     assert serves_natively(Choice("local", "t"), tmp_path, doubling.case.format)
 
 
-def test_the_suite_s_runtime_serves_where_only_the_python_backend_is(doubling: Build, tmp_path: Path) -> None:
+def test_the_suite_s_runtime_serves_where_only_the_python_backend_is(
+    doubling: BuiltModel, tmp_path: Path
+) -> None:
     (tmp_path / "python").mkdir()
     (tmp_path / "python" / "triton_python_backend_stub").touch()
     assert not serves_natively(Choice("local", "t"), tmp_path, doubling.case.format)
 
 
-def test_a_format_without_a_native_backend_is_never_served_by_one(doubling: Build, tmp_path: Path) -> None:
+def test_a_format_without_a_native_backend_is_never_served_by_one(
+    doubling: BuiltModel, tmp_path: Path
+) -> None:
     format_ = dataclasses.replace(doubling.case.format, backend="")
     for name in ("pytorch", "python"):
         (tmp_path / name).mkdir()
@@ -516,7 +510,7 @@ def test_a_format_without_a_native_backend_is_never_served_by_one(doubling: Buil
 
 @pytest.mark.parametrize(("others", "named"), [((), "none"), (("pytorch", "identity"), "identity, pytorch")])
 def test_a_server_with_neither_is_not_available_and_lists_what_it_has(
-    doubling: Build, tmp_path: Path, others: tuple[str, ...], named: str
+    doubling: BuiltModel, tmp_path: Path, others: tuple[str, ...], named: str
 ) -> None:
     for name in others:
         (tmp_path / name).mkdir()
@@ -526,7 +520,9 @@ def test_a_server_with_neither_is_not_available_and_lists_what_it_has(
         serves_natively(Choice("local", "t"), tmp_path, doubling.case.format)
 
 
-def test_containers_serve_natively_and_the_embedded_server_does_not(doubling: Build, tmp_path: Path) -> None:
+def test_containers_serve_natively_and_the_embedded_server_does_not(
+    doubling: BuiltModel, tmp_path: Path
+) -> None:
     assert serves_natively(Choice("docker", IMAGE), None, doubling.case.format)
     assert not serves_natively(EMBEDDED, tmp_path, doubling.case.format)
 
@@ -543,9 +539,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def start(program: Path, tmp_path: Path) -> None:
+def start(program: Path, tmp_path: Path, **options: Any) -> None:
     """Start a local server that is expected to fail."""
-    with serve(Choice("local", str(program)), tmp_path, tmp_path / "log", device="cpu"):
+    with serve(Choice("local", str(program)), tmp_path, tmp_path / "log", device="cpu", **options):
         raise AssertionError("it is taken for a server")
 
 
@@ -598,30 +594,25 @@ def test_the_real_server_s_words_for_a_taken_port_are_known(
         taken.listen()
         first = dataclasses.replace(free_ports(), **{which: taken.getsockname()[1]})
         attempts = iter([first, free_ports()])
-        monkeypatch.setattr(server_module, "free_ports", lambda: next(attempts))
-        with serve(EMBEDDED, models, tmp_path / "log", device="cpu") as server:
+        with serve(
+            EMBEDDED, models, tmp_path / "log", device="cpu", find_ports=lambda: next(attempts)
+        ) as server:
             assert server.version == "2.51.0"
     assert next(attempts, None) is None
     assert list(temporary.iterdir()) == []
 
 
-def test_another_triton_at_the_ports_is_not_taken_for_ours(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_triton_at_the_ports_is_not_taken_for_ours(server: Server, tmp_path: Path) -> None:
     theirs = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
-    monkeypatch.setattr(server_module, "free_ports", lambda: theirs)
-    monkeypatch.setattr(server_module, "_READY_S", 1.0)
+    program = script(tmp_path / "bin" / "tritonserver", "sleep 600")
     with pytest.raises(ProofError, match="not ready within 1 s"):
-        start(script(tmp_path / "bin" / "tritonserver", "sleep 600"), tmp_path)
+        start(program, tmp_path, ready_s=1.0, find_ports=lambda: theirs)
 
 
-def test_a_server_that_never_gets_ready_is_given_up(
-    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server_module, "_READY_S", 1.0)
+def test_a_server_that_never_gets_ready_is_given_up(tmp_path: Path, temporary: Path) -> None:
     program = script(tmp_path / "bin" / "tritonserver", "echo loading the world; sleep 600")
     with pytest.raises(ProofError, match=r"not ready within 1 s\n.*\n  \| loading the world"):
-        start(program, tmp_path)
+        start(program, tmp_path, ready_s=1.0)
     assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []
     assert list(temporary.iterdir()) == []
 
