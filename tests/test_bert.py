@@ -1,4 +1,4 @@
-"""BERT: its arithmetic, the checkpoints it loads, the questions it is asked, and its micro recipe."""
+"""BERT: its arithmetic, the checkpoints it loads, the questions it is asked, and its micro size."""
 
 import copy
 import hashlib
@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from fixtures.errors import InputError, NotAvailableError
-from fixtures.models import _bert_recipe, _invented_squad, _squad, all_models, bert
+from fixtures.models import _invented_squad, _squad, all_models, bert
 from fixtures.spec import Arrays, Model, Samples
 
 State = dict[str, torch.Tensor]
@@ -572,11 +572,3 @@ def test_calibration_rows_are_training_questions(micro: Model, questions: Sample
 def test_the_micro_model_takes_no_data_set(micro: Model, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="takes no data set"):
         micro.samples("evaluation", tmp_path, None)
-
-
-def test_the_recipe_gives_the_networks_weights_alone(monkeypatch: pytest.MonkeyPatch, network: Any) -> None:
-    monkeypatch.setattr(_bert_recipe, "STEPS", 12)
-    monkeypatch.setattr(_bert_recipe, "BATCH", 4)
-    monkeypatch.setattr(_bert_recipe, "_NEIGHBOURS", 64)
-    monkeypatch.setitem(_invented_squad.PARAGRAPHS, "training", 300)
-    assert bert.train_micro().keys() == network.state_dict().keys()
