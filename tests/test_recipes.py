@@ -2,6 +2,8 @@
 
 import dataclasses
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,8 @@ from fixtures.train import train
 
 RECIPES = [model for model in all_models() if model.train is not None]
 STEPS = 2
+ROOT = Path(__file__).parent.parent
+FILE = str(Path(__file__).relative_to(ROOT))
 
 
 def layout(weights: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
@@ -59,3 +63,23 @@ def test_a_recipe_trains_a_model_that_keeps_the_limit_of_the_committed_weights(
 
     kept = score >= limit.value if model.metrics[0].better == "higher" else score <= limit.value
     assert kept, f"{model.metrics[0].name} {score:.4g}, limit {limit.value} ({limit.source})"
+
+
+CAMPAIGN = "test_a_recipe_trains_a_model_that_keeps_the_limit_of_the_committed_weights"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        ((), 0),
+        (("-m", "not load"), 0),
+        (("-m", "campaign"), len(RECIPES)),
+        ((f"{FILE}::{CAMPAIGN}[nnunet-micro]",), 1),
+    ],
+    ids=["nothing said", "another mark", "the mark", "an id"],
+)
+def test_the_campaign_runs_where_it_is_asked_for(arguments: tuple[str, ...], count: int) -> None:
+    files = () if any(FILE in one for one in arguments) else (FILE,)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *files]
+    done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.count(f"::{CAMPAIGN}[") == count, done.stdout + done.stderr
