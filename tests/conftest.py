@@ -46,6 +46,21 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
     del os.environ[variable]  # a run that a test starts is no worker of this one
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the campaign out, unless `-m` speaks of it or an id on the command line names the test."""
+    if "campaign" in config.option.markexpr:
+        return
+    named = tuple(str(one).split("::", 1)[1] for one in config.args if "::" in str(one))
+    left_out = [
+        item
+        for item in items
+        if item.get_closest_marker("campaign") and not item.nodeid.split("::", 1)[1].startswith(named)
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.fixture(scope="session")
 def repos(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     """One folder of converted models for all runs of the suite, whichever worker starts them."""

@@ -64,7 +64,7 @@ def test_every_mark_is_explained() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_environments_of_tox_exist(page: Path) -> None:
-    known = {"benchmarks", "benchmarks-gpu", "doctor", "doctor-gpu", "lint", "report", "tests"}
+    known = {"benchmarks", "benchmarks-gpu", "campaign", "doctor", "doctor-gpu", "lint", "report", "tests"}
     text = (ROOT / "tox.ini").read_text()
     assert all(f"[testenv:{one.removesuffix('-gpu')}" in text for one in known)
 

@@ -112,7 +112,8 @@ def test_a_format_computes_what_the_framework_computes_at_any_batch(
             assert outputs[tensor.name].dtype == expected[tensor.name].dtype
         error = np.abs(outputs["y"] - expected["y"]).max() / np.abs(expected["y"]).max()
         assert error <= format_.tolerances[precision].relative_error
-        assert (precision == "fp32") == (error < 1e-6), "FP16 and INT8 round, FP32 does not"
+        # FP32 sums of 128 products in another order differ by 1e-7 to 1e-6; FP16 rounds to 11 bits, 5e-4.
+        assert (precision == "fp32") == (error < 1e-5), "FP32 does not round so far, the others do"
         np.testing.assert_array_equal(outputs["largest"], outputs["y"].argmax(axis=1, keepdims=True))
 
 
@@ -169,7 +170,12 @@ def test_tensorflow_uses_the_cores_of_this_process() -> None:
     assert threads.get_inter_op_parallelism_threads() == 1
 
 
-TORCH = "import torch; torch.nn.functional.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3))"
+# NNPACK, which is left out, warns on a virtual machine that does not tell the sizes of its caches.
+TORCH = """
+import torch
+torch.backends.nnpack.set_flags(False)
+torch.nn.functional.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3))
+"""
 TENSORFLOW = """
 from fixtures.frameworks.tensorflow import import_tensorflow
 tf = import_tensorflow()

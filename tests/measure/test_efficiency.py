@@ -282,11 +282,30 @@ def fp32_per_s() -> Iterator[float]:
 
 @pytest.mark.parametrize("precision", sorted({case.precision for case in cases_of(CPU)}))
 def test_every_precision_of_cpus_has_a_peak(precision: str, fp32_per_s: float) -> None:
+    of_precision = [case for case in cases_of(CPU) if case.precision == precision]
+    missing = [case.format.missing(case.accelerator, precision) for case in of_precision]
+    if all(missing):
+        pytest.skip(str(missing[0]))  # emulated, it takes minutes, and no run asks for it
     with peak_of("cpu", precision) as worker:
         worker.wait_ready()
         found = worker.batches_per_s(1, 0.3, 1) * peak.OPERATIONS["cpu"]
     assert 1e9 < fp32_per_s < 1e14
     assert fp32_per_s / 10 < found < fp32_per_s * 100
+
+
+def test_int8_by_pytorch_is_no_way_to_the_peak_of_a_cpu_that_emulates_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without VNNI it takes most of a minute, and the runs that wait for it minutes."""
+    shapes = [(64, 32), (1, 128)]
+    assert len(list(peak._by_pytorch("cpu", "int8", 1, shapes))) == 2
+
+    def emulated(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.1)  # for 64 of them 6.4 s
+        return left
+
+    monkeypatch.setattr(torch, "_int_mm", emulated)
+    assert list(peak._by_pytorch("cpu", "int8", 1, shapes)) == []
 
 
 # --- what is recorded and shown ------------------------------------------------------------------------------

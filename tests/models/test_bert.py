@@ -1,4 +1,4 @@
-"""BERT: its arithmetic, the checkpoints it loads, the questions it is asked, and its micro recipe."""
+"""BERT: its arithmetic, the checkpoints it loads, the questions it is asked, and its micro size."""
 
 import copy
 import hashlib
@@ -14,7 +14,7 @@ import torch
 
 from fixtures.data import invented_squad, squad_v1
 from fixtures.errors import InputError, NotAvailableError
-from fixtures.models import _bert_recipe, all_models, bert
+from fixtures.models import all_models, bert
 from fixtures.spec import Arrays, Model, Samples
 
 State = dict[str, torch.Tensor]
@@ -426,6 +426,12 @@ def network(micro: Model) -> Any:
     return micro.load(None).network
 
 
+@pytest.fixture(scope="module")
+def answers(micro: Model, inputs: Arrays) -> Arrays:
+    """What the committed weights give for all questions."""
+    return micro.run(micro.load(None).network, inputs)
+
+
 def passes(micro: Model, questions: Samples, outputs: Arrays) -> list[bool]:
     """Of each metric, whether it reaches its limit."""
     reached = scores(micro, questions, outputs)
@@ -443,10 +449,8 @@ def test_the_evaluation_questions_are_those_the_limits_were_set_on(
     assert digest.hexdigest()[:12] == "bdd965a393d6"
 
 
-def test_the_committed_weights_reach_their_limits(
-    micro: Model, questions: Samples, inputs: Arrays, network: Any
-) -> None:
-    assert passes(micro, questions, micro.run(network, inputs)) == [True, True]
+def test_the_committed_weights_reach_their_limits(micro: Model, questions: Samples, answers: Arrays) -> None:
+    assert passes(micro, questions, answers) == [True, True]
 
 
 def swap_outputs(outputs: Arrays) -> Arrays:
@@ -459,9 +463,9 @@ def shift(outputs: Arrays) -> Arrays:
 
 @pytest.mark.parametrize("fault", [swap_outputs, shift])
 def test_outputs_in_disorder_fail(
-    fault: Callable[[Arrays], Arrays], micro: Model, questions: Samples, inputs: Arrays, network: Any
+    fault: Callable[[Arrays], Arrays], micro: Model, questions: Samples, answers: Arrays
 ) -> None:
-    outputs = fault(micro.run(network, inputs))
+    outputs = fault(answers)
     assert scores(micro, questions, outputs)[0] < micro.metrics[0].limits["fp32"].value - 0.1
     assert passes(micro, questions, outputs) == [False, False]
 
@@ -480,10 +484,15 @@ def without_mask(inputs: Arrays) -> Arrays:
 
 @pytest.mark.parametrize("fault", [without_segments, in_another_order, without_mask])
 def test_inputs_in_disorder_fail_a_metric_or_the_parity(
-    fault: Callable[[Arrays], Arrays], micro: Model, questions: Samples, inputs: Arrays, network: Any
+    fault: Callable[[Arrays], Arrays],
+    micro: Model,
+    questions: Samples,
+    inputs: Arrays,
+    answers: Arrays,
+    network: Any,
 ) -> None:
     """A lost mask costs some answers only, but moves the logits by far more than any precision."""
-    outputs, wrong = micro.run(network, inputs), micro.run(network, fault(inputs))
+    outputs, wrong = answers, micro.run(network, fault(inputs))
     error = max(np.abs(wrong[name] - outputs[name]).max() / np.abs(outputs[name]).max() for name in outputs)
     assert error > 0.1
     before, after = scores(micro, questions, outputs)[0], scores(micro, questions, wrong)[0]
@@ -506,13 +515,13 @@ def test_weights_perturbed_by_a_twentieth_fail_the_parity(micro: Model, inputs: 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_a_cast_network_takes_and_gives_the_same_types_and_answers_the_same(
-    dtype: torch.dtype, micro: Model, questions: Samples, inputs: Arrays, network: Any
+    dtype: torch.dtype, micro: Model, questions: Samples, inputs: Arrays, answers: Arrays, network: Any
 ) -> None:
-    cast = copy.deepcopy(network).to(dtype)
-    outputs, expected = micro.run(cast, inputs), micro.run(network, inputs)
+    outputs = micro.run(network.to(dtype), inputs)
     assert all(values.dtype == np.float32 for values in outputs.values())
     assert all(np.isfinite(values).all() for values in outputs.values())
-    before, after = scores(micro, questions, expected)[0], scores(micro, questions, outputs)[0]
+    before, after = scores(micro, questions, answers)[0], scores(micro, questions, outputs)[0]
+    # Four of 400 questions; measured none in FP16 and a fifth of one in BF16, with and without AVX-512.
     assert after == pytest.approx(before, abs=0.01)
 
 
@@ -530,13 +539,12 @@ def test_in_half_precision_the_spans_stay_within_the_tolerance(
     assert same.mean() >= tolerance.agreement
 
 
-def test_padding_is_not_read(micro: Model, inputs: Arrays, network: Any) -> None:
+def test_padding_is_not_read(micro: Model, inputs: Arrays, answers: Arrays, network: Any) -> None:
     noise = np.random.default_rng(0).integers(0, 700, inputs["input__0"].shape, np.int32)
     mask = inputs["input__2"]
     other = {**inputs, "input__0": np.where(mask == 1, inputs["input__0"], noise)}
     for name, values in micro.run(network, other).items():
-        expected = micro.run(network, inputs)[name]
-        np.testing.assert_allclose(values[mask == 1], expected[mask == 1], atol=1e-4)
+        np.testing.assert_allclose(values[mask == 1], answers[name][mask == 1], atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
@@ -557,8 +565,8 @@ def test_the_network_exports_with_a_dynamic_batch(micro: Model, inputs: Arrays, 
                 torch.testing.assert_close(converted(*rows(count)), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_decision_is_the_span_of_a_row(micro: Model, inputs: Arrays, network: Any) -> None:
-    decisions = micro.decide(micro.keep(micro.run(network, inputs)))
+def test_a_decision_is_the_span_of_a_row(micro: Model, inputs: Arrays, answers: Arrays) -> None:
+    decisions = micro.decide(micro.keep(answers))
     assert decisions.shape == (len(inputs["input__0"]), 2)
     assert (decisions[:, 0] <= decisions[:, 1]).all()
 
@@ -573,11 +581,3 @@ def test_calibration_rows_are_training_questions(micro: Model, questions: Sample
 def test_the_micro_model_takes_no_data_set(micro: Model, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="takes no data set"):
         micro.samples("evaluation", tmp_path, None)
-
-
-def test_the_recipe_gives_the_networks_weights_alone(monkeypatch: pytest.MonkeyPatch, network: Any) -> None:
-    monkeypatch.setattr(_bert_recipe, "STEPS", 12)
-    monkeypatch.setattr(_bert_recipe, "BATCH", 4)
-    monkeypatch.setattr(_bert_recipe, "_NEIGHBOURS", 64)
-    monkeypatch.setitem(invented_squad.PARAGRAPHS, "training", 300)
-    assert bert.train_micro().keys() == network.state_dict().keys()

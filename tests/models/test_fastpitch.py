@@ -1,4 +1,4 @@
-"""FastPitch: its arithmetic, the checkpoints it loads, its exports, its metrics, and its micro recipe."""
+"""FastPitch: its arithmetic, the checkpoints it loads, its exports, its metrics, and its micro size."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -513,21 +513,3 @@ def test_a_lost_pitch_is_seen(committed: Any, evaluated: Arrays) -> None:
     found = scores(MICRO.run(monotonous, samples.load(range(len(samples)))), evaluated)
     for metric in MICRO.metrics[:2]:
         assert not is_met(metric, found[metric.name], slack=2), metric.name
-
-
-def test_the_recipe_learns_and_repeats_itself() -> None:
-    """A tenth of its steps is enough to be far better than the mean mel."""
-    first, second = (fastpitch.train_micro(steps=steps) for steps in (80, 2))
-    assert set(first) == set(second) == set(fastpitch.network(**fastpitch._MICRO).state_dict())
-    again = fastpitch.train_micro(steps=2)
-    for key, value in second.items():
-        assert torch.equal(value, again[key]), key
-    network = fastpitch.network(**fastpitch._MICRO)
-    network.load_state_dict(first)
-    samples = MICRO.samples("evaluation", None, None)
-    outputs = MICRO.run(network.eval(), samples.load(range(32)))
-    mels = [utterance.mel for utterance in utterances.synthesised("evaluation")[:32]]
-    mean = np.concatenate(mels, axis=1).mean(axis=1, keepdims=True)
-    known = [spectrogram.aligned(np.repeat(mean, mel.shape[1], axis=1), mel) for mel in mels]
-    errors = _fastpitch_metrics.to_aligned_reference(MICRO.keep(outputs), mels, outputs)
-    assert errors.mean() < 0.5 * np.mean(known)

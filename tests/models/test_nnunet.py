@@ -1,4 +1,4 @@
-"""nnU-Net: its arithmetic, the checkpoints it loads, the cases it sees, its metric, and its micro recipe."""
+"""nnU-Net: its arithmetic, the checkpoints it loads, the cases it sees, its metric, and its micro size."""
 
 import argparse
 import collections
@@ -504,15 +504,20 @@ def test_the_micro_size_takes_no_data_set(tmp_path: Path) -> None:
         nnunet.phantoms("evaluation", tmp_path)
 
 
-def classes_of(network: torch.nn.Module) -> np.ndarray:
-    """Of the evaluation phantoms, [24, 32, 32, 32]."""
+# Enough to tell faults from rounding: weights off by 5 % agree on 0.9987 of these eight phantoms' voxels, another slope
+# on 0.9997 and BF16 on 0.99989, as on all 24; a CPU without BF16 takes minutes for those.
+FEW = 8
+
+
+def classes_of(network: torch.nn.Module, count: int | None = None) -> np.ndarray:
+    """Of the first evaluation phantoms, or all 24: [count, 32, 32, 32]."""
     samples = nnunet.phantoms("evaluation", None)
-    outputs = nnunet._run(network, samples.load(range(len(samples))))
+    outputs = nnunet._run(network, samples.load(range(count or len(samples))))
     return np.asarray(nnunet._keep(outputs)["classes"])
 
 
 def dice_of(classes: np.ndarray) -> float:
-    labels = nnunet.phantoms("evaluation", None).labels
+    labels = nnunet.phantoms("evaluation", None).labels[: len(classes)]
     return float(nnunet._scores({"classes": classes}, labels, {"classes": classes}).mean())
 
 
@@ -532,9 +537,9 @@ def test_the_committed_weights_reach_their_floor(micro: Model, reference: np.nda
 
 
 def test_bf16_keeps_decisions_and_score(micro: Model, reference: np.ndarray) -> None:
-    classes = classes_of(in_precision(nnunet.load_micro(None).network, "bf16"))
-    assert (classes == reference).mean() >= micro.tolerances["bf16"].agreement
-    assert dice_of(classes) >= 0.99 * dice_of(reference)
+    classes = classes_of(in_precision(nnunet.load_micro(None).network, "bf16"), FEW)
+    assert (classes == reference[:FEW]).mean() >= micro.tolerances["bf16"].agreement
+    assert dice_of(classes) >= 0.99 * dice_of(reference[:FEW])
 
 
 def test_weights_perturbed_by_five_percent_break_the_parity_of_every_precision(
@@ -545,7 +550,7 @@ def test_weights_perturbed_by_five_percent_break_the_parity_of_every_precision(
     with torch.no_grad():
         for parameter in network.parameters():
             parameter *= 1 + 0.05 * torch.randn(parameter.shape, generator=generator)
-    differing = 1 - (classes_of(network) == reference).mean()
+    differing = 1 - (classes_of(network, FEW) == reference[:FEW]).mean()
     allowed = {precision: 1 - tolerance.agreement for precision, tolerance in micro.tolerances.items()}
     assert differing > 10 * allowed["fp32"]
     assert differing > 4 * allowed["fp16"]
@@ -560,7 +565,7 @@ def test_another_slope_of_the_activation_breaks_the_parity(
     for module in network.modules():
         if isinstance(module, torch.nn.LeakyReLU):
             module.negative_slope = slope
-    assert (classes_of(network) == reference).mean() < micro.tolerances["fp32"].agreement
+    assert (classes_of(network, FEW) == reference[:FEW]).mean() < micro.tolerances["fp32"].agreement
 
 
 def test_swapped_modalities_and_turned_axes_lose_the_score(micro: Model, reference: np.ndarray) -> None:
@@ -609,15 +614,3 @@ CONVERSIONS: dict[str, Callable[[torch.nn.Module, torch.Tensor, Path], Any]] = {
     "export": _exported,
     "onnx": _onnx,
 }
-
-
-def test_the_recipe_learns() -> None:
-    state = nnunet.train_micro(steps=10)
-    trained, untrained = nnunet.network(**nnunet._MICRO), nnunet._seeded(**nnunet._MICRO)
-    trained.load_state_dict(state)
-    samples = nnunet.phantoms("evaluation", None)
-    images = torch.from_numpy(samples.load(range(8))[nnunet.INPUT])
-    labels = torch.from_numpy(samples.labels[:8]).long()
-    with torch.inference_mode():
-        after, before = (float(nnunet._loss(n.logits(images), labels)) for n in (trained, untrained))  # type: ignore[operator]
-    assert after < 0.8 * before
