@@ -55,6 +55,7 @@ def test_accuracy(recorder):
     raise AccuracyError("top-1 93.1 % is below 94 %", where="here, now")
 
 @pytest.mark.load
+@pytest.mark.stage("online")
 def test_online(point, recorder, entry, benchmark):
     load = samples.load("online", point.concurrency, 200.0)
     recorder.loads(RECORD.serving, Start("online", 1.0, 1.0, 1.0), [load])

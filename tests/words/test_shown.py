@@ -38,7 +38,19 @@ def planted(**changes: object) -> Record:
     speed = samples.estimate(PER_S)
     cost = Efficiency("offline", 8, 1, speed, speed, 8, 2, Estimate(PER_S, PER_S, PER_S), 6)
     ledger = samples.failed_accuracy()
-    search = Search(10.0, "p99", one.deployment, loads[0], "within", speed, 5, 50, 60.0, "x", ledger)
+    search = Search(
+        10.0,
+        "p99",
+        one.deployment,
+        loads[0],
+        "within",
+        speed,
+        5,
+        50,
+        60.0,
+        "a40-resnet50-onnx-trt-fp16.search/config.pbtxt",
+        ledger,
+    )
     fields = {"loads": tuple(loads), "efficiency": (cost,), "search": search, "price_per_hour": 3.6}
     return samples.record(**(fields | changes))
 
