@@ -15,9 +15,6 @@ import psutil
 import pytest
 
 from fixtures.serve import cleanup
-from fixtures.serve.choice import Choice
-from fixtures.serve.launch import serve
-from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 
 HOUR_S = 3600.0
 GONE_S = 10.0  # bounds a hang; it takes a few tenths of a second
@@ -128,17 +125,3 @@ def test_the_command_removes_orphans_with_the_standard_library_alone(folder: Pat
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not folder.exists()
-
-
-def test_a_server_that_served_leaves_no_folder(make_build: MakeBuild, tmp_path: Path) -> None:
-    built = make_build(tmp_path / "models", "cleaned", DOUBLING)
-    before = set(cleanup.FOLDERS.glob("python_env_*"))
-    with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
-        server.load(built, DEPLOYMENT, "online")
-        made = set(cleanup.FOLDERS.glob("python_env_*")) - before
-    assert made
-    # It stays where an older Triton may have made it, and another server's end may be just now.
-    deadline = time.monotonic() + GONE_S
-    while (left := made & set(cleanup.orphans())) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not left

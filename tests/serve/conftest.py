@@ -1,0 +1,41 @@
+"""One Triton for all tests of this room that only need one that answers, and programs that pass for one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.build.repository import BuiltModel
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+from fixtures.serve.server import Server
+from tests.conftest import DOUBLING, MakeBuild
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model repository of that server."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="session")
+def doubling(models: Path, make_build: MakeBuild) -> BuiltModel:
+    """A model in that repository that doubles its input."""
+    return make_build(models, "doubling", DOUBLING)
+
+
+@pytest.fixture(scope="session")
+def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The embedded Triton for that repository."""
+    log = tmp_path_factory.mktemp("logs") / "server.log"
+    with serve(Choice("embedded"), models, log, device="cpu") as started:
+        yield started
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files, for the test alone to look into."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder

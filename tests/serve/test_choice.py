@@ -1,0 +1,80 @@
+"""What the value of `--triton` asks for."""
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.serve.backends import local_backends
+from fixtures.serve.choice import EMBEDDED_TRITON, IMAGE, Choice, in_words, parse_choice
+from tests.serve.programs import script
+
+EMBEDDED = Choice("embedded")
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("embedded", Choice("embedded")),
+        ("docker", Choice("docker", IMAGE)),
+        ("docker:", Choice("docker", IMAGE)),
+        ("docker:my/triton:1", Choice("docker", "my/triton:1")),
+        ("localhost:8001", Choice("remote", "localhost:8001")),
+        ("10.0.0.7:65535", Choice("remote", "10.0.0.7:65535")),
+        ("gpu-box_2.example.org:8001", Choice("remote", "gpu-box_2.example.org:8001")),
+        ("[::1]:8001", Choice("remote", "[::1]:8001")),
+    ],
+)
+def test_an_option_names_a_server(text: str, choice: Choice) -> None:
+    assert parse_choice(text) == choice
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "embeded",
+        "embedded:1",
+        ":8001",
+        "host",
+        "host:",
+        "host:0",
+        "host:65536",
+        "host:http",
+        "http://host:8001",
+    ],
+)
+def test_an_option_that_names_no_server_says_what_would(text: str) -> None:
+    with pytest.raises(
+        InputError, match=r"unknown server .*\n.*--triton\n.*embedded, local\[:PATH\], docker"
+    ):
+        parse_choice(text)
+
+
+def test_a_local_server_is_found_by_path_and_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = script(tmp_path / "bin" / "tritonserver", "exit 0")
+    assert parse_choice(f"local:{program}") == Choice("local", str(program))
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert parse_choice("local") == Choice("local", "tritonserver")
+    assert local_backends("tritonserver") == tmp_path / "backends"
+
+
+def test_a_local_server_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no program .*\n.*where: --triton local:/nowhere/triton"):
+        parse_choice("local:/nowhere/triton")
+
+
+def test_the_default_is_local_where_tritonserver_is_on_path_else_embedded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert parse_choice(None) == EMBEDDED
+    script(tmp_path / "tritonserver", "exit 0")
+    assert parse_choice(None) == Choice("local", "tritonserver")
+
+
+def test_each_choice_is_described_by_what_was_asked_for() -> None:
+    assert EMBEDDED_TRITON in in_words(EMBEDDED)
+    assert "/opt/t" in in_words(Choice("local", "/opt/t"))
+    assert IMAGE in in_words(Choice("docker", IMAGE))
+    assert "host:8001" in in_words(Choice("remote", "host:8001"))

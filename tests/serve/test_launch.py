@@ -1,0 +1,185 @@
+"""Servers are started and are gone at the end of the block, and one that does not start says why."""
+
+import dataclasses
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fixtures.build.repository import BuiltModel
+from fixtures.errors import InputError, ProofError
+from fixtures.serve import cleanup, wheels
+from fixtures.serve.choice import Choice, parse_choice
+from fixtures.serve.command import Ports, free_ports
+from fixtures.serve.launch import serve
+from fixtures.serve.remote import connect
+from fixtures.serve.server import Server
+from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild, command_line
+from tests.serve.programs import HANG_S, doubled_by, port_of, process_of, script
+
+EMBEDDED = Choice("embedded")
+SHM = Path("/dev/shm")
+
+
+def test_the_log_and_nothing_else_is_left_of_a_server(
+    make_build: MakeBuild, tmp_path: Path, temporary: Path
+) -> None:
+    built = make_build(tmp_path / "models", "doubling", DOUBLING)
+    log = tmp_path / "logs" / "server.log"
+    before = set(cleanup.FOLDERS.glob("python_env_*"))
+    with serve(EMBEDDED, tmp_path / "models", log, device="cpu") as server:
+        server.load(built, DEPLOYMENT, "online")
+        process = process_of(server)
+        ports = [port_of(server, service) for service in ("http", "grpc", "metrics")]
+        made = set(cleanup.FOLDERS.glob("python_env_*")) - before
+        assert server.scratch is not None
+        segments = f"{server.scratch.name}*"
+        assert list(temporary.iterdir()) == [server.scratch]
+        assert list(SHM.glob(segments))
+        assert made
+    assert not process.is_running()
+    for port in ports:
+        with socket.socket() as again:
+            again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            again.bind(("127.0.0.1", port))
+    assert "Started GRPCInferenceService" in log.read_text()
+    assert list(temporary.iterdir()) == list(SHM.glob(segments)) == []
+    # What the backend made in /tmp stays where an older Triton may have made it; another server may end just now.
+    deadline = time.monotonic() + HANG_S
+    while (orphans := made & set(cleanup.orphans())) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not orphans
+
+
+def wrapper(folder: Path, options: str = "") -> Path:
+    """The embedded Triton laid out as an installed one: bin/tritonserver and backends/ beside it."""
+    backends = wheels.backend_folder(folder)
+    libraries = f"{wheels.libpython()}:{wheels.triton_libraries()}:$LD_LIBRARY_PATH"
+    program = wheels.embedded_triton() / "bin" / "tritonserver"
+    return script(
+        folder / "bin" / "tritonserver",
+        f'export LD_LIBRARY_PATH="{libraries}" PATH="{Path(sys.executable).parent}:$PATH"\n'
+        f'exec "{program}" "$@" --backend-directory="{backends}" {options}',
+    )
+
+
+def test_a_local_server_serves_from_its_own_backends(
+    models: Path, doubling: BuiltModel, tmp_path: Path
+) -> None:
+    choice = parse_choice(f"local:{wrapper(tmp_path)}")
+    with serve(choice, models, tmp_path / "log", device="cpu") as server:
+        assert server.kind == "local"
+        assert server.backends == tmp_path / "backends"
+        assert server.load(doubling, DEPLOYMENT, "online") == "python"
+        assert doubled_by(server, doubling)
+
+
+def test_a_server_that_refuses_models_is_an_input_error(
+    models: Path, doubling: BuiltModel, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    choice = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
+    with (
+        serve(choice, tmp_path / "empty", tmp_path / "log", device="cpu") as theirs,
+        pytest.raises(InputError, match=r"does not accept models\n.*\n.*--model-control-mode=explicit"),
+    ):
+        connect(theirs.address).load(doubling, DEPLOYMENT, "online")
+
+
+# --- servers that do not start -----------------------------------------------------------------------------
+
+
+def start(program: Path, tmp_path: Path, **options: Any) -> None:
+    """Start a local server that is expected to fail."""
+    with serve(Choice("local", str(program)), tmp_path, tmp_path / "log", device="cpu", **options):
+        raise AssertionError("it is taken for a server")
+
+
+def test_a_server_that_ends_at_once_is_an_error_with_its_output(tmp_path: Path, temporary: Path) -> None:
+    program = script(tmp_path / "bin" / "tritonserver", "echo 'libcudart.so.12: cannot open'; exit 1")
+    with pytest.raises(ProofError, match=r"Triton ended with status 1 .*\n.*the end of .*\n  \| libcudart"):
+        start(program, tmp_path)
+    assert list(temporary.iterdir()) == []
+
+
+def test_only_the_last_lines_of_a_long_log_are_shown(tmp_path: Path) -> None:
+    program = script(tmp_path / "bin" / "tritonserver", "seq 1000; exit 1")
+    with pytest.raises(ProofError) as caught:
+        start(program, tmp_path)
+    assert str(caught.value).splitlines()[2:] == [f"  | {n}" for n in range(986, 1001)]
+    assert (tmp_path / "log").read_text().startswith("1\n2\n")
+
+
+def test_a_program_that_cannot_run_is_an_error_with_the_reason(tmp_path: Path) -> None:
+    program = script(tmp_path / "bin" / "tritonserver", "exit 0")
+    program.write_bytes(b"\x7fELF")
+    with pytest.raises(ProofError, match=r"cannot start .*: Exec format error"):
+        start(program, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "failed to start HTTP service: Unavailable - Socket '127.0.0.1:1' already in use",
+        "Bind for 127.0.0.1:1 failed: port is already allocated",
+    ],
+)
+def test_a_taken_port_is_tried_again_with_others(tmp_path: Path, temporary: Path, words: str) -> None:
+    program = script(
+        tmp_path / "bin" / "tritonserver", f'echo "$@" >> {tmp_path}/starts; echo "{words}"; exit 1'
+    )
+    with pytest.raises(ProofError, match=r"found its ports in use, 3 times\n.*\n  \| "):
+        start(program, tmp_path)
+    starts = (tmp_path / "starts").read_text().splitlines()
+    assert len(set(starts)) == 3
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_real_server_s_words_for_a_taken_port_are_known(
+    models: Path, tmp_path: Path, temporary: Path
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        attempts = [
+            dataclasses.replace(free_ports(), **{which: port}) for which in ("http", "grpc", "metrics")
+        ]
+        with (
+            pytest.raises(ProofError, match="found its ports in use, 3 times"),
+            serve(EMBEDDED, models, tmp_path / "log", device="cpu", find_ports=lambda: attempts.pop()),
+        ):
+            pass
+    assert attempts == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_another_triton_at_the_ports_is_not_taken_for_ours(server: Server, tmp_path: Path) -> None:
+    theirs = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
+    program = script(tmp_path / "bin" / "tritonserver", "sleep 600")
+    with pytest.raises(ProofError, match="not ready within 1 s"):
+        start(program, tmp_path, ready_s=1.0, find_ports=lambda: theirs)
+
+
+def test_a_server_that_never_gets_ready_is_given_up(tmp_path: Path, temporary: Path) -> None:
+    program = script(tmp_path / "bin" / "tritonserver", "echo loading the world; sleep 600")
+    with pytest.raises(ProofError, match=r"not ready within 1 s\n.*\n  \| loading the world"):
+        start(program, tmp_path, ready_s=1.0)
+    assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_missing_library_leaves_no_folder_behind(
+    models: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> Path:
+        raise InputError("no libpython")
+
+    monkeypatch.setattr(wheels, "libpython", missing)
+    with pytest.raises(InputError), serve(EMBEDDED, models, tmp_path / "log", device="cpu"):
+        pass
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,181 @@
+"""A Triton that somebody else runs: models are sent to it, and what listens in its place is recognised."""
+
+import contextlib
+import dataclasses
+import json
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from fixtures.build.repository import BuiltModel
+from fixtures.errors import InputError, ProofError
+from fixtures.serve.choice import Choice
+from fixtures.serve.command import free_ports
+from fixtures.serve.connection import http_get
+from fixtures.serve.launch import serve
+from fixtures.serve.remote import connect
+from fixtures.serve.server import Server, lacks_backend
+from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
+from tests.serve.programs import HANG_S, doubled_by, port_of
+
+
+@pytest.fixture(scope="module")
+def remote(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The room's server as the suite finds it by its address; it has none of these tests' models in its repository."""
+    unused = tmp_path_factory.mktemp("unused")
+    with serve(Choice("remote", server.address), unused, unused / "log", device="cpu") as ours:
+        yield ours
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory, make_build: MakeBuild) -> BuiltModel:
+    """A model that doubles its input, in no server's repository."""
+    return make_build(tmp_path_factory.mktemp("here"), "sent", DOUBLING)
+
+
+def test_a_remote_server_gets_the_model_with_its_files(remote: Server, sent: BuiltModel) -> None:
+    assert remote.kind == "remote"
+    assert remote.log is None
+    assert remote.log_tail() == ""
+    assert remote.load(sent, DEPLOYMENT, "online") == "python", "it has no native backend"
+    assert doubled_by(remote, sent)
+    remote.unload(str(sent.case))
+    assert not remote.client.is_model_ready(str(sent.case))
+
+
+def test_a_remote_server_keeps_nothing_of_a_model_that_was_replaced(
+    remote: Server, tmp_path: Path, make_build: MakeBuild
+) -> None:
+    built = make_build(tmp_path, "replaced", DOUBLING)
+    content = uuid.uuid4().bytes
+    built.artifact.write_bytes(content)
+
+    def copies() -> list[Path]:
+        found = []
+        for path in Path("/tmp").glob("folder*/1/model.bin"):
+            with contextlib.suppress(OSError):  # another server's, or another user's
+                found += [path] if path.read_bytes() == content else []
+        return found
+
+    remote.load(built, DEPLOYMENT, "online")
+    assert len(copies()) == 1
+    remote.load(built, DEPLOYMENT, "offline")
+    remote.unload(str(built.case))
+
+    deadline = time.monotonic() + HANG_S
+    while copies() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert copies() == []
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime", "pytorch", "tensorrt"])
+def test_the_suite_knows_triton_s_words_for_a_missing_backend(remote: Server, backend: str) -> None:
+    config = json.dumps({"name": "native", "backend": backend, "default_model_filename": "model.bin"})
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - tritonclient's own, imported where it is used
+        remote.client.load_model("native", config=config, files={"file:1/model.bin": b"weights"})
+    assert lacks_backend(str(caught.value))
+
+
+def test_an_error_of_the_native_backend_is_not_taken_for_a_missing_one(
+    remote: Server, tmp_path: Path, make_build: MakeBuild
+) -> None:
+    build = make_build(tmp_path, "native", DOUBLING)
+    format_ = dataclasses.replace(build.case.format, backend="python")
+    native = dataclasses.replace(build, case=dataclasses.replace(build.case, format=format_))
+    with pytest.raises(ProofError, match=r"Triton did not load cpu-native-raw-fp32: .*model\.(py|bin)"):
+        remote.load(native, DEPLOYMENT, "online")
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_a_server_on_this_host(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "no_grpc_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    assert connect(server.address).version == server.version
+    assert b"triton" in http_get(f"127.0.0.1:{port_of(server, 'http')}/v2", HANG_S)
+
+
+def test_nobody_listens() -> None:
+    address = f"127.0.0.1:{free_ports().grpc}"
+    with pytest.raises(InputError, match=rf"no Triton answers .*\n.*--triton {address}\n.*gRPC port"):
+        connect(address)
+
+
+def test_the_http_port_is_recognised(server: Server) -> None:
+    with pytest.raises(InputError, match=r"this is Triton's HTTP port\n.*\n.*give its gRPC port"):
+        connect(f"127.0.0.1:{port_of(server, 'http')}")
+
+
+class _WebServer(BaseHTTPRequestHandler):
+    body, status = b"hello", 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class _OtherInterface(_WebServer):
+    body = b'{"name": "not triton"}'
+
+
+class _NotFound(_WebServer):
+    status = 404
+
+
+@pytest.mark.parametrize("handler", [_WebServer, _OtherInterface, _NotFound])
+def test_a_web_server_is_not_taken_for_triton(handler: type[_WebServer]) -> None:
+    with HTTPServer(("127.0.0.1", 0), handler) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        with pytest.raises(InputError, match="the port is in use by a program that is not Triton"):
+            connect(f"127.0.0.1:{web.server_port}")
+        web.shutdown()
+
+
+@contextlib.contextmanager
+def listener(greeting: bytes | None) -> Iterator[str]:
+    """A program that greets whoever connects, or (None) never says anything."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        sock.settimeout(HANG_S)
+        kept = []
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    kept.append(sock.accept()[0])
+                    if greeting:
+                        kept[-1].sendall(greeting)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{sock.getsockname()[1]}"
+        sock.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for connection in kept:
+            connection.close()
+
+
+def test_a_program_with_a_protocol_of_its_own_is_not_taken_for_triton() -> None:
+    with (
+        listener(b"SSH-2.0-OpenSSH_9.2\r\n") as address,
+        pytest.raises(InputError, match="the port is in use by a program that is not Triton"),
+    ):
+        connect(address)
+
+
+def test_a_program_that_never_answers_is_given_up() -> None:
+    with listener(None) as address, pytest.raises(InputError, match="no Triton answers"):
+        connect(address, answer_s=0.3, probe_s=0.3)
