@@ -1,6 +1,7 @@
 """The recipes of the micro models' committed weights: each runs, and by the campaign each trains as good a model."""
 
 import dataclasses
+import functools
 import math
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from fixtures.prove.accuracy import in_process
 from fixtures.models import all_models
 from fixtures.spec import Model
 from fixtures.train import train
@@ -23,6 +25,14 @@ FILE = str(Path(__file__).relative_to(ROOT))
 def layout(weights: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     """Shape and type of each array in a file, by name."""
     return {name: (array.shape, array.dtype) for name, array in load_file(weights).items()}
+
+
+def scores_of(model: Model, weights: Path) -> np.ndarray:
+    """The first metric of each evaluation sample with the weights in a file."""
+    samples = model.samples("evaluation", None, None)
+    run = functools.partial(model.run, model.load(weights).network)
+    kept = in_process("framework", model, run, samples, 8).kept
+    return model.metrics[0].score(kept, samples.labels, kept)
 
 
 @pytest.mark.parametrize("model", RECIPES, ids=lambda model: model.name)
@@ -49,20 +59,23 @@ def test_a_recipe_makes_weights_of_the_committed_ones_layout_that_load_and_are_s
 def test_a_recipe_trains_a_model_that_keeps_the_limit_of_the_committed_weights(
     model: Model, tmp_path: Path
 ) -> None:
-    """The limit that the gate holds the committed weights to, in FP32, with its own source.
+    """In FP32 its score is not shown to be below the limit that the gate holds the committed weights to, at 95 %.
 
     No figure of the committed weights is asked for: training amplifies the first step's rounding, so another CPU ends
-    with another model, of which none is the right one. Two trainings of ResNet50's micro size, on two CPUs, reached
-    98.2 and 99.4 % of the same 500 digits. As binomial draws at 98 % two scores of 500 samples differ with a standard
-    error of sqrt(2 * 0.98 * 0.02 / 500) = 0.9 points: a band of one point about the committed score would refuse
-    every fourth CPU. The limit stands 1.2 points below that score, and on one side: a better model is no fault.
+    with another model, of which none is the right one. Three trainings of ResNet50's micro size, with three CPUs'
+    kernels, reached 98.2, 99.4 and 97.6 % of the same 500 digits: about the binomial standard error of each, which is
+    sqrt(0.98 * 0.02 / 500) = 0.63 points. The limit, 97.0 %, stands two of them below 98.2 %, too near for a recipe
+    as good as ever to keep it everywhere. So a score may fall short by 1.645 standard errors of the mean over the
+    samples, which is one side's 95 %: at 97 % these are 1.645 * sqrt(0.97 * 0.03 / 500) = 1.25 points. A better model
+    is no fault.
     """
-    limit = model.metrics[0].limits["fp32"]
+    train(model, tmp_path / "anew.safetensors")
 
-    score = train(model, tmp_path / "anew.safetensors")
-
-    kept = score >= limit.value if model.metrics[0].better == "higher" else score <= limit.value
-    assert kept, f"{model.metrics[0].name} {score:.4g}, limit {limit.value} ({limit.source})"
+    metric, limit = model.metrics[0], model.metrics[0].limits["fp32"]
+    scores = scores_of(model, tmp_path / "anew.safetensors")
+    short_by = (limit.value - scores.mean()) * (1 if metric.better == "higher" else -1)
+    allowed = 1.645 * scores.std(ddof=1) / len(scores) ** 0.5
+    assert short_by <= allowed, f"{metric.name} {scores.mean():.4g}, limit {limit.value} ({limit.source})"
 
 
 CAMPAIGN = "test_a_recipe_trains_a_model_that_keeps_the_limit_of_the_committed_weights"
