@@ -33,7 +33,7 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Picture:
+class EmbeddedPicture:
     """A plot in both themes, as data URIs."""
 
     light: str
@@ -42,7 +42,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstSample:
     """One of the worst samples with what it scored, as plain text."""
 
     id: str
@@ -53,7 +53,7 @@ class Worst:
 
 
 @dataclass(frozen=True)
-class Config:
+class ServedConfig:
     """A config.pbtxt, and what it is of."""
 
     title: str
@@ -61,7 +61,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class ScenarioTables:
     """Offline or online; markdown."""
 
     tables: str
@@ -69,28 +69,28 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Section:
+class CaseSection:
     """One case; what is a `str` is markdown, but for the name."""
 
     record: Shown
     name: str
     status: Status
     accuracy: str
-    worst: Sequence[Worst] | None
+    worst: Sequence[WorstSample] | None
     """None where there is no file of samples of this ledger."""
-    scenarios: Sequence[Scenario]
-    pictures: Sequence[Picture]
+    scenarios: Sequence[ScenarioTables]
+    pictures: Sequence[EmbeddedPicture]
     efficiency: str
     search: str
-    worst_of_search: Sequence[Worst] | None
+    worst_of_search: Sequence[WorstSample] | None
     published: str
-    configs: Sequence[Config]
+    configs: Sequence[ServedConfig]
     machine: str
 
 
-def section_of(record: Shown, results: Path) -> Section:
+def section_of(record: Shown, results: Path) -> CaseSection:
     """All of one case; raises RecordError where a file beside its record is damaged."""
-    return Section(
+    return CaseSection(
         record=record,
         name=case_id(record.case),
         status=status_of(record),
@@ -120,10 +120,10 @@ def status_of(record: Shown) -> Status:
     return Status("good", "passed", "")
 
 
-def picture(name: str, records: Sequence[Shown]) -> Picture:
+def picture(name: str, records: Sequence[Shown]) -> EmbeddedPicture:
     """A plot that `reports.plots.available` names."""
     light, dark = (plots.svg(name, records, theme) for theme in plots.THEMES)
-    return Picture(_uri(light), _uri(dark), plots.alternative(plots.chart(name, records)))
+    return EmbeddedPicture(_uri(light), _uri(dark), plots.alternative(plots.chart(name, records)))
 
 
 def _uri(svg: str) -> str:
@@ -143,16 +143,16 @@ def _plots_of(record: Shown) -> list[str]:
     return [name for name in plots.available([record]) if points.get(name, 0) > 1]
 
 
-def _scenario(record: Shown, scenario: str) -> Scenario:
-    return Scenario(scenario_section(record, scenario), intervals_table(loads_of(record, scenario)))
+def _scenario(record: Shown, scenario: str) -> ScenarioTables:
+    return ScenarioTables(scenario_section(record, scenario), intervals_table(loads_of(record, scenario)))
 
 
-def _worst(found: Samples | None, accuracy: Accuracy | None) -> list[Worst] | None:
+def _worst(found: Samples | None, accuracy: Accuracy | None) -> list[WorstSample] | None:
     if found is None or accuracy is None:
         return None
     places = {name: place for place, name in enumerate(found.ids)}
     return [
-        Worst(
+        WorstSample(
             one.id,
             one.why,
             _scores(found, accuracy, places[one.id]) if one.id in places else "",
@@ -182,13 +182,13 @@ def _published(record: Shown) -> str:
     return f"{section(found)}\n\n{legend([found])}"
 
 
-def _configs(record: Shown, results: Path) -> list[Config]:
+def _configs(record: Shown, results: Path) -> list[ServedConfig]:
     """Of the case, and of a search's winner; those that lie beside the record."""
     path = files.path_of(record.case, results)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search and record.search.config:
         wanted.append((path.parent / record.search.config, "config.pbtxt of the search's winner"))
-    return [Config(title, _read(file)) for file, title in wanted if file.is_file()]
+    return [ServedConfig(title, _read(file)) for file, title in wanted if file.is_file()]
 
 
 def _read(file: Path) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.published.layout import ParseError, Section
+from reports.published.layout import ParseError, PublishedTable
 
 FOLDER = Path(__file__).parent / "names"
 
@@ -45,7 +45,7 @@ def names_of(model: str, scenario: str) -> Names:
     )
 
 
-def names_of_sections(found: Sequence[Section], file: str) -> list[dict[str, str]]:
+def names_of_sections(found: Sequence[PublishedTable], file: str) -> list[dict[str, str]]:
     """The rows of `names/<model>.csv` for the sections of a README; ParseError where its tables differ in shape.
 
     A setting that some tables lack has the place that it has in the others.

@@ -101,7 +101,7 @@ class Deployment:
 
 
 @dataclass(frozen=True)
-class Build:
+class Artifact:
     """The converted artifact: what it was made from, and what making it cost."""
 
     digest: str
@@ -359,7 +359,7 @@ class Record:
     serving: Serving | None
     """None until the case has been served."""
     deployment: Deployment
-    build: Build
+    build: Artifact
     conversion: Parity | None = None
     accuracy: Accuracy | None = None
     accuracy_missing: str | None = None

@@ -464,7 +464,7 @@ def stored(throughputs: Sequence[float] = (100.0, 101.0, 99.0), **changes: Any) 
         MACHINE,
         SERVING,
         DEPLOYMENT,
-        schema.Build("digest", "none", 0.0, 0.0, "Raw", "none"),
+        schema.Artifact("digest", "none", 0.0, 0.0, "Raw", "none"),
         loads=(dataclasses.replace(point, **changes),),
     )
 
