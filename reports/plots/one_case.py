@@ -15,7 +15,7 @@ from reports.plots.shapes import (
     StackPanel,
     Sweep,
 )
-from reports.record.schema import COMPONENTS, Load
+from reports.record.schema import COMPONENTS, Load, verdict_of
 from reports.words.labels import point
 from reports.words.shown import Shown
 
@@ -133,7 +133,7 @@ def _budget(record: Shown, given_ms: float | None) -> Budget | None:
 def _winner(record: Shown) -> PlottedPoint | None:
     """What a search found, where it kept its budget and is proven to be right."""
     search = record.search
-    if search is None or search.verdict == "beyond" or record.no_winner:
+    if search is None or verdict_of(search) == "failed" or record.no_winner:
         return None
     return _point(search.load, _load_size(search.load))
 

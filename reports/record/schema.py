@@ -37,7 +37,21 @@ MARKS = {
 }
 
 
-Verdict = Literal["slower", "not slower", "not shown"]
+Verdict = Literal["passed", "failed", "not shown"]
+"""What a measurement says of what was asked for: it is shown to hold, shown not to hold, or neither is shown."""
+
+SpeedWord = Literal["slower", "not slower", "not shown"]
+"""How a record writes the verdict of a comparison with another build; `verdict_of` gives the verdict."""
+BudgetWord = Literal["within", "not shown", "beyond"]
+"""How a record writes the verdict of a search within a latency budget; `verdict_of` gives the verdict."""
+
+_VERDICTS: Mapping[str, Verdict] = {
+    "not slower": "passed",
+    "slower": "failed",
+    "within": "passed",
+    "beyond": "failed",
+    "not shown": "not shown",
+}
 
 
 @dataclass(frozen=True)
@@ -252,7 +266,7 @@ class Comparison:
     """Speed over the reference's: throughput, or at a given request rate the inverse of the mean latency."""
     allowed_slowdown: float
     """A fraction: 0.03 lets the ratio be 0.97."""
-    verdict: Verdict
+    verdict: SpeedWord
     """slower: the whole interval lies below what is allowed; not slower: the whole above; not shown: neither."""
     passes: int
     """Of each side."""
@@ -336,7 +350,7 @@ class Search:
     """p90, p95 or p99: which latency the budget is for."""
     deployment: Deployment
     load: Load
-    verdict: Literal["within", "not shown", "beyond"]
+    verdict: BudgetWord
     """within: the whole interval of the percentile keeps the budget; not shown: its value does, its interval
     reaches beyond; beyond: no configuration kept it, and this one came nearest."""
     lead: Estimate | None
@@ -415,6 +429,11 @@ Place = tuple[str, int, int, float, str]
 def place(load: LoadSetting) -> Place:
     """What tells the load points of a case apart, and sorts them."""
     return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")
+
+
+def verdict_of(one: Comparison | Search) -> Verdict:
+    """Whether a build is not slower than the other, or a configuration keeps its budget."""
+    return _VERDICTS[one.verdict]
 
 
 def meets(better: str, score: float, limit: float) -> bool:

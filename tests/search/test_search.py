@@ -31,7 +31,7 @@ from fixtures.serve.server import serve
 from fixtures.spec import Deployment, LoadPoint
 from reports import tables
 from reports.record import files
-from reports.record.schema import Accuracy, Estimate, Record, Search
+from reports.record.schema import Accuracy, BudgetWord, Estimate, Record, Search
 from reports.run.exit_status import STATUS
 from reports.words.latency_budget import found_text, lead_text, search_paragraph
 from reports.words.shown import shown
@@ -240,7 +240,7 @@ def test_a_load_that_is_not_shown_to_keep_the_budget_is_lowered_and_measured_ane
         assert any(one.winner.sampling is sampling for sampling in bench.fresh[-1])
 
 
-def proof(verdict: fastest.Verdict, per_s: float) -> Proof:
+def proof(verdict: BudgetWord, per_s: float) -> Proof:
     """Ten passes of one throughput, more or less."""
     candidate = space.basic_candidates(SPACE)[0]
     parts = [Steady(per_s * (1 + n % 3 / 1e3), 1.0, np.ones(1)) for n in range(FRESH)]
