@@ -117,7 +117,7 @@ def _marks(case: CaseChange) -> list[str]:
 
 
 def case_name(case: CaseChange) -> str:
-    """Of both sides, where the names differ."""
+    """The case's name; those of both sides where they differ."""
     names = dict.fromkeys(case_id(stored.record.case) for stored in (case.before, case.after))
     return " → ".join(names)
 

@@ -12,7 +12,7 @@ from reports.record.schema import Estimate, Verdict
 CONFIDENCE = Estimate.confidence
 _RESAMPLES = 9999
 _CELLS = 4_000_000
-"""Of signs that are drawn at a time."""
+"""How many signs are drawn at a time, which bounds the memory."""
 
 
 @dataclass(frozen=True)

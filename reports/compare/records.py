@@ -49,7 +49,7 @@ class Side:
     record: Shown
     path: Path
     letter: str
-    """Of the argument it came with: A, B, ..."""
+    """The letter of the argument that the record came with: A, B, ..."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Region:
     """What it shows, as its marker says."""
     asked: Ask
     line: int
-    """Of the opening marker, counted from 1."""
+    """The line of the opening marker, counted from 1."""
     opening: str
     body: str
     closing: str

@@ -25,10 +25,10 @@ class MergePlan:
     """What a merge writes."""
 
     files: Mapping[Path, bytes | Path]
-    """By path below the output: content, or the file to copy."""
+    """What each file below the output is to hold: its content, or the file to copy."""
     cases: Sequence[str]
     joined: Sequence[str]
-    """Those whose load points come from several records."""
+    """The cases whose load points come from several records."""
     left_out: Sequence[Path]
     """What the folders hold beside their records and the files of these."""
 

@@ -77,7 +77,7 @@ class CaseSection:
     status: Status
     accuracy: str
     worst: Sequence[WorstSample] | None
-    """None where there is no file of samples of this ledger."""
+    """The worst samples of the ledger; None where there is no file of its samples."""
     scenarios: Sequence[ScenarioTables]
     pictures: Sequence[EmbeddedPicture]
     efficiency: str
@@ -183,7 +183,7 @@ def _published(record: Shown) -> str:
 
 
 def _configs(record: Shown, results: Path) -> list[ServedConfig]:
-    """Of the case, and of a search's winner; those that lie beside the record."""
+    """The configurations of the case and of a search's winner, as far as they lie beside the record."""
     path = files.path_of(record.case, results)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search and record.search.config:

@@ -16,7 +16,7 @@ from reports.record.quantities import (
 from reports.record.schema import Estimate
 
 _QUANTITIES = {"throughput": THROUGHPUT, "score": SCORE, "error": ERROR, "share": SHARE, "ratio": RATIO}
-"""By RowPanel.quantity."""
+"""How the values of a panel are written, by RowPanel.quantity."""
 
 
 def description(chart: Chart) -> str:

@@ -71,7 +71,7 @@ class SourceLine:
     number: int
     text: str
     cells: tuple[str, ...] | None
-    """None where it is no row of a markdown table."""
+    """The cells of a row of a markdown table; None of any other line."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class PublishedTable:
     heading: str
     """What follows `Offline:`."""
     settings: dict[str, str]
-    """By their names in SETTINGS; the section's own before those of its scenario."""
+    """The settings by their names in SETTINGS; the section's own count before those of its scenario."""
     parameters: tuple[str, ...]
     """Names of the scenario's settings as printed, in their order."""
     configuration: tuple[str, ...]

@@ -126,7 +126,7 @@ def pairs(record: Shown, rows: Sequence[PublishedRow]) -> Iterator[tuple[Load | 
 
 
 def measured_points(record: Shown) -> dict[PointKey, Load | HiddenPoint]:
-    """By point, shown or hidden; those at a request rate were not published, nor is anything like them."""
+    """The measured points, shown or hidden; those at a request rate were not published, nor is anything like them."""
     measured: tuple[Load | HiddenPoint, ...] = (*record.loads, *record.hidden)
     return {point(at): at for at in measured if at.request_rate_per_s is None}
 

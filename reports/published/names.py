@@ -19,7 +19,7 @@ _MICRO = "-micro"
 
 @dataclass(frozen=True)
 class Names:
-    """Of the tables of one model and scenario, as printed and in their order."""
+    """The names in the tables of one model and scenario, as printed and in their order."""
 
     parameters: tuple[str, ...]
     """Settings that the scenario's tables share; empty where each table has all of its own."""

@@ -15,7 +15,7 @@ from reports.plots.theme import LOOKS, SMALL_PT, TITLE_PT, WIDTH_IN, Theme, sett
 
 _TOP_IN, _LINE_IN, _MARGIN_IN = 0.68, 0.15, 0.15
 _CHARACTERS = 132
-"""Of small text that fit a line, in DejaVu Sans; other fonts are narrower."""
+"""How many characters of small text fit a line in DejaVu Sans; other fonts are narrower."""
 
 
 def svg(chart: Chart, theme: Theme, description: str, digest: str) -> str:

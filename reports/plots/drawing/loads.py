@@ -20,9 +20,9 @@ _LEFT_IN, _RIGHT_IN = 0.8, 1.5
 _PANEL_IN, _GAP_IN, _AXIS_IN = 1.75, 0.32, 0.5
 _CURVE_IN = 3.3
 _NAME_IN = 0.21
-"""Of a line's name, with the room to the next."""
+"""The height of a line's name, with the room to the next."""
 _MANY = 12
-"""Points that are labelled one by one; of more a line says enough."""
+"""How many points are labelled one by one; of more a line says enough."""
 
 
 def height_in(content: Sweep | Curve) -> float:

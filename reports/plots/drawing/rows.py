@@ -12,7 +12,7 @@ from reports.record.schema import Estimate
 
 _ROW_IN, _TITLE_IN, _TICKS_IN, _LEGEND_IN = 0.235, 0.26, 0.36, 0.3
 _NAME_IN, _TEXT_IN = 0.082, 0.069
-"""Of a character in the columns left and right of the axes."""
+"""The width of a character in the columns left and right of the axes."""
 
 #: Marker, size and whether it is filled; the three stages of a score fit into each other.
 _POINTS = {
@@ -91,7 +91,7 @@ def _panel(axes: Axes, panel: RowPanel, content: Rows, look: Look) -> None:
 
 
 def _range(panels: Sequence[RowPanel], content: Rows) -> tuple[float, float]:
-    """Of the axis: all values with their intervals and limits, and some room."""
+    """Where the axis begins and ends: all values with their intervals and limits, and some room."""
     rows_ = [row for panel in panels for row in panel.rows]
     found = [bound for row in rows_ for one in row.values.values() for bound in (one.low, one.high)]
     found += [row.limit for row in rows_ if row.limit is not None]

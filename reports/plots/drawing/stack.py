@@ -14,7 +14,7 @@ from reports.record.quantities import LATENCY
 
 _LEFT_IN, _STACK_IN, _AXIS_IN, _LEGEND_IN = 0.8, 2.6, 0.5, 2.6
 _MANY_BARS = 12
-"""Of one row of panels."""
+"""How many bars stand in one row of panels at most."""
 
 
 def height_in(content: Stack) -> float:
