@@ -8,7 +8,7 @@ from reports.record import files
 from reports.record.schema import (
     COMPONENTS,
     Accuracy,
-    Build,
+    Artifact,
     Case,
     Deployment,
     Disagreement,
@@ -126,7 +126,7 @@ def record(**changes: Any) -> Record:
         ),
         "serving": Serving("embedded", "2.51.0", "python", "system"),
         "deployment": Deployment(128, 1, (64, 128), 1, cuda_graphs=False, warmup=True),
-        "build": Build(
+        "build": Artifact(
             "0f3c", "checkpoint nvidia_resnet50.pth, SHA-256 9f1b", 31.5, 97.6, "ONNX", "ONNX Runtime"
         ),
         "conversion": Parity(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
@@ -147,7 +147,7 @@ def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint: its speed counts, its accuracy is not measured."""
     fields: dict[str, Any] = {
         "case": Case("cpu", "nnunet", "ts-trace", None, "fp32"),
-        "build": Build("77aa", "random, seed 3", 4.0, 120.0, "TorchScript Trace", "PyTorch"),
+        "build": Artifact("77aa", "random, seed 3", 4.0, 120.0, "TorchScript Trace", "PyTorch"),
         "accuracy": None,
         "accuracy_missing": "no checkpoint was given (--checkpoint DIR).",
         "loads": (load("offline", 1, 0.71234),),

@@ -12,7 +12,9 @@ from reports.words.markdown import markdown, text
 from reports.words.rightness import metric_text, notes, unmeasured
 
 _SHOWN_IDS = 5
-_EMPHASIS = {"slower": "**slower**", "worse": "**worse**", "faster": "*faster*", "better": "*better*"}
+_SPEED = {"failed": "**slower**", "passed": "*faster*", "not shown": "no difference shown"}
+_ACCURACY = {"failed": "**worse**", "passed": "*better*", "not shown": "no difference shown"}
+"""What is shown to be worse in bold, what is better in italics."""
 
 
 def case_section(case: CaseChange, common: Sequence[Setting]) -> list[str]:
@@ -74,7 +76,7 @@ def _paired(change: ScoreChange, pairs: Paired) -> str:
     p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {P_VALUE.text(pairs.p_value)}"
     return (
         f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained, difference "
-        f"{difference}, {p_value}: {emphasised(pairs.verdict)}"
+        f"{difference}, {p_value}: {score_change(pairs)}"
     )
 
 
@@ -97,7 +99,7 @@ def _row(point: PointChange) -> list[str]:
         " → ".join(marked_throughput(load) for load in sides),
         "-" if point.ratio is None else RATIO.cell_with_interval(point.ratio, 1.0),
         " → ".join(latency(load, "p99") for load in sides),
-        emphasised(point.verdict),
+        speed_change(point),
     ]
 
 
@@ -115,7 +117,7 @@ def _marks(case: CaseChange) -> list[str]:
 
 
 def case_name(case: CaseChange) -> str:
-    """Of both sides, where the names differ."""
+    """The case's name; those of both sides where they differ."""
     names = dict.fromkeys(case_id(stored.record.case) for stored in (case.before, case.after))
     return " → ".join(names)
 
@@ -125,6 +127,11 @@ def settings_text(settings: Iterable[Setting]) -> str:
     return text("; ".join(f"{one.name} {one.before} → {one.after}" for one in settings))
 
 
-def emphasised(verdict: str) -> str:
-    """What is shown to be worse in bold, what is better in italics."""
-    return _EMPHASIS.get(verdict, verdict)
+def speed_change(point: PointChange) -> str:
+    """Whether a load point is shown to be slower or faster."""
+    return "too few passes" if point.ratio is None else _SPEED[point.verdict]
+
+
+def score_change(pairs: Paired) -> str:
+    """Whether a metric is shown to be worse or better."""
+    return _ACCURACY[pairs.verdict]

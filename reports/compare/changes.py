@@ -2,15 +2,25 @@
 
 from collections.abc import Sequence
 
-from reports.compare.case_changes import case_name, case_section, emphasised, hidden, settings_text
+from reports.compare.case_changes import (
+    case_name,
+    case_section,
+    hidden,
+    score_change,
+    settings_text,
+    speed_change,
+)
 from reports.compare.paired_scores import Paired
-from reports.compare.records import CaseChange, Changes, Verdict
+from reports.compare.records import CaseChange, Changes
 from reports.compare.setup_changes import Setting
 from reports.record.sources import Source
 from reports.words.markdown import markdown, text
 
 _SUMMARY = ("Case", "Setup", "Accuracy", "Speed")
-_SPEEDS: Sequence[Verdict] = ("slower", "faster", "too few passes")
+_SPEEDS = ("**slower**", "*faster*", "too few passes")
+"""What a case's cell counts of its load points, in this order."""
+_SCORES = ("**worse**", "*better*", "not paired", "no difference shown", "no sample changed")
+"""Of several metrics a case's cell says the first."""
 
 
 def document(changes: Sequence[Changes]) -> str:
@@ -71,27 +81,26 @@ def _summary(case: CaseChange, common: Sequence[Setting]) -> list[str]:
 
 def _accuracy_cell(case: CaseChange) -> str:
     """The worst that is shown of any metric, and whether the case passes no longer."""
-    verdicts = [_verdict(score.pairs) for score in case.scores]
-    order = ("worse", "better", "not paired", "no difference shown", "no sample changed")
-    found = next((one for one in order if one in verdicts), "not measured")
+    changes = [_score_cell(score.pairs) for score in case.scores]
+    found = next((one for one in _SCORES if one in changes), "not measured")
     passes = [not stored.record.no_speed for stored in (case.before, case.after)]
     if passes == [True, False]:
-        return f"**passes no longer**, {emphasised(found)}"
-    return emphasised(found) + (", *passes now*" if passes == [False, True] else "")
+        return f"**passes no longer**, {found}"
+    return found + (", *passes now*" if passes == [False, True] else "")
 
 
-def _verdict(pairs: Paired | None) -> str:
+def _score_cell(pairs: Paired | None) -> str:
     if pairs is None:
         return "not paired"
-    return pairs.verdict if pairs.lost or pairs.gained else "no sample changed"
+    return score_change(pairs) if pairs.lost or pairs.gained else "no sample changed"
 
 
 def _speed_cell(case: CaseChange) -> str:
-    verdicts = [point.verdict for point in case.points]
-    if not verdicts:
+    found = [speed_change(point) for point in case.points]
+    if not found:
         return "not shown" if hidden(case) else "no point in both"
-    found = [f"{verdicts.count(one)} {emphasised(one)}" for one in _SPEEDS if one in verdicts]
-    return f"{', '.join(found)} of {len(verdicts)}" if found else "no difference shown"
+    counts = [f"{found.count(one)} {one}" for one in _SPEEDS if one in found]
+    return f"{', '.join(counts)} of {len(found)}" if counts else "no difference shown"
 
 
 def _legend(changes: Changes) -> list[str]:

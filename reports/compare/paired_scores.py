@@ -7,14 +7,12 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from reports.record.schema import Estimate
+from reports.record.schema import Estimate, Verdict
 
 CONFIDENCE = Estimate.confidence
 _RESAMPLES = 9999
 _CELLS = 4_000_000
-"""Of signs that are drawn at a time."""
-
-Verdict = Literal["better", "worse", "no difference shown"]
+"""How many signs are drawn at a time, which bounds the memory."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,8 @@ class Paired:
     """Ids of those the second run scored worse, the largest changes first."""
     gained: Sequence[str]
     verdict: Verdict
-    """Shown where the interval leaves out 0 and the test's chance is below 5 %."""
+    """Whether the second run is shown to be better (passed) or worse (failed): where the interval leaves out 0 and the
+    test's chance is below 5 %."""
 
 
 def paired(before: Mapping[str, float], after: Mapping[str, float], better: str) -> Paired:
@@ -62,8 +61,8 @@ def paired(before: Mapping[str, float], after: Mapping[str, float], better: str)
 
 def _verdict(difference: Estimate, p_value: float, better: str) -> Verdict:
     if difference.low <= 0 <= difference.high or p_value >= 1 - CONFIDENCE:
-        return "no difference shown"
-    return "better" if (difference.value > 0) == (better == "higher") else "worse"
+        return "not shown"
+    return "passed" if (difference.value > 0) == (better == "higher") else "failed"
 
 
 def mcnemar(change: np.ndarray) -> float:

@@ -11,12 +11,10 @@ from reports.compare.setup_changes import Setting, differing
 from reports.record import files, samples
 from reports.record.files import RecordError
 from reports.record.ratio import FEWEST_PASSES, speeds, unpaired_ratio
-from reports.record.schema import Estimate, Load, LoadSetting, Place, Score, case_id, place
+from reports.record.schema import Estimate, Load, LoadSetting, Place, Score, Verdict, case_id, place
 from reports.record.sources import Source, Stored
 from reports.words.rightness import unmeasured
 from reports.words.shown import Shown, shown
-
-Verdict = Literal["faster", "slower", "no difference shown", "too few passes"]
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,10 @@ class PointChange:
     before: Load
     after: Load
     ratio: Estimate | None
-    """Speed after over before: throughput, or at a given request rate the inverse of the mean latency."""
+    """Speed after over before: throughput, or at a given request rate the inverse of the mean latency; None of too
+    few passes."""
     verdict: Verdict
+    """Whether the point is shown to be faster (passed) or slower (failed) than before."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Side:
     record: Shown
     path: Path
     letter: str
-    """Of the argument it came with: A, B, ..."""
+    """The letter of the argument that the record came with: A, B, ..."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _served(stored: Side) -> Mapping[str, Mapping[str, float]] | str:
 def _point(before: Load, after: Load) -> PointChange:
     mine, theirs = speeds(after), speeds(before)
     if min(len(mine), len(theirs)) < FEWEST_PASSES:
-        return PointChange(before, after, None, "too few passes")
+        return PointChange(before, after, None, "not shown")
     ratio = unpaired_ratio(mine, theirs)
-    verdict: Verdict = "faster" if ratio.low > 1 else "slower" if ratio.high < 1 else "no difference shown"
+    verdict: Verdict = "passed" if ratio.low > 1 else "failed" if ratio.high < 1 else "not shown"
     return PointChange(before, after, ratio, verdict)

@@ -46,7 +46,7 @@ def _case(record: Shown) -> dict[str, Any]:
 
 
 def _cost(record: Shown, load: Load) -> dict[str, Any]:
-    """Of inferences; columns that only records with a price have."""
+    """What inferences cost; columns that only records with a price have."""
     paid = cost(record, load)
     if paid is None:
         return {}

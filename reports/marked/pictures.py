@@ -15,7 +15,7 @@ from reports.words.shown import Shown
 
 
 @dataclass(frozen=True)
-class Picture:
+class PictureFile:
     """A plot of some records, in one theme, as an SVG file."""
 
     path: Path
@@ -52,7 +52,7 @@ def element(chart: Chart, stem: str, link: str) -> str:
     )
 
 
-def is_in_step(picture: Picture) -> bool:
+def is_in_step(picture: PictureFile) -> bool:
     """Whether the file is there, whole, and shows what its records say."""
     if not picture.path.is_file():
         return False
@@ -61,7 +61,7 @@ def is_in_step(picture: Picture) -> bool:
     return found == plots.digest(shown, picture.theme)
 
 
-def write(picture: Picture) -> None:
+def write(picture: PictureFile) -> None:
     """Draw the picture into its file."""
     text = plots.svg(picture.plot, picture.records, picture.theme, picture.budget_ms)
     files.replace(picture.path, text.encode())

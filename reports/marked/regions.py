@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from reports import plots
 from reports.marked import markers
 from reports.marked.markers import Ask
-from reports.marked.pictures import Picture, element, file_name, stem
+from reports.marked.pictures import PictureFile, element, file_name, stem
 from reports.plots.shapes import NothingToShowError
 from reports.record.schema import case_id
 from reports.words.markdown import text as plain
@@ -40,7 +40,7 @@ class Region:
     """What it shows, as its marker says."""
     asked: Ask
     line: int
-    """Of the opening marker, counted from 1."""
+    """The line of the opening marker, counted from 1."""
     opening: str
     body: str
     closing: str
@@ -60,7 +60,7 @@ def sync(text: str, records: Sequence[Shown], folder: str | None = None) -> str:
     return "".join(parts)
 
 
-def pictures(text: str, records: Sequence[Shown], beside: Path) -> list[Picture]:
+def pictures(text: str, records: Sequence[Shown], beside: Path) -> list[PictureFile]:
     """The pictures that a text in step with `records` shows, once each; `beside` is the folder the text lies in."""
     found = {}
     for region in _split(text, records):
@@ -72,7 +72,7 @@ def pictures(text: str, records: Sequence[Shown], beside: Path) -> list[Picture]
         for theme in plots.THEMES:
             name = file_name(stem(asked.plot, asked.case, asked.budget_ms), theme)
             path = beside / unquote(shown["folder"]) / name
-            found[path] = Picture(path, asked.plot, of, theme, asked.budget_ms)
+            found[path] = PictureFile(path, asked.plot, of, theme, asked.budget_ms)
     return list(found.values())
 
 

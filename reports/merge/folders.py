@@ -21,19 +21,19 @@ _LOG_SUFFIX = ".server.log"
 
 
 @dataclass(frozen=True)
-class Plan:
+class MergePlan:
     """What a merge writes."""
 
     files: Mapping[Path, bytes | Path]
-    """By path below the output: content, or the file to copy."""
+    """What each file below the output is to hold: its content, or the file to copy."""
     cases: Sequence[str]
     joined: Sequence[str]
-    """Those whose load points come from several records."""
+    """The cases whose load points come from several records."""
     left_out: Sequence[Path]
     """What the folders hold beside their records and the files of these."""
 
 
-def plan(sources: Sequence[Source]) -> Plan:
+def plan(sources: Sequence[Source]) -> MergePlan:
     """What merging the sources gives; raises RecordError that names every conflict."""
     cases: dict[str, list[Stored]] = {}
     for source in sources:
@@ -59,10 +59,10 @@ def plan(sources: Sequence[Source]) -> Plan:
         path for source in sources for path in _visible(Path(source.name)) if path.resolve() not in copied
     ]
     several = [name for name, group in cases.items() if len(group) > 1]
-    return Plan(found, sorted(cases), several, left_out)
+    return MergePlan(found, sorted(cases), several, left_out)
 
 
-def write(found: Plan, output: Path) -> bool:
+def write(found: MergePlan, output: Path) -> bool:
     """Write a plan as a new folder, whole or not at all; False where it is there already.
 
     Raises RecordError where the folder holds anything else, which is never overwritten.
@@ -85,7 +85,7 @@ def write(found: Plan, output: Path) -> bool:
     return True
 
 
-def _holds(output: Path, found: Plan) -> bool:
+def _holds(output: Path, found: MergePlan) -> bool:
     """Whether the folder holds exactly the plan; False where it is empty."""
     if not output.is_dir():
         raise RecordError(f"{output}: not a folder. Give a new one with --output.")

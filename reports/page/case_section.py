@@ -35,7 +35,7 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Picture:
+class EmbeddedPicture:
     """A plot in both themes, as data URIs."""
 
     light: str
@@ -44,7 +44,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstSample:
     """One of the worst samples with what it scored, as plain text."""
 
     id: str
@@ -55,7 +55,7 @@ class Worst:
 
 
 @dataclass(frozen=True)
-class Config:
+class ServedConfig:
     """A config.pbtxt, and what it is of."""
 
     title: str
@@ -63,7 +63,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class ScenarioTables:
     """Offline or online; markdown."""
 
     tables: str
@@ -71,28 +71,28 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Section:
+class CaseSection:
     """One case; what is a `str` is markdown, but for the name."""
 
     record: Shown
     name: str
     status: Status
     accuracy: str
-    worst: Sequence[Worst] | None
-    """None where there is no file of samples of this ledger."""
-    scenarios: Sequence[Scenario]
-    pictures: Sequence[Picture]
+    worst: Sequence[WorstSample] | None
+    """The worst samples of the ledger; None where there is no file of its samples."""
+    scenarios: Sequence[ScenarioTables]
+    pictures: Sequence[EmbeddedPicture]
     efficiency: str
     search: str
-    worst_of_search: Sequence[Worst] | None
+    worst_of_search: Sequence[WorstSample] | None
     published: str
-    configs: Sequence[Config]
+    configs: Sequence[ServedConfig]
     machine: str
 
 
-def section_of(record: Shown, results: Path) -> Section:
+def section_of(record: Shown, results: Path) -> CaseSection:
     """All of one case; raises RecordError where a file beside its record is damaged."""
-    return Section(
+    return CaseSection(
         record=record,
         name=case_id(record.case),
         status=status_of(record),
@@ -122,10 +122,10 @@ def status_of(record: Shown) -> Status:
     return Status("good", "passed", "")
 
 
-def picture(name: str, records: Sequence[Shown]) -> Picture:
+def picture(name: str, records: Sequence[Shown]) -> EmbeddedPicture:
     """A plot that `reports.plots.available` names."""
     light, dark = (plots.svg(name, records, theme) for theme in plots.THEMES)
-    return Picture(_uri(light), _uri(dark), plots.alternative(plots.chart(name, records)))
+    return EmbeddedPicture(_uri(light), _uri(dark), plots.alternative(plots.chart(name, records)))
 
 
 def _uri(svg: str) -> str:
@@ -145,16 +145,16 @@ def _plots_of(record: Shown) -> list[str]:
     return [name for name in plots.available([record]) if points.get(name, 0) > 1]
 
 
-def _scenario(record: Shown, scenario: str) -> Scenario:
-    return Scenario(scenario_section(record, scenario), intervals_table(loads_of(record, scenario)))
+def _scenario(record: Shown, scenario: str) -> ScenarioTables:
+    return ScenarioTables(scenario_section(record, scenario), intervals_table(loads_of(record, scenario)))
 
 
-def _worst(found: Samples | None, accuracy: Accuracy | None) -> list[Worst] | None:
+def _worst(found: Samples | None, accuracy: Accuracy | None) -> list[WorstSample] | None:
     if found is None or accuracy is None:
         return None
     places = {name: place for place, name in enumerate(found.ids)}
     return [
-        Worst(
+        WorstSample(
             one.id,
             one.why,
             _scores(found, accuracy, places[one.id]) if one.id in places else "",
@@ -184,8 +184,8 @@ def _published(record: Shown) -> str:
     return f"{section(found)}\n\n{legend([found])}"
 
 
-def _configs(record: Shown, results: Path) -> list[Config]:
-    """Of the case, and of a search's winner; those that lie beside the record."""
+def _configs(record: Shown, results: Path) -> list[ServedConfig]:
+    """The configurations of the case and of a search's winner, as far as they lie beside the record."""
     path = files.path_of(record.case, results)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search and record.search.config:
@@ -197,7 +197,7 @@ def _configs(record: Shown, results: Path) -> list[Config]:
             )
         wanted.append((path.parent / name, "config.pbtxt of the search's winner"))
     texts = [(title, _read(file, path.parent)) for file, title in wanted]
-    return [Config(title, text) for title, text in texts if text is not None]
+    return [ServedConfig(title, text) for title, text in texts if text is not None]
 
 
 def _read(file: Path, folder: Path) -> str | None:

@@ -33,13 +33,13 @@ _AS_NUMBER = (
 )
 """Columns of the summary that are ordered by a number; of accuracy by the score, the others by what they show."""
 _AS_TEXT = ("Accuracy", "Floor")
-"""Of these, the ones that begin with words and stand on the left."""
+"""The columns ordered by a number that begin with words, and so stand on the left."""
 _SAID_OTHERWISE = ("Model", "Precision", "Note")
 """Columns of the summary that the case's name and its badges say here."""
 
 
 @dataclass(frozen=True)
-class Column:
+class SummaryColumn:
     """A column of the summary."""
 
     name: str
@@ -48,14 +48,14 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """A case in the summary: its cells, and what they are ordered by where that is not what they show."""
 
     record: Shown
     name: str
     status: Status
     marks: Sequence[Mark]
-    cells: Sequence[tuple[Column, str, float | None]]
+    cells: Sequence[tuple[SummaryColumn, str, float | None]]
 
 
 def page(records: Sequence[Shown], results: Path) -> str:
@@ -122,7 +122,7 @@ def _machines(records: Sequence[Shown]) -> list[str]:
     return [tables.machine_sentence([one]) for one in found]
 
 
-def _summary(records: Sequence[Shown]) -> tuple[list[Column], list[Row]]:
+def _summary(records: Sequence[Shown]) -> tuple[list[SummaryColumn], list[SummaryRow]]:
     found = [summary.summary_row(record) for record in records]
     names = [
         name
@@ -130,14 +130,14 @@ def _summary(records: Sequence[Shown]) -> tuple[list[Column], list[Row]]:
         if name not in _SAID_OTHERWISE and any(cells[name] != "-" for cells in found)
     ]
     columns = [
-        Column(name, name in _AS_NUMBER, name in _AS_NUMBER and name not in _AS_TEXT) for name in names
+        SummaryColumn(name, name in _AS_NUMBER, name in _AS_NUMBER and name not in _AS_TEXT) for name in names
     ]
     rows = []
     for record, cells in zip(records, found, strict=True):
         score = main_score(record)
         keys = {"Accuracy": score.served} if score else {}
         rows.append(
-            Row(
+            SummaryRow(
                 record,
                 case_id(record.case),
                 status_of(record),

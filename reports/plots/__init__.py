@@ -71,19 +71,19 @@ def svg(
 ) -> str:
     """An `<svg>` element of 620 points' width, to stand in a file or in a page; the same records give the same text
     by one version of matplotlib. NothingToShowError as `chart`."""
-    from reports.plots import draw
+    from reports.plots.drawing import chart as drawing
 
     shown = chart(name, records, latency_budget_ms)
-    return draw.svg(shown, theme, alt_text.description(shown), digest(shown, theme))
+    return drawing.svg(shown, theme, alt_text.description(shown), digest(shown, theme))
 
 
 def png(
     name: str, records: Sequence[Shown], theme: Theme = "light", latency_budget_ms: float | None = None
 ) -> bytes:
     """The picture as PNG, at 200 dots per inch. NothingToShowError as `chart`."""
-    from reports.plots import draw
+    from reports.plots.drawing import chart as drawing
 
-    return draw.png(chart(name, records, latency_budget_ms), theme)
+    return drawing.png(chart(name, records, latency_budget_ms), theme)
 
 
 def alternative(shown: Chart) -> str:

@@ -10,7 +10,7 @@ from reports.plots.captions import (
     subtitle,
     throughput_codes,
 )
-from reports.plots.shapes import Chart, NothingToShowError, Row, RowPanel, Rows
+from reports.plots.shapes import Chart, NothingToShowError, RowPanel, Rows, ValueRow
 from reports.record.quantities import METRICS, SHARE, THROUGHPUT
 from reports.record.schema import Efficiency, Estimate, Load, Score, case_id
 from reports.record.verdicts import comparison_verdict
@@ -110,9 +110,9 @@ def comparison(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
     if not compared:
         raise NothingToShowError("No load point has been compared with another build that may be shown.")
     signs = letters(load for _, load, _ in compared)
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[ValueRow]] = {}
     for record, load, one in compared:
-        row = Row(
+        row = ValueRow(
             f"{_short_name(record)}, {point(load)}",
             {"ratio": one.ratio},
             comparison_verdict(one) + _signs(load, signs),
@@ -136,7 +136,7 @@ def _ledger_panel(model: str, metric: str, found: Sequence[tuple[str, Score]]) -
     written = METRICS[first.better]
     unit = f", {written.unit}" if written.unit else ""
     rows = [
-        Row(
+        ValueRow(
             name,
             {
                 stage: _exact(written.scale * value)
@@ -171,13 +171,13 @@ def _best(record: Shown) -> Load | None:
     return max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
 
 
-def _best_row(record: Shown, best: Load | None, signs: Mapping[str, str]) -> Row:
+def _best_row(record: Shown, best: Load | None, signs: Mapping[str, str]) -> ValueRow:
     name = _short_name(record)
     if best is None:
-        return Row(name, {}, "no speed shown: not proven right" if record.hidden else "not measured")
+        return ValueRow(name, {}, "no speed shown: not proven right" if record.hidden else "not measured")
     throughput = THROUGHPUT.cell_with_half_width(best.throughput_per_s)
     text = f"{throughput}, {full_point(best)}{_signs(best, signs)}"
-    return Row(name, {"throughput": best.throughput_per_s}, text, bool(throughput_codes(best)))
+    return ValueRow(name, {"throughput": best.throughput_per_s}, text, bool(throughput_codes(best)))
 
 
 def _signs(load: Load, signs: Mapping[str, str]) -> str:
@@ -186,14 +186,14 @@ def _signs(load: Load, signs: Mapping[str, str]) -> str:
     return f" ({found})" if found else ""
 
 
-def _efficiency_row(record: Shown, one: Efficiency) -> Row:
+def _efficiency_row(record: Shown, one: Efficiency) -> ValueRow:
     ratio, peak = one.ratio, fraction_of_peak(one)
     values = {
         "served": Estimate(100 * ratio.value, 100 * ratio.low, 100 * ratio.high, ratio.confidence),
         **({"peak": _exact(100 * peak)} if peak is not None else {}),
     }
     text = SHARE.text(ratio.value) + (f", {SHARE.text(peak)} of the peak" if peak is not None else "")
-    return Row(
+    return ValueRow(
         _short_name(record),
         values,
         f"{text}, {one.scenario}, {size(one.scenario, one.batch, one.concurrency)}",

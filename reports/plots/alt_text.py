@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from reports.plots.shapes import Budget, Chart, Curve, Point, RowPanel, Rows, Series, Stack, Sweep
+from reports.plots.shapes import Budget, Chart, Curve, PlottedPoint, RowPanel, Rows, Series, Stack, Sweep
 from reports.record.quantities import (
     ERROR,
     LATENCY,
@@ -16,7 +16,7 @@ from reports.record.quantities import (
 from reports.record.schema import Estimate
 
 _QUANTITIES = {"throughput": THROUGHPUT, "score": SCORE, "error": ERROR, "share": SHARE, "ratio": RATIO}
-"""By RowPanel.quantity."""
+"""How the values of a panel are written, by RowPanel.quantity."""
 
 
 def description(chart: Chart) -> str:
@@ -74,7 +74,7 @@ def _of_series(series: Sequence[Series], latencies: Sequence[str]) -> Iterator[s
             yield f"{name}{_point(point, latencies)}"
 
 
-def _point(point: Point, latencies: Sequence[str]) -> str:
+def _point(point: PlottedPoint, latencies: Sequence[str]) -> str:
     found = "".join(
         f", {latency_name(name)} latency {_interval(LATENCY, point.latency_ms[name])} ms"
         for name in latencies
@@ -107,7 +107,7 @@ def _gist(chart: Chart) -> str:
     return "; ".join(_brief(point, latencies[-1]) for point in ends)
 
 
-def _brief(point: Point, latency: str) -> str:
+def _brief(point: PlottedPoint, latency: str) -> str:
     throughput = THROUGHPUT.text(point.throughput_per_s.value)
     return (
         f"{point.name}: {throughput}, {latency_name(latency)} {LATENCY.text(point.latency_ms[latency].value)}"

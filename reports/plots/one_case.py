@@ -9,13 +9,13 @@ from reports.plots.shapes import (
     Chart,
     Curve,
     NothingToShowError,
-    Point,
+    PlottedPoint,
     Series,
     Stack,
     StackPanel,
     Sweep,
 )
-from reports.record.schema import COMPONENTS, Load
+from reports.record.schema import COMPONENTS, Load, verdict_of
 from reports.words.labels import point
 from reports.words.shown import Shown
 
@@ -84,7 +84,7 @@ def _series(
     loads: Iterable[Load], size: Callable[[Load], float], kind: Callable[[Load], str]
 ) -> list[Series]:
     """Lines of points that differ in size alone."""
-    found: dict[str, list[Point]] = {}
+    found: dict[str, list[PlottedPoint]] = {}
     for load in sorted(loads, key=lambda load: (load.request_rate_per_s or 0, load.concurrency, load.batch)):
         found.setdefault(kind(load), []).append(_point(load, size(load)))
     return [
@@ -93,8 +93,8 @@ def _series(
     ]
 
 
-def _point(load: Load, size: float) -> Point:
-    return Point(size, point(load), load.throughput_per_s, load.latency_ms, is_marked(load))
+def _point(load: Load, size: float) -> PlottedPoint:
+    return PlottedPoint(size, point(load), load.throughput_per_s, load.latency_ms, is_marked(load))
 
 
 def _sweep(
@@ -130,10 +130,10 @@ def _budget(record: Shown, given_ms: float | None) -> Budget | None:
     return Budget(search.percentile, search.budget_ms) if search else None
 
 
-def _winner(record: Shown) -> Point | None:
+def _winner(record: Shown) -> PlottedPoint | None:
     """What a search found, where it kept its budget and is proven to be right."""
     search = record.search
-    if search is None or search.verdict == "beyond" or record.no_winner:
+    if search is None or verdict_of(search) == "failed" or record.no_winner:
         return None
     return _point(search.load, _load_size(search.load))
 

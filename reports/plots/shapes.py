@@ -20,7 +20,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Point:
+class PlottedPoint:
     """A load point: `x` is its batch, concurrency or rate, `name` says which."""
 
     x: float
@@ -36,7 +36,7 @@ class Series:
     """Load points that a line joins; without a name where it is the only one."""
 
     name: str
-    points: Sequence[Point]
+    points: Sequence[PlottedPoint]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Curve:
     latency: str
     series: Sequence[Series]
     budget: Budget | None
-    winner: Point | None
+    winner: PlottedPoint | None
     """What a search within the budget found."""
 
 
@@ -87,7 +87,7 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Row:
+class ValueRow:
     """One line of a panel: values by what they are, and what is said of them beside."""
 
     name: str
@@ -105,7 +105,7 @@ class RowPanel:
 
     title: str
     axis: str
-    rows: Sequence[Row]
+    rows: Sequence[ValueRow]
     quantity: Literal["throughput", "score", "error", "share", "ratio"]
     """What the values are; they are in its unit."""
     better: Literal["higher", "lower"] = "higher"

@@ -26,12 +26,12 @@ class Look:
     paper: str
     ink: str
     faint: str
-    """Of text that is read last, and of axes."""
+    """The colour of axes, and of text that is read last."""
     grid: str
     lines: tuple[str, ...]
-    """In the order of series and percentiles; each with its place's marker."""
+    """The colours of series and percentiles in their order; each has its place's marker too."""
     fills: tuple[str, ...]
-    """Of stacked components."""
+    """The colours of stacked components."""
     budget: str
 
 

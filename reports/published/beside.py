@@ -6,8 +6,8 @@ from typing import Any
 from reports.published.joined import differences, joined_row, score_percent_of
 from reports.published.matching import (
     Match,
-    Point,
-    Row,
+    PointKey,
+    PublishedRow,
     format_name,
     groups,
     is_same_format,
@@ -103,7 +103,7 @@ def section(match: Match) -> str:
     return "\n\n".join([text(intro), *filter(None, tables), *_unmatched(match)])
 
 
-def _table(record: Shown, rows: Sequence[Row]) -> str:
+def _table(record: Shown, rows: Sequence[PublishedRow]) -> str:
     """Heading, differences, table and marked points for one published GPU and format; empty without pairs."""
     found = [(at, row) for at, row in pairs(record, rows) if isinstance(at, Load)]
     if not found:
@@ -129,7 +129,7 @@ def _table(record: Shown, rows: Sequence[Row]) -> str:
     return "\n\n".join([*blocks, "Marked points (*):", "\n".join(marked)] if marked else blocks)
 
 
-def _summary(record: Record, rows: Sequence[Row]) -> str:
+def _summary(record: Record, rows: Sequence[PublishedRow]) -> str:
     """The differences of all rows, each once; one of a single scenario says so where there are both."""
     found: dict[str, set[str]] = {}
     for row in rows:
@@ -165,22 +165,22 @@ def _as_published(value: float | None) -> str:
     return "-" if value is None else f"{value:g}"
 
 
-def _counted(points: Set[Point], kind: str) -> str:
+def _counted(points: Set[PointKey], kind: str) -> str:
     return f"1 {kind} point was" if len(points) == 1 else f"{len(points)} {kind} points were"
 
 
-def _listed(points: Set[Point]) -> str:
+def _listed(points: Set[PointKey]) -> str:
     sweeps = ((scenario, what, _sizes(points, scenario)) for scenario, (what, _) in _SWEEPS.items())
     return "; ".join(f"{scenario}, {what} {sizes}" for scenario, what, sizes in sweeps if sizes)
 
 
-def _sizes(points: Iterable[Point], scenario: str) -> str:
+def _sizes(points: Iterable[PointKey], scenario: str) -> str:
     """Batch sizes offline, concurrencies online."""
     place = 1 if scenario == "offline" else 2
     return ",".join(map(str, sorted({point[place] for point in points if point[0] == scenario})))
 
 
-def _how(record: Record, figures: Set[Point], alone: Set[Point]) -> str:
+def _how(record: Record, figures: Set[PointKey], alone: Set[PointKey]) -> str:
     """The command that measures published points; results join a record only at the same largest batch."""
     largest = max((batch for _, batch, _ in alone), default=0)
     grows = largest > record.deployment.max_batch_size

@@ -7,7 +7,7 @@ import pandas as pd
 
 from reports.published.matching import (
     Match,
-    Row,
+    PublishedRow,
     format_name,
     groups,
     is_same_format,
@@ -67,7 +67,7 @@ def joined(matches: Sequence[Match]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def joined_row(record: Shown, at: Load | HiddenPoint, row: Row) -> dict[str, Any]:
+def joined_row(record: Shown, at: Load | HiddenPoint, row: PublishedRow) -> dict[str, Any]:
     """The row of the tidy table, by column; without what was measured at a hidden point."""
     load = at if isinstance(at, Load) else None
     cells = {
@@ -118,7 +118,7 @@ def score_percent_of(record: Record, metric: str | None) -> float | None:
     return next((100 * score.served for score in scores if score.metric == metric), None)
 
 
-def differences(record: Record, row: Row) -> list[str]:
+def differences(record: Record, row: PublishedRow) -> list[str]:
     """What is not alike, measured first; a setting that the source leaves out is no difference."""
     found = []
     if not is_same_gpu(record, row):

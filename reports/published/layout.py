@@ -65,17 +65,17 @@ class ParseError(Exception):
 
 
 @dataclass(frozen=True)
-class Line:
+class SourceLine:
     """A line of the file, or one of the table rows that stand on it."""
 
     number: int
     text: str
     cells: tuple[str, ...] | None
-    """None where it is no row of a markdown table."""
+    """The cells of a row of a markdown table; None of any other line."""
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One row of a table: its cells by the names of their columns."""
 
     line: int
@@ -83,7 +83,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Section:
+class PublishedTable:
     """One heading such as `Offline: NVIDIA A40 with FP16`, the settings that hold there, and its one table."""
 
     line: int
@@ -91,23 +91,23 @@ class Section:
     heading: str
     """What follows `Offline:`."""
     settings: dict[str, str]
-    """By their names in SETTINGS; the section's own before those of its scenario."""
+    """The settings by their names in SETTINGS; the section's own count before those of its scenario."""
     parameters: tuple[str, ...]
     """Names of the scenario's settings as printed, in their order."""
     configuration: tuple[str, ...]
     """Names of the section's own settings as printed, in their order."""
     columns: tuple[str, ...]
     """Names of the table's columns as printed, in their order."""
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
 
 
-def sections(text: str, file: str) -> list[Section]:
+def sections(text: str, file: str) -> list[PublishedTable]:
     """The sections of the README `text`, in order; ParseError names `file` and the line."""
     lines = [line for number, raw in enumerate(text.split("\n"), 1) for line in _lines(raw, file, number)]
     starts = [
         i for i, line in enumerate(lines) if _SCENARIO.fullmatch(line.text) or _HEADING.fullmatch(line.text)
     ]
-    common: Sequence[Line] = ()
+    common: Sequence[SourceLine] = ()
     scenario, found = "", []
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         first, body = lines[start], lines[start + 1 : end]
@@ -123,14 +123,14 @@ def sections(text: str, file: str) -> list[Section]:
     return found
 
 
-def _lines(raw: str, file: str, number: int) -> list[Line]:
+def _lines(raw: str, file: str, number: int) -> list[SourceLine]:
     """The line, or the rows of the table that stands on it; rules between header and rows are left out."""
     text = raw.strip()
     rule = _RULE.search(text)
     if rule is not None and text == rule[0]:
         return []
     if rule is None or "|" not in text[: rule.start()]:
-        return [Line(number, text, _cells(text, file, number) if text.startswith("|") else None)]
+        return [SourceLine(number, text, _cells(text, file, number) if text.startswith("|") else None)]
     width = rule[0].count("|") - 1
     head, body = text[: rule.start()], text[rule.end() :].strip()
     rows = [_cells(head[head.index("|") :].strip(), file, number)]
@@ -138,7 +138,7 @@ def _lines(raw: str, file: str, number: int) -> list[Line]:
     rows += [cells[i : i + width] for i in range(0, len(cells), width + 1)]
     if any(len(row) != width for row in rows) or any(cells[width :: width + 1]):
         raise ParseError(f"{file}:{number}: the rows of this table do not all have its {width} columns")
-    return [Line(number, text, row) for row in rows]
+    return [SourceLine(number, text, row) for row in rows]
 
 
 def _cells(text: str, file: str, number: int) -> tuple[str, ...]:
@@ -148,14 +148,19 @@ def _cells(text: str, file: str, number: int) -> tuple[str, ...]:
 
 
 def _section(
-    first: Line, heading: str, scenario: str, common: Sequence[Line], body: Sequence[Line], file: str
-) -> Section:
+    first: SourceLine,
+    heading: str,
+    scenario: str,
+    common: Sequence[SourceLine],
+    body: Sequence[SourceLine],
+    file: str,
+) -> PublishedTable:
     headers = ((i, names) for i, line in enumerate(body) if (names := _columns(line, file)))
     start, names = next(headers, (None, ()))
     columns = [column_of(name) for name in names]
     if start is None:
         raise ParseError(f"{file}:{first.number}: no table under this heading")
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     rest = iter(body[start + 1 :])
     for line in rest:
         if not line.text:
@@ -163,14 +168,14 @@ def _section(
         cells = _row_cells(line)
         if len(cells) != len(columns):
             raise ParseError(f"{file}:{line.number}: {len(cells)} cells in a table of {len(columns)} columns")
-        rows.append(Row(line.number, dict(zip(columns, cells, strict=True))))
+        rows.append(TableRow(line.number, dict(zip(columns, cells, strict=True))))
     for line in rest:
         cells = _row_cells(line)
         if (len(cells) == len(columns) and _NUMBER.fullmatch(cells[-1])) or _columns(line, file):
             raise ParseError(f"{file}:{line.number}: a row apart from the table under line {first.number}")
     if not rows:
         raise ParseError(f"{file}:{body[start].number}: this table has no rows")
-    return Section(
+    return PublishedTable(
         first.number,
         scenario,
         heading,
@@ -182,11 +187,11 @@ def _section(
     )
 
 
-def _row_cells(line: Line) -> tuple[str, ...]:
+def _row_cells(line: SourceLine) -> tuple[str, ...]:
     return tuple(line.text.split()) if line.cells is None else line.cells
 
 
-def _columns(line: Line, file: str) -> tuple[str, ...]:
+def _columns(line: SourceLine, file: str) -> tuple[str, ...]:
     """The columns that a table's header names, as printed; empty for any other line."""
     if "inferences/second" not in line.text.lower():
         return ()
@@ -213,7 +218,7 @@ def _key(name: str) -> str:
     return name.lower().removesuffix("(ms)").strip()
 
 
-def _settings(lines: Iterable[Line], file: str) -> dict[str, str]:
+def _settings(lines: Iterable[SourceLine], file: str) -> dict[str, str]:
     """The settings on `lines`: bullets, rows of two cells, or a known name followed by its value."""
     settings: dict[str, str] = {}
     for line in lines:
@@ -228,11 +233,11 @@ def _settings(lines: Iterable[Line], file: str) -> dict[str, str]:
     return settings
 
 
-def _names(lines: Iterable[Line]) -> tuple[str, ...]:
+def _names(lines: Iterable[SourceLine]) -> tuple[str, ...]:
     return tuple(pair[0].strip() for line in lines if (pair := _setting(line)))
 
 
-def _setting(line: Line) -> tuple[str, str] | None:
+def _setting(line: SourceLine) -> tuple[str, str] | None:
     if line.cells is not None:
         name, *values = line.cells
         if len(values) != 1 or name.startswith("![") or name == "Parameter Name":

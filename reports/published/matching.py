@@ -15,9 +15,9 @@ from reports.words.shown import HiddenPoint, Shown
 # Accelerators that a format's name already says: published beside it, and none in a case's name.
 _IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}
 
-Row = Mapping[str, Any]
+PublishedRow = Mapping[str, Any]
 """A published row by column; None where the source does not publish the quantity."""
-Point = tuple[str, int, int]
+PointKey = tuple[str, int, int]
 """Scenario, batch and concurrency."""
 
 
@@ -26,7 +26,7 @@ class Match:
     """A record and the published rows it may stand beside."""
 
     record: Shown
-    rows: Sequence[Row]
+    rows: Sequence[PublishedRow]
     """All of the record's GPU where there are some, else of every published GPU."""
     missing: str
     """Why there are no rows, as a sentence; empty where there are some."""
@@ -59,11 +59,11 @@ def published_ratio(record: Shown, load: Load) -> Estimate | None:
 
 
 @functools.cache
-def _published() -> Sequence[Row]:
+def _published() -> Sequence[PublishedRow]:
     return published.rows()
 
 
-def _match(record: Shown, rows: Sequence[Row], other_formats: bool) -> Match:
+def _match(record: Shown, rows: Sequence[PublishedRow], other_formats: bool) -> Match:
     case = record.case
     of_model = [row for row in rows if row["model"] == case.model]
     like = [row for row in of_model if is_same_format(record, row)]
@@ -88,18 +88,18 @@ def measured_as(record: Record) -> tuple[str | None, ...]:
     return served_as({"format": case.format, "accelerator": case.accelerator, "precision": case.precision})
 
 
-def served_as(row: Row) -> tuple[str | None, ...]:
+def served_as(row: PublishedRow) -> tuple[str | None, ...]:
     """Format, accelerator unless the format's name says it, and precision."""
     format_, accelerator = row["format"], row["accelerator"]
     return format_, None if accelerator == _IMPLIED.get(format_) else accelerator, row["precision"]
 
 
-def is_same_gpu(record: Record, row: Row) -> bool:
+def is_same_gpu(record: Record, row: PublishedRow) -> bool:
     """Whether the row was published for the GPU that the record is of."""
     return bool(row["gpu"] == record.case.target)
 
 
-def is_same_format(record: Record, row: Row) -> bool:
+def is_same_format(record: Record, row: PublishedRow) -> bool:
     """Whether format, accelerator and precision are alike."""
     return measured_as(record) == served_as(row)
 
@@ -109,15 +109,15 @@ def format_name(served: Sequence[str | None]) -> str:
     return " ".join(part for part in served if part)
 
 
-def groups(match: Match) -> list[list[Row]]:
+def groups(match: Match) -> list[list[PublishedRow]]:
     """The rows of each published GPU and format, in the order of their source."""
-    found: dict[Any, list[Row]] = {}
+    found: dict[Any, list[PublishedRow]] = {}
     for row in match.rows:
         found.setdefault((row["gpu"], served_as(row)), []).append(row)
     return list(found.values())
 
 
-def pairs(record: Shown, rows: Sequence[Row]) -> Iterator[tuple[Load | HiddenPoint, Row]]:
+def pairs(record: Shown, rows: Sequence[PublishedRow]) -> Iterator[tuple[Load | HiddenPoint, PublishedRow]]:
     """Each measured point, shown or hidden, with the row of the same point, in the order of the source: offline comes first."""
     found = measured_points(record)
     for row in rows:
@@ -125,17 +125,17 @@ def pairs(record: Shown, rows: Sequence[Row]) -> Iterator[tuple[Load | HiddenPoi
             yield at, row
 
 
-def measured_points(record: Shown) -> dict[Point, Load | HiddenPoint]:
-    """By point, shown or hidden; those at a request rate were not published, nor is anything like them."""
+def measured_points(record: Shown) -> dict[PointKey, Load | HiddenPoint]:
+    """The measured points, shown or hidden; those at a request rate were not published, nor is anything like them."""
     measured: tuple[Load | HiddenPoint, ...] = (*record.loads, *record.hidden)
     return {point(at): at for at in measured if at.request_rate_per_s is None}
 
 
-def point(at: LoadSetting) -> Point:
+def point(at: LoadSetting) -> PointKey:
     """Where a measured load point lies."""
     return at.scenario, at.batch, at.concurrency
 
 
-def point_of(row: Row) -> Point:
+def point_of(row: PublishedRow) -> PointKey:
     """Where a published row lies."""
     return row["scenario"], row["batch"], row["concurrency"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.published.layout import ParseError, Section
+from reports.published.layout import ParseError, PublishedTable
 from reports.record.beside import is_plain
 
 FOLDER = Path(__file__).parent / "names"
@@ -20,7 +20,7 @@ _MICRO = "-micro"
 
 @dataclass(frozen=True)
 class Names:
-    """Of the tables of one model and scenario, as printed and in their order."""
+    """The names in the tables of one model and scenario, as printed and in their order."""
 
     parameters: tuple[str, ...]
     """Settings that the scenario's tables share; empty where each table has all of its own."""
@@ -46,7 +46,7 @@ def names_of(model: str, scenario: str) -> Names:
     )
 
 
-def names_of_sections(found: Sequence[Section], file: str) -> list[dict[str, str]]:
+def names_of_sections(found: Sequence[PublishedTable], file: str) -> list[dict[str, str]]:
     """The rows of `names/<model>.csv` for the sections of a README; ParseError where its tables differ in shape.
 
     A setting that some tables lack has the place that it has in the others.

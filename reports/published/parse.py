@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.published import COLUMNS, FOLDER
-from reports.published.layout import ParseError, Row, Section, sections
+from reports.published.layout import ParseError, PublishedTable, TableRow, sections
 from reports.published.names import FOLDER as NAMES
 from reports.published.names import NAME_COLUMNS, names_of_sections
 from reports.record.files import replace
@@ -82,7 +82,7 @@ def names(text: str, file: str) -> tuple[str, list[dict[str, str]]]:
     return _document(text, file).model, names_of_sections(sections(text, file), file)
 
 
-def _same_points(found: Sequence[Section], file: str) -> None:
+def _same_points(found: Sequence[PublishedTable], file: str) -> None:
     """Every table of a scenario covers the same load points in the sources; one that does not was cut short."""
     first: dict[str, list[tuple[str, str]]] = {}
     for section in found:
@@ -163,7 +163,7 @@ def _document(text: str, file: str) -> Document:
     raise ParseError(f"{file}:1: not one of the READMEs this parser knows, which are {known}")
 
 
-def _common(section: Section, document: Document, file: str) -> dict[str, str]:
+def _common(section: PublishedTable, document: Document, file: str) -> dict[str, str]:
     """What all rows of a section share."""
     where = f"{file}:{section.line}"
     heading = _HEADING.fullmatch(section.heading)
@@ -200,7 +200,7 @@ def _common(section: Section, document: Document, file: str) -> dict[str, str]:
     }
 
 
-def _row(row: Row, section: Section, common: dict[str, str], file: str) -> dict[str, str]:
+def _row(row: TableRow, section: PublishedTable, common: dict[str, str], file: str) -> dict[str, str]:
     """One row, checked against what its section says.
 
     Neither the offline tables without a concurrency nor the online tables without a batch leave it open: one request

@@ -18,9 +18,9 @@ from reports.record import beside
 from reports.record.schema import SCHEMA, Case, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
-"""Of the file of `reports.record.samples` beside a record, which is none itself."""
+"""How the name of a file of samples ends, which lies beside a record and is none itself."""
 CONFIG_SUFFIX = ".config.pbtxt"
-"""Of the configuration that the case was served with, beside its record."""
+"""How the name of the configuration ends that a case was served with; it lies beside the record."""
 
 _Kind = TypeVar("_Kind")
 

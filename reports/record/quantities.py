@@ -29,7 +29,7 @@ class Quantity:
     spec: FormatSpec
     """How many digits a value has, by its size in the unit."""
     better: Better | None = None
-    """None for what is neither good nor bad."""
+    """Which way is better; None for what is neither good nor bad."""
     scale: float = 1.0
     """The factor from the value in a record to the unit: 100 for a fraction that is written in percent."""
     signed: bool = False
@@ -167,7 +167,7 @@ CLOCK = Quantity("MHz", fixed(0), "higher")
 PRICE = Quantity("", _AS_GIVEN, "lower")
 """Per hour, in the currency that it was given in."""
 COST = Quantity("", significant(3), "lower")
-"""Of a million inferences, in the same currency."""
+"""What a million inferences cost, in the currency of the price."""
 COUNT = Quantity("", fixed(0))
 SCORE = Quantity("%", _hundredths, "higher", scale=100)
 """A metric of the task that is a fraction of what could be reached."""

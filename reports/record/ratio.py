@@ -11,9 +11,9 @@ Speeds = Sequence[float] | np.ndarray
 """One of each pass, in any unit, [passes]."""
 CONFIDENCE = Estimate.confidence
 FEWEST_PAIRS = 6
-"""Of fewer, no interval of ranks holds the ratio in 95 of 100 cases."""
+"""The fewest pairs of passes for a ratio: of fewer, no interval of ranks holds it in 95 of 100 cases."""
 FEWEST_PASSES = 2
-"""Of each side, for an interval of two times."""
+"""The fewest passes of each side for the interval of a ratio of two times: of one there is no spread."""
 
 
 def speeds(load: Load) -> list[float]:

@@ -47,7 +47,7 @@ class Samples:
     """The build's: of another build than the record's, the file says nothing about the record."""
     ids: Sequence[str]
     scores: Mapping[str, Mapping[str, Sequence[float]]]
-    """By metric, then by stage (STAGES), of each sample in the order of `ids`; a metric as in the ledger."""
+    """The score of each sample in the order of `ids`, by metric as in the ledger, then by stage (STAGES)."""
     worst: Sequence[Sample]
     """Those that were lost between stages first, then the lowest scores."""
     schema: int = SCHEMA

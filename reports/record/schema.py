@@ -37,7 +37,21 @@ MARKS = {
 }
 
 
-Verdict = Literal["slower", "not slower", "not shown"]
+Verdict = Literal["passed", "failed", "not shown"]
+"""What a measurement says of what was asked for: it is shown to hold, shown not to hold, or neither is shown."""
+
+SpeedWord = Literal["slower", "not slower", "not shown"]
+"""How a record writes the verdict of a comparison with another build; `verdict_of` gives the verdict."""
+BudgetWord = Literal["within", "not shown", "beyond"]
+"""How a record writes the verdict of a search within a latency budget; `verdict_of` gives the verdict."""
+
+_VERDICTS: Mapping[str, Verdict] = {
+    "not slower": "passed",
+    "slower": "failed",
+    "within": "passed",
+    "beyond": "failed",
+    "not shown": "not shown",
+}
 
 
 @dataclass(frozen=True)
@@ -79,11 +93,11 @@ class Serving:
     """Which server answered, and how the model was served."""
 
     kind: str
-    """embedded, local, docker or remote."""
+    """The kind of server: embedded, local, docker or remote."""
     triton: str
-    """Triton's own version, as it reports it."""
+    """The version of Triton, as the server reports it."""
     backend: str
-    """Triton backend that ran the model: onnxruntime, pytorch, tensorrt, or python for the suite's runtimes."""
+    """The Triton backend that ran the model: onnxruntime, pytorch, tensorrt, or python for the suite's runtimes."""
     shared_memory: str
     """How tensors reached the server under load: system, cuda or none."""
 
@@ -101,18 +115,21 @@ class Deployment:
 
 
 @dataclass(frozen=True)
-class Build:
+class Artifact:
     """The converted artifact: what it was made from, and what making it cost."""
 
     digest: str
+    """A digest of everything that the artifact was made from."""
     weights: str
     """Where the weights come from: a checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
     build_time_s: float
+    """Seconds that converting the model took."""
     size_mib: float
+    """The size of the artifact on disk."""
     format: str
     """The format as a reader knows it: `TorchScript Trace`."""
     engine: str
-    """What computes: `PyTorch`."""
+    """The library that computes, as a reader knows it: `PyTorch`."""
     inputs: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """The model's inputs and their shapes without the batch dimension; empty in records that do not say."""
 
@@ -123,13 +140,15 @@ class Parity:
 
     samples: int
     relative_error: float | None
-    """Largest absolute difference over the largest absolute reference value, over all floating-point outputs;
+    """The largest absolute difference over the largest absolute reference value, over all floating-point outputs;
     None where the model has none."""
     relative_error_limit: float
+    """The largest relative error that passes."""
     agreement: float
-    """Mean fraction of equal decisions per sample."""
+    """The mean fraction of decisions per sample that are equal."""
     agreement_limit: float | None
-    """None where weights are random: their decisions are ties that any rounding breaks."""
+    """The least agreement that passes; None where weights are random, as their decisions are ties that any rounding
+    breaks."""
     passed: bool
 
 
@@ -138,17 +157,19 @@ class Disagreement:
     """Samples on which two neighbouring stages decide differently."""
 
     between: tuple[str, str]
+    """The two stages: framework and converted, or converted and served."""
     count: int
+    """How many samples have at least one decision that differs."""
     lost: int
-    """Of these, scored worse in the second stage than in the first, by the first metric."""
+    """How many of these samples scored worse in the second stage than in the first, by the ledger's first metric."""
     gained: int
-    """Scored better."""
+    """How many of these samples scored better in the second stage than in the first, by the same metric."""
     samples: Sequence[str]
-    """Ids, at most the first hundred."""
+    """The ids of these samples, at most the first hundred."""
     agreement: float
-    """Mean fraction of equal decisions per sample."""
+    """The mean fraction of decisions per sample that are equal."""
     agreement_limit: float | None
-    """The least that passes; None where none is asked for."""
+    """The least agreement that passes; None where none is asked for."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +186,8 @@ class Score:
 
     metric: str
     better: Literal["higher", "lower"]
-    """higher: a fraction from 0 to 1, shown in percent; lower: an error, shown as a number."""
+    """Which way the metric is better. higher: it is a fraction from 0 to 1, shown in percent; lower: it is an error,
+    shown as a number."""
     framework: float
     converted: float
     served: float
@@ -178,11 +200,11 @@ class Accuracy:
     """The ledger: the task's metrics after each stage, on the same samples."""
 
     scores: Sequence[Score]
-    """The first is the one that tables show."""
+    """The scores of every metric; tables show the first."""
     samples: int
     disagreements: Sequence[Disagreement]
     requests: int
-    """Requests that carried the samples, of mixed batch sizes and with many in flight."""
+    """How many requests carried the samples, of mixed batch sizes and with many in flight."""
     passed: bool
 
 
@@ -191,7 +213,7 @@ class Mark:
     """Why a number is to be read with care."""
 
     code: str
-    """One of MARKS."""
+    """The kind of mark, one of MARKS."""
     text: str
 
 
@@ -204,7 +226,7 @@ class Pass:
     throughput_per_s: float
     """Inferences per second."""
     latency_ms: Mapping[str, float]
-    """avg, p50, p90, p95, p99."""
+    """The latencies of its requests by name: avg, p50, p90, p95 and p99."""
 
 
 @dataclass(frozen=True)
@@ -212,14 +234,14 @@ class CpuUse:
     """Mean number of this machine's cores that were busy while a point was measured."""
 
     cores: int
-    """That the measurement may use."""
+    """How many cores the measurement may use."""
     load_generator: float
     server: float | None
-    """None for a server whose processes are not below this one's."""
+    """Cores that the server kept busy; None for a server whose processes are not below this one's."""
     others: float
-    """All else on these cores; the server too where its own share is not known."""
+    """Cores that all else kept busy; the server too where its own share is not known."""
     stolen: float
-    """Taken by the host of a virtual machine."""
+    """Cores that the host of a virtual machine took."""
 
 
 @dataclass(frozen=True)
@@ -227,17 +249,18 @@ class GpuUse:
     """What NVML says of the GPU while a point was under load; None for what this GPU does not tell."""
 
     utilisation: float | None
-    """Fraction of the time in which a kernel ran; NVML averages it over a sixth of a second to a second."""
+    """The fraction of the time in which a kernel ran; NVML averages it over a sixth of a second to a second."""
     memory_mib: float | None
-    """In use at most, by all processes."""
+    """The most memory that all processes together used."""
     power_w: float | None
-    """Mean."""
+    """The mean power of the whole GPU."""
     energy_j_per_1000: float | None
-    """Joules for 1,000 inferences, of the whole GPU: its mean power over the throughput."""
+    """The energy of 1,000 inferences: the mean power of the whole GPU over the throughput."""
     sm_clock_mhz: float | None
-    """Mean."""
+    """The mean clock of the streaming multiprocessors."""
     energy_from: Literal["counter", "power"] | None = None
-    """counter: the GPU's energy counter; power: its sampled power, where it has no counter."""
+    """What the energy was read from. counter: the GPU's energy counter; power: its sampled power, where it has no
+    counter."""
 
 
 @dataclass(frozen=True)
@@ -251,11 +274,11 @@ class Comparison:
     ratio: Estimate
     """Speed over the reference's: throughput, or at a given request rate the inverse of the mean latency."""
     allowed_slowdown: float
-    """A fraction: 0.03 lets the ratio be 0.97."""
-    verdict: Verdict
+    """The slow-down that passes, as a fraction: 0.03 lets the ratio be 0.97."""
+    verdict: SpeedWord
     """slower: the whole interval lies below what is allowed; not slower: the whole above; not shown: neither."""
     passes: int
-    """Of each side."""
+    """How many passes of each build the ratio is of."""
     seconds_to_settle: float | None
     """Estimated measuring time, beyond what was spent, until the interval leaves the limit; None where settled."""
 
@@ -272,19 +295,20 @@ class Load:
     throughput_per_s: Estimate
     """Inferences per second: requests times batch."""
     latency_ms: Mapping[str, Estimate]
-    """avg, p50, p90, p95, p99. At a request rate from the time that the schedule says, not from the sending."""
+    """The latencies of requests by name: avg, p50, p90, p95 and p99. At a request rate they count from the time that
+    the schedule says, not from the sending."""
     components_ms: Mapping[str, float]
-    """Mean time per request in each of COMPONENTS."""
+    """The mean time per request in each of COMPONENTS."""
     passes: Sequence[Pass]
     requests: int
     duration_s: float
     warm_up_s: float
-    """Under load, until the latencies were stationary; not part of the measurement."""
+    """Seconds under load until the latencies were stationary; they are no part of the measurement."""
     request_rate_per_s: float | None = None
     """Requests per second, where they are sent by a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
     slip_ms: float | None = None
-    """99th percentile of how much later than scheduled a request was sent."""
+    """The 99th percentile of how much later than scheduled a request was sent; None where none is scheduled."""
     cpu: CpuUse | None = None
     gpu: GpuUse | None = None
     comparison: Comparison | None = None
@@ -298,9 +322,9 @@ class Start:
 
     scenario: str
     server_s: float | None
-    """From the server's start until it was ready, without a model; None for a server that ran already."""
+    """Seconds from the server's start until it was ready, without a model; None for a server that ran already."""
     load_s: float
-    """Model load, with the warm-up requests of the server's own."""
+    """Seconds that loading the model took, with the server's own warm-up requests."""
     first_request_ms: float
 
 
@@ -316,12 +340,14 @@ class Efficiency:
     """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data."""
     in_process_batch: int
     threads: int
-    """CPU threads of each, the instances of the server together."""
+    """CPU threads of either side, those of the server's instances together."""
     ratio: Estimate
-    """Served over in process."""
+    """The served throughput over that in process."""
     pairs: int
+    """How many pairs of passes were measured, in process and served in turns."""
     flops_per_inference: float | None = None
-    """Counted, a multiplication and an addition as two; None where the framework cannot count."""
+    """Floating-point operations of an inference, a multiplication and an addition as two; None where the framework
+    cannot count them."""
     peak_flops_per_s: Estimate | None = None
     """Operations per second of the fastest large matrix product or convolution in the same precision on the same
     threads, measured in the same turns."""
@@ -333,19 +359,19 @@ class Search:
 
     budget_ms: float
     percentile: str
-    """p90, p95 or p99: which latency the budget is for."""
+    """Which latency the budget is for: p90, p95 or p99."""
     deployment: Deployment
     load: Load
-    verdict: Literal["within", "not shown", "beyond"]
+    verdict: BudgetWord
     """within: the whole interval of the percentile keeps the budget; not shown: its value does, its interval
     reaches beyond; beyond: no configuration kept it, and this one came nearest."""
     lead: Estimate | None
-    """Throughput over the second best configuration's; None where there was no second within the budget."""
+    """The winner's throughput over that of the second best; None where there was no second within the budget."""
     configurations: int
     passes: int
     duration_s: float
     config: str
-    """File name of the winner's config.pbtxt, beside the record."""
+    """The file name of the winner's config.pbtxt, beside the record."""
     accuracy: Accuracy | None = None
     """The ledger of the winner; None until it was proven."""
 
@@ -357,9 +383,9 @@ class Record:
     case: Case
     machine: Machine
     serving: Serving | None
-    """None until the case has been served."""
+    """The server that answered; None until the case has been served."""
     deployment: Deployment
-    build: Build
+    build: Artifact
     conversion: Parity | None = None
     accuracy: Accuracy | None = None
     accuracy_missing: str | None = None
@@ -367,12 +393,12 @@ class Record:
     starts: Sequence[Start] = ()
     loads: Sequence[Load] = field(default_factory=tuple)
     efficiency: Sequence[Efficiency] = ()
-    """At the best load point of a scenario each; of a micro model at the best of all."""
+    """What serving costs at the best load point of each scenario; of a micro model at the best of all."""
     search: Search | None = None
     price_per_hour: float | None = None
-    """Of the machine, in any currency."""
+    """What an hour of the machine costs, in any currency."""
     updated: str = ""
-    """UTC time of the last change, ISO 8601."""
+    """The time of the last change in UTC, ISO 8601."""
     schema: int = SCHEMA
 
 
@@ -415,6 +441,11 @@ Place = tuple[str, int, int, float, str]
 def place(load: LoadSetting) -> Place:
     """What tells the load points of a case apart, and sorts them."""
     return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")
+
+
+def verdict_of(one: Comparison | Search) -> Verdict:
+    """Whether a build is not slower than the other, or a configuration keeps its budget."""
+    return _VERDICTS[one.verdict]
 
 
 def meets(better: str, score: float, limit: float) -> bool:

@@ -17,7 +17,7 @@ class Stored:
     record: Record
     path: Path
     letter: str
-    """Of the argument it came with: A, B, ..."""
+    """The letter of the argument that the record came with: A, B, ..."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Source:
     is_file: bool
     """A single record, not a folder."""
     records: Mapping[str, Stored]
-    """By case, in the order of their names."""
+    """The records by the names of their cases, in the order of these."""
 
 
 def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:

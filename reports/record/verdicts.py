@@ -4,7 +4,7 @@ It needs the standard library alone.
 """
 
 from reports.record.quantities import DURATION, GIVEN_SHARE, RATIO
-from reports.record.schema import Comparison
+from reports.record.schema import Comparison, verdict_of
 
 
 def comparison_text(one: Comparison) -> str:
@@ -19,10 +19,11 @@ def ratio_text(one: Comparison) -> str:
 
 def comparison_verdict(one: Comparison) -> str:
     """What a comparison shows, and where it shows nothing how long it would take."""
-    if one.verdict == "slower":
+    verdict = verdict_of(one)
+    if verdict == "failed":
         allowed, level = map(GIVEN_SHARE.text, (one.allowed_slowdown, one.ratio.confidence))
         return f"slower than the {allowed} allowed, shown at {level}"
-    if one.verdict == "not shown" and one.seconds_to_settle is not None:
+    if verdict == "not shown" and one.seconds_to_settle is not None:
         seconds = one.seconds_to_settle
         more = f"about {DURATION.text(seconds)}" if seconds < 3600 else "an hour or"
         return f"not shown, {more} more would settle it"

@@ -78,4 +78,4 @@ _CELLS: Mapping[str, Cell] = {
     **{f"{name}_ms": _component(name) for name in COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }
-"""By the column's name in reports.published.COLUMNS."""
+"""How a cell is filled, by the column's name in reports.published.COLUMNS."""

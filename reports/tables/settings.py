@@ -136,7 +136,7 @@ _VALUES: Mapping[str, Value] = {
     "triton max queue delay": _delay,
     "triton preferred batch sizes": _preferred,
 }
-"""By the setting's name in reports.published.layout.SETTINGS."""
+"""How a setting is told, by its name in reports.published.layout.SETTINGS."""
 
 
 def _start(record: Shown, scenario: str) -> str:

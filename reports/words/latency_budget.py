@@ -1,7 +1,7 @@
 """What a search within a latency budget found, in words."""
 
 from reports.record.quantities import DURATION, GAIN, LATENCY, LATENCY_BUDGET, THROUGHPUT
-from reports.record.schema import Deployment, Estimate, Load, Search
+from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
 from reports.words.shown import Shown
 
 
@@ -10,7 +10,7 @@ def search_paragraph(record: Shown) -> str:
     search = record.search
     if search is None:
         return ""
-    if search.verdict == "beyond":
+    if verdict_of(search) == "failed":
         text = beyond_text(search)
         return f"{text[0].upper()}{text[1:]}."
     if record.no_winner:
@@ -41,7 +41,9 @@ def beyond_text(search: Search) -> str:
 def budget_text(search: Search) -> str:
     """The percentile with its interval, and whether it is shown to keep the budget."""
     latency = search.load.latency_ms[search.percentile]
-    shown = {"within": "within", "not shown": "not shown to be within", "beyond": "beyond"}[search.verdict]
+    shown = {"passed": "within", "not shown": "not shown to be within", "failed": "beyond"}[
+        verdict_of(search)
+    ]
     measured = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)}"
     return f"{measured} {shown} {LATENCY_BUDGET.text(search.budget_ms)}"
 

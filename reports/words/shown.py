@@ -11,7 +11,7 @@ from pathlib import Path
 from reports.record import files
 from reports.record.figures import Figures, of_point
 from reports.record.quantities import LATENCY_BUDGET
-from reports.record.schema import Estimate, Load, Record, Search
+from reports.record.schema import Estimate, Load, Record, Search, verdict_of
 from reports.words.rightness import (
     conversion_failure,
     has_random_weights,
@@ -98,7 +98,7 @@ def _search(record: Record) -> tuple[Search | None, str]:
     search = record.search
     if search is None:
         return None, ""
-    if search.verdict == "beyond":
+    if verdict_of(search) == "failed":
         load = dataclasses.replace(search.load, throughput_per_s=_NO_FIGURE, passes=())
         return dataclasses.replace(search, load=load), ""
     why = _why_no_speed(dataclasses.replace(record, accuracy=search.accuracy))

@@ -200,7 +200,7 @@ def test_seconds_to_settle_at_the_limit_are_capped_and_none_once_settled() -> No
         (Estimate(0.9684, 0.9671, 0.9696), "ratio 0.968 (0.967 to 0.970) to HEAD~1: slower than"),
         (
             Estimate(1.0, 0.95, 1.05),
-            "ratio 1.00 (0.95 to 1.05) to HEAD~1: not shown, about 55 s more would settle it",
+            "ratio 1.00 (0.95 to 1.05) to HEAD~1: not shown, about 55.1 s more would settle it",
         ),
         (Estimate(0.97, 0.95, 0.99), "not shown, an hour or more would settle it"),
     ],
@@ -494,7 +494,7 @@ def stored(throughputs: Sequence[float] = (100.0, 101.0, 99.0), **changes: Any) 
         MACHINE,
         SERVING,
         DEPLOYMENT,
-        schema.Build("digest", "none", 0.0, 0.0, "Raw", "none"),
+        schema.Artifact("digest", "none", 0.0, 0.0, "Raw", "none"),
         loads=(dataclasses.replace(point, **changes),),
     )
 

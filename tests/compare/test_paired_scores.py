@@ -73,12 +73,12 @@ def test_the_interval_of_a_mean_is_students() -> None:
 
 
 def test_one_sample_shows_nothing() -> None:
-    assert paired(scored(0.5), scored(0.9), "higher").verdict == "no difference shown"
-    assert paired(scored(1), scored(0), "higher").verdict == "no difference shown"
+    assert paired(scored(0.5), scored(0.9), "higher").verdict == "not shown"
+    assert paired(scored(1), scored(0), "higher").verdict == "not shown"
 
 
 @pytest.mark.parametrize(
-    ("better", "verdict", "lost", "gained"), [("higher", "worse", 10, 1), ("lower", "better", 1, 10)]
+    ("better", "verdict", "lost", "gained"), [("higher", "failed", 10, 1), ("lower", "passed", 1, 10)]
 )
 def test_what_is_better_depends_on_the_metric(better: str, verdict: str, lost: int, gained: int) -> None:
     before = scored(*[0.8] * 40)
@@ -91,7 +91,7 @@ def test_what_is_better_depends_on_the_metric(better: str, verdict: str, lost: i
 
 def test_scores_of_0_and_1_are_compared_by_mcnemar() -> None:
     found = paired(scored(*[1] * 50), scored(*[0] * 8, *[1] * 42), "higher")
-    assert (found.test, found.verdict) == ("McNemar", "worse")
+    assert (found.test, found.verdict) == ("McNemar", "failed")
     assert found.p_value == pytest.approx(2 / 2**8)
     assert found.lost == tuple(f"sample-{number}" for number in range(8))
 
@@ -107,7 +107,7 @@ def test_a_few_changes_the_same_way_are_not_enough() -> None:
     found = paired(scored(*[0.5] * 500), after, "higher")
     assert found.difference.high < 0
     assert found.p_value == pytest.approx(0.125)
-    assert found.verdict == "no difference shown"
+    assert found.verdict == "not shown"
 
 
 def test_a_difference_that_one_sample_makes_is_not_shown() -> None:
@@ -115,7 +115,7 @@ def test_a_difference_that_one_sample_makes_is_not_shown() -> None:
     found = paired(scored(*[0.9] * 50), scored(0.0, *[0.899] * 5, *[0.9] * 44), "higher")
     assert found.p_value == pytest.approx(2 / 2**6)
     assert found.difference.low < 0 < found.difference.high
-    assert found.verdict == "no difference shown"
+    assert found.verdict == "not shown"
 
 
 def test_only_samples_of_both_count_and_the_largest_changes_come_first() -> None:
@@ -132,5 +132,5 @@ def test_runs_that_do_not_differ_are_seldom_said_to() -> None:
     for _trial in range(100):
         change = generator.normal(size=30) * generator.exponential(size=30) * (generator.random(30) < 0.3)
         found = paired(scored(*[0.5] * 30), scored(*(0.5 + change)), "higher")
-        shown += found.verdict != "no difference shown"
+        shown += found.verdict != "not shown"
     assert shown <= 8

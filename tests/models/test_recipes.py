@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from fixtures.prove.accuracy import in_process
 from fixtures.models import all_models
+from fixtures.prove.accuracy import in_process
 from fixtures.spec import Model
 from fixtures.train import train
 

@@ -99,7 +99,7 @@ def test_a_case_shows_its_figures_with_intervals(whole: str) -> None:
 
     assert "2 cases: 1 passed, 1 not proven" in text
     assert "1573.6" in text
-    assert "1,574 (1,542 to 1,605)" in text
+    assert "1573.6 (1542.1 to 1605.1)" in text
     assert "In brackets 95 % confidence intervals" in text
     assert "Static batching" in text
     assert "Dynamic batching" in text
@@ -125,7 +125,7 @@ def test_the_ledger_has_every_limit_with_its_verdict(whole: str) -> None:
 
     assert "top-1 96.4 % 96.4 % 96.25 % ≥ 95.9 % framework less 0.5 % kept" in text
     assert "top-1 96.4 % 96.4 % 93.1 % ≥ 94.0 % published not kept" in text
-    assert "converted and served 1 1 0 99.80% ≥ 99.00% digit-0007" in text
+    assert "converted and served 1 1 0 99.80 % ≥ 99.00 % digit-0007" in text
 
 
 def test_published_figures_stand_beside_a_case(whole: str) -> None:
@@ -178,7 +178,9 @@ def test_a_case_that_was_only_searched_shows_what_was_found_and_not_that_it_fail
     html = page([shown(unmeasured(accuracy=None, search=found))], tmp_path)
 
     assert "1 case: 1 search only" in words(html)
-    assert words(html).count("4,321 infer/s with p99 2.13 ms") == 2, "below the summary, and in its section"
+    assert words(html).count("4,321.0 infer/s with p99 2.126 ms") == 2, (
+        "below the summary, and in its section"
+    )
     assert "not proven" not in words(html)
 
 

@@ -13,7 +13,7 @@ import pytest
 from reports import plots
 from reports.__main__ import main
 from reports.plots import shapes
-from reports.plots.sheet import plain, spread, thinned
+from reports.plots.drawing.sheet import plain, spread, thinned
 from reports.record.schema import Case, Comparison, Efficiency, Load, Mark, Record, Search, case_id
 from reports.words.shown import shown
 from tests import samples
@@ -62,7 +62,7 @@ def content_of(name: str, *records: Record, budget_ms: float | None = None) -> o
     return plots.chart(name, [shown(one) for one in records], budget_ms).content
 
 
-def rows_of(name: str, *records: Record) -> dict[str, shapes.Row]:
+def rows_of(name: str, *records: Record) -> dict[str, shapes.ValueRow]:
     """The rows of a plot of rows, by name."""
     content = content_of(name, *records)
     assert isinstance(content, shapes.Rows)

@@ -12,10 +12,10 @@ from fixtures.models import all_models
 from reports import published, tables
 from reports.published import parse
 from reports.published.layout import ParseError, column_of
-from reports.published.matching import Row, served_as
+from reports.published.matching import PublishedRow, served_as
 from reports.published.names import FOLDER, names_of
 from reports.record import files
-from reports.record.schema import COMPONENTS, Build, Case, Deployment, Load, Record
+from reports.record.schema import COMPONENTS, Artifact, Case, Deployment, Load, Record
 from reports.words.shown import shown
 from tests import samples
 
@@ -61,16 +61,16 @@ BERT_PARAMETERS = "GPU | Backend | Backend accelerator | Precision | Model forma
 SHOWN_ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA", None: "-"}
 
 
-def published_tables(model: str) -> list[list[Row]]:
+def published_tables(model: str) -> list[list[PublishedRow]]:
     """The rows of each table of a source."""
-    found: dict[int, list[Row]] = {}
+    found: dict[int, list[PublishedRow]] = {}
     for row in published.rows():
         if row["model"] == model:
             found.setdefault(row["table"], []).append(row)
     return list(found.values())
 
 
-def measured(rows: list[Row]) -> Record:
+def measured(rows: list[PublishedRow]) -> Record:
     """A record that holds what a published table says, its points in the opposite order."""
     row = rows[0]
     format_, accelerator, precision = served_as(row)
@@ -86,7 +86,7 @@ def measured(rows: list[Row]) -> Record:
     sizes = tuple(map(int, (row["preferred_batch_sizes"] or "").split()))
     return samples.record(
         case=Case(row["gpu"], row["model"], format_, accelerator, precision),
-        build=Build("0f3c", "checkpoint", 1.0, 1.0, known.label, known.engine, inputs),
+        build=Artifact("0f3c", "checkpoint", 1.0, 1.0, known.label, known.engine, inputs),
         deployment=Deployment(
             row["max_batch_size"], row["instances"], sizes, row["max_queue_delay_us"] or 0, False, True
         ),
@@ -95,7 +95,7 @@ def measured(rows: list[Row]) -> Record:
     )
 
 
-def point(row: Row) -> Load:
+def point(row: PublishedRow) -> Load:
     names = ("p50", "p90", "p95", "p99", "avg")
     return samples.load(
         row["scenario"],

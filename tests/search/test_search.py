@@ -29,7 +29,7 @@ from fixtures.serve.launch import serve
 from fixtures.spec import Deployment, LoadPoint
 from reports import tables
 from reports.record import files
-from reports.record.schema import Accuracy, Estimate, Record, Search
+from reports.record.schema import Accuracy, BudgetWord, Estimate, Record, Search
 from reports.run.exit_status import STATUS
 from reports.words.latency_budget import found_text, lead_text, search_paragraph
 from reports.words.shown import shown
@@ -237,7 +237,7 @@ def test_a_load_that_is_not_shown_to_keep_the_budget_is_lowered_and_measured_ane
         assert any(one.winner.sampling is sampling for sampling in bench.fresh[-1])
 
 
-def proof(verdict: fastest.Verdict, per_s: float) -> Proof:
+def proof(verdict: BudgetWord, per_s: float) -> Proof:
     """Ten passes of one throughput, more or less."""
     candidate = space.basic_candidates(SPACE)[0]
     parts = [Steady(per_s * (1 + n % 3 / 1e3), 1.0, np.ones(1)) for n in range(FRESH)]
@@ -425,13 +425,13 @@ def words(one: Record) -> str:
 
 def test_the_figure_says_how_fast_where_and_how_sure() -> None:
     assert words(found_record()) == (
-        "1,940 infer/s with p99 6.8 ms (6.5 to 6.95) within 7 ms: online, concurrency 12, 1 instance, "
+        "1,940.4 infer/s with p99 6.800 ms (6.500 to 6.950) within 7 ms: online, concurrency 12, 1 instance, "
         "preferred 16 32, delay 100 µs; 3 % faster than the runner-up (1 to 5 %)"
     )
     offline = samples.load("offline", 8, 1940.4, latency_ms={"p99": Estimate(6.8, 6.5, 7.1)})
     assert words(found_record(load=offline, verdict="not shown", lead=None)) == (
-        "1,940 infer/s with p99 6.8 ms (6.5 to 7.1) not shown to be within 7 ms: offline, batch 8, concurrency 1, "
-        "1 instance; no other configuration kept the budget"
+        "1,940.4 infer/s with p99 6.800 ms (6.500 to 7.100) not shown to be within 7 ms: offline, batch 8, "
+        "concurrency 1, 1 instance; no other configuration kept the budget"
     )
 
 
@@ -448,7 +448,7 @@ def test_a_lead_that_is_not_shown_is_none(lead: Estimate, said: str) -> None:
 
 def test_the_winner_stands_in_the_summary_and_in_the_section_of_its_case() -> None:
     for text in (tables.summary_table([shown(found_record())]), tables.case_section(shown(found_record()))):
-        assert "1,940 infer/s with p99 6.8 ms" in text
+        assert "1,940.4 infer/s with p99 6.800 ms" in text
         assert "`case.search/config.pbtxt`" in text
     assert "latency budget" not in tables.case_section(shown(samples.record()))
     alone = dataclasses.replace(found_record(), accuracy=None, loads=())
@@ -466,14 +466,14 @@ def test_random_weights_leave_the_proof_to_the_conversion() -> None:
     def of(**changes: Any) -> Record:
         return samples.random_weights(search=found_record(accuracy=None).search, **changes)
 
-    assert "1,940 infer/s" in search_paragraph(shown(of()))
+    assert "1,940.4 infer/s" in search_paragraph(shown(of()))
     assert "not proven" in search_paragraph(shown(of(conversion=samples.failed_conversion())))
 
 
 def test_a_budget_that_nothing_kept_is_said_with_the_lowest_latency() -> None:
     load = samples.load("online", 1, 100.0, latency_ms={"p99": Estimate(9.5, 9.1, 10.2)})
     assert search_paragraph(shown(found_record(verdict="beyond", load=load, accuracy=None))) == (
-        "None of 9 configurations keeps p99 within 7 ms; the lowest reached is 9.5 ms (9.1 to 10.2): online, "
+        "None of 9 configurations keeps p99 within 7 ms; the lowest reached is 9.500 ms (9.100 to 10.200): online, "
         "concurrency 1, 1 instance, preferred 16 32, delay 100 µs."
     )
 
@@ -513,7 +513,7 @@ def test_the_winner_can_be_taken_away(repos: Path, tmp_path: Path) -> None:
     figure = re.search(rf"test_search\[{ONNX}\] PASSED (.*)", done.text)
     assert figure is not None
     assert figure[1].startswith(found_text(found))
-    assert re.match(r"[\d,]+ infer/s with p99 [\d.]+ ms \([\d.]+ to [\d.]+\) within 10,000 ms: ", figure[1])
+    assert re.match(r"[\d,.]+ infer/s with p99 [\d.]+ ms \([\d.]+ to [\d.]+\) within 10,000 ms: ", figure[1])
     assert re.search(
         r"configuration 2 of 2, online, instances 1, preferred 4 8, delay 100 µs: best so far", done.text
     )

@@ -8,14 +8,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from reports.plots import draw_loads, draw_rows, draw_stack, markup
+from reports.plots.drawing import loads, markup, rows, stack
+from reports.plots.drawing.sheet import Sheet
 from reports.plots.shapes import Chart, Curve, Rows, Stack, Sweep
-from reports.plots.sheet import Page
 from reports.plots.theme import LOOKS, SMALL_PT, TITLE_PT, WIDTH_IN, Theme, settings
 
 _TOP_IN, _LINE_IN, _MARGIN_IN = 0.68, 0.15, 0.15
 _CHARACTERS = 132
-"""Of small text that fit a line, in DejaVu Sans; other fonts are narrower."""
+"""How many characters of small text fit a line in DejaVu Sans; other fonts are narrower."""
 
 
 def svg(chart: Chart, theme: Theme, description: str, digest: str) -> str:
@@ -43,7 +43,7 @@ def _figure(chart: Chart, theme: Theme) -> Figure:
     content = _height(chart.content)
     height = _TOP_IN + content + _LINE_IN * len(below) + 2 * _MARGIN_IN
     figure = Figure(figsize=(WIDTH_IN, height))
-    page = Page(figure, look, height, _TOP_IN)
+    page = Sheet(figure, look, height, _TOP_IN)
     page.text(_MARGIN_IN, 0.3 - _TOP_IN, chart.title, fontsize=TITLE_PT, fontweight="bold")
     page.text(_MARGIN_IN, 0.52 - _TOP_IN, chart.subtitle, color=look.faint)
     _draw(chart.content, page)
@@ -56,16 +56,16 @@ def _figure(chart: Chart, theme: Theme) -> Figure:
 
 def _height(content: Sweep | Curve | Stack | Rows) -> float:
     if isinstance(content, Rows):
-        return draw_rows.height_in(content)
-    return draw_stack.height_in(content) if isinstance(content, Stack) else draw_loads.height_in(content)
+        return rows.height_in(content)
+    return stack.height_in(content) if isinstance(content, Stack) else loads.height_in(content)
 
 
-def _draw(content: Sweep | Curve | Stack | Rows, page: Page) -> None:
+def _draw(content: Sweep | Curve | Stack | Rows, page: Sheet) -> None:
     if isinstance(content, Sweep):
-        draw_loads.sweep(content, page)
+        loads.sweep(content, page)
     elif isinstance(content, Curve):
-        draw_loads.curve(content, page)
+        loads.curve(content, page)
     elif isinstance(content, Stack):
-        draw_stack.stack(content, page)
+        stack.stack(content, page)
     else:
-        draw_rows.rows(content, page)
+        rows.rows(content, page)

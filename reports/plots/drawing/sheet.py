@@ -13,7 +13,7 @@ from reports.plots.theme import WIDTH_IN, Look
 
 
 @dataclass(frozen=True)
-class Page:
+class Sheet:
     """The figure, its look, and where its content begins."""
 
     figure: Figure

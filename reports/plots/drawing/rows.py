@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from reports.plots.shapes import Row, RowPanel, Rows
-from reports.plots.sheet import Page, ticks
+from reports.plots.drawing.sheet import Sheet, ticks
+from reports.plots.shapes import RowPanel, Rows, ValueRow
 from reports.plots.theme import SMALL_PT, TEXT_PT, WIDTH_IN, Look
 from reports.record.schema import Estimate
 
 _ROW_IN, _TITLE_IN, _TICKS_IN, _LEGEND_IN = 0.235, 0.26, 0.36, 0.3
 _NAME_IN, _TEXT_IN = 0.082, 0.069
-"""Of a character in the columns left and right of the axes."""
+"""The width of a character in the columns left and right of the axes."""
 
 #: Marker, size and whether it is filled; the three stages of a score fit into each other.
 _POINTS = {
@@ -33,7 +33,7 @@ def height_in(content: Rows) -> float:
     return legend + sum(_TITLE_IN + _ROW_IN * len(p.rows) + _TICKS_IN for p in content.panels)
 
 
-def rows(content: Rows, page: Page) -> None:
+def rows(content: Rows, page: Sheet) -> None:
     """Panels one below the other, with the same columns."""
     everything = [row for panel in content.panels for row in panel.rows]
     left = 0.3 + _NAME_IN * max(len(row.name) for row in everything)
@@ -91,7 +91,7 @@ def _panel(axes: Axes, panel: RowPanel, content: Rows, look: Look) -> None:
 
 
 def _range(panels: Sequence[RowPanel], content: Rows) -> tuple[float, float]:
-    """Of the axis: all values with their intervals and limits, and some room."""
+    """Where the axis begins and ends: all values with their intervals and limits, and some room."""
     rows_ = [row for panel in panels for row in panel.rows]
     found = [bound for row in rows_ for one in row.values.values() for bound in (one.low, one.high)]
     found += [row.limit for row in rows_ if row.limit is not None]
@@ -106,7 +106,7 @@ def _range(panels: Sequence[RowPanel], content: Rows) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _zone(axes: Axes, place: int, row: Row, panel: RowPanel, look: Look) -> None:
+def _zone(axes: Axes, place: int, row: ValueRow, panel: RowPanel, look: Look) -> None:
     """What lies beyond the limit, hatched."""
     if row.limit is None:
         return
@@ -118,7 +118,7 @@ def _zone(axes: Axes, place: int, row: Row, panel: RowPanel, look: Look) -> None
     )
 
 
-def _bar(axes: Axes, place: int, row: Row, value: Estimate, look: Look) -> None:
+def _bar(axes: Axes, place: int, row: ValueRow, value: Estimate, look: Look) -> None:
     colour = look.lines[0]
     axes.barh(
         place, value.value, 0.66, color="none" if row.marked else colour, edgecolor=colour, linewidth=1.2
@@ -126,7 +126,7 @@ def _bar(axes: Axes, place: int, row: Row, value: Estimate, look: Look) -> None:
     axes.errorbar(value.value, place, xerr=_reach(value), color=look.ink, elinewidth=1, capsize=2.5)
 
 
-def _point(axes: Axes, place: int, row: Row, name: str, colour: str, look: Look, number: int) -> None:
+def _point(axes: Axes, place: int, row: ValueRow, name: str, colour: str, look: Look, number: int) -> None:
     marker, size, filled = _POINTS[name]
     value = row.values[name]
     filled = filled and not row.marked
@@ -146,7 +146,7 @@ def _point(axes: Axes, place: int, row: Row, name: str, colour: str, look: Look,
     )
 
 
-def _legend(content: Rows, page: Page, left: float) -> None:
+def _legend(content: Rows, page: Sheet, left: float) -> None:
     handles = []
     for name in content.names:
         marker, size, filled = _POINTS[name]

@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from reports.plots.alt_text import budget_text, latency_name
-from reports.plots.shapes import Budget, Curve, Point, Series, Sweep
-from reports.plots.sheet import Page, plain, spread, thinned, ticks
+from reports.plots.drawing.sheet import Sheet, plain, spread, thinned, ticks
+from reports.plots.shapes import Budget, Curve, PlottedPoint, Series, Sweep
 from reports.plots.theme import LINES, MARKERS, SMALL_PT, WIDTH_IN, Look
 from reports.record.quantities import THROUGHPUT
 from reports.record.schema import Estimate
@@ -20,9 +20,9 @@ _LEFT_IN, _RIGHT_IN = 0.8, 1.5
 _PANEL_IN, _GAP_IN, _AXIS_IN = 1.75, 0.32, 0.5
 _CURVE_IN = 3.3
 _NAME_IN = 0.21
-"""Of a line's name, with the room to the next."""
+"""The height of a line's name, with the room to the next."""
 _MANY = 12
-"""Points that are labelled one by one; of more a line says enough."""
+"""How many points are labelled one by one; of more a line says enough."""
 
 
 def height_in(content: Sweep | Curve) -> float:
@@ -30,7 +30,7 @@ def height_in(content: Sweep | Curve) -> float:
     return (2 * _PANEL_IN + _GAP_IN if isinstance(content, Sweep) else _CURVE_IN) + _AXIS_IN
 
 
-def sweep(content: Sweep, page: Page) -> None:
+def sweep(content: Sweep, page: Sheet) -> None:
     """Throughput above, latency below; a colour for each latency, or of several series for each series."""
     look, width = page.look, WIDTH_IN - _LEFT_IN - _RIGHT_IN
     above = page.axes(_LEFT_IN, 0, width, _PANEL_IN)
@@ -64,7 +64,7 @@ def sweep(content: Sweep, page: Page) -> None:
     above.tick_params(labelbottom=False)
 
 
-def curve(content: Curve, page: Page) -> None:
+def curve(content: Curve, page: Sheet) -> None:
     """Latency over throughput, each point with its load."""
     axes = page.axes(_LEFT_IN, 0, WIDTH_IN - _LEFT_IN - _RIGHT_IN, _CURVE_IN)
     look, several = page.look, len(content.series) > 1
@@ -174,7 +174,7 @@ def _name_ends(axes: Axes, lines: Sequence[_Line], budget: Budget | None, look: 
         axes.text(1.01, height, name, color=colour, transform=axes.transAxes, va="center", **font)
 
 
-def _values(axes: Axes, points: Sequence[Point], look: Look) -> None:
+def _values(axes: Axes, points: Sequence[PlottedPoint], look: Look) -> None:
     """The throughput of each point, above its error bar."""
     for point in points:
         axes.annotate(
@@ -205,7 +205,7 @@ def _loads(axes: Axes, line: _Line, several: bool, look: Look) -> None:
         )
 
 
-def _winner(axes: Axes, winner: Point, latency: str, look: Look) -> None:
+def _winner(axes: Axes, winner: PlottedPoint, latency: str, look: Look) -> None:
     place = (winner.throughput_per_s.value, winner.latency_ms[latency].value)
     axes.plot(*place, marker="*", markersize=13, color=look.lines[4], markeredgecolor=look.ink, zorder=4)
     axes.annotate(

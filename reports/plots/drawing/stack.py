@@ -7,14 +7,14 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from reports.plots.alt_text import component_name
+from reports.plots.drawing.sheet import Sheet, ticks
 from reports.plots.shapes import Stack, StackPanel
-from reports.plots.sheet import Page, ticks
 from reports.plots.theme import HATCHES, SMALL_PT, TEXT_PT, WIDTH_IN, Look
 from reports.record.quantities import LATENCY
 
 _LEFT_IN, _STACK_IN, _AXIS_IN, _LEGEND_IN = 0.8, 2.6, 0.5, 2.6
 _MANY_BARS = 12
-"""Of one row of panels."""
+"""How many bars stand in one row of panels at most."""
 
 
 def height_in(content: Stack) -> float:
@@ -22,7 +22,7 @@ def height_in(content: Stack) -> float:
     return (_STACK_IN + _AXIS_IN) * len(_stack_rows(content))
 
 
-def stack(content: Stack, page: Page) -> None:
+def stack(content: Stack, page: Sheet) -> None:
     """Panels side by side, as many in a row as leave room for their bars, with one legend."""
     top, handles = 0.2, list[Artist]()
     for panels in _stack_rows(content):
