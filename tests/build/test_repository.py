@@ -1,4 +1,4 @@
-"""The model repository: built once, reused by content, never half, and configured as asked."""
+"""The model repository: built once, reused by content, never half."""
 
 import dataclasses
 import errno
@@ -10,60 +10,34 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2 as pb
 
-from fixtures.build import configuration, integrity, repository, runtimes
-from fixtures.build.configuration import model_config
-from fixtures.build.repository import BuiltModel
+from fixtures.build import repository
 from fixtures.errors import ProofError
-from fixtures.formats import all_formats
-from fixtures.host.targets import CPU, recognise
-from fixtures.measure.efficiency import in_process
-from fixtures.models import all_models
-from fixtures.serve.choice import Choice
-from fixtures.serve.launch import serve
-from fixtures.spec import Case, Conversion, Deployment, Samples, Weights
-from tests.conftest import DEPLOYMENT as SMALL
-from tests.conftest import DOUBLING, MakeBuild
+from fixtures.spec import Conversion, Samples
+from tests.build.conversions import DEPLOYMENT, MICRO, WEIGHTS, build, case_with, writing
 
 ROOT = Path(__file__).parents[2]
-DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
-WEIGHTS = Weights(network=None, origin="test", digest="w1", trained=True)
-MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
-ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+_WORKER = """
+    import sys, time
+    sys.path.insert(0, {root!r})
+    from pathlib import Path
+    from tests.build import conversions as t
 
+    def convert(job, path):
+        with open({log!r}, "a") as log:
+            log.write("made\\n")
+        path.write_text("half")
+        time.sleep({seconds})
+        path.write_text("converted")
 
-def case_with(convert: Callable[[Conversion, Path], None], precision: str = "fp32") -> Case:
-    """A CPU case whose conversion is `convert`."""
-    return Case(CPU, MICRO, dataclasses.replace(ONNX, convert=convert), None, precision)
-
-
-def writing(text: str, counted: list[str] | None = None) -> Callable[[Conversion, Path], None]:
-    """A conversion that writes `text`, and appends to `counted` each time it is made."""
-
-    def convert(_job: Conversion, path: Path) -> None:
-        path.write_text(text)
-        if counted is not None:
-            counted.append(text)
-
-    return convert
-
-
-def no_samples() -> Samples:
-    raise AssertionError("only a format that calibrates asks for samples")
-
-
-def build(
-    case: Case, root: Path, weights: Weights = WEIGHTS, deployment: Deployment = DEPLOYMENT
-) -> BuiltModel:
-    return repository.build(case, weights, deployment, root, native=False, calibration=no_samples)
+    print(t.build(t.case_with(convert), Path({repos!r})).reused)
+"""
 
 
 def test_a_build_is_a_whole_model_folder(tmp_path: Path) -> None:
@@ -126,124 +100,6 @@ def test_a_changed_source_is_built_anew(tmp_path: Path) -> None:
     assert len(made) == 2
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        None,
-        b'{"digest": ',
-        b"[]",
-        b"null",
-        b'"digest"',
-        b"\xff\xfe\xff",
-        b"[" * 100_000,
-        b'{"digest": ' + b"9" * 5000 + b"}",
-        b"",
-    ],
-    ids=["missing", "cut", "list", "null", "text", "not-utf8", "nested", "number", "empty"],
-)
-def test_a_damaged_description_is_built_anew(content: bytes | None, tmp_path: Path) -> None:
-    case = case_with(writing("converted"))
-    described = build(case, tmp_path).folder / "build.json"
-    described.unlink()
-    if content is not None:
-        described.write_bytes(content)
-    assert not build(case, tmp_path).reused
-    assert build(case, tmp_path).reused
-
-
-def rewrite(path: Path, **changes: object) -> None:
-    """Change facts of a build.json."""
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
-def link(path: Path) -> None:
-    """Put a link to itself under another name in the place of a file."""
-    path.symlink_to(path.rename(path.parent.parent.parent / path.name))
-
-
-def pipe(path: Path) -> None:
-    """Put a pipe that nobody writes to in the place of a file."""
-    path.unlink()
-    os.mkfifo(path)
-
-
-def mkdir_with(path: Path, name: str, text: str) -> None:
-    """A folder, in place of a file of this name, with a file."""
-    path.unlink(missing_ok=True)
-    path.mkdir()
-    (path / name).write_text(text)
-
-
-CHANGES: dict[str, Callable[[Path], object]] = {
-    "another artifact": lambda one: (one / "1" / "model.onnx").write_text("conv"),
-    "another runtime": lambda one: (one / "1" / "runtime.py").write_text("import os"),
-    "another model.py": lambda one: (one / "1" / "model.py").write_text("import os"),
-    "no runtime": lambda one: (one / "1" / "runtime.py").unlink(),
-    "another version": lambda one: shutil.copytree(one / "1", one / "2"),
-    "an empty folder": lambda one: (one / "2").mkdir(),
-    "a module that a runtime imports": lambda one: (one / "1" / "numpy.py").write_text("import os"),
-    "bytecode": lambda one: mkdir_with(one / "1" / "__pycache__", "runtime.cpython-311.pyc", "import os"),
-    "a link": lambda one: link(one / "1" / "runtime.py"),
-    "a link to the description": lambda one: link(one / "build.json"),
-    "a link to nowhere": lambda one: (one / "1" / "more").symlink_to("/nowhere"),
-    "a pipe": lambda one: os.mkfifo(one / "1" / "pipe"),
-    "a pipe as description": lambda one: pipe(one / "build.json"),
-    "other facts": lambda one: rewrite(one / "build.json", weights="those of somebody else"),
-    "no facts": lambda one: rewrite(one / "build.json", content={}),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_build_that_was_changed_is_built_anew(change: str, tmp_path: Path) -> None:
-    made: list[str] = []
-    case = case_with(writing("converted", made))
-    built = build(case, tmp_path)
-    CHANGES[change](built.folder)
-    assert not build(case, tmp_path).reused
-    assert len(made) == 2
-    assert built.artifact.read_text() == "converted"
-    assert "os" not in {path.read_text() for path in built.folder.rglob("*.py")}
-    assert sorted(path.name for path in built.folder.iterdir()) == ["1", "build.json", "config.pbtxt"]
-
-
-@pytest.mark.parametrize(
-    "change", ["another runtime", "another model.py", "another version", "bytecode", "no runtime"]
-)
-def test_code_is_compared_with_this_checkouts_even_where_the_digest_fits(change: str, tmp_path: Path) -> None:
-    case = case_with(writing("converted"))
-    built = build(case, tmp_path)
-    facts = integrity.facts_if_whole(built.folder)
-    assert facts is not None
-    CHANGES[change](built.folder)
-    integrity.write_facts(built.folder, facts)
-    assert not build(case, tmp_path).reused
-
-
-def test_an_artifact_and_its_digest_of_another_case_are_no_build_of_this_one(tmp_path: Path) -> None:
-    own, other = (case_with(writing(precision), precision) for precision in ("fp32", "fp16"))
-    mine, theirs = build(own, tmp_path), build(other, tmp_path)
-    shutil.copyfile(theirs.artifact, mine.artifact)
-    stored = json.loads((theirs.folder / "build.json").read_text())
-    hashes = {name: value for name, value in stored.items() if name.endswith("_sha256")}
-    assert hashes
-    rewrite(mine.folder / "build.json", **hashes)
-    assert not build(own, tmp_path).reused
-    assert mine.artifact.read_text() == "fp32"
-
-
-def test_an_artifact_that_is_a_folder_is_held_with_all_it_holds(tmp_path: Path) -> None:
-    def convert(_job: Conversion, path: Path) -> None:
-        (path / "variables").mkdir(parents=True)
-        (path / "saved_model.pb").write_bytes(b"graph")
-        (path / "variables" / "index").write_bytes(b"weights")
-
-    case = case_with(convert)
-    built = build(case, tmp_path)
-    assert build(case, tmp_path).reused
-    (built.artifact / "variables" / "index").rename(built.artifact / "variables" / "other")
-    assert not build(case, tmp_path).reused
-
-
 def test_a_case_whose_folder_is_a_link_is_built_in_its_place(tmp_path: Path) -> None:
     case = case_with(writing("converted"))
     folder = build(case, tmp_path / "repos").folder
@@ -263,38 +119,6 @@ def test_a_damaged_configuration_is_written_anew(tmp_path: Path) -> None:
     config.write_bytes(b"\xff\xff")
     assert build(case, tmp_path).reused
     assert config.read_bytes() == own
-
-
-def test_reading_serving_and_running_in_process_leave_a_build_as_it_was(tmp_path: Path) -> None:
-    """Neither by the stub, which no environment variable keeps from writing bytecode, nor by Python."""
-    runtime = "def load(artifact, settings):\n    return lambda arrays: [arrays[0][:, :10, 0, 0]]\n"
-    case, deployment = case_with(writing("converted")), dataclasses.replace(DEPLOYMENT, warmup=False)
-    folder = tmp_path / "runtimes"
-    folder.mkdir()
-    shutil.copyfile(runtimes.RUNTIMES / "model.py", folder / "model.py")
-    (folder / ONNX.runtime).write_text(runtime)
-    sample = {"INPUT__0": np.zeros((1, *MICRO.inputs[0].shape), np.float32)}
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(runtimes, "RUNTIMES", folder)
-        built = build(case, tmp_path / "repos", deployment=deployment)
-        with serve(Choice("embedded"), built.folder.parent, tmp_path / "log", device="cpu") as server:
-            server.load(built, deployment, "online")
-            server.infer(str(case), MICRO, sample)
-        with in_process(built, deployment, sample) as worker:
-            worker.wait_ready()
-        assert build(case, tmp_path / "repos", deployment=deployment).reused
-    assert not list(built.folder.rglob("*.pyc"))
-
-
-def test_a_version_that_is_put_beside_a_build_is_not_served(make_build: MakeBuild, tmp_path: Path) -> None:
-    one = make_build(tmp_path / "models", "doubling", DOUBLING)
-    shutil.copytree(one.folder / "1", one.folder / "2")
-    (one.folder / "2" / "runtime.py").write_text(DOUBLING.replace("2 *", "3 *"))
-    values = {one.case.model.inputs[0].name: np.ones((1, 4), np.float32)}
-    with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
-        server.load(one, SMALL, "online")
-        (answer,) = server.infer(str(one.case), one.case.model, values).values()
-    assert answer.tolist() == [[2.0] * 4]
 
 
 def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -327,23 +151,6 @@ def test_a_full_disk_is_recognised_behind_a_librarys_own_error(
     monkeypatch.setattr(repository.shutil, "disk_usage", lambda _path: usage._replace(free=4096))
     with pytest.raises(ProofError, match="the disk is full"):
         build(case_with(fail), tmp_path)
-
-
-_WORKER = """
-    import sys, time
-    sys.path.insert(0, {root!r})
-    from pathlib import Path
-    from tests.build import test_repository as t
-
-    def convert(job, path):
-        with open({log!r}, "a") as log:
-            log.write("made\\n")
-        path.write_text("half")
-        time.sleep({seconds})
-        path.write_text("converted")
-
-    print(t.build(t.case_with(convert), Path({repos!r})).reused)
-"""
 
 
 def worker(tmp_path: Path, seconds: float) -> "subprocess.Popen[str]":
@@ -390,66 +197,3 @@ def test_calibration_samples_are_loaded_for_int8_alone(tmp_path: Path) -> None:
         case = case_with(writing("converted"), precision)
         repository.build(case, WEIGHTS, DEPLOYMENT, tmp_path, native=False, calibration=calibration)
     assert asked == ["training"]
-
-
-# --- configuration -----------------------------------------------------------------------------------------
-
-
-def test_the_configuration_holds_every_setting() -> None:
-    config = model_config(case_with(writing("")), DEPLOYMENT, native=False)
-    assert config.max_batch_size == 32
-    assert config.instance_group[0].count == 1
-    assert config.instance_group[0].kind == pb.ModelInstanceGroup.KIND_CPU
-    assert list(config.dynamic_batching.preferred_batch_size) == [16, 32]
-    assert config.dynamic_batching.max_queue_delay_microseconds == 1_000
-    assert [one.batch_size for one in config.model_warmup] == [1, 32]
-    assert config.input[0].name == "INPUT__0"
-    assert config.input[0].data_type == pb.TYPE_FP32
-    assert list(config.output[0].dims) == [10]
-
-
-def test_the_offline_scenario_has_no_dynamic_batching_and_is_else_the_same() -> None:
-    case = case_with(writing(""))
-    online = model_config(case, DEPLOYMENT, native=False)
-    offline = model_config(case, DEPLOYMENT, native=False, scenario="offline")
-    assert not offline.HasField("dynamic_batching")
-    online.ClearField("dynamic_batching")
-    assert online == offline
-
-
-def test_native_and_python_serving_differ_in_backend_file_and_parameters_alone() -> None:
-    case = case_with(writing(""))
-    native, python = (model_config(case, DEPLOYMENT, native=native) for native in (True, False))
-    assert (native.backend, python.backend) == ("onnxruntime", "python")
-    assert native.default_model_filename == "model.onnx"
-    for config in (native, python):
-        for field in ("backend", "default_model_filename", "parameters"):
-            config.ClearField(field)
-    assert native == python
-
-
-def test_a_gpu_case_has_its_accelerator_and_its_cuda_graphs() -> None:
-    a100 = recognise("NVIDIA A100")
-    case = Case(a100, MICRO, ONNX, "trt", "fp16")
-    config = model_config(case, dataclasses.replace(DEPLOYMENT, cuda_graphs=True), native=True)
-    assert config.instance_group[0].kind == pb.ModelInstanceGroup.KIND_GPU
-    assert config.optimization.cuda.graphs
-    (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
-    assert accelerator.name == "tensorrt"
-    assert accelerator.parameters["precision_mode"] == "FP16"
-
-
-def test_the_configuration_survives_as_text_and_as_json() -> None:
-    config = model_config(case_with(writing("")), DEPLOYMENT, native=False)
-    assert text_format.Parse(configuration.config_text(config), pb.ModelConfig()) == config
-    plain: dict[str, Any] = json.loads(configuration.config_json(config))
-    assert plain["max_batch_size"] == 32
-    assert plain["dynamic_batching"]["preferred_batch_size"] == [16, 32]
-
-
-def test_cores_are_shared_out_among_instances(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repository.machine, "cores", lambda: 8)
-    shares = [
-        runtimes.threads_per_instance(dataclasses.replace(DEPLOYMENT, instances=n)) for n in (1, 2, 3, 16)
-    ]
-    assert shares == [8, 4, 2, 1]

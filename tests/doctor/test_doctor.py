@@ -47,11 +47,10 @@ def test_a_python_that_triton_cannot_use_is_a_problem(
     assert states(packages.python(version, processor)) == [state]
 
 
-def test_a_missing_libpython_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_libpython_is_a_problem() -> None:
     assert states(packages.libpython()) == ["ok"]
 
-    monkeypatch.setattr(wheels, "_PYTHON", "3.99")
-    found = packages.libpython()
+    found = packages.libpython("3.99")
 
     assert states(found) == ["problem"]
     assert "libpython3.99.so.1.0" in found.found

@@ -15,7 +15,6 @@ from fixtures.measure import perf_analyzer
 from fixtures.measure.efficiency import in_process
 from fixtures.serve.choice import IMAGE, Choice
 from fixtures.serve.launch import serve
-from fixtures.serve.remote import connect
 from fixtures.serve.server import Server
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 
@@ -71,11 +70,14 @@ def assert_handed_on(found: list[dict[str, str]]) -> None:
 
 
 def test_the_server_and_its_models_get_what_decides_the_speed_and_no_secret(
-    make_build: MakeBuild, tmp_path: Path
+    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build = make_build(tmp_path / "models", "doubling", DOUBLING)
+    """And it works in that: the stub finds this Python and its packages where the caller's PATH leads to another."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    source = "import scipy\n" + DOUBLING
+    built = make_build(tmp_path / "models", "doubling", source)
     with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
-        server.load(build, DEPLOYMENT, "online")
+        assert server.load(built, DEPLOYMENT, "online") == "python"
         assert server.pid is not None
         found = list(environments(server.pid))
     assert len(found) == 3, "the guard, the server and the model's process"
@@ -131,15 +133,3 @@ def test_no_pattern_hands_on_what_is_called_like_a_secret() -> None:
 def test_what_the_caller_names_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
     assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
-
-
-def test_a_server_of_that_environment_answers_whoever_connects(
-    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The stub finds this Python and its packages where the caller's PATH leads to another."""
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    source = "import scipy\ndef load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
-    build = make_build(tmp_path / "models", "doubling", source)
-    with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
-        assert server.load(build, DEPLOYMENT, "online") == "python"
-        assert connect(server.address).version == server.version

@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
 
 from fixtures.host import gpu, machine
 from fixtures.host.gpu import GpuTime, Watch
-from fixtures.host.nvml import REASONS, Gpu, gpu_handles, sole_gpu
+from fixtures.host.nvml import Gpu, gpu_handles, sole_gpu
 from fixtures.measure import load_points, validity
 from fixtures.measure.load_points import Plan
 from fixtures.self_check import timed_server
@@ -23,6 +24,7 @@ from fixtures.spec import LoadPoint
 from tests.fake_nvml import Nvml
 
 S = 10**9
+HANG_S = 60.0  # bounds a hang
 
 
 class Clock:
@@ -198,24 +200,46 @@ def test_a_gpu_that_tells_nothing_has_no_figures_and_no_marks(
     assert validity.marks_of_gpu([stretch]) == []
 
 
+def reason(name: str) -> int:
+    """A bit of the reasons for the clocks, by NVML's own name for it."""
+    value = getattr(NVML, f"nvmlClocksEventReason{name}", None) or getattr(
+        NVML, f"nvmlClocksThrottleReason{name}"
+    )
+    return int(value)
+
+
 # --- throttling --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bit", REASONS)
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("SwPowerCap", "power cap"),
+        ("HwSlowdown", "hardware slowdown"),
+        ("SwThermalSlowdown", "software thermal"),
+        ("HwThermalSlowdown", "hardware thermal"),
+        ("HwPowerBrakeSlowdown", "power brake"),
+    ],
+)
 def test_power_and_heat_are_marked_with_their_share_of_the_time(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, bit: int
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, name: str, words: str
 ) -> None:
+    bit = reason(name)
     nvml.reasons = lambda now_s: bit if now_s < 1 else 0
     (mark,) = validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)])
     assert mark.code == "gpu-throttled"
-    assert REASONS[bit] in mark.text
+    assert words in mark.text
     assert "50%" in mark.text or "49%" in mark.text
 
 
-@pytest.mark.parametrize("bit", [0x1, 0x2, 0x10, 0x100, 0x200, 0x400])
+@pytest.mark.parametrize(
+    "name",
+    ["GpuIdle", "ApplicationsClocksSetting", "SyncBoost", "DisplayClockSetting", "BoardLimit", "Reliability"],
+)
 def test_idling_and_settings_are_no_throttling(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, bit: int
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    bit = reason(name)
     nvml.reasons = lambda _now: bit
     assert validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)]) == []
 
@@ -376,10 +400,12 @@ def test_only_a_server_of_this_run_on_a_gpu_is_watched(nvml: Nvml) -> None:
 
 def test_the_watch_samples_until_its_block_ends(nvml: Nvml) -> None:
     with gpu.watch(None) as watch:
-        time.sleep(10 * gpu.PERIOD_S)
-    assert watch is not None
+        assert watch is not None
+        deadline = time.monotonic() + HANG_S
+        while len(watch.readings) < 5 and time.monotonic() < deadline:
+            time.sleep(gpu.PERIOD_S)
     count = len(watch.readings)
-    assert 5 <= count <= 13
+    assert count > 5, "some in the block, and one at its end"
     time.sleep(3 * gpu.PERIOD_S)
     assert len(watch.readings) == count
     assert watch.readings == sorted(watch.readings, key=lambda one: one.time_ns)

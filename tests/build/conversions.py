@@ -1,0 +1,43 @@
+"""Cases whose conversion is a few lines of the test, and builds of them."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from fixtures.build import repository
+from fixtures.build.repository import BuiltModel
+from fixtures.formats import all_formats
+from fixtures.host.targets import CPU
+from fixtures.models import all_models
+from fixtures.spec import Case, Conversion, Deployment, Samples, Weights
+
+DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
+WEIGHTS = Weights(network=None, origin="test", digest="w1", trained=True)
+MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
+ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+
+
+def case_with(convert: Callable[[Conversion, Path], None], precision: str = "fp32") -> Case:
+    """A CPU case whose conversion is `convert`."""
+    return Case(CPU, MICRO, dataclasses.replace(ONNX, convert=convert), None, precision)
+
+
+def writing(text: str, counted: list[str] | None = None) -> Callable[[Conversion, Path], None]:
+    """A conversion that writes `text`, and appends to `counted` each time it is made."""
+
+    def convert(_job: Conversion, path: Path) -> None:
+        path.write_text(text)
+        if counted is not None:
+            counted.append(text)
+
+    return convert
+
+
+def no_samples() -> Samples:
+    raise AssertionError("only a format that calibrates asks for samples")
+
+
+def build(
+    case: Case, root: Path, weights: Weights = WEIGHTS, deployment: Deployment = DEPLOYMENT
+) -> BuiltModel:
+    return repository.build(case, weights, deployment, root, native=False, calibration=no_samples)

@@ -1,0 +1,75 @@
+"""The model's configuration holds what was asked for."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2 as pb
+
+from fixtures.build import configuration, runtimes
+from fixtures.build.configuration import model_config
+from fixtures.host.targets import recognise
+from fixtures.spec import Case
+from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, case_with, writing
+
+
+def test_the_configuration_holds_every_setting() -> None:
+    config = model_config(case_with(writing("")), DEPLOYMENT, native=False)
+    assert config.max_batch_size == 32
+    assert config.instance_group[0].count == 1
+    assert config.instance_group[0].kind == pb.ModelInstanceGroup.KIND_CPU
+    assert list(config.dynamic_batching.preferred_batch_size) == [16, 32]
+    assert config.dynamic_batching.max_queue_delay_microseconds == 1_000
+    assert [one.batch_size for one in config.model_warmup] == [1, 32]
+    assert config.input[0].name == "INPUT__0"
+    assert config.input[0].data_type == pb.TYPE_FP32
+    assert list(config.output[0].dims) == [10]
+
+
+def test_the_offline_scenario_has_no_dynamic_batching_and_is_else_the_same() -> None:
+    case = case_with(writing(""))
+    online = model_config(case, DEPLOYMENT, native=False)
+    offline = model_config(case, DEPLOYMENT, native=False, scenario="offline")
+    assert not offline.HasField("dynamic_batching")
+    online.ClearField("dynamic_batching")
+    assert online == offline
+
+
+def test_native_and_python_serving_differ_in_backend_file_and_parameters_alone() -> None:
+    case = case_with(writing(""))
+    native, python = (model_config(case, DEPLOYMENT, native=native) for native in (True, False))
+    assert (native.backend, python.backend) == ("onnxruntime", "python")
+    assert native.default_model_filename == "model.onnx"
+    for config in (native, python):
+        for field in ("backend", "default_model_filename", "parameters"):
+            config.ClearField(field)
+    assert native == python
+
+
+def test_a_gpu_case_has_its_accelerator_and_its_cuda_graphs() -> None:
+    a100 = recognise("NVIDIA A100")
+    case = Case(a100, MICRO, ONNX, "trt", "fp16")
+    config = model_config(case, dataclasses.replace(DEPLOYMENT, cuda_graphs=True), native=True)
+    assert config.instance_group[0].kind == pb.ModelInstanceGroup.KIND_GPU
+    assert config.optimization.cuda.graphs
+    (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
+    assert accelerator.name == "tensorrt"
+    assert accelerator.parameters["precision_mode"] == "FP16"
+
+
+def test_the_configuration_survives_as_text_and_as_json() -> None:
+    config = model_config(case_with(writing("")), DEPLOYMENT, native=False)
+    assert text_format.Parse(configuration.config_text(config), pb.ModelConfig()) == config
+    plain: dict[str, Any] = json.loads(configuration.config_json(config))
+    assert plain["max_batch_size"] == 32
+    assert plain["dynamic_batching"]["preferred_batch_size"] == [16, 32]
+
+
+def test_cores_are_shared_out_among_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
+    shares = [
+        runtimes.threads_per_instance(dataclasses.replace(DEPLOYMENT, instances=n)) for n in (1, 2, 3, 16)
+    ]
+    assert shares == [8, 4, 2, 1]

@@ -1,0 +1,73 @@
+"""Locks on a machine that no other run knows, and another process that holds them."""
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.host import locks
+
+ROOT = Path(__file__).parents[2]
+
+HOLDER = """\
+import sys, time
+from fixtures.host import locks
+with locks.hold_machine(name=sys.argv[1], exclusive=sys.argv[2] == "exclusive"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A machine that no other run knows."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return f"test-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def other(name: str) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
+    """Let another process hold the machine, "exclusive" or "shared", until its input closes."""
+    started: list[subprocess.Popen[str]] = []
+
+    def hold(how: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, name, how],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield hold
+    for process in started:
+        with process:
+            process.kill()
+
+
+def is_free(name: str, *, exclusive: bool) -> bool:
+    """Whether the machine can be had at once."""
+    waits = []
+
+    class WouldWaitError(Exception):
+        pass
+
+    def refuse() -> None:
+        waits.append(1)
+        raise WouldWaitError
+
+    try:
+        with locks.hold_machine(name=name, exclusive=exclusive, waiting=refuse):
+            return True
+    except WouldWaitError:
+        return False
+    finally:
+        assert len(waits) <= 1

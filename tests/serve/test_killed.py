@@ -1,0 +1,132 @@
+"""No Triton outlives its caller, nor does what it and the load generator leave: the real ones, under a real load."""
+
+import dataclasses
+import os
+import random
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from fixtures.host import guard
+from tests.callers import ENDED_S, end, start_caller
+from tests.conftest import DOUBLING, Household, MakeBuild, command_line
+
+ROOT = Path(__file__).parents[2]
+SHM = Path("/dev/shm")
+
+SERVING = """
+import os, sys, time
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from fixtures.serve import wheels
+from fixtures.host.process import guarded
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+folder = Path({folder!r})
+print("start", flush=True)
+with serve(Choice("embedded"), folder / "models", folder / "server.log", device="cpu") as server:
+    server.client.load_model({model!r})
+    command = [{program!r}, "-m", {model!r}, "-u", server.address, "-i", "grpc", "-s", "999"]
+    command += ["--shared-memory", "system", "--output-shared-memory-size", "64", "--measurement-interval", "60000"]
+    with (folder / "load.log").open("wb") as output, guarded(
+        command,
+        environment=os.environ | {libraries!r},
+        output=output,
+        grace_s=2,
+        segments=[{inputs!r}, {outputs!r}],
+    ):
+        while not any(Path("/dev/shm").glob({outputs!r})):
+            time.sleep(0.02)
+        time.sleep(0.2)
+        print("under load", flush=True)
+        time.sleep(600)
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Serving:
+    """A program that serves a model and puts it under load until it is ended."""
+
+    source: str
+    model: str
+    """With which the names of the load generator's segments start."""
+
+
+@pytest.fixture
+def serving(
+    household: Household, make_build: MakeBuild, load_generator: tuple[str, dict[str, str]], tmp_path: Path
+) -> Serving:
+    """The program, with a model of its own: perf_analyzer's segments have one name for the whole machine."""
+    name = f"doubling{uuid.uuid4().hex}"
+    build = make_build(tmp_path / "models", name, DOUBLING)
+    program, libraries = load_generator
+    source = SERVING.format(
+        root=str(ROOT),
+        folder=str(tmp_path),
+        program=program,
+        libraries=libraries,
+        model=str(build.case),
+        inputs=f"{name}_IN*",
+        outputs=f"{name}_OUT*",
+    )
+    return Serving(source, name)
+
+
+def folders(household: Household) -> set[str]:
+    """Names of the servers' temporary folders there are now, with which their segments' names start."""
+    kept_for_the_user = f"tritonproof-{os.getuid()}"
+    return {path.name for path in household.temporary.glob("tritonproof-*")} - {kept_for_the_user}
+
+
+def segments_of(names: set[str]) -> list[str]:
+    """The shared-memory segments whose names start with one of these."""
+    return [path.name for path in SHM.iterdir() if path.name.startswith(tuple(names))]
+
+
+@pytest.mark.parametrize("how", ["kill", "ctrl-c"])
+def test_no_triton_is_left_when_the_caller_ends_under_load(
+    household: Household, serving: Serving, how: str
+) -> None:
+    caller = start_caller(household, serving.source, b"under load")
+    running_now = {name[:15] for name in household.names()}
+    assert {"tritonserver", "triton_python_b", "perf_analyzer"} <= running_now
+    servers = folders(household)
+    assert segments_of(servers)
+    assert segments_of({serving.model})
+    end(caller, how)
+    assert household.left(ENDED_S) == []
+    assert segments_of(servers | {serving.model}) == []
+    assert folders(household) == set()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_triton_is_left_after_a_kill_at_a_random_moment(
+    household: Household, serving: Serving, seed: int
+) -> None:
+    caller = start_caller(household, serving.source, b"start")
+    time.sleep(random.Random(seed).uniform(0.02, 2.5))
+    servers = folders(household)
+    caller.kill()
+    caller.wait()
+    assert household.left(ENDED_S) == []
+    assert segments_of(servers | {serving.model}) == []
+    assert folders(household) == set()
+
+
+def test_server_and_load_generator_die_with_their_guards(household: Household, serving: Serving) -> None:
+    """When even the guards are killed the kernel ends what they started; only a stub may stay behind."""
+    caller = start_caller(household, serving.source, b"under load")
+    guards = [one for one in household.processes() if guard.__file__ in command_line(one)]
+    assert len(guards) == 2, "of the server and of the load generator"
+    for process in guards:
+        process.kill()
+    caller.kill()
+    caller.wait()
+    deadline = time.monotonic() + ENDED_S
+    while (left := [one for one in household.names() if "stub" not in one]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+    for name in segments_of({serving.model}):
+        (SHM / name).unlink()  # nobody was there to do it
