@@ -28,9 +28,9 @@ from fixtures.compare.comparison import (
 )
 from fixtures.errors import InputError, ProofError
 from fixtures.measure import load_points, perf_analyzer
-from fixtures.measure.estimates import Pass
+from fixtures.measure.job import Job, Run, input_data
 from fixtures.measure.load_points import Plan, Sampling, measure, set_against
-from fixtures.measure.perf_analyzer import Job, Run
+from fixtures.measure.timeline import Timeline
 from fixtures.plugin.exit import STATUS
 from fixtures.plugin.options import Settings, parse, passed_on, pytest_addoption
 from fixtures.serve.launch import Choice
@@ -562,7 +562,7 @@ def generated(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         mean_ms = said["theirs_ms"] if job.name == "theirs" else 20.0
         latency = int(mean_ms * 1e6 * np.exp(generator.normal(0, 0.01)))
         starts = 10**9 + latency * np.arange(60)
-        timeline = Pass(starts, starts + latency - 1, int(starts[0]), int(starts[-1]) + latency, 1)
+        timeline = Timeline(starts, starts + latency - 1, int(starts[0]), int(starts[-1]) + latency, 1)
         cpu = SimpleNamespace(elapsed_s=0.3, children_s=0.1, server_s=0.1, busy_s=0.3, stolen_s=0.0)
         return Run(timeline, dict.fromkeys(COMPONENTS, 100.0), cpu, said["elapsed_s"], 0.1)  # type: ignore[arg-type]
 
@@ -643,7 +643,7 @@ def compare_builds(mine: Build, theirs: Build, folder: Path, budget_s: float = 1
         servers[1].load_as_is(config, theirs.folder)
         model, point = mine.case.model, LoadPoint("offline", 1, 1)
         sample = {model.inputs[0].name: np.ones((1, 4), np.float32)}
-        data = stack.enter_context(load_points.input_data(model, sample, folder))
+        data = stack.enter_context(input_data(model, sample, folder))
         jobs = load_points.samplings_of(
             servers[0], str(mine.case), model, {point: 0.0}, shared_memory="system", data=data
         )

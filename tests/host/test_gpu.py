@@ -13,6 +13,7 @@ import pytest
 from fixtures.host import gpu, machine
 from fixtures.host.gpu import Gpu, GpuTime, Watch
 from fixtures.measure import load_points, validity
+from fixtures.measure.job import input_data
 from fixtures.measure.load_points import Plan
 from fixtures.self_check import timed_server
 from fixtures.serve.launch import Choice
@@ -417,9 +418,7 @@ def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
     plan = Plan(budget_s=1.0)
     with (
         serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
-        load_points.input_data(
-            model, model.samples("evaluation", None, None).load([0]), server.scratch
-        ) as data,
+        input_data(model, model.samples("evaluation", None, None).load([0]), server.scratch) as data,
     ):
         assert server.device == "cpu"
         server.client.load_model(name)

@@ -11,7 +11,9 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.host.cpu import CpuTime
 from fixtures.measure import estimates, load_points, perf_analyzer
+from fixtures.measure.job import input_data
 from fixtures.measure.load_points import Measurement, Outcome, Plan
+from fixtures.measure.timeline import Timeline
 from fixtures.self_check import timed_server
 from fixtures.spec import LoadPoint
 from reports.record import schema
@@ -34,7 +36,7 @@ def run(tmp_path: Path, generator: Generator) -> Run:
 
     def run(*points: LoadPoint, plan: Plan = QUICK, **options: Any) -> Mapping[LoadPoint, Outcome]:
         model = toy.model()
-        with load_points.input_data(model, toy.samples().load([0]), None) as data:
+        with input_data(model, toy.samples().load([0]), None) as data:
             jobs = load_points.samplings_of(
                 server_of(tmp_path),
                 "toy",
@@ -116,7 +118,7 @@ def test_components_are_shares_of_the_average_latency(run: Run) -> None:
 @pytest.mark.parametrize("factor", [0.5, 1, 2])
 def test_components_make_up_the_average_even_where_the_start_up_was_slow(factor: float) -> None:
     means_us = dict.fromkeys(schema.COMPONENTS, 1000.0)
-    timeline = estimates.Pass(np.arange(3), np.arange(3) + 1, 0, 4, 1)
+    timeline = Timeline(np.arange(3), np.arange(3) + 1, 0, 4, 1)
     one = perf_analyzer.Run(timeline, means_us, CpuTime(1, 0, 0, 0, 0), 1.0, 0.1)
     average = samples.estimate(7.0 * factor)
 

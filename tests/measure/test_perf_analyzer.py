@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from fixtures.errors import ProofError
-from fixtures.measure import estimates, load_points, perf_analyzer
-from fixtures.measure.perf_analyzer import Job, Run
+from fixtures.measure import estimates, perf_analyzer
+from fixtures.measure.job import Job, Run, input_data
+from fixtures.measure.timeline import steady_part
 from fixtures.spec import LoadPoint, Model, Tensor
 from tests import toy
 from tests.generator import LATENCY_MS, Generator, option, server_of
@@ -32,7 +33,7 @@ def run(tmp_path: Path, generator: Generator, damaged: list[str]) -> Callable[..
     def run(point: LoadPoint = ONLINE, model: Model | None = None, **changes: Any) -> Run:
         toy_model = model or toy.model()
         server = changes.pop("server", server_of(tmp_path))
-        with load_points.input_data(toy_model, toy.samples().load([0]), None) as data:
+        with input_data(toy_model, toy.samples().load([0]), None) as data:
             job = Job(server, "toy", toy_model, point, changes.pop("shared_memory", "system"), data)
             return perf_analyzer.insist(job, WINDOW_S, damaged)
 
@@ -41,7 +42,7 @@ def run(tmp_path: Path, generator: Generator, damaged: list[str]) -> Callable[..
 
 def rate(run: Run) -> float:
     """Requests per second."""
-    return estimates.throughput([estimates.steady_part(run.timeline)])
+    return estimates.throughput([steady_part(run.timeline)])
 
 
 # --- good runs ---------------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
     gaps_ms = np.diff(found.timeline.offsets) / 1e6
     assert gaps_ms.mean() == pytest.approx(2, rel=0.25)
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=0.5)
-    part = estimates.steady_part(found.timeline)
+    part = steady_part(found.timeline)
     assert part.latencies_ms == pytest.approx(np.full(len(part.latencies_ms), LATENCY_MS))
     assert part.slips_ms == pytest.approx(np.zeros(len(part.latencies_ms)), abs=1e-3)
 

@@ -10,7 +10,7 @@ import pytest
 from fixtures.errors import InputError
 from fixtures.measure.load_points import Plan
 from fixtures.plugin.options import Settings, check_python, parse, pytest_addoption
-from fixtures.search.space import Goal
+from fixtures.search.candidates import Goal
 
 
 def settings(**given: Any) -> Settings:

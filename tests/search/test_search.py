@@ -19,14 +19,14 @@ from tritonclient.grpc import model_config_pb2
 
 from fixtures.errors import ProofError
 from fixtures.measure import estimates
-from fixtures.measure.estimates import Steady
+from fixtures.measure.job import Job
 from fixtures.measure.load_points import Sampling
-from fixtures.measure.perf_analyzer import Job
+from fixtures.measure.timeline import Steady
 from fixtures.plugin.exit import STATUS
-from fixtures.search import fastest, ladder, space
+from fixtures.search import candidates, fastest, ladder
+from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Entry, Found, Proof, Trial
 from fixtures.search.ladder import Reading
-from fixtures.search.space import Candidate, Goal, Space
 from fixtures.serve.launch import Choice
 from fixtures.serve.server import serve
 from fixtures.spec import Deployment, LoadPoint
@@ -116,8 +116,8 @@ class Bench:
 
     def optimum_per_s(self, goal: Goal) -> float:
         """The true highest throughput of all loads whose true percentile keeps the budget."""
-        every = space.basic_candidates(SPACE) + [
-            one for count in (1, 2) for one in space.variations(SPACE, goal, count)
+        every = candidates.basic_candidates(SPACE) + [
+            one for count in (1, 2) for one in candidates.variations(SPACE, goal, count)
         ]
         return max(
             self.throughput_per_s(one, level)
@@ -241,7 +241,7 @@ def test_a_load_that_is_not_shown_to_keep_the_budget_is_lowered_and_measured_ane
 
 def proof(verdict: fastest.Verdict, per_s: float) -> Proof:
     """Ten passes of one throughput, more or less."""
-    candidate = space.basic_candidates(SPACE)[0]
+    candidate = candidates.basic_candidates(SPACE)[0]
     parts = [Steady(per_s * (1 + n % 3 / 1e3), 1.0, np.ones(1)) for n in range(FRESH)]
     job = Job(cast(Any, None), "toy", toy.model(), candidate.ladder[0], "system", Path())
     value = Estimate(per_s, per_s, per_s)
@@ -302,7 +302,7 @@ def test_where_none_loads_the_first_error_is_raised() -> None:
 
 @pytest.mark.parametrize("most", [1, 4, 8, 32, 128, 256])
 def test_ladders_rise_to_the_largest_in_steps_of_an_eighth_at_most(most: int) -> None:
-    sizes = space.ladder_sizes(most)
+    sizes = candidates.ladder_sizes(most)
 
     assert sizes[0] == 1
     assert sizes[-1] == most
@@ -312,9 +312,11 @@ def test_ladders_rise_to_the_largest_in_steps_of_an_eighth_at_most(most: int) ->
 
 
 def test_instances_are_bounded_by_cores_and_device() -> None:
-    counts = {cores: space.instance_counts(dataclasses.replace(SPACE, cores=cores)) for cores in (1, 2, 64)}
+    counts = {
+        cores: candidates.instance_counts(dataclasses.replace(SPACE, cores=cores)) for cores in (1, 2, 64)
+    }
     assert counts == {1: [1], 2: [1, 2], 64: [1, 2, 4]}
-    assert space.instance_counts(Space(OWN, "cuda", 1)) == [1, 2, 4]
+    assert candidates.instance_counts(Space(OWN, "cuda", 1)) == [1, 2, 4]
 
 
 @pytest.mark.parametrize(
@@ -322,14 +324,14 @@ def test_instances_are_bounded_by_cores_and_device() -> None:
     [(0.05, [12]), (0.5, [100]), (2, [100, 500, 1000]), (7, [100, 1000]), (40, [100, 1000, 10_000])],
 )
 def test_queue_delays_are_below_the_budget(budget_ms: float, delays_us: list[int]) -> None:
-    assert space.queue_delays(Goal(budget_ms, 99)) == delays_us
+    assert candidates.queue_delays(Goal(budget_ms, 99)) == delays_us
 
 
 def test_what_the_user_gives_is_held() -> None:
     held = Space(
         OWN, "cpu", 2, frozenset({"instances", "max_queue_delay_us"}), batches=(1,), concurrencies=(4, 8)
     )
-    every = [*space.basic_candidates(held), *space.variations(held, Goal(7, 99), 1)]
+    every = [*candidates.basic_candidates(held), *candidates.variations(held, Goal(7, 99), 1)]
 
     assert {one.deployment.instances for one in every} == {1}
     assert {one.deployment.max_queue_delay_us for one in every} == {1_000}
@@ -339,7 +341,7 @@ def test_what_the_user_gives_is_held() -> None:
 
 # --- one step ----------------------------------------------------------------------------------------------
 
-SIZES = space.ladder_sizes(128)
+SIZES = candidates.ladder_sizes(128)
 
 
 def reading(size: int, throughput_per_s: float, latency_ms: float) -> Reading:
@@ -379,7 +381,7 @@ def test_what_a_configuration_promises_lies_between_the_loads_that_were_seen() -
 
 
 def test_the_proof_begins_a_little_within_the_budget_where_there_is_such_a_load() -> None:
-    candidate = space.basic_candidates(SPACE)[0]
+    candidate = candidates.basic_candidates(SPACE)[0]
 
     def seen(*latencies_ms: float) -> Trial:
         parts = {level: [Steady(100.0, 1.0, np.full(50, ms))] for level, ms in enumerate(latencies_ms)}

@@ -17,19 +17,15 @@ import torch
 
 from fixtures.build.repository import Build
 from fixtures.cases import cases_of
+from fixtures.efficiency import in_process as worker_process
+from fixtures.efficiency import peak
+from fixtures.efficiency.in_process import in_process, peak_of
+from fixtures.efficiency.turns import Turns, batch_in_process, best_of, mean_of, summarise, take_turns
 from fixtures.errors import ProofError
 from fixtures.frameworks import flops
 from fixtures.host.targets import CPU
-from fixtures.measure import efficiency, load_points, peak
-from fixtures.measure.efficiency import (
-    Turns,
-    batch_in_process,
-    best_of,
-    in_process,
-    mean_of,
-    peak_of,
-    take_turns,
-)
+from fixtures.measure import load_points
+from fixtures.measure.job import input_data
 from fixtures.measure.load_points import Plan
 from fixtures.models import all_models
 from fixtures.serve.launch import Choice
@@ -92,7 +88,7 @@ def test_the_worker_runs_the_builds_own_runtime_on_a_batch_of_the_sample(
     assert artifact == str(build.artifact)
     assert settings["device"] == "cpu"
     # All threads that the server's instances have together.
-    assert settings["threads"] == str(worker.threads) == str(efficiency.machine.cores())
+    assert settings["threads"] == str(worker.threads) == str(worker_process.machine.cores())
 
 
 def test_the_worker_runs_for_as_long_and_as_often_as_asked(make_build: MakeBuild, tmp_path: Path) -> None:
@@ -129,7 +125,7 @@ def test_a_worker_that_fails_says_why(make_build: MakeBuild, tmp_path: Path, run
 def test_a_worker_that_hangs_is_given_up(
     make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(efficiency, "_ANSWER_LIMIT_S", 0.3)
+    monkeypatch.setattr(worker_process, "_ANSWER_LIMIT_S", 0.3)
     build = make_build(tmp_path, "hanging", HANGING)
     with pytest.raises(ProofError, match="gave no answer within 0 s"):
         run_once(build)
@@ -144,7 +140,7 @@ def turns_of(build: Build, tmp_path: Path) -> Turns:
     sample = sample_of(build)
     with (
         serve(Choice("embedded"), tmp_path, tmp_path / "server.log", device="cpu") as server,
-        load_points.input_data(model, sample, server.scratch) as data,
+        input_data(model, sample, server.scratch) as data,
         in_process(build, DEPLOYMENT, sample) as worker,
     ):
         server.load(build, DEPLOYMENT, "offline")
@@ -341,7 +337,7 @@ def test_a_summary_of_turns_is_of_their_geometric_means() -> None:
 
     turns = Turns([90.0, 110.0], [100.0, 100.0], [1e9, 4e9])
     anyone: Any = Anyone()
-    found = efficiency.summarise(turns, a_load("offline", 8, 1.0), anyone, 8, 1e6)
+    found = summarise(turns, a_load("offline", 8, 1.0), anyone, 8, 1e6)
     assert found.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
     assert found.peak_flops_per_s is not None
     assert found.peak_flops_per_s.value == pytest.approx(2e9)
