@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.measure.load_points import Plan
+from fixtures.measure.stopping import MeasuringPlan
 from fixtures.plugin.options import Settings, check_python, parse, pytest_addoption
 from fixtures.search.candidates import Goal
 
@@ -49,7 +49,7 @@ def test_values_are_read() -> None:
     }
     assert found.batches == (1, 4, 16)
     assert found.concurrencies == (8,)
-    assert found.plan == Plan(precision_target=0.025, budget_s=0.5)
+    assert found.plan == MeasuringPlan(precision_target=0.025, budget_s=0.5)
     assert found.shared_memory == "none"
 
 
