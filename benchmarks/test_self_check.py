@@ -7,23 +7,24 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import locks
-from fixtures.measure import load_points
+from fixtures.measure import measured, sweep
 from fixtures.measure.estimates import relative_half_width
-from fixtures.measure.load_points import Measurement, Outcome
+from fixtures.measure.record_entry import Measurement, Outcome, outcomes
 from fixtures.plugin.measuring import Prepare
+from fixtures.plugin.measuring_text import progress_text
 from fixtures.plugin.output import Narrator
 from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.selection import own_points
 from fixtures.plugin.settings import Settings
-from fixtures.self_check import generator_defaults, timed_server
+from fixtures.self_check import generator_defaults, side_by_side, timed_server
 from fixtures.self_check.generator_defaults import Defaults
 from fixtures.spec import Case, LoadPoint, Scenario
 from reports.record.schema import Comparison
 from reports.record.verdicts import comparison_text
-
-pytestmark = pytest.mark.self_check
+from reports.words.markdown import markdown
 
 _COMPARISON_BUDGET_S = 120.0
+"""Seconds for both builds: the default of --point-budget-s with --against."""
 _SCENARIOS: tuple[Scenario, ...] = ("online", "offline")
 
 
@@ -101,20 +102,23 @@ def test_side_by_side(
     ours: dict[LoadPoint, Outcome] = {}
     seconds: dict[LoadPoint, float] = {}
     for scenario in _SCENARIOS:
-        with prepare(own_points(case, scenario, settings)) as (_, samplings):
-            ours |= load_points.measure(
-                samplings,
+        with prepare(own_points(case, scenario, settings)) as ready:
+            states = sweep.measure(
+                [measured.begin(job) for job in ready.jobs],
                 settings.plan,
-                report=lambda one, text: narrator.say(f"{case}: measure", f"{one} {text}"),
+                report=lambda now: narrator.say(f"{case}: measure", f"{now.point} {progress_text(now)}"),
             )
-            seconds |= {one.point: one.elapsed_s for one in samplings}
-            for one in samplings:
-                narrator.say(f"{case}: {scenario} {one.point} by perf_analyzer with its defaults")
-                defaults[one.point] = generator_defaults.with_defaults(one.job)
-    text = generator_defaults.table(defaults, ours, seconds)
+            ours |= outcomes(states, settings.plan)
+            seconds |= {state.point: state.elapsed_s for state in states}
+            for job in ready.jobs:
+                narrator.say(f"{case}: {scenario} {job.point} by perf_analyzer with its defaults")
+                defaults[job.point] = generator_defaults.with_defaults(job)
+    table = markdown(side_by_side.COLUMNS, side_by_side.rows(defaults, ours, seconds), "lrrrrrrr")
+    problems = "\n".join(f"- {point}: {one.problem}" for point, one in defaults.items() if one.problem)
+    text = "\n\n".join(filter(None, [table, problems]))
     path = settings.results / case.target.name / f"{case}.side-by-side.md"
     path.write_text(f"{text}\n")
     narrator.note(f"{case}: {path}\n\n{text}\n")
-    recorder.figure(generator_defaults.sentence(defaults, ours, seconds))
+    recorder.figure(side_by_side.sentence(defaults, ours, seconds))
     failed = {point: one for point, one in ours.items() if not isinstance(one, Measurement)}
     assert not failed

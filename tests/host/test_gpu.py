@@ -14,9 +14,11 @@ import pytest
 from fixtures.host import gpu, machine
 from fixtures.host.gpu import GpuTime, Watch
 from fixtures.host.nvml import Gpu, gpu_handles, sole_gpu
-from fixtures.measure import load_points, validity
-from fixtures.measure.load_points import Plan
-from fixtures.self_check import timed_server
+from fixtures.measure import measured, sweep, validity
+from fixtures.measure.job import input_data, jobs_of
+from fixtures.measure.record_entry import record_entry
+from fixtures.measure.stopping import MeasuringPlan
+from fixtures.self_check import timed_model
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
@@ -440,18 +442,16 @@ def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
     nvml.counter_step_s = 0.02
     nvml.reasons = lambda _now: 0x4
     name = f"GPU{os.getpid()}"
-    model = timed_server.write(tmp_path / "models", name, timed_server.SHAPES_MS["fixed"])
+    model = timed_model.write(tmp_path / "models", name, timed_model.SHAPES_MS["fixed"])
     point = LoadPoint("offline", 2, 1)
-    plan = Plan(budget_s=1.0)
+    plan = MeasuringPlan(budget_s=1.0)
     with (
         serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
-        load_points.input_data(
-            model, model.samples("evaluation", None, None).load([0]), server.scratch
-        ) as data,
+        input_data(model, model.samples("evaluation", None, None).load([0]), server.scratch) as data,
     ):
         assert server.device == "cpu"
         server.client.load_model(name)
-        jobs = load_points.samplings_of(
+        (job,) = jobs_of(
             dataclasses.replace(server, device="cuda"),
             name,
             model,
@@ -459,10 +459,9 @@ def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
             shared_memory="system",
             data=data,
         )
-        outcome = load_points.measure(jobs, plan)[point]
-    assert isinstance(outcome, load_points.Measurement)
-    found = outcome.load
-    assert all(run.gpu is not None for run in jobs[0].runs)
+        (state,) = sweep.measure([measured.begin(job)], plan)
+    assert all(run.gpu is not None for run in state.mine.passes)
+    found = record_entry(state, plan).load
     assert found.gpu is not None
     assert found.gpu.power_w == pytest.approx(100, rel=0.1)
     assert found.gpu.energy_j_per_1000 == pytest.approx(

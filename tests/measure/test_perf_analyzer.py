@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fixtures.errors import ProofError
-from fixtures.measure import estimates, load_points, perf_analyzer
-from fixtures.measure.perf_analyzer import Job, Run
+from fixtures.measure import estimates, perf_analyzer
+from fixtures.measure.job import Job, Run, input_data
 from fixtures.spec import LoadPoint, Model, Tensor
 from tests import toy
 from tests.generator import LATENCY_MS, Generator, option, server_of
@@ -20,34 +20,28 @@ WINDOW_S = 0.12
 
 
 @pytest.fixture
-def damaged() -> list[str]:
-    """What went wrong with runs that were repeated."""
-    return []
-
-
-@pytest.fixture
-def run(tmp_path: Path, generator: Generator, damaged: list[str]) -> Callable[..., Run]:
+def run(tmp_path: Path, generator: Generator) -> Callable[..., Run]:
     """One good run on the toy model."""
 
     def run(point: LoadPoint = ONLINE, model: Model | None = None, **changes: Any) -> Run:
         toy_model = model or toy.model()
         server = changes.pop("server", server_of(tmp_path))
-        with load_points.input_data(toy_model, toy.samples().load([0]), None) as data:
+        with input_data(toy_model, toy.samples().load([0]), None) as data:
             job = Job(server, "toy", toy_model, point, changes.pop("shared_memory", "system"), data)
-            return perf_analyzer.insist(job, WINDOW_S, damaged)
+            return perf_analyzer.take(job, WINDOW_S)
 
     return run
 
 
 def rate(run: Run) -> float:
     """Requests per second."""
-    return estimates.throughput([estimates.steady_part(run.timeline)])
+    return estimates.throughput([run.steady])
 
 
 # --- good runs ---------------------------------------------------------------------------------------------
 
 
-def test_a_run_yields_timestamps_and_components(run: Callable[..., Run], damaged: list[str]) -> None:
+def test_a_run_yields_timestamps_and_components(run: Callable[..., Run]) -> None:
     found = run()
 
     assert rate(found) == pytest.approx(ONLINE.concurrency * 1000 / LATENCY_MS, rel=1e-6)
@@ -61,7 +55,7 @@ def test_a_run_yields_timestamps_and_components(run: Callable[..., Run], damaged
         "client_recv": 400,
     }
     assert found.elapsed_s >= found.cpu.children_s > 0
-    assert damaged == []
+    assert found.damaged == ()
 
 
 def test_the_command_names_the_model_the_server_and_the_point(
@@ -131,7 +125,7 @@ def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
     gaps_ms = np.diff(found.timeline.offsets) / 1e6
     assert gaps_ms.mean() == pytest.approx(2, rel=0.25)
     assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=0.5)
-    part = estimates.steady_part(found.timeline)
+    part = found.steady
     assert part.latencies_ms == pytest.approx(np.full(len(part.latencies_ms), LATENCY_MS))
     assert part.slips_ms == pytest.approx(np.zeros(len(part.latencies_ms)), abs=1e-3)
 
@@ -153,22 +147,26 @@ def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
     ],
 )
 def test_a_damaged_run_is_repeated_and_noted(
-    run: Callable[..., Run], generator: Generator, damaged: list[str], behaviour: str, said: str
+    run: Callable[..., Run], generator: Generator, behaviour: str, said: str
 ) -> None:
     generator.plan(behaviour, "good")
 
-    assert rate(run()) == pytest.approx(400, rel=1e-6)
-    assert [text[: len(said)] for text in damaged] == [said]
+    found = run()
+
+    assert rate(found) == pytest.approx(400, rel=1e-6)
+    assert [text[: len(said)] for text in found.damaged] == [said]
     assert len(generator.calls) == 2
 
 
 def test_a_load_that_delays_every_run_is_measured_all_the_same(
-    run: Callable[..., Run], generator: Generator, damaged: list[str]
+    run: Callable[..., Run], generator: Generator
 ) -> None:
     generator.plan("stopped", "stopped", "good")
 
-    assert run().late_s == pytest.approx(5.0)
-    assert len(damaged) == 1
+    found = run()
+
+    assert found.late_s == pytest.approx(5.0)
+    assert len(found.damaged) == 1
 
 
 def test_what_a_killed_client_left_registered_is_forgotten(
@@ -183,26 +181,27 @@ def test_what_a_killed_client_left_registered_is_forgotten(
 
 
 def test_a_run_that_hangs_is_ended_and_repeated(
-    run: Callable[..., Run], generator: Generator, damaged: list[str], monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., Run], generator: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(perf_analyzer, "_STALL_S", 0.2)
+    monkeypatch.setattr(perf_analyzer, "_STALL_S", 3.0)
     generator.plan("hang", "good")
 
-    run()
+    (said,) = run().damaged
 
-    assert damaged == ["it did not end within 2 s"]
+    assert said.startswith("it did not end within ")
 
 
 @pytest.mark.parametrize("behaviour", ["no-requests", "unstable", "unanswered"])
 def test_a_window_too_short_for_the_requests_is_lengthened(
-    run: Callable[..., Run], generator: Generator, damaged: list[str], behaviour: str
+    run: Callable[..., Run], generator: Generator, behaviour: str
 ) -> None:
     generator.plan(behaviour, behaviour, "good")
 
-    run()
+    found = run()
 
     assert generator.windows_ms() == [120, 480, 1920]
-    assert damaged == []
+    assert found.window_s == pytest.approx(1.92)
+    assert found.damaged == ()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from fixtures.host import cpu
 from fixtures.host.cpu import CpuTime
 from fixtures.measure import validity
-from fixtures.measure.estimates import Steady
+from fixtures.measure.timeline import Steady
 from reports.record.schema import COMPONENTS, MARKS, CpuUse, Mark
 from tests import samples
 

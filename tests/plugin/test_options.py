@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.measure.load_points import Plan
+from fixtures.measure.stopping import MeasuringPlan
 from fixtures.plugin.options import pytest_addoption
 from fixtures.plugin.settings import Settings, check_python, parse
-from fixtures.search.space import Goal
+from fixtures.search.candidates import Goal
 
 
 def settings(**given: Any) -> Settings:
@@ -50,7 +50,7 @@ def test_values_are_read() -> None:
     }
     assert found.batches == (1, 4, 16)
     assert found.concurrencies == (8,)
-    assert found.plan == Plan(precision_target=0.025, budget_s=0.5)
+    assert found.plan == MeasuringPlan(precision_target=0.025, budget_s=0.5)
     assert found.shared_memory == "none"
 
 

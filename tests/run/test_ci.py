@@ -28,7 +28,7 @@ KINDS = "not given and (not online or (cpu-resnet50-micro-onnx-fp32 and c032))"
 BENCHMARKS = """\
 import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
-from fixtures.measure.load_points import Measurement
+from fixtures.measure.record_entry import Measurement
 from fixtures.plugin.recorder import Recorder
 from reports.record.schema import Start
 from tests import samples

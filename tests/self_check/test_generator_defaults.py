@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import ProofError
-from fixtures.measure import load_points
-from fixtures.measure.load_points import Measurement, Outcome
-from fixtures.measure.perf_analyzer import Job
-from fixtures.self_check import generator_defaults
+from fixtures.measure.job import Job, input_data
+from fixtures.measure.record_entry import Measurement, Outcome
+from fixtures.self_check import generator_defaults, side_by_side
 from fixtures.self_check.generator_defaults import Defaults
 from fixtures.spec import LoadPoint
 from tests import samples, toy
@@ -20,7 +19,7 @@ POINT, OTHER = LoadPoint("offline", 8, 1), LoadPoint("online", 1, 16)
 def defaults_of(folder: Path) -> Defaults:
     """Run the fake load generator as its manual begins."""
     model = toy.model()
-    with load_points.input_data(model, toy.samples().load([0]), None) as data:
+    with input_data(model, toy.samples().load([0]), None) as data:
         return generator_defaults.with_defaults(Job(server_of(folder), "toy", model, POINT, "system", data))
 
 
@@ -54,7 +53,7 @@ def test_a_point_without_a_result_says_why(
     assert (found.throughput_per_s, found.problem) == (None, problem)
 
 
-def test_the_table_has_time_answers_and_agreement() -> None:
+def test_the_rows_have_time_answers_and_agreement() -> None:
     ours: dict[LoadPoint, Outcome] = {
         POINT: Measurement(samples.load("offline", 8, 1020.0), ()),
         OTHER: ProofError("gone", where="here"),
@@ -65,16 +64,13 @@ def test_the_table_has_time_answers_and_agreement() -> None:
     }
     seconds = {POINT: 4.0, OTHER: 6.0}
 
-    text = generator_defaults.table(defaults, ours, seconds)
+    measured, unstable, every = side_by_side.rows(defaults, ours, seconds)
 
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:5]]
-    assert rows[0] == [
-        *("b008-c001", "36.0", "1000.0", "9.50"),
-        *("4.0", "1020.0 ± 2%", "2.13 (2.08 to 2.17)", "1.02"),
-    ]
-    assert rows[1] == ["b001-c016", "63.9", "no result", "-", "6.0", "no result", "-", "-"]
-    assert rows[2] == ["all 2", "100", "1 answered", "", "10", "1 answered", "", ""]
-    assert text.endswith("- b001-c016: no stable measurement")
-    assert generator_defaults.sentence(defaults, ours, seconds) == (
-        "1 of 2 points in 10 s; perf_analyzer with its defaults 1 in 100 s, 10.0 times as long"
-    )
+    assert {len(row) for row in (measured, unstable, every)} == {len(side_by_side.COLUMNS)}
+    assert (measured[1], measured[2], measured[4]) == ("36.0", "1000.0", "4.0")
+    assert measured[-1] == "1.02"
+    assert (unstable[2], unstable[5], unstable[-1]) == ("no result", "no result", "-")
+    assert [cell for cell in every if cell] == ["all 2", "100", "1 answered", "10", "1 answered"]
+    said = side_by_side.sentence(defaults, ours, seconds)
+    assert said.startswith("1 of 2 points in 10 s;")
+    assert said.endswith("10.0 times as long")

@@ -1,0 +1,28 @@
+"""What the benchmarks of both scenarios assert."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fixtures.errors import SpeedError
+from fixtures.measure.record_entry import Measurement
+from fixtures.plugin.benchmark_entries import Entry
+from fixtures.plugin.recorder import Recorder
+from reports.record.verdicts import comparison_text
+
+
+@pytest.fixture
+def prove_speed(
+    measure_point: Callable[[], Measurement], recorder: Recorder, benchmark: Any, entry: Entry
+) -> Callable[[], None]:
+    """Measure the test's load point; raises SpeedError where it is shown to be slower than asked for."""
+
+    def prove() -> None:
+        measured = measure_point()
+        recorder.figure(entry(benchmark, measured))
+        compared = measured.load.comparison
+        if compared is not None and compared.verdict == "slower":
+            raise SpeedError(comparison_text(compared))
+
+    return prove

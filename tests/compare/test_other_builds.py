@@ -1,0 +1,235 @@
+"""What --against takes: folders of builds, commits and checkouts; and the options of comparisons."""
+
+import argparse
+import dataclasses
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fixtures.build.repository import BuiltModel
+from fixtures.compare import other_builds
+from fixtures.errors import InputError, ProofError
+from fixtures.plugin.options import pytest_addoption
+from fixtures.plugin.settings import Settings, parse, passed_on
+from tests.conftest import MakeBuild
+
+# --- options -----------------------------------------------------------------------------------------------
+
+
+def settings(**given: Any) -> Settings:
+    """The settings of a run with these options and the defaults of the others."""
+    parser = argparse.ArgumentParser()
+    group = SimpleNamespace(addoption=parser.add_argument)
+    pytest_addoption(SimpleNamespace(getgroup=lambda *_names: group))  # type: ignore[arg-type]
+    return parse(argparse.Namespace(**{**vars(parser.parse_args([])), "triton": "embedded", **given}))
+
+
+def test_without_another_build_or_a_baseline_nothing_is_compared() -> None:
+    found = settings()
+    assert (found.against, found.baseline, found.allowed_slowdown) == (None, None, 0.03)
+    assert found.plan.budget_s == 3
+
+
+def test_pairs_have_more_time_unless_said_otherwise(models: Path) -> None:
+    assert settings(against=str(models)).plan.budget_s == 120
+    assert settings(against=str(models), point_budget_s="4").plan.budget_s == 4
+    assert settings(against=str(models), allow_slowdown="2.5%").allowed_slowdown == 0.025
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"against": "/no/such/folder"}, "there is no folder '/no/such/folder' and no such commit"),
+        ({"against": "no-such-branch"}, "such as HEAD~1"),
+        ({"against": "--all"}, "no such commit"),
+        ({"against": "{empty}"}, "the folder holds no build"),
+        ({"baseline": "/no/such/folder"}, "there is no such folder"),
+        ({"baseline": "{empty}"}, "the folder holds no records"),
+        ({"against": "HEAD", "baseline": "{empty}"}, "two comparisons at once"),
+        ({"against": "HEAD", "triton": "localhost:8001"}, "needs a server of its own"),
+        ({"allow_slowdown": "0"}, "not a percentage"),
+        ({"allow_slowdown": "100"}, "not a percentage"),
+        ({"allow_slowdown": "three"}, "not a percentage"),
+    ],
+)
+def test_what_cannot_be_compared_with_is_named_with_its_cure(
+    given: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError) as raised:
+        settings(**{name: value.format(empty=tmp_path) for name, value in given.items()})
+    assert said in str(raised.value)
+    assert f"--{next(iter(given)).replace('_', '-')}" in str(raised.value)
+    assert "cure:" in str(raised.value)
+
+
+def test_what_decides_the_build_is_passed_on(tmp_path: Path) -> None:
+    file = tmp_path / "weights.pt"
+    file.touch()
+    given = settings(
+        checkpoint=[f"resnet50={file}", f"nnunet={file}"],
+        deployment="instances=2,preferred_batch_sizes=4+8,warmup=false",
+    )
+    assert passed_on(given, "resnet50") == [
+        *("--triton", "embedded", "--checkpoint", f"resnet50={file}"),
+        *("--deployment", "instances=2,preferred_batch_sizes=4+8,warmup=false"),
+    ]
+
+
+# --- folders of builds -------------------------------------------------------------------------------------
+
+SLEEPING = """\
+import time
+
+def load(artifact, settings):
+    def predict(arrays):
+        time.sleep({seconds})
+        return [2 * arrays[0]]
+    return predict
+"""
+
+
+@pytest.fixture
+def built(make_build: MakeBuild, tmp_path: Path) -> BuiltModel:
+    """A build of the case `cpu-toy-raw-fp32` in models/cpu/."""
+    return make_build(tmp_path / "models" / "cpu", "toy", SLEEPING.format(seconds=0.005))
+
+
+@pytest.fixture
+def models(built: BuiltModel) -> Path:
+    """A model repository of that one case."""
+    return built.folder.parent.parent
+
+
+def test_a_folder_may_be_a_repository_a_targets_or_the_cases_own(built: BuiltModel, models: Path) -> None:
+    for folder in (models, models / "cpu", built.folder):
+        assert other_builds.find(other_builds.parse(str(folder)), built.case) == built.folder
+
+
+def test_a_cases_folder_may_have_any_name(built: BuiltModel, tmp_path: Path) -> None:
+    renamed = built.folder.rename(tmp_path / "slow")
+    found = other_builds.find(other_builds.parse(str(renamed)), built.case)
+    assert found == renamed
+    for link in (True, False):
+        scratch = tmp_path / str(link)
+        scratch.mkdir()
+        root = other_builds.repository_with(found, built.case, scratch, link=link)
+        assert (root / str(built.case) / "1" / "runtime.py").is_file()
+
+
+def test_a_case_that_is_not_there_is_an_error_that_says_what_is(built: BuiltModel, models: Path) -> None:
+    other = dataclasses.replace(built.case, precision="int8")
+    for folder in (models, built.folder):
+        with pytest.raises(InputError, match=r"no build of cpu-toy-raw-int8; there is cpu-toy-raw-fp32\n"):
+            other_builds.find(other_builds.parse(str(folder)), other)
+
+
+def test_a_configuration_that_is_none_is_an_error_with_its_place(built: BuiltModel) -> None:
+    (built.folder / "config.pbtxt").write_text("max_batch_size: many")
+    with pytest.raises(InputError, match=r"(?s)not a model configuration.*where: .*config\.pbtxt"):
+        other_builds.configuration(built.folder)
+
+
+def test_each_is_served_by_its_own_settings_and_differences_have_names(built: BuiltModel) -> None:
+    own = other_builds.configuration(built.folder)
+    other = type(own)()
+    other.CopyFrom(own)
+    assert other_builds.differences(other, own) == []
+    other.instance_group[0].count = 2
+    other.parameters["threads"].string_value = "7"
+    assert other_builds.differences(other, own) == ["instance_group", "parameters"]
+    assert other_builds.for_scenario(other, built.case, "online").instance_group[0].count == 2
+    assert not other_builds.for_scenario(other, built.case, "offline").HasField("dynamic_batching")
+
+
+# --- commits and checkouts ---------------------------------------------------------------------------------
+
+BUILDER = """\
+import os
+import sys
+from pathlib import Path
+arguments = sys.argv
+after = lambda name: arguments[arguments.index(name) + 1]
+case = after("-k").split()[0]
+print("the last words")
+assert not [name for name in os.environ if name.startswith("PYTEST_")]
+if case.endswith("int8"):
+    sys.exit(3)
+folder = Path(after("--model-repos")) / "cpu" / case
+folder.mkdir(parents=True, exist_ok=True)
+(folder / "config.pbtxt").write_text(f'name: "{case}"')
+(folder / "arguments").write_text(repr(arguments))
+"""
+"""In place of pytest, in a checkout that is none of ours."""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A git repository of two commits, the second of which looks like this project."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "trunk")
+    (folder / "README").write_text("early")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "early")
+    for name in ("benchmarks", "fixtures", "model_repos"):
+        (folder / name).mkdir()
+        (folder / name / "kept").touch()
+    (folder / "conftest.py").touch()
+    (folder / "pytest.py").write_text(BUILDER)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "late")
+    return folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=tester", "-c", "user.email=tester@example.org")
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_ref_names_a_commit_whose_files_are_kept_apart(checkout: Path, tmp_path: Path) -> None:
+    other = other_builds.parse("trunk", checkout)
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert (other.kind, other.commit, other.text) == ("commit", commit, f"trunk ({commit[:7]})")
+    assert other_builds.parse(commit[:10], checkout).text == commit[:7]
+
+    folder = other_builds.export(other, tmp_path / "cache", checkout)
+
+    assert (folder / "pytest.py").read_text() == BUILDER
+    (folder / "model_repos" / "built").touch()
+    assert other_builds.export(other, tmp_path / "cache", checkout) == folder
+    assert (folder / "model_repos" / "built").exists(), "the next run finds what this one built"
+    assert git(checkout, "worktree", "list").count("\n") == 0, "the repository knows nothing of it"
+    assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [commit]
+
+
+def test_a_commit_before_the_benchmarks_is_refused(checkout: Path, tmp_path: Path) -> None:
+    other = other_builds.parse("HEAD~1", checkout)
+    with pytest.raises(InputError, match=r"(?s)has no benchmarks of this project.*--against HEAD~1"):
+        other_builds.export(other, tmp_path / "cache", checkout)
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
+
+
+def test_a_checkout_builds_the_case_by_its_own_command_line(
+    built: BuiltModel, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+    other = other_builds.parse(str(checkout))
+    assert other.kind == "checkout"
+    folder = other_builds.build_there(checkout, other, built.case, ["--deployment", "instances=2"], print)
+    assert folder == checkout / "model_repos" / "cpu" / str(built.case)
+    arguments = (folder / "arguments").read_text()
+    for argument in ("benchmarks", f"{built.case} and test_conversion", "instances=2"):
+        assert repr(argument) in arguments
+
+
+def test_a_checkout_that_cannot_build_it_is_quoted(built: BuiltModel, checkout: Path) -> None:
+    other = other_builds.parse(str(checkout))
+    case = dataclasses.replace(built.case, precision="int8")
+    with pytest.raises(ProofError) as raised:
+        other_builds.build_there(checkout, other, case, [], print)
+    for said in ("exit status 3", "| the last words", f"--against {checkout}", "cure:"):
+        assert said in str(raised.value)

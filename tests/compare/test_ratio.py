@@ -1,0 +1,140 @@
+"""The ratio of two speeds: intervals that hold, verdicts, and how often it is looked at. By simulation."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fixtures.compare.comparison import MOST_SECONDS_TO_SETTLE, is_settled, seconds_to_settle, verdict
+from reports.record.ratio import paired_ratio, unpaired_ratio
+from reports.record.schema import Estimate
+
+TRIALS = 1000
+
+Noise = Callable[[np.random.Generator, int], np.ndarray]
+NOISES: dict[str, Noise] = {
+    "normal": lambda generator, count: generator.normal(0, 0.05, count),
+    "heavy tails": lambda generator, count: 0.03 * generator.standard_t(2, count),
+    "bursts": lambda generator, count: (
+        generator.normal(0, 0.02, count)
+        - (generator.random(count) < 0.15) * generator.exponential(0.4, count)
+    ),
+}
+
+
+def speeds(
+    generator: np.random.Generator, noise: Noise, ratio: float, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of speeds of that true ratio, on a machine that drifts."""
+    drift = np.cumsum(generator.normal(0, 0.03, count))
+    mine = np.exp(np.log(ratio) + drift + noise(generator, count))
+    return mine, np.exp(drift + noise(generator, count))
+
+
+@pytest.mark.parametrize("count", [6, 8, 16, 40])
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_interval_of_pairs_holds_the_true_ratio(noise: str, count: int) -> None:
+    generator = np.random.default_rng(count)
+    held = 0
+    for _trial in range(TRIALS):
+        ratio = paired_ratio(*speeds(generator, NOISES[noise], 0.96, count))
+        assert ratio.low <= ratio.value <= ratio.high
+        held += ratio.low <= 0.96 <= ratio.high
+    # Ranks are whole, so the interval of six pairs is one of 97 %.
+    assert 0.935 <= held / TRIALS <= 0.98
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [(5, 5), (6, 12), (30, 30)])
+def test_the_interval_of_records_holds_the_true_ratio(mine: int, theirs: int) -> None:
+    generator = np.random.default_rng(mine)
+    held = 0
+    for _trial in range(TRIALS):
+        ratio = unpaired_ratio(
+            100 * 0.96 * np.exp(generator.normal(0, 0.05, mine)),
+            100 * np.exp(generator.normal(0, 0.02, theirs)),
+        )
+        held += ratio.low <= 0.96 <= ratio.high
+    assert 0.935 <= held / TRIALS <= 0.97
+
+
+def test_scipy_finds_the_same_bounds() -> None:
+    from scipy import stats
+
+    generator = np.random.default_rng(0)
+    mine, theirs = speeds(generator, NOISES["normal"], 0.96, 13)
+    ratio = paired_ratio(mine, theirs)
+    for bound, side in ((ratio.low, "greater"), (ratio.high, "less")):
+        # Just inside of the interval the one-sided test does not reject at 2.5 %; just outside it does.
+        chances = [
+            stats.wilcoxon(
+                np.log(mine / theirs) - np.log(bound * factor), alternative=side, method="exact"
+            ).pvalue
+            for factor in (1 + 1e-9, 1 - 1e-9)
+        ]
+        assert min(chances) <= 0.025 < max(chances)
+
+
+@pytest.mark.filterwarnings("error")
+def test_passes_without_any_spread_have_a_ratio_too() -> None:
+    alike = unpaired_ratio([95.0] * 3, [100.0] * 3)
+    assert (alike.low, alike.value, alike.high) == pytest.approx((0.95, 0.95, 0.95))
+    assert paired_ratio([95.0] * 6, [100.0] * 6).high == pytest.approx(0.95)
+
+
+def test_five_pairs_are_too_few() -> None:
+    with pytest.raises(ValueError, match="needs 6 pairs, not 5"):
+        paired_ratio([1.0] * 5, [1.0] * 5)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize(
+    ("true", "most_slower", "least_slower"), [(1.0, 0.01, 0.0), (0.97, 0.05, 0.02), (0.95, 1.0, 0.8)]
+)
+def test_looking_often_raises_few_alarms(
+    noise: str, true: float, most_slower: float, least_slower: float
+) -> None:
+    """A build as fast raises none, one exactly at the limit 4 in 100, and one 5 % slower is found."""
+    generator = np.random.default_rng(1)
+    slower = 0
+    for _trial in range(2 * TRIALS):
+        mine = np.exp(np.log(true) + NOISES[noise](generator, 110))
+        theirs = np.exp(NOISES[noise](generator, 110))
+        looks = (count for count in (8, 16, 32, 64) if is_settled(mine[:count], theirs[:count], 0.03))
+        count = next(looks, 110)
+        slower += verdict(paired_ratio(mine[:count], theirs[:count]), 0.03) == "failed"
+    assert least_slower <= slower / (2 * TRIALS) <= most_slower
+
+
+def test_looks_are_few() -> None:
+    apart = [2.0] * 200, [1.0] * 200
+    looks = [count for count in range(1, 200) if is_settled(apart[0][:count], apart[1][:count], 0.03)]
+    assert looks == [8, 16, 32, 64, 128]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.90, 0.96, "failed"),
+        (0.90, 0.97, "not shown"),
+        (0.97, 1.02, "not shown"),
+        (0.90, 1.02, "not shown"),
+        (0.98, 1.02, "passed"),
+        (1.10, 1.20, "passed"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval_on_one_side(low: float, high: float, expected: str) -> None:
+    assert verdict(Estimate((low + high) / 2, low, high), 0.03) == expected
+
+
+def test_the_seconds_that_would_settle_it_are_those_that_narrow_the_interval_enough() -> None:
+    limit = 0.97
+    half = 2 * math.log(1 / limit)  # twice as far as the limit is, so four times the time is needed
+    ratio = Estimate(1.0, math.exp(-half), math.exp(half))
+    assert seconds_to_settle(ratio, 0.03, 30.0) == pytest.approx(90.0)
+
+
+def test_seconds_to_settle_at_the_limit_are_capped_and_none_once_settled() -> None:
+    assert seconds_to_settle(Estimate(0.97, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
+    assert seconds_to_settle(Estimate(0.9701, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
+    assert seconds_to_settle(Estimate(0.9, 0.89, 0.91), 0.03, 30.0) is None

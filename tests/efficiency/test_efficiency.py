@@ -1,0 +1,282 @@
+"""The served throughput beside the same artifact in process: the turns, which point, what is recorded, and a run."""
+
+import dataclasses
+import itertools
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fixtures.build.repository import BuiltModel
+from fixtures.efficiency import turns
+from fixtures.efficiency.best_point import batch_in_process, best_of, best_points, loads_of
+from fixtures.efficiency.in_process import in_process
+from fixtures.efficiency.turns import Turns, is_done, mean_of, take_turns
+from fixtures.errors import NotAvailableError
+from fixtures.measure.job import input_data, jobs_of
+from fixtures.measure.stopping import MeasuringPlan
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+from fixtures.spec import LoadPoint
+from reports import tables
+from reports.record import files
+from reports.record.schema import Efficiency, Estimate, Load
+from reports.words.serving_cost import efficiency_section, efficiency_text
+from reports.words.shown import shown
+from tests import toy
+from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.samples import load as a_load
+from tests.samples import record as a_record
+
+# --- the turns -----------------------------------------------------------------------------------------------
+
+
+def rates(*values: float) -> Iterator[float]:
+    return itertools.cycle(values)
+
+
+def test_all_sides_are_run_in_each_turn_in_random_order() -> None:
+    order: list[str] = []
+
+    def side(name: str, rate: float) -> float:
+        order.append(name)
+        return rate
+
+    found = take_turns(
+        lambda: side("served", 90.0),
+        lambda: side("in process", 100.0),
+        lambda: side("peak", 1e9),
+        lambda so_far: len(so_far.served_per_s) == 40,
+    )
+
+    rounds = [tuple(order[place : place + 3]) for place in range(0, len(order), 3)]
+    assert {frozenset(each) for each in rounds} == {frozenset(("served", "in process", "peak"))}
+    assert len(set(rounds)) > 1
+    assert (found.served_per_s, found.in_process_per_s) == ((90.0,) * 40, (100.0,) * 40)
+    assert found.peak_per_s == (1e9,) * 40
+    assert found.ratio().value == pytest.approx(0.9)
+
+
+def test_without_a_product_of_the_precision_there_is_no_peak() -> None:
+    found = take_turns(lambda: 1.0, lambda: 2.0, None, lambda so_far: len(so_far.served_per_s) == 5)
+    assert found.peak_per_s == ()
+    assert turns.record_entry(found, a_load("offline", 8, 1.0), 2, 8, None).peak_flops_per_s is None
+
+
+def test_turns_go_on_until_the_ratio_is_known() -> None:
+    plan = MeasuringPlan(precision_target=0.05, budget_s=1000)
+    noisy = rates(80.0, 120.0)
+    found = take_turns(
+        lambda: next(noisy), lambda: 100.0, None, lambda so_far: is_done(so_far, plan, slow=False)
+    )
+    assert len(found.served_per_s) > 5
+    assert found.ratio().high / found.ratio().low < 1.11
+
+
+def test_turns_end_when_the_ratio_is_known_or_the_budget_spent() -> None:
+    def taken(count: int, spread: float, spent_s: float) -> Turns:
+        served = tuple(1 + spread * (-1) ** i for i in range(count))
+        return Turns(served, (1.0,) * count, (), spent_s)
+
+    plan = MeasuringPlan(precision_target=0.05, budget_s=10)
+    assert not is_done(taken(4, 0.0, 1), plan, slow=False)
+    assert is_done(taken(5, 0.0, 1), plan, slow=False)
+    assert not is_done(taken(5, 0.2, 1), plan, slow=False)
+    assert is_done(taken(5, 0.2, 9.9), plan, slow=False)
+    assert not is_done(taken(3, 0.2, 99), plan, slow=False)
+    assert is_done(taken(3, 0.2, 99), plan, slow=True)
+
+
+def test_the_interval_of_a_ratio_holds_the_truth_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(1)
+    found = [mean_of(values) for values in 0.9 * np.exp(generator.normal(0, 0.1, (1000, 5)))]
+    held = sum(one.low <= 0.9 <= one.high for one in found)
+    assert 930 <= held <= 970
+
+
+def test_a_summary_of_turns_is_of_their_geometric_means() -> None:
+    taken = Turns((90.0, 110.0), (100.0, 100.0), (1e9, 4e9))
+    found = turns.record_entry(taken, a_load("offline", 8, 1.0), 2, 8, 1e6)
+    assert found.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
+    assert found.peak_flops_per_s is not None
+    assert found.peak_flops_per_s.value == pytest.approx(2e9)
+    assert (found.pairs, found.in_process_batch, found.threads) == (2, 8, 2)
+
+
+SLOWER_SERVED = """
+import sys, time
+SECONDS = 0.060 if "triton_python_backend_utils" in sys.modules else 0.005
+def load(artifact, settings):
+    return lambda arrays: time.sleep(SECONDS) or [2 * arrays[0]]
+"""
+
+
+def test_a_model_that_is_slower_when_served_shows_it(make_build: MakeBuild, tmp_path: Path) -> None:
+    """A real Triton and a real process; twelve times as slow stays slower on any machine, however busy."""
+    build: BuiltModel = make_build(tmp_path, "slower", SLOWER_SERVED)
+    model = build.case.model
+    sample = {model.inputs[0].name: np.array([[1, 2, 3, 4]], np.float32)}
+    with (
+        serve(Choice("embedded"), tmp_path, tmp_path / "server.log", device="cpu") as server,
+        input_data(model, sample, server.scratch) as data,
+        in_process(build, DEPLOYMENT, sample) as worker,
+    ):
+        server.load(build, DEPLOYMENT, "offline")
+        worker.wait_ready()
+        points = {LoadPoint("offline", 1, 1): 0.06}
+        (job,) = jobs_of(server, str(build.case), model, points, shared_memory="system", data=data)
+        found = turns.measure(job, worker, 1, None, "cpu", MeasuringPlan(budget_s=1.0))
+    assert len(found.served_per_s) == len(found.in_process_per_s) >= 5
+    assert max(found.served_per_s) < 1 / 0.06 * 1.05
+    assert found.ratio().low <= found.ratio().value < 0.5
+
+
+# --- which point, which batch --------------------------------------------------------------------------------
+
+
+def test_the_best_point_is_the_fastest_of_those_in_closed_loops() -> None:
+    def at(rate: float, request_rate_per_s: float | None = None) -> Load:
+        return dataclasses.replace(
+            a_load("offline", 8, 1.0),
+            throughput_per_s=Estimate(rate, rate, rate),
+            request_rate_per_s=request_rate_per_s,
+        )
+
+    loads = [at(5), at(7), at(6), at(9, request_rate_per_s=9)]
+    assert best_of(loads) is loads[1]
+    assert best_of([at(9, request_rate_per_s=9)]) is None
+
+
+@pytest.mark.parametrize(
+    ("scenario", "batch", "concurrency", "preferred", "expected"),
+    [
+        ("offline", 32, 1, (8,), 32),
+        ("online", 1, 64, (16, 32), 32),
+        ("online", 1, 64, (), 48),
+        ("online", 1, 4, (16, 32), 4),
+    ],
+)
+def test_in_process_runs_the_batch_that_the_server_can_join(
+    scenario: str, batch: int, concurrency: int, preferred: tuple[int, ...], expected: int
+) -> None:
+    point = dataclasses.replace(
+        a_load("offline", 8, 1.0), scenario=scenario, batch=batch, concurrency=concurrency
+    )
+    deployment = dataclasses.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
+    assert batch_in_process(point, deployment) == expected
+
+
+def test_a_model_without_a_closed_loop_has_no_best_point() -> None:
+    rate_alone = dataclasses.replace(a_load("online", 0, 9.0), request_rate_per_s=9.0)
+    with pytest.raises(NotAvailableError, match="select test_offline or test_online too"):
+        best_points(toy.case(), [rate_alone])
+
+
+def test_a_micro_model_has_one_best_point_and_a_full_one_of_each_scenario() -> None:
+    offline, online = a_load("offline", 8, 5.0), a_load("online", 16, 7.0)
+    full, micro = toy.case(), toy.case(toy.model(micro=True))
+    assert best_points(full, [online, offline]) == [offline, online]
+    assert best_points(micro, [online, offline]) == [online]
+
+
+def test_points_on_record_count_for_the_same_machine_build_and_deployment_alone() -> None:
+    stored = a_record()
+    same = (stored.machine, stored.build.digest, stored.deployment)
+    assert loads_of(stored, *same) == stored.loads
+    assert stored.loads
+    assert loads_of(None, *same) == ()
+    assert loads_of(stored, dataclasses.replace(stored.machine, cores=99), *same[1:]) == ()
+    assert loads_of(stored, stored.machine, "another", stored.deployment) == ()
+    other = dataclasses.replace(stored.deployment, instances=9)
+    assert loads_of(stored, stored.machine, stored.build.digest, other) == ()
+
+
+# --- what is recorded and shown ------------------------------------------------------------------------------
+
+ONE = Efficiency(
+    scenario="offline",
+    batch=8,
+    concurrency=1,
+    served_per_s=Estimate(97.0, 95, 99),
+    in_process_per_s=Estimate(100.0, 99, 101),
+    in_process_batch=8,
+    threads=2,
+    ratio=Estimate(0.97, 0.953, 0.991),
+    pairs=5,
+    flops_per_inference=1e9,
+    peak_flops_per_s=Estimate(200e9, 190e9, 210e9),
+)
+
+
+def test_the_figure_says_both_fractions() -> None:
+    text = "97 % of in process (95 to 99), 48 % of the machine's FP32 peak of 200 GFLOP/s"
+    assert efficiency_text([ONE], "fp32") == text
+    uncounted = dataclasses.replace(ONE, flops_per_inference=None, scenario="online")
+    assert (
+        efficiency_text([ONE, uncounted], "fp32") == f"offline {text}; online 97 % of in process (95 to 99)"
+    )
+    assert "INT8 peak of 200 GOP/s" in efficiency_text([ONE], "int8")
+    small = dataclasses.replace(ONE, ratio=Estimate(0.0192, 0.0174, 0.0212))
+    assert "1.9 % of in process (1.7 to 2.1)" in efficiency_text([small], "fp32")
+
+
+def test_the_case_shows_the_table_and_what_it_means() -> None:
+    measured = dataclasses.replace(a_record(), efficiency=(ONE,))
+    section = efficiency_section(shown(measured))
+    assert "| offline, batch 8 |" in section
+    for cell in ("97.0", "100.0", "97 % (95 to 99)", "200", "48 %"):
+        assert f" {cell} |" in section
+    assert section in tables.case_section(shown(measured))
+    assert efficiency_section(shown(a_record())) == ""
+    failed = dataclasses.replace(measured, conversion=None)
+    assert "offline, batch 8" not in tables.case_section(shown(failed))
+
+
+def test_the_record_keeps_it(tmp_path: Path) -> None:
+    measured = dataclasses.replace(a_record(), efficiency=(ONE,))
+    files.write(measured, tmp_path / "case.json")
+    assert files.read(tmp_path / "case.json").efficiency == (ONE,)
+
+
+# --- in a run ------------------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[2]
+ONNX = "cpu-resnet50-micro-onnx-fp32"
+
+
+def suite(repos: Path, folder: Path, *arguments: str, status: int = 0) -> str:
+    """What a run of the suite on one case prints; its records are below the folder."""
+    command = [sys.executable, "-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider", *arguments]
+    command += ["--model-repos", str(repos), "--results", str(folder / "results")]
+    command += ["--point-budget-s", "0.5", "--batches", "8", "--concurrencies", "4"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_run_takes_the_best_point_of_now_or_of_the_record(repos: Path, tmp_path: Path) -> None:
+    figure = r"test_efficiency\[.*\] (\n.*)*PASSED \d+ % of in process \(\d+ to \d+\), [\d.]+ % of the machine's FP32"
+    alone = ("-k", f"{ONNX} and test_efficiency")
+
+    text = suite(repos, tmp_path, *alone, status=pytest.ExitCode.NO_TESTS_COLLECTED)
+    assert re.search(r"SKIPPED .*\n?.*the best load point is not known", text) is not None, text
+    assert "select test_offline or test_online too" in text
+
+    assert re.search(figure, suite(repos, tmp_path, "-k", ONNX, "-m", "load")), "with the points of the run"
+    found = files.read(tmp_path / "results" / "cpu" / f"{ONNX}.json")
+    (one,) = found.efficiency
+    best = max(found.loads, key=lambda load: load.throughput_per_s.value)
+    assert (one.scenario, one.batch, one.concurrency) == (best.scenario, best.batch, best.concurrency)
+    assert one.flops_per_inference == pytest.approx(40.95e6, rel=0.01)
+    assert one.pairs >= 5
+
+    again = suite(repos, tmp_path, *alone)
+    assert re.search(figure, again), again
+    kept = files.read(tmp_path / "results" / "cpu" / f"{ONNX}.json")
+    assert kept.loads == found.loads
+    assert kept.efficiency != found.efficiency

@@ -1,0 +1,143 @@
+"""A build's own runtime in a process of its own, and the machine's peak in another."""
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fixtures.build.repository import BuiltModel
+from fixtures.cases import cases_of
+from fixtures.efficiency import in_process as process_module
+from fixtures.efficiency import peak
+from fixtures.efficiency.in_process import in_process, peak_of
+from fixtures.errors import ProofError
+from fixtures.host import machine
+from fixtures.host.targets import CPU
+from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
+
+SAMPLE = np.array([[1, 2, 3, 4]], np.float32)
+
+NOTING = """
+import json
+def load(artifact, settings):
+    def predict(arrays):
+        (artifact.parent / "seen.json").write_text(json.dumps([arrays[0].tolist(), settings, str(artifact)]))
+        return arrays
+    return predict
+"""
+BROKEN = "def load(artifact, settings):\n    raise RuntimeError('no such operator')\n"
+DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os._exit(7)\n"
+HANGING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(60)\n"
+SLEEPING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(0.005) or [2 * arrays[0]]\n"
+
+
+def sample_of(build: BuiltModel) -> dict[str, np.ndarray]:
+    return {build.case.model.inputs[0].name: SAMPLE}
+
+
+def run_once(build: BuiltModel) -> None:
+    with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
+        worker.wait_ready()
+        worker.batches_per_s(1, 0, 1)
+
+
+# --- the worker ----------------------------------------------------------------------------------------------
+
+
+def test_the_worker_runs_the_builds_own_runtime_on_a_batch_of_the_sample(
+    make_build: MakeBuild, tmp_path: Path
+) -> None:
+    build = make_build(tmp_path, "noting", NOTING)
+    deployment = dataclasses.replace(DEPLOYMENT, instances=2)
+    with in_process(build, deployment, sample_of(build)) as worker:
+        worker.wait_ready()
+        worker.batches_per_s(3, 0, 1)
+    rows, settings, artifact = json.loads((build.artifact.parent / "seen.json").read_text())
+    assert rows == SAMPLE.tolist() * 3
+    assert artifact == str(build.artifact)
+    assert settings["device"] == "cpu"
+    # All threads that the server's instances have together.
+    assert settings["threads"] == str(worker.threads) == str(machine.cores())
+
+
+def test_the_worker_runs_for_as_long_and_as_often_as_asked(make_build: MakeBuild, tmp_path: Path) -> None:
+    build = make_build(tmp_path, "sleeping", SLEEPING)
+    with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
+        worker.wait_ready()
+        for batch, seconds, least in ((1, 0.2, 1), (4, 0, 40)):
+            started = time.monotonic()
+            assert 0 < worker.batches_per_s(batch, seconds, least) < 200, "each takes 5 ms and more"
+            assert time.monotonic() - started > 0.2, "as long as asked, or forty batches"
+
+
+def test_the_worker_and_its_folder_are_gone_afterwards(make_build: MakeBuild, tmp_path: Path) -> None:
+    build = make_build(tmp_path, "doubling", DOUBLING)
+    with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
+        worker.wait_ready()
+        assert worker.process.poll() is None
+        assert worker.folder.is_dir()
+    assert worker.process.poll() is not None
+    assert not worker.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "said"),
+    [(BROKEN, "no such operator"), (DYING, "ended with status 7")],
+    ids=["cannot load", "dies"],
+)
+def test_a_worker_that_fails_says_why(make_build: MakeBuild, tmp_path: Path, runtime: str, said: str) -> None:
+    build = make_build(tmp_path, "failing", runtime)
+    with pytest.raises(ProofError, match=f"(?s){said}.*where: {build.case}.*cure:"):
+        run_once(build)
+
+
+def test_a_worker_that_hangs_is_given_up(
+    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_module, "_ANSWER_LIMIT_S", 0.3)
+    build = make_build(tmp_path, "hanging", HANGING)
+    with pytest.raises(ProofError, match="gave no answer within 0 s"):
+        run_once(build)
+
+
+# --- the peak ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fp32_per_s() -> Iterator[float]:
+    with peak_of("cpu", "fp32") as worker:
+        worker.wait_ready()
+        yield worker.batches_per_s(1, 0.3, 1) * peak.OPERATIONS["cpu"]
+
+
+@pytest.mark.parametrize("precision", sorted({case.precision for case in cases_of(CPU)}))
+def test_every_precision_of_cpus_has_a_peak(precision: str, fp32_per_s: float) -> None:
+    of_precision = [case for case in cases_of(CPU) if case.precision == precision]
+    missing = [case.format.missing(case.accelerator, precision) for case in of_precision]
+    if all(missing):
+        pytest.skip(str(missing[0]))  # emulated, it takes minutes, and no run asks for it
+    with peak_of("cpu", precision) as worker:
+        worker.wait_ready()
+        found = worker.batches_per_s(1, 0.3, 1) * peak.OPERATIONS["cpu"]
+    assert 1e9 < fp32_per_s < 1e14
+    assert fp32_per_s / 10 < found < fp32_per_s * 100
+
+
+def test_int8_by_pytorch_is_no_way_to_the_peak_of_a_cpu_that_emulates_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without VNNI it takes most of a minute, and the runs that wait for it minutes."""
+    shapes = [(64, 32), (1, 128)]
+    assert len(list(peak._by_pytorch("cpu", "int8", 1, shapes))) == 2
+
+    def emulated(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.1)  # for 64 of them 6.4 s
+        return left
+
+    monkeypatch.setattr(torch, "_int_mm", emulated)
+    assert list(peak._by_pytorch("cpu", "int8", 1, shapes)) == []

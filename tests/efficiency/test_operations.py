@@ -1,0 +1,56 @@
+"""Operations of one inference, as they are counted by hand and as they are known of models."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from fixtures.frameworks import flops
+from fixtures.models import all_models
+from fixtures.spec import Tensor
+
+
+class Attention(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "expected"),
+    [
+        (torch.nn.Linear(7, 5), (7,), 2 * 7 * 5),
+        (torch.nn.Conv2d(3, 4, 3, padding=1), (3, 6, 8), 2 * 3 * 4 * 9 * 6 * 8),
+        (torch.nn.Conv1d(2, 6, 5, groups=2), (2, 20), 2 * 2 * 6 * 5 * 16 // 2),
+        (Attention(), (2, 10, 16), 2 * 2 * (10 * 10 * 16) * 2),
+        (torch.nn.ReLU(), (7,), None),
+    ],
+    ids=["linear", "convolution", "grouped", "attention", "nothing to count"],
+)
+def test_operations_of_a_layer_are_those_counted_by_hand(
+    network: torch.nn.Module, shape: tuple[int, ...], expected: int | None
+) -> None:
+    model = dataclasses.replace(
+        all_models()[0],
+        framework="pytorch",
+        inputs=(Tensor("x", "FP32", shape),),
+        run=lambda net, arrays: {"y": net(torch.from_numpy(arrays["x"])).detach().numpy()},
+    )
+    assert flops.count(model, network, {"x": np.zeros((1, *shape), np.float32)}) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # 4.09 billion multiplications, as published for v1.5 at 224 x 224.
+        ("resnet50", 8.18e9),
+        ("resnet50-tf", 8.18e9),
+        # 4 layers of width 288 with an inner one of 1152, on 384 tokens, and attention between all of them; two
+        # outputs per token.
+        ("bert-dist4l", 2 * 384 * (4 * (4 * 288**2 + 2 * 288 * 1152 + 2 * 384 * 288) + 2 * 288)),
+    ],
+)
+def test_operations_of_a_model_are_those_known_of_it(name: str, expected: float) -> None:
+    (model,) = (one for one in all_models() if one.name == name)
+    sample = model.samples("evaluation", None, None).load([0])
+    assert flops.count(model, model.load(None).network, sample) == pytest.approx(expected, rel=0.0005)

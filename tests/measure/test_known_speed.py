@@ -1,0 +1,68 @@
+"""Real servers of known speed, measured by the real load generator. What is asserted holds on a busy machine too."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fixtures.measure.record_entry import Measurement
+from fixtures.measure.stopping import MeasuringPlan
+from fixtures.self_check import timed_model, timed_server
+from fixtures.spec import LoadPoint
+from reports.record.schema import Load
+
+(SERVICE_MS,) = timed_model.SHAPES_MS["fixed"]
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[timed_server.Timed]:
+    """Measure a server of known service times; and what its rate under load was by its own clock."""
+    with timed_server.served(tmp_path_factory.mktemp("known")) as functions:
+        yield functions
+    assert not list(Path("/dev/shm").glob(f"*_{os.getpid()}_IN*"))
+
+
+def measured(timed: timed_server.Timed, shape: str, point: LoadPoint, budget_s: float) -> Load:
+    run, _ = timed
+    outcome = run(shape, point, plan=MeasuringPlan(budget_s=budget_s))[point]
+    assert isinstance(outcome, Measurement), outcome
+    return outcome.load
+
+
+@pytest.mark.parametrize("shape", timed_model.SHAPES_MS)
+def test_a_server_of_known_service_time_is_measured_right(timed: timed_server.Timed, shape: str) -> None:
+    """A serial server that is always busy, which notes itself when it begins each request."""
+    times_ms = np.tile(timed_model.SHAPES_MS[shape], 100)
+
+    found = measured(timed, shape, LoadPoint("online", 1, 8), budget_s=2)
+
+    rate = found.throughput_per_s
+    truth_per_s = timed[1](shape, found.requests)
+    # The self-check asks for twice the interval or 2 % on an idle machine; on a busy one the server's clock leaves out
+    # gaps that are longer than any request.
+    assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.2 * truth_per_s)
+    assert rate.value * found.latency_ms["avg"].value / 1e3 == pytest.approx(8, rel=0.2), "Little's law"
+    assert sum(found.components_ms.values()) == pytest.approx(found.latency_ms["avg"].value)
+    assert rate.low <= 1e3 / times_ms.mean() * 1.05, "no faster than the server can be"
+    assert found.components_ms["server_queue"] > times_ms.mean(), "seven wait while one is served"
+
+
+def test_no_latency_is_shorter_than_the_service_time(timed: timed_server.Timed) -> None:
+    times_ms = np.tile(timed_model.SHAPES_MS["bimodal"], 100)
+
+    found = measured(timed, "bimodal", LoadPoint("online", 1, 1), budget_s=1)
+
+    for percent in (90, 95, 99):
+        assert found.latency_ms[f"p{percent}"].value >= np.percentile(times_ms, percent)
+
+
+def test_a_rate_that_is_too_high_shows_in_latencies_and_in_the_mark(timed: timed_server.Timed) -> None:
+    found = measured(timed, "fixed", LoadPoint("online", 1, 0, 300.0, "poisson"), budget_s=2)
+
+    assert "overloaded" in [mark.code for mark in found.marks]
+    assert found.throughput_per_s.value < 205
+    assert found.latency_ms["p99"].value > 10 * SERVICE_MS, (
+        "a generator that waits would show one service time"
+    )
