@@ -1,7 +1,7 @@
 """What a killed Triton leaves in /tmp is removed, and nothing that may still be in use.
 
-Which Tritons are alive on the machine makes no difference to these tests: but for the last, they bring their own folders
-and their own view of the processes.
+Which Tritons are alive on the machine makes no difference to these tests: they bring their own folders, and most of
+them their own view of the processes.
 """
 
 import mmap

@@ -106,6 +106,15 @@ def test_a_server_that_ends_at_once_is_an_error_with_its_output(tmp_path: Path, 
     assert list(temporary.iterdir()) == []
 
 
+def test_what_killed_servers_leave_is_cleaned_up_when_a_server_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleanup, "COMMAND", ["touch", str(tmp_path / "cleaned up")])
+    with pytest.raises(ProofError):
+        start(script(tmp_path / "bin" / "tritonserver", "exit 1"), tmp_path)
+    assert (tmp_path / "cleaned up").exists()
+
+
 def test_only_the_last_lines_of_a_long_log_are_shown(tmp_path: Path) -> None:
     program = script(tmp_path / "bin" / "tritonserver", "seq 1000; exit 1")
     with pytest.raises(ProofError) as caught:
