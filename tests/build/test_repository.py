@@ -23,7 +23,7 @@ from fixtures.errors import ProofError
 from fixtures.formats import all_formats
 from fixtures.models import all_models
 from fixtures.build.repository import Build, model_config
-from fixtures.spec import Case, Conversion, Deployment, Samples, Weights
+from fixtures.spec import Case, ConversionJob, Deployment, Samples, Weights
 from fixtures.host.targets import CPU, recognise
 
 ROOT = Path(__file__).parents[2]
@@ -33,15 +33,15 @@ MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
 
 
-def case_with(convert: Callable[[Conversion, Path], None], precision: str = "fp32") -> Case:
+def case_with(convert: Callable[[ConversionJob, Path], None], precision: str = "fp32") -> Case:
     """A CPU case whose conversion is `convert`."""
     return Case(CPU, MICRO, dataclasses.replace(ONNX, convert=convert), None, precision)
 
 
-def writing(text: str, counted: list[str] | None = None) -> Callable[[Conversion, Path], None]:
+def writing(text: str, counted: list[str] | None = None) -> Callable[[ConversionJob, Path], None]:
     """A conversion that writes `text`, and appends to `counted` each time it is made."""
 
-    def convert(_job: Conversion, path: Path) -> None:
+    def convert(_job: ConversionJob, path: Path) -> None:
         path.write_text(text)
         if counted is not None:
             counted.append(text)
@@ -133,7 +133,7 @@ def test_a_damaged_build_is_built_anew(damage: str, tmp_path: Path) -> None:
 
 
 def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    def fail(_job: Conversion, path: Path) -> None:
+    def fail(_job: ConversionJob, path: Path) -> None:
         path.write_text("half")
         raise ValueError("no such operator")
 
@@ -143,7 +143,7 @@ def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_said_in_one_error_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    def fill(_job: Conversion, path: Path) -> None:
+    def fill(_job: ConversionJob, path: Path) -> None:
         path.write_text("half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -155,7 +155,7 @@ def test_a_full_disk_is_said_in_one_error_and_leaves_nothing_behind(tmp_path: Pa
 def test_a_full_disk_is_recognised_behind_a_librarys_own_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_job: Conversion, _path: Path) -> None:
+    def fail(_job: ConversionJob, _path: Path) -> None:
         raise RuntimeError("PytorchStreamWriter failed writing file")
 
     usage = repository.shutil.disk_usage(tmp_path)
