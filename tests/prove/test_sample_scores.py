@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fixtures.data import squad_v1
+from fixtures.data.squad import answers
 from fixtures.models import bert, fastpitch, nnunet, resnet50, resnet50_tf
+from fixtures.models.bert import display
 from fixtures.plugin import record_file
 from fixtures.prove.accuracy import Stage, Stages, item_scores
 from fixtures.prove.sample_scores import samples_file, worst_items
@@ -288,7 +289,7 @@ def test_a_question_is_shown_with_what_was_accepted_and_both_answers() -> None:
     def pointing_at(word: int) -> dict[str, np.ndarray]:
         logits = np.zeros((len(of), 128), np.float32)
         logits[0, window.first + window.words.index(word)] = 9.0
-        return dict(squad_v1.best_positions(logits, logits))
+        return dict(answers.best_positions(logits, logits))
 
     parts = texts(shown(model, of, pointing_at(2), pointing_at(3)))
 
@@ -301,7 +302,7 @@ def test_a_question_is_shown_with_what_was_accepted_and_both_answers() -> None:
 def test_a_long_paragraph_is_cut_between_words() -> None:
     words = tuple(f"word{i}" for i in range(300))
 
-    text = bert._excerpt(words, ("word150",))
+    text = display.excerpt(words, ("word150",))
 
     assert text.startswith("… word")
     assert text.endswith(" …")
