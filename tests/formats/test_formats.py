@@ -14,7 +14,7 @@ from torch import nn
 from fixtures.build import repository
 from fixtures.errors import ProofError
 from fixtures.formats import all_formats
-from fixtures.frameworks import pytorch_formats
+from fixtures.frameworks import pytorch_conversion
 from fixtures.frameworks.pytorch import in_precision, run
 from fixtures.host.machine import gpu_names
 from fixtures.host.targets import CPU
@@ -130,7 +130,7 @@ def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
 def test_bf16_is_for_processors_that_compute_in_it(
     flags: set[str], available: bool, mnemonic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pytorch_formats, "cpu_flags", lambda: frozenset(flags))
+    monkeypatch.setattr(pytorch_conversion, "cpu_flags", lambda: frozenset(flags))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
     assert (FORMATS[mnemonic].missing(None, "bf16") is None) == available
     assert FORMATS[mnemonic].missing(None, "fp32") is None
