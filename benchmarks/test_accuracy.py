@@ -6,8 +6,9 @@ from fixtures.build.repository import Build
 from fixtures.errors import AccuracyError
 from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.serving import Deploy
-from fixtures.prove.accuracy import Stages, item_scores, ledger, what_is_missing
-from fixtures.prove.sample_scores import samples_file
+from fixtures.prove.accuracy import accuracy_ledger, missing_options, score_each_sample
+from fixtures.prove.per_sample import per_sample_file
+from fixtures.prove.stages import Stages
 from fixtures.spec import Case, Samples, Weights
 from reports.words.rightness import ledger_failures, score_text
 
@@ -22,11 +23,11 @@ def test_accuracy(
     recorder: Recorder,
 ) -> None:
     """Each metric through Triton keeps its limits: the model's own, and nearly the framework's score."""
-    missing = what_is_missing(case.model, weights, samples)
-    by_item = item_scores(case, samples, stages, labelled=missing is None)
-    result = ledger(case, samples, stages, by_item)
+    missing = missing_options(case.model, weights, samples)
+    per_sample = score_each_sample(case, samples, stages, labelled=missing is None)
+    result = accuracy_ledger(case, samples, stages, per_sample)
     recorder.accuracy(deploy("online").serving, result, missing)
-    recorder.samples(samples_file(case, build.digest, samples, stages, by_item))
+    recorder.samples(per_sample_file(case, build.digest, samples, stages, per_sample))
     recorder.figure("; ".join(score_text(score) for score in result.scores))
     if failures := ledger_failures(result):
         raise AccuracyError("; ".join(failures))

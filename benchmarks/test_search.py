@@ -9,8 +9,8 @@ from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.proving import Evaluate
 from fixtures.plugin.recorder import Recorder
 from fixtures.plugin.searching import FindFastest
-from fixtures.prove.accuracy import item_scores, ledger, what_is_missing
-from fixtures.prove.sample_scores import samples_file
+from fixtures.prove.accuracy import accuracy_ledger, missing_options, score_each_sample
+from fixtures.prove.per_sample import per_sample_file
 from fixtures.spec import Case, Samples, Weights
 from reports.record.schema import Conversion
 from reports.words.latency_budget import beyond_text, found_text
@@ -30,17 +30,17 @@ def test_search(
 ) -> None:
     """The winner keeps the budget, and passes the gates of conversion and accuracy as it is configured."""
     recorder.conversion(parity)
-    missing = what_is_missing(case.model, weights, samples)
+    missing = missing_options(case.model, weights, samples)
     found, deployed = find_fastest()
     recorder.search(deployed.serving, found, missing)
     if found.verdict == "beyond":
         raise SpeedError(beyond_text(found))
     stages = evaluate(deployed)
-    by_item = item_scores(case, samples, stages, labelled=missing is None)
-    proven = ledger(case, samples, stages, by_item)
+    per_sample = score_each_sample(case, samples, stages, labelled=missing is None)
+    proven = accuracy_ledger(case, samples, stages, per_sample)
     found = dataclasses.replace(found, accuracy=proven)
     recorder.search(deployed.serving, found, missing)
-    recorder.samples(samples_file(case, build.digest, samples, stages, by_item), of_search=True)
+    recorder.samples(per_sample_file(case, build.digest, samples, stages, per_sample), of_search=True)
     recorder.figure(found_text(found))
     failures = ledger_failures(proven)
     if failure := conversion_failure(parity):
