@@ -3,8 +3,11 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from fixtures.doctor import leftovers
 from fixtures.doctor.leftovers import Process
+from fixtures.errors import SetupError
 from fixtures.host import locks
 from tests.doctor.findings import states
 
@@ -125,3 +128,12 @@ def test_half_written_builds_and_unreadable_records_are_named(tmp_path: Path) ->
     assert "1 records of other machines" in noted.found
     assert ".cpu-a.unfinished" in found.found
     assert "a.json.unreadable" in found.found
+
+
+def test_a_folder_of_locks_that_others_can_write_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise SetupError("others can write it", cure="chmod 700 it")
+
+    monkeypatch.setattr(locks, "inode", refuse)
+
+    assert states(leftovers.lock()) == ["problem"]

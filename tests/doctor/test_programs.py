@@ -128,3 +128,22 @@ def test_on_a_gpu_the_compiler_needs_the_cuda_toolkit(
 
     assert states(programs.compiler("cuda", found, tmp_path / "none")) == ["warning"]
     assert states(programs.compiler("cuda", found, tmp_path)) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "state"),
+    [
+        ("exit 0", "ok"),
+        ('[ "$1" != image ]', "warning"),
+        ("echo cannot connect >&2; exit 1", "problem"),
+    ],
+)
+def test_a_container_needs_an_engine_that_answers_and_its_image(
+    lines: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "docker"
+    program.write_text(f"#!/bin/sh\n{lines}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    assert states(programs.triton(Choice("docker", "some/image"), "cpu")) == [state]
