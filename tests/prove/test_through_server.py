@@ -1,9 +1,10 @@
 """The evaluation data through a server: each sample is sent once and judged by its own answer, whatever the order."""
 
+import dataclasses
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -230,15 +231,26 @@ def test_a_failed_request_is_an_error_with_the_log(connect: Connect) -> None:
 
 def test_the_first_failure_is_the_one_reported(connect: Connect) -> None:
     failed: list[str] = []
+    may_fail, several_failed = threading.Event(), threading.Event()
 
     def fail(answer: Answer) -> Exception:
+        may_fail.wait(timeout=60)
         failed.append(answer.id)
+        if len(failed) > 2:  # those before are reported, as all come from one thread
+            several_failed.set()
         return RuntimeError(f"failure of {answer.id}.")
 
+    def load_until_several_failed(indices: Sequence[int]) -> Arrays:
+        if indices[0] == 4:
+            may_fail.set()
+            several_failed.wait(timeout=60)
+        return toy.samples(COUNT).load(indices)
+
     _, server = connect(fail)
+    samples = dataclasses.replace(toy.samples(COUNT), load=load_until_several_failed)
 
     with pytest.raises(ProofError) as caught:
-        evaluate_through_server(server, CASE, toy.samples(COUNT), 2)
+        evaluate_through_server(server, CASE, samples, 1)
 
     assert f"a request failed: failure of {failed[0]}." in str(caught.value)
 
