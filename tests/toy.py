@@ -1,6 +1,6 @@
 """A model small enough to follow by hand: the class is the place of the largest of four numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,17 @@ def samples(count: int = 40) -> Samples:
 def network(inputs: Arrays) -> Arrays:
     """The scores are the numbers themselves."""
     return {OUTPUT: inputs[INPUT].copy()}
+
+
+def spoilt(value: float) -> Callable[[Arrays], Arrays]:
+    """The network, with one value of the last sample replaced."""
+
+    def run(inputs: Arrays) -> Arrays:
+        outputs = network(inputs)
+        outputs[OUTPUT][-1, 2] = value
+        return outputs
+
+    return run
 
 
 def weights(**changes: Any) -> Weights:

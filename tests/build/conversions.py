@@ -9,7 +9,7 @@ from fixtures.build.repository import BuiltModel
 from fixtures.formats import all_formats
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.spec import Case, Conversion, Deployment, Samples, Weights
+from fixtures.spec import Case, ConversionJob, Deployment, Samples, Weights
 
 DEPLOYMENT = Deployment(32, 1, (16, 32), 1_000, False, True)
 WEIGHTS = Weights(network=None, origin="test", digest="w1", trained=True)
@@ -17,15 +17,15 @@ MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
 
 
-def case_with(convert: Callable[[Conversion, Path], None], precision: str = "fp32") -> Case:
+def case_with(convert: Callable[[ConversionJob, Path], None], precision: str = "fp32") -> Case:
     """A CPU case whose conversion is `convert`."""
     return Case(CPU, MICRO, dataclasses.replace(ONNX, convert=convert), None, precision)
 
 
-def writing(text: str, counted: list[str] | None = None) -> Callable[[Conversion, Path], None]:
+def writing(text: str, counted: list[str] | None = None) -> Callable[[ConversionJob, Path], None]:
     """A conversion that writes `text`, and appends to `counted` each time it is made."""
 
-    def convert(_job: Conversion, path: Path) -> None:
+    def convert(_job: ConversionJob, path: Path) -> None:
         path.write_text(text)
         if counted is not None:
             counted.append(text)

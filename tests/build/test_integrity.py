@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.build import integrity
-from fixtures.spec import Conversion
+from fixtures.spec import ConversionJob
 from tests.build.conversions import build, case_with, writing
 
 
@@ -94,7 +94,7 @@ def test_an_artifact_and_its_digest_of_another_case_are_no_build_of_this_one(tmp
 
 
 def test_an_artifact_that_is_a_folder_is_held_with_all_it_holds(tmp_path: Path) -> None:
-    def convert(_job: Conversion, path: Path) -> None:
+    def convert(_job: ConversionJob, path: Path) -> None:
         (path / "variables").mkdir(parents=True)
         (path / "saved_model.pb").write_bytes(b"graph")
         (path / "variables" / "index").write_bytes(b"weights")

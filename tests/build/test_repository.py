@@ -19,7 +19,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from fixtures.build import repository
 from fixtures.errors import ProofError
-from fixtures.spec import Conversion, Samples
+from fixtures.spec import ConversionJob, Samples
 from tests.build.conversions import DEPLOYMENT, MICRO, WEIGHTS, build, case_with, writing
 
 ROOT = Path(__file__).parents[2]
@@ -122,7 +122,7 @@ def test_a_damaged_configuration_is_written_anew(tmp_path: Path) -> None:
 
 
 def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    def fail(_job: Conversion, path: Path) -> None:
+    def fail(_job: ConversionJob, path: Path) -> None:
         path.write_text("half")
         raise ValueError("no such operator")
 
@@ -132,7 +132,7 @@ def test_a_conversion_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_said_in_one_error_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    def fill(_job: Conversion, path: Path) -> None:
+    def fill(_job: ConversionJob, path: Path) -> None:
         path.write_text("half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -144,7 +144,7 @@ def test_a_full_disk_is_said_in_one_error_and_leaves_nothing_behind(tmp_path: Pa
 def test_a_full_disk_is_recognised_behind_a_librarys_own_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_job: Conversion, _path: Path) -> None:
+    def fail(_job: ConversionJob, _path: Path) -> None:
         raise RuntimeError("PytorchStreamWriter failed writing file")
 
     usage = repository.shutil.disk_usage(tmp_path)

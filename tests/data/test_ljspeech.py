@@ -7,19 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.data import ljspeech, spectrogram, utterances
+from fixtures.data.speech import ljspeech, spectrogram
+from fixtures.data.speech import symbols as alphabet
 from fixtures.errors import InputError
+from fixtures.models.fastpitch import samples as utterances
 
 # --- text --------------------------------------------------------------------------------------------------
 
 
 def test_symbols_are_the_published_148_in_order() -> None:
-    assert len(ljspeech.SYMBOLS) == len(set(ljspeech.SYMBOLS)) == 148
-    assert "".join(ljspeech.SYMBOLS[:12]) == "_-!'(),.:;? "
-    assert ljspeech.SYMBOLS[12] == "A"
-    assert ljspeech.SYMBOLS[38] == "a"
-    assert ljspeech.SYMBOLS[63:67] == ("z", "@AA", "@AA0", "@AA1")
-    assert ljspeech.SYMBOLS[-4:] == ("@W", "@Y", "@Z", "@ZH")
+    assert len(alphabet.SYMBOLS) == len(set(alphabet.SYMBOLS)) == 148
+    assert "".join(alphabet.SYMBOLS[:12]) == "_-!'(),.:;? "
+    assert alphabet.SYMBOLS[12] == "A"
+    assert alphabet.SYMBOLS[38] == "a"
+    assert alphabet.SYMBOLS[63:67] == ("z", "@AA", "@AA0", "@AA1")
+    assert alphabet.SYMBOLS[-4:] == ("@W", "@Y", "@Z", "@ZH")
 
 
 # What NVIDIA's text_to_sequence with english_cleaners makes of them, run on the original code of 2020-06.
@@ -39,29 +41,29 @@ def test_symbols_are_the_published_148_in_order() -> None:
     ],
 )
 def test_text_is_cleaned_as_published(text: str, cleaned: str) -> None:
-    spoken = "".join(ljspeech.SYMBOLS[number] for number in ljspeech.encode(text))
+    spoken = "".join(alphabet.SYMBOLS[number] for number in alphabet.encode(text))
     assert spoken == cleaned
 
 
 def test_pounds_are_read_out() -> None:
-    assert ljspeech.clean("£1,200 or £") == "twelve hundred pounds or "
+    assert alphabet.clean("£1,200 or £") == "twelve hundred pounds or "
 
 
 def test_numbers_are_those_of_the_published_table() -> None:
-    assert ljspeech.encode("Hi, you-all!") == [45, 46, 6, 11, 62, 52, 58, 1, 38, 49, 49, 2]
+    assert alphabet.encode("Hi, you-all!") == [45, 46, 6, 11, 62, 52, 58, 1, 38, 49, 49, 2]
 
 
 def test_what_is_no_symbol_is_left_out_and_the_padding_is_none() -> None:
-    assert ljspeech.encode('a_b"~*c') == [38, 39, 40]
+    assert alphabet.encode('a_b"~*c') == [38, 39, 40]
 
 
 def test_phones_stand_in_braces() -> None:
-    numbers = ljspeech.encode("a {HH AH0 XX} b")
-    assert [ljspeech.SYMBOLS[n] for n in numbers] == ["a", " ", "@HH", "@AH0", " ", "b"]
+    numbers = alphabet.encode("a {HH AH0 XX} b")
+    assert [alphabet.SYMBOLS[n] for n in numbers] == ["a", " ", "@HH", "@AH0", " ", "b"]
 
 
 def test_texts_are_padded_with_zeros() -> None:
-    symbols, counts = ljspeech.padded([[5, 6], [7, 8, 9]], 4)
+    symbols, counts = alphabet.padded([[5, 6], [7, 8, 9]], 4)
     assert symbols.tolist() == [[5, 6, 0, 0], [7, 8, 9, 0]]
     assert counts.tolist() == [[2], [3]]
 
@@ -181,9 +183,9 @@ def test_evaluation_is_the_test_part_without_long_texts_and_training_is_the_rest
     assert tuple(samples.ids) == SHORT
     inputs = samples.load([1, 0])
     assert [inputs[name].shape for name in inputs] == [(2, 128), (2, 1)]
-    assert inputs[utterances.SYMBOLS][0, :8].tolist() == ljspeech.numbers_of("sentence")
+    assert inputs[utterances.SYMBOLS][0, :8].tolist() == alphabet.numbers_of("sentence")
     assert inputs[utterances.SYMBOL_COUNT].ravel().tolist() == [
-        len(ljspeech.encode(f"sentence {n}.")) for n in ("45", "1")
+        len(alphabet.encode(f"sentence {n}.")) for n in ("45", "1")
     ]
     assert tuple(utterances.speech("training", dataset).ids) == TRAINING
 

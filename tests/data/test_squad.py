@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.data import invented_squad, squad_v1
-from fixtures.data.squad_v1 import Sizes
+from fixtures.data.squad import answers as answers_of
+from fixtures.data.squad import invented, squad_v1, word_pieces, wording
+from fixtures.data.squad.windows import WindowSizes, prepare
 from fixtures.errors import InputError
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -148,7 +149,7 @@ def tokenise(text: str, vocabulary: Sequence[str]) -> list[str]:
 Row = dict[str, Any]
 
 
-def windows(articles: Any, vocabulary: Sequence[str], sizes: Sizes) -> list[Row]:
+def windows(articles: Any, vocabulary: Sequence[str], sizes: WindowSizes) -> list[Row]:
     """What the original makes of the questions, one dictionary per window."""
     rows: list[Row] = []
     number_of = {token: number for number, token in enumerate(vocabulary)}
@@ -269,13 +270,13 @@ def articles(seed: int, paragraphs: int = 30) -> list[Any]:
     return found
 
 
-SMALL = Sizes(sequence=96, stride=20, query=24)
+SMALL = WindowSizes(sequence=96, stride=20, query=24)
 
 
-@pytest.mark.parametrize("sizes", [SMALL, Sizes(), Sizes(sequence=64, stride=50, query=24)])
-def test_windows_are_those_of_the_original(sizes: Sizes) -> None:
+@pytest.mark.parametrize("sizes", [SMALL, WindowSizes(), WindowSizes(sequence=64, stride=50, query=24)])
+def test_windows_are_those_of_the_original(sizes: WindowSizes) -> None:
     data = articles(1)
-    reading = squad_v1.prepare(data, VOCABULARY, sizes)
+    reading = prepare(data, VOCABULARY, sizes)
     expected = windows(data, VOCABULARY, sizes)
     assert len(reading.windows) == len(expected)
     ids, segments, mask = reading.inputs(range(len(expected)))
@@ -292,8 +293,8 @@ def test_windows_are_those_of_the_original(sizes: Sizes) -> None:
 
 
 def test_every_token_of_a_paragraph_is_central_in_one_window() -> None:
-    reading = squad_v1.prepare(articles(2), VOCABULARY, SMALL)
-    whole = squad_v1.prepare(articles(2), VOCABULARY, Sizes(sequence=5000, query=24))
+    reading = prepare(articles(2), VOCABULARY, SMALL)
+    whole = prepare(articles(2), VOCABULARY, WindowSizes(sequence=5000, query=24))
     several = np.flatnonzero(np.bincount(reading.items) > 1)
     assert len(several) > 20
     for question in several:
@@ -304,7 +305,7 @@ def test_every_token_of_a_paragraph_is_central_in_one_window() -> None:
 @pytest.mark.parametrize("kind", ["smooth", "ties"])
 def test_answers_are_those_of_the_original_for_any_logits(kind: str) -> None:
     data = articles(3)
-    reading = squad_v1.prepare(data, VOCABULARY, SMALL)
+    reading = prepare(data, VOCABULARY, SMALL)
     rows = windows(data, VOCABULARY, SMALL)
     generator = np.random.default_rng(0)
     for _repeat in range(2):
@@ -312,8 +313,8 @@ def test_answers_are_those_of_the_original_for_any_logits(kind: str) -> None:
         logits = generator.normal(0, 3, shape).astype(np.float32)
         if kind == "ties":  # few values, so that the order among equals decides
             logits = logits.round()
-        kept = squad_v1.best_positions(*logits)
-        assert squad_v1.predictions(kept, reading) == answers(rows, *logits)
+        kept = answers_of.best_positions(*logits)
+        assert answers_of.predictions(kept, reading) == answers(rows, *logits)
 
 
 def test_an_answer_keeps_the_spelling_of_the_paragraph() -> None:
@@ -327,24 +328,24 @@ def test_an_answer_keeps_the_spelling_of_the_paragraph() -> None:
         ("京", "a東京b", "京"),
         ("no", "no\u00a0break", "no\u00a0break"),  # the tokeniser drops the blank, so lengths differ
     ):
-        assert squad_v1.project(normalised, original) == wanted
+        assert answers_of.project(normalised, original) == wanted
 
 
 def test_a_question_without_a_valid_span_is_answered_as_the_original_does() -> None:
-    reading = squad_v1.prepare(articles(4, 1), VOCABULARY, SMALL)
+    reading = prepare(articles(4, 1), VOCABULARY, SMALL)
     logits = np.zeros((2, len(reading.windows), SMALL.sequence), np.float32)
     logits[:, :, :20] = 9  # the best 20 are all in the question
-    kept = squad_v1.best_positions(*logits)
+    kept = answers_of.best_positions(*logits)
     first = {window.first for window in reading.windows if window.first > 21}
     assert first
-    answered = squad_v1.predictions(kept, reading)
+    answered = answers_of.predictions(kept, reading)
     assert "empty" in answered.values()
 
 
 def test_spans_are_the_best_pair_in_order_and_not_too_long() -> None:
     generator = np.random.default_rng(0)
     starts, ends = generator.normal(0, 1, (2, 40, 128)).astype(np.float32)
-    found = squad_v1.spans(squad_v1.best_positions(starts, ends))
+    found = answers_of.spans(answers_of.best_positions(starts, ends))
     for start, end, chosen in zip(starts, ends, found, strict=True):
         a, b = ((-of).argsort(kind="stable")[:20].tolist() for of in (start, end))
         best = max(((i, j) for i in a for j in b if i <= j <= i + 29), key=lambda p: start[p[0]] + end[p[1]])
@@ -355,7 +356,7 @@ def test_a_span_that_cannot_be_is_marked() -> None:
     starts, ends = np.zeros((2, 1, 64), np.float32)
     starts[:, 40:] = 1
     ends[:, :20] = 1
-    assert squad_v1.spans(squad_v1.best_positions(starts, ends)).tolist() == [[-1, -1]]
+    assert answers_of.spans(answers_of.best_positions(starts, ends)).tolist() == [[-1, -1]]
 
 
 # --- the official metric -----------------------------------------------------------------------------------
@@ -499,7 +500,7 @@ def test_the_metric_by_hand(prediction: str | None, truths: list[str], f1: float
 
 @pytest.fixture
 def content() -> dict[str, Any]:
-    return invented_squad.as_squad(invented_squad.paragraphs("evaluation", 2))
+    return invented.as_squad(invented.paragraphs("evaluation", 2))
 
 
 def written(content: object, folder: Path) -> Path:
@@ -551,7 +552,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_a_vocabulary_is_read_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(VOCABULARY) + "\n", "utf-8")
-    assert squad_v1.read_vocabulary(path) == VOCABULARY
+    assert word_pieces.read_vocabulary(path) == VOCABULARY
 
 
 @pytest.mark.parametrize("tokens", ["", "[UNK]\n[CLS]\n[SEP]\n", "[PAD]\nthe\n", "\xff"])
@@ -559,14 +560,14 @@ def test_a_file_that_is_no_vocabulary_is_refused(tokens: str, tmp_path: Path) ->
     path = tmp_path / "vocab.txt"
     path.write_bytes(tokens.encode("latin-1"))
     with pytest.raises(InputError, match="vocab"):
-        squad_v1.read_vocabulary(path)
+        word_pieces.read_vocabulary(path)
 
 
 # --- the generated data set --------------------------------------------------------------------------------
 
 
 def test_generated_answers_stand_in_their_paragraphs_where_the_file_says() -> None:
-    for article in invented_squad.as_squad(invented_squad.paragraphs("evaluation"))["data"]:
+    for article in invented.as_squad(invented.paragraphs("evaluation"))["data"]:
         for paragraph in article["paragraphs"]:
             for qa in paragraph["qas"]:
                 for answer in qa["answers"]:
@@ -578,7 +579,7 @@ def test_no_name_is_in_both_splits() -> None:
     names = [
         {
             statement.entity
-            for paragraph in invented_squad.paragraphs(split, 300)
+            for paragraph in invented.paragraphs(split, 300)
             for statement in paragraph.statements
         }
         for split in ("training", "evaluation")
@@ -588,20 +589,20 @@ def test_no_name_is_in_both_splits() -> None:
 
 
 def test_every_answer_stands_beside_others_of_its_kind() -> None:
-    for paragraph in invented_squad.paragraphs("evaluation"):
+    for paragraph in invented.paragraphs("evaluation"):
         kinds = [statement.attribute for statement in paragraph.statements]
         assert all(kinds.count(kind) >= 3 for kind in kinds)
 
 
 def test_generated_text_is_all_in_the_vocabulary() -> None:
-    data = invented_squad.as_squad(invented_squad.paragraphs("evaluation"))["data"]
-    reading = squad_v1.prepare(data, invented_squad.vocabulary(), Sizes(128, 64))
+    data = invented.as_squad(invented.paragraphs("evaluation"))["data"]
+    reading = prepare(data, wording.vocabulary(), WindowSizes(128, 64))
     assert all("[UNK]" not in window.tokens for window in reading.windows)
-    assert len(invented_squad.vocabulary()) == len(set(invented_squad.vocabulary()))
+    assert len(wording.vocabulary()) == len(set(wording.vocabulary()))
 
 
 def test_some_generated_paragraphs_take_several_windows() -> None:
-    data = invented_squad.as_squad(invented_squad.paragraphs("evaluation"))["data"]
-    windows_of = np.bincount(squad_v1.prepare(data, invented_squad.vocabulary(), Sizes(128, 64)).items)
+    data = invented.as_squad(invented.paragraphs("evaluation"))["data"]
+    windows_of = np.bincount(prepare(data, wording.vocabulary(), WindowSizes(128, 64)).items)
     assert (windows_of == 1).sum() >= 300
     assert (windows_of > 1).sum() >= 30

@@ -14,12 +14,12 @@ from torch import nn
 from fixtures.build import runtimes
 from fixtures.errors import ProofError
 from fixtures.formats import all_formats
-from fixtures.frameworks import pytorch_formats
+from fixtures.frameworks import pytorch_conversion
 from fixtures.frameworks.pytorch import in_precision, run
 from fixtures.host.machine import gpu_names
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.spec import Arrays, Case, Conversion, Deployment, Format, Model, Samples, Split, Tensor
+from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples, Split, Tensor
 
 DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
 FORMATS = {one.mnemonic: one for one in all_formats()}
@@ -78,7 +78,7 @@ def convert(
     steps: list[str] = []
     (folder / "1").mkdir()
     artifact = folder / "1" / format_.artifact
-    job = Conversion(model, network, precision, None, "cpu", 8, calibration, steps.append)
+    job = ConversionJob(model, network, precision, None, "cpu", 8, calibration, steps.append)
     format_.convert(job, artifact)
     assert [path.name for path in artifact.parent.iterdir()] == [format_.artifact]
     return runtimes.open_in_process(case, artifact, DEPLOYMENT), steps
@@ -117,7 +117,7 @@ def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
 ) -> None:
     artifact = tmp_path / FORMATS[mnemonic].artifact
     artifact.symlink_to("/dev/full")
-    job = Conversion(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
+    job = ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
     with pytest.raises(OSError, match="No space left on device"):
         FORMATS[mnemonic].convert(job, artifact)
 
@@ -129,7 +129,7 @@ def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
 def test_bf16_is_for_processors_that_compute_in_it(
     flags: set[str], available: bool, mnemonic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pytorch_formats, "cpu_flags", lambda: frozenset(flags))
+    monkeypatch.setattr(pytorch_conversion, "cpu_flags", lambda: frozenset(flags))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
     assert (FORMATS[mnemonic].missing(None, "bf16") is None) == available
     assert FORMATS[mnemonic].missing(None, "fp32") is None
@@ -168,7 +168,7 @@ class Refused(nn.Module):
 
 
 def test_what_torchscript_refuses_is_said_in_a_sentence(model: Model, tmp_path: Path) -> None:
-    job = Conversion(model, Refused(), "fp32", None, "cpu", 8, None, lambda _step: None)
+    job = ConversionJob(model, Refused(), "fp32", None, "cpu", 8, None, lambda _step: None)
 
     with pytest.raises(
         ProofError, match=r"^TorchScript cannot convert the model: 'Any' object.*\n  where: small\n  cure: "
@@ -196,7 +196,7 @@ def test_onnx_runtime_without_cuda_is_an_error_and_no_slow_run(
 ) -> None:
     artifact = tmp_path / "model.onnx"
     FORMATS["onnx"].convert(
-        Conversion(model, network, "fp32", None, "cpu", 8, None, lambda _step: None), artifact
+        ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None), artifact
     )
     settings = {
         "device": "cuda",

@@ -22,7 +22,7 @@ from fixtures.frameworks.pytorch import run
 from fixtures.host import machine
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.spec import Arrays, Case, Conversion, Model, Samples, Tensor
+from fixtures.spec import Arrays, Case, ConversionJob, Model, Samples, Tensor
 
 MOST = 6
 OUTPUTS = ("scores", "class")
@@ -72,8 +72,8 @@ def model_of(name: str = "small", count: int = 2) -> Model:
     )
 
 
-def job_of(network: nn.Module, model: Model, max_batch_size: int = MOST, **changes: Any) -> Conversion:
-    job = Conversion(model, network, "fp32", None, "cpu", max_batch_size, None, lambda _step: None)
+def job_of(network: nn.Module, model: Model, max_batch_size: int = MOST, **changes: Any) -> ConversionJob:
+    job = ConversionJob(model, network, "fp32", None, "cpu", max_batch_size, None, lambda _step: None)
     return dataclasses.replace(job, **changes)
 
 

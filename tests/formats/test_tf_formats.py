@@ -19,7 +19,7 @@ from fixtures.frameworks import tensorflow
 from fixtures.host import machine
 from fixtures.host.targets import CPU
 from fixtures.models import resnet50_tf
-from fixtures.spec import Arrays, Case, Conversion, Deployment, Format, Model, Samples, Split, Tensor
+from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples, Split, Tensor
 
 DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
 SETTINGS = {
@@ -72,13 +72,13 @@ def model() -> Model:
 
 
 @pytest.fixture
-def job(model: Model, network: Any) -> Conversion:
+def job(model: Model, network: Any) -> ConversionJob:
     calibration = samples_of("training", None, None)
-    return Conversion(model, network, "fp32", None, "cpu", 8, calibration, lambda _step: None)
+    return ConversionJob(model, network, "fp32", None, "cpu", 8, calibration, lambda _step: None)
 
 
 @pytest.fixture
-def convert(job: Conversion, tmp_path: Path) -> Convert:
+def convert(job: ConversionJob, tmp_path: Path) -> Convert:
     """The converted small model as an in-process function, through its runtime."""
 
     def convert(format_: Format, precision: str) -> Callable[[Arrays], Arrays]:
@@ -117,7 +117,7 @@ def test_a_format_computes_what_the_framework_computes_at_any_batch(
         np.testing.assert_array_equal(outputs["largest"], outputs["y"].argmax(axis=1, keepdims=True))
 
 
-def test_onnx_keeps_the_models_names_in_their_order(job: Conversion, tmp_path: Path) -> None:
+def test_onnx_keeps_the_models_names_in_their_order(job: ConversionJob, tmp_path: Path) -> None:
     import onnxruntime
 
     onnx.export(job, tmp_path / "model.onnx")
@@ -127,7 +127,7 @@ def test_onnx_keeps_the_models_names_in_their_order(job: Conversion, tmp_path: P
     assert session.get_inputs()[0].shape[1:] == [8, 8, 3]
 
 
-def test_what_onnx_cannot_express_is_an_error_and_no_broken_file(job: Conversion, tmp_path: Path) -> None:
+def test_what_onnx_cannot_express_is_an_error_and_no_broken_file(job: ConversionJob, tmp_path: Path) -> None:
     import keras
 
     x = keras.Input((8, 8, 3), name="x")
@@ -141,7 +141,7 @@ def test_what_onnx_cannot_express_is_an_error_and_no_broken_file(job: Conversion
 
 
 def test_a_saved_model_is_frozen_and_gives_its_outputs_in_the_order_that_is_asked_for(
-    job: Conversion, network: Any, tmp_path: Path
+    job: ConversionJob, network: Any, tmp_path: Path
 ) -> None:
     folder = tmp_path / "model.savedmodel"
     tf_savedmodel.FORMAT.convert(job, folder)
@@ -233,7 +233,7 @@ def test_what_the_build_file_says_is_what_tensorflow_says() -> None:
 
 
 def test_tf_trt_builds_engines_for_the_smallest_and_the_largest_batch(
-    job: Conversion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    job: ConversionJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TF-TRT is not on every machine, so its converter is played by one that writes down what it is asked for."""
     tf = tensorflow.import_tensorflow()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from fixtures.data import invented_squad, squad_v1
+from fixtures.data.squad import invented, squad_v1, wording
 from fixtures.errors import InputError, NotAvailableError
 from fixtures.models import all_models, bert
 from fixtures.spec import Arrays, Model, Samples
@@ -33,7 +33,7 @@ CONFIG: dict[str, Any] = {
     "type_vocab_size": 2,
     "vocab_size": 744,
 }
-WORDS = invented_squad.vocabulary()
+WORDS = wording.vocabulary()
 
 
 def tanh_gelu(x: torch.Tensor) -> torch.Tensor:
@@ -307,9 +307,7 @@ def dev(tmp_path: Path) -> Path:
     """An evaluation file in SQuAD's form."""
     path = tmp_path / "squad" / "dev-v1.1.json"
     path.parent.mkdir()
-    path.write_text(
-        json.dumps(invented_squad.as_squad(invented_squad.paragraphs("evaluation", 12, entities=24)))
-    )
+    path.write_text(json.dumps(invented.as_squad(invented.paragraphs("evaluation", 12, entities=24))))
     return path
 
 
@@ -366,7 +364,7 @@ def test_the_folder_of_the_data_set_does_as_well_as_its_file(full: Model, dev: P
 def test_calibration_takes_training_questions_beside_the_evaluation_file(
     full: Model, dev: Path, folder: Path
 ) -> None:
-    training = invented_squad.as_squad(invented_squad.paragraphs("training", 600))
+    training = invented.as_squad(invented.paragraphs("training", 600))
     (dev.parent / "train-v1.1.json").write_text(json.dumps(training))
     for path in (dev, dev.parent):
         samples = full.samples("training", path, folder)

@@ -11,11 +11,13 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
-from fixtures.data import ljspeech, spectrogram, synthesiser, utterances
-from fixtures.data.utterances import SYMBOL_COUNT, SYMBOLS
+from fixtures.data.speech import spectrogram, symbols, synthesiser
 from fixtures.errors import InputError, ProofError
-from fixtures.models import _fastpitch_metrics, fastpitch
-from fixtures.models._fastpitch_metrics import DURATIONS, FRAME_COUNT, MEL, PITCH
+from fixtures.models import fastpitch
+from fixtures.models.fastpitch import metrics
+from fixtures.models.fastpitch import samples as evaluation_data
+from fixtures.models.fastpitch.metrics import DURATIONS, FRAME_COUNT, MEL, PITCH
+from fixtures.models.fastpitch.samples import SYMBOL_COUNT, SYMBOLS
 from fixtures.spec import Arrays, Metric
 
 State = dict[str, torch.Tensor]
@@ -119,7 +121,7 @@ def saved(value: object, path: Path) -> Path:
 
 
 def agrees_with_the_reference(network: Any, state: State, inputs: Arrays, heads: int) -> None:
-    outputs = fastpitch._run(network, inputs)
+    outputs = MICRO.run(network, inputs)
     for row, (ids, [count]) in enumerate(zip(inputs[SYMBOLS], inputs[SYMBOL_COUNT], strict=True)):
         mel, durations, pitch = reference(
             state, torch.from_numpy(ids), int(count), outputs[MEL].shape[2], heads
@@ -151,7 +153,7 @@ def test_the_published_layout_gives_the_reference_networks_outputs(tmp_path: Pat
     assert weights.trained
     assert weights.origin == f"nvidia_fastpitch_200518.pt, sha256 {weights.digest[:12]}"
     with torch.inference_mode():
-        inputs = utterances.inputs([ljspeech.encode("Good day, Mrs. Lee!")], 128)
+        inputs = evaluation_data.inputs([symbols.encode("Good day, Mrs. Lee!")], 128)
         agrees_with_the_reference(weights.network, state, inputs, heads=1)
 
 
@@ -212,14 +214,14 @@ def test_other_frequencies_of_positions_are_refused(small: Callable[[State], Pat
 
 
 def one_text(text: str, repeat: int = 1) -> dict[str, np.ndarray]:
-    return dict(utterances.inputs([ljspeech.numbers_of(text)] * repeat, synthesiser.LONGEST))
+    return dict(evaluation_data.inputs([symbols.numbers_of(text)] * repeat, synthesiser.LONGEST))
 
 
 def test_a_row_without_symbols_gives_no_frames_and_leaves_its_neighbours_alone(committed: Any) -> None:
     inputs = one_text("madin guso.", repeat=3)
-    alone = fastpitch._run(committed, inputs)
+    alone = MICRO.run(committed, inputs)
     inputs[SYMBOLS][1], inputs[SYMBOL_COUNT][1] = 0, 0
-    outputs = fastpitch._run(committed, inputs)
+    outputs = MICRO.run(committed, inputs)
     for name, values in outputs.items():
         assert not values[1].any(), name
         np.testing.assert_allclose(values[[0, 2]], alone[name][[0, 2]], atol=1e-5)
@@ -228,15 +230,15 @@ def test_a_row_without_symbols_gives_no_frames_and_leaves_its_neighbours_alone(c
 def test_symbols_past_the_given_number_are_not_spoken(committed: Any) -> None:
     more, less = one_text("madin guso."), one_text("madin")
     more[SYMBOL_COUNT][:] = 5
-    for name, values in fastpitch._run(committed, more).items():
-        np.testing.assert_allclose(values, fastpitch._run(committed, less)[name], atol=1e-5)
+    for name, values in MICRO.run(committed, more).items():
+        np.testing.assert_allclose(values, MICRO.run(committed, less)[name], atol=1e-5)
 
 
 def test_speech_longer_than_the_frames_is_cut_and_its_length_with_it(committed: Any) -> None:
     slow = copy.deepcopy(committed)
     torch.nn.init.zeros_(slow.duration_predictor.fc.weight)
     torch.nn.init.constant_(slow.duration_predictor.fc.bias, np.log(200.0))
-    outputs = fastpitch._run(slow, one_text("madin"))
+    outputs = MICRO.run(slow, one_text("madin"))
     assert outputs[DURATIONS][0, :6].tolist() == [75] * 5 + [0]
     assert outputs[FRAME_COUNT].tolist() == [[128]]
     assert outputs[MEL][0].any(axis=0).all()
@@ -247,7 +249,7 @@ def test_durations_are_rounded(committed: Any, duration: float, frames: int) -> 
     even = copy.deepcopy(committed)
     torch.nn.init.zeros_(even.duration_predictor.fc.weight)
     torch.nn.init.constant_(even.duration_predictor.fc.bias, np.log1p(duration))
-    outputs = fastpitch._run(even, one_text("madin"))
+    outputs = MICRO.run(even, one_text("madin"))
     assert outputs[DURATIONS][0, :5].tolist() == [frames] * 5
     assert outputs[FRAME_COUNT].tolist() == [[5 * frames]]
 
@@ -260,8 +262,8 @@ def test_lower_precisions_take_and_give_the_same_types(
     committed: Any, precision: torch.dtype, error: float
 ) -> None:
     inputs = MICRO.samples("evaluation", None, None).load(range(4))
-    expected = fastpitch._run(committed, inputs)
-    outputs = fastpitch._run(copy.deepcopy(committed).to(precision), inputs)
+    expected = MICRO.run(committed, inputs)
+    outputs = MICRO.run(copy.deepcopy(committed).to(precision), inputs)
     for name, values in outputs.items():
         assert values.dtype == expected[name].dtype
         largest = np.abs(expected[name]).max()
@@ -297,9 +299,7 @@ def test_every_export_gives_the_networks_outputs_at_another_batch_size(committed
             session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
             found = session.run(None, dict(inputs))
     outputs = dict(zip((MEL, FRAME_COUNT, DURATIONS, PITCH), map(np.asarray, found), strict=True))
-    for tensor, (name, expected) in zip(
-        MICRO.outputs, fastpitch._run(committed, inputs).items(), strict=True
-    ):
+    for tensor, (name, expected) in zip(MICRO.outputs, MICRO.run(committed, inputs).items(), strict=True):
         assert tensor.name == name
         assert outputs[name].shape == expected.shape == (5, *tensor.shape)
         assert outputs[name].dtype == expected.dtype == {"FP32": np.float32, "INT64": np.int64}[tensor.dtype]
@@ -323,7 +323,7 @@ def test_random_weights_speak_plausibly_and_are_the_same_every_time() -> None:
     outputs = FULL.run(first.network, inputs)
     spoken = outputs[DURATIONS][inputs[SYMBOLS] > 0]
     assert 2 <= np.quantile(spoken, 0.02) < np.quantile(spoken, 0.98) <= 8
-    assert _fastpitch_metrics.in_range(outputs, None, outputs).tolist() == [1, 1]
+    assert metrics.in_range(outputs, None, outputs).tolist() == [1, 1]
     assert 1 < outputs[MEL][outputs[MEL] != 0].std() < 3
 
 
@@ -375,14 +375,14 @@ def test_a_length_that_differs_from_the_frameworks_is_an_error_of_the_missing_fr
     missing = np.log(1e-5) ** 2
     for served in (framework, shorter):
         other = shorter if served is framework else framework
-        assert _fastpitch_metrics.to_framework(served, None, other) == pytest.approx([missing / 4])
-    assert _fastpitch_metrics.to_framework(framework, None, framework).tolist() == [0]
+        assert metrics.to_framework(served, None, other) == pytest.approx([missing / 4])
+    assert metrics.to_framework(framework, None, framework).tolist() == [0]
 
 
 def test_frames_past_the_length_do_not_count() -> None:
     a, b = kept([mel_of(1, 2)]), kept([mel_of(1, 2)])
     b[MEL][0, :, 2:] = 7
-    assert _fastpitch_metrics.to_framework(b, None, a).tolist() == [0]
+    assert metrics.to_framework(b, None, a).tolist() == [0]
 
 
 def test_the_reference_is_compared_frame_by_frame_at_micro_size_and_aligned_at_full_size() -> None:
@@ -395,7 +395,7 @@ def test_the_reference_is_compared_frame_by_frame_at_micro_size_and_aligned_at_f
 def test_a_mel_is_in_range_only_if_each_of_its_values_is() -> None:
     mels = [mel_of(-15, 3), mel_of(-15.1, 0), mel_of(0, 3.1), mel_of(0, np.nan), mel_of()]
     outputs = kept(mels)
-    assert _fastpitch_metrics.in_range(outputs, None, outputs).tolist() == [1, 0, 0, 0, 0]
+    assert metrics.in_range(outputs, None, outputs).tolist() == [1, 0, 0, 0, 0]
 
 
 def test_a_length_that_no_mel_can_have_is_refused() -> None:
@@ -403,15 +403,15 @@ def test_a_length_that_no_mel_can_have_is_refused() -> None:
         outputs = kept([mel_of(1, 2)])
         outputs[FRAME_COUNT][:] = length
         with pytest.raises(ProofError, match=f"6 frames is said to have {length}"):
-            _fastpitch_metrics.keep(outputs)
-    assert set(_fastpitch_metrics.keep(kept([mel_of(1)]))) == {MEL, FRAME_COUNT, DURATIONS}
+            metrics.keep(outputs)
+    assert set(metrics.keep(kept([mel_of(1)]))) == {MEL, FRAME_COUNT, DURATIONS}
 
 
 # --- the micro size ----------------------------------------------------------------------------------------
 
 
 def test_held_out_utterances_are_never_trained_on_and_fit() -> None:
-    splits = {split: utterances.synthesised(split) for split in ("training", "evaluation")}
+    splits = {split: evaluation_data.synthesised(split) for split in ("training", "evaluation")}
     assert len(splits["evaluation"]) == 256
     assert len(splits["training"]) == 3000
     assert not {u.text for u in splits["training"]} & {u.text for u in splits["evaluation"]}
@@ -460,7 +460,7 @@ def test_the_committed_weights_keep_every_limit_with_exact_durations(evaluated: 
     found = scores(evaluated, evaluated)
     for metric in MICRO.metrics:
         assert is_met(metric, found[metric.name]), metric.name
-    for i, utterance in enumerate(utterances.synthesised("evaluation")):
+    for i, utterance in enumerate(evaluation_data.synthesised("evaluation")):
         spoken = evaluated[DURATIONS][i, : len(utterance.text)]
         np.testing.assert_array_equal(spoken, utterance.durations, err_msg=utterance.text)
 

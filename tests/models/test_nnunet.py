@@ -19,10 +19,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from sklearn.model_selection import KFold
 
-from fixtures.data import brain_phantoms, brats
+from fixtures.data.brains import brats
+from fixtures.data.brains import phantoms as generator
 from fixtures.errors import InputError
 from fixtures.frameworks.pytorch import in_precision
 from fixtures.models import nnunet
+from fixtures.models.nnunet import checkpoint
+from fixtures.models.nnunet import samples as evaluation_data
 from fixtures.spec import Arrays, Model
 
 State = dict[str, torch.Tensor]
@@ -305,7 +308,7 @@ def test_cases_are_read_when_they_are_asked_for_and_their_labels_are_small(decat
     assert images.shape == (2, 4, 128, 128, 128)
     assert images.dtype == np.float32
     assert [label.dtype for label in samples.labels] == [np.uint8, np.uint8]
-    image, label = brats.prepare(brats.cases(decathlon, "evaluation")[1])
+    image, label = brats.prepare(brats.patients(decathlon, "evaluation")[1])
     np.testing.assert_array_equal(images[0], image)
     np.testing.assert_array_equal(samples.labels[1], label)
     kept: Arrays = {"classes": np.stack([samples.labels[0], np.zeros_like(label)])}
@@ -323,7 +326,7 @@ def prepared(
 ) -> tuple[np.ndarray, np.ndarray]:
     write(root / "image.nii.gz", image, spacing)
     write(root / "label.nii.gz", label, spacing)
-    return brats.prepare(brats.Case("a", root / "image.nii.gz", root / "label.nii.gz"), size)
+    return brats.prepare(brats.Patient("a", root / "image.nii.gz", root / "label.nii.gz"), size)
 
 
 def test_preparation_crops_to_the_foreground_normalises_and_turns_the_axes_to_z_y_x(tmp_path: Path) -> None:
@@ -471,8 +474,8 @@ def test_a_data_set_that_does_not_fit_is_refused(problem: str, decathlon: Path) 
 def test_phantoms_are_the_same_every_time_and_hold_every_class() -> None:
     for split in ("training", "evaluation"):
         samples = nnunet.phantoms(split, None)
-        seed = (nnunet.SEED, nnunet._SERIES[split], 3)
-        image, label = brain_phantoms.phantom(32, seed)
+        seed = (checkpoint.SEED, evaluation_data._SERIES[split], 3)
+        image, label = generator.phantom(32, seed)
         np.testing.assert_array_equal(samples.load([3])[nnunet.INPUT][0], image)
         np.testing.assert_array_equal(samples.labels[3], label)
         counts = np.stack([np.bincount(label.ravel(), minlength=4) for label in samples.labels])

@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from fixtures.models import all_models
-from fixtures.prove.accuracy import in_process
+from fixtures.prove.stages import evaluate_in_process
 from fixtures.spec import Model
 from fixtures.train import train
 
@@ -31,7 +31,7 @@ def scores_of(model: Model, weights: Path) -> np.ndarray:
     """The first metric of each evaluation sample with the weights in a file."""
     samples = model.samples("evaluation", None, None)
     run = functools.partial(model.run, model.load(weights).network)
-    kept = in_process("framework", model, run, samples, 8).kept
+    kept = evaluate_in_process("framework", model, run, samples, 8).kept
     return model.metrics[0].score(kept, samples.labels, kept)
 
 

@@ -12,6 +12,7 @@ from PIL import Image
 
 from fixtures.errors import InputError, NotAvailableError
 from fixtures.models import all_models, resnet50
+from fixtures.models.resnet50 import samples as samples_of
 from fixtures.spec import Arrays, Model, Samples
 
 State = dict[str, torch.Tensor]
@@ -222,7 +223,7 @@ def test_train_and_val_are_told_apart(imagenet: Path, tmp_path_factory: pytest.T
 def test_preprocessing_is_resize_256_crop_224_and_normalisation(tmp_path: Path) -> None:
     # A grey image stays grey, so only the arithmetic of the values is left.
     Image.new("L", (500, 400), 128).save(tmp_path / "grey.png")
-    pixels = resnet50.preprocess(tmp_path / "grey.png")
+    pixels = samples_of.preprocess(tmp_path / "grey.png")
     assert pixels.shape == (3, 224, 224)
     assert pixels.dtype == np.float32
     np.testing.assert_allclose(
@@ -238,7 +239,7 @@ def test_the_crop_is_the_centre_of_the_shorter_side_at_256(size: tuple[int, int]
     ramp[..., 0] = np.linspace(0, 255, width)[None, :]
     ramp[..., 1] = np.linspace(0, 255, height)[:, None]
     Image.fromarray(ramp).save(tmp_path / "ramp.png")
-    pixels = resnet50.preprocess(tmp_path / "ramp.png")
+    pixels = samples_of.preprocess(tmp_path / "ramp.png")
     red = (pixels[0] * 0.229 + 0.485)[112]
     green = (pixels[1] * 0.224 + 0.456)[:, 112]
     for values, side in ((red, width), (green, height)):
@@ -264,7 +265,7 @@ def test_a_damaged_image_is_named(tmp_path: Path) -> None:
     path = tmp_path / "broken.jpeg"
     path.write_bytes(b"no image")
     with pytest.raises(InputError, match=r"broken\.jpeg"):
-        resnet50.preprocess(path)
+        samples_of.preprocess(path)
 
 
 # --- random weights, and the micro size --------------------------------------------------------------------

@@ -15,6 +15,7 @@ from PIL import Image
 from fixtures.errors import InputError
 from fixtures.frameworks.tensorflow import import_tensorflow
 from fixtures.models import resnet50, resnet50_tf
+from fixtures.models.resnet50_tf import architecture, checkpoint, tf1_checkpoint
 from fixtures.spec import Arrays, Model
 
 State = dict[str, np.ndarray]
@@ -158,7 +159,7 @@ def folder(prefix: Path, tmp_path: Path) -> Path:
 
 
 def test_folder_prefix_and_index_file_name_the_same_checkpoint(small: State, prefix: Path) -> None:
-    read = [resnet50_tf.read_checkpoint(path) for path in (prefix.parent, prefix, Path(f"{prefix}.index"))]
+    read = [tf1_checkpoint.read_checkpoint(path) for path in (prefix.parent, prefix, Path(f"{prefix}.index"))]
     assert len({digest for _, _, digest in read}) == 1
     for state, name, _ in read:
         assert name == "model.ckpt-5"
@@ -171,7 +172,7 @@ def test_folder_prefix_and_index_file_name_the_same_checkpoint(small: State, pre
 def test_other_weights_have_another_digest(small: State, prefix: Path, tmp_path: Path) -> None:
     bias = small["resnet50/output/dense/bias"]
     other = save(small | {"resnet50/output/dense/bias": bias + 1}, tmp_path / "model.ckpt-5")
-    assert resnet50_tf.read_checkpoint(other)[2] != resnet50_tf.read_checkpoint(prefix)[2]
+    assert tf1_checkpoint.read_checkpoint(other)[2] != tf1_checkpoint.read_checkpoint(prefix)[2]
 
 
 def refused(path: Path) -> str:
@@ -232,7 +233,7 @@ def test_a_missing_checkpoint_and_a_folder_without_one_are_refused(tmp_path: Pat
 def test_of_two_checkpoints_the_listed_one_is_taken_and_without_a_list_none(folder: Path) -> None:
     for file in list(folder.glob("model.ckpt-5.*")):
         shutil.copy(file, folder / file.name.replace("-5", "-9"))
-    assert resnet50_tf.read_checkpoint(folder)[1] == "model.ckpt-5"
+    assert tf1_checkpoint.read_checkpoint(folder)[1] == "model.ckpt-5"
     (folder / "checkpoint").unlink()
     assert "holds 2 TensorFlow checkpoints" in refused(folder)
 
@@ -289,14 +290,14 @@ def test_the_micro_model_takes_no_data_set(tmp_path: Path) -> None:
 def test_random_weights_are_seeded_and_give_sane_outputs() -> None:
     weights = FULL.load(None)
     assert not weights.trained
-    assert weights.origin == f"random, seed {resnet50_tf.SEED}"
+    assert weights.origin == f"random, seed {checkpoint.SEED}"
     samples = FULL.samples("evaluation", None, None)
     outputs = FULL.run(weights.network, samples.load(range(4)))
     assert outputs["probabilities"].max() < 0.5, "logits so large that only one class has a probability"
     assert outputs["probabilities"].std(axis=0).max() > 1e-4, "the image does not matter"
     # The kernels are the generator's; what BatchNorm makes of them is arithmetic.
-    stem = resnet50_tf.variables(weights.network)["resnet50/conv2d/conv2d/kernel"].numpy()
-    generator = np.random.default_rng(resnet50_tf.SEED)
+    stem = architecture.variables(weights.network)["resnet50/conv2d/conv2d/kernel"].numpy()
+    generator = np.random.default_rng(checkpoint.SEED)
     np.testing.assert_allclose(stem, generator.normal(0, (2 / 147) ** 0.5, (7, 7, 3, 64)), rtol=1e-5)
 
 

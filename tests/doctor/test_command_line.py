@@ -1,0 +1,87 @@
+"""The doctor's command line: every check is made, and the status says whether the benchmarks would stop."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.doctor import __main__ as doctor
+from fixtures.doctor.finding import Finding, ok, problem, warning
+from fixtures.serve.launch import Choice
+from tests.doctor.findings import states
+
+ROOT = Path(__file__).parents[2]
+EMBEDDED = Choice("embedded")
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> int:
+    """The command line with these findings alone."""
+    given = [(finding.name, lambda finding=finding: finding) for finding in findings]
+    monkeypatch.setattr(doctor, "checks", lambda _choice: iter(given))
+    return doctor.main([])
+
+
+def test_the_status_is_1_only_where_the_benchmarks_would_stop(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, ok("CPU", "fast"), warning("disk", "small", "free some")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["ok", "warning"]
+    assert lines[2].strip() == "cure: free some"
+    assert lines[-1] == "no problems, 1 warning: the benchmarks can run"
+    assert run(monkeypatch, problem("libpython", "none", "install it")) == 1
+    assert "1 problem, no warnings: the benchmarks would stop" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "no"), subprocess.TimeoutExpired("ldd", 1), ValueError("odd")]
+)
+def test_a_check_that_fails_does_not_hide_the_others(error: Exception) -> None:
+    def check() -> Finding:
+        raise error
+
+    assert states(doctor.looked_at("disk", check)) == ["warning"]  # type: ignore[arg-type]
+
+
+def test_an_environment_that_is_not_there_yet_is_no_problem(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    given = [("packages", lambda: problem("packages", "none", "install")), ("CPU", lambda: ok("CPU", "fast"))]
+    monkeypatch.setattr(doctor, "checks", lambda _choice: iter(given))
+
+    assert doctor.main(["--environment", str(tmp_path / "benchmarks")]) == 0
+    printed = capsys.readouterr().out
+    assert "not installed yet" in printed
+    assert "tox run -e benchmarks" in printed
+    assert "install" not in printed.split("Without its packages:")[1]
+
+
+def test_every_check_is_made_once_and_has_a_name_of_its_own() -> None:
+    names = [name for name, _ in doctor.checks(EMBEDDED)]
+
+    assert len(names) == len(set(names))
+
+
+def test_it_works_in_a_python_that_has_no_packages_at_all() -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _WITHOUT_PACKAGES, str(ROOT)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.stderr == ""
+    assert done.returncode == 1
+    lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+    assert ["problem", "packages"] in [line[:2] for line in lines]
+    assert {"ok", "warning"} & {line[0] for line in lines if line[1:2] == ["CPU"]}
+
+
+_WITHOUT_PACKAGES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from fixtures.doctor.__main__ import main
+sys.exit(main([]))
+"""

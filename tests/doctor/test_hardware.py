@@ -1,0 +1,138 @@
+"""The processor and the GPU: what they cannot do, and what disturbs a measurement."""
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.doctor import hardware
+from fixtures.doctor.finding import Finding
+from fixtures.host import machine
+from fixtures.serve.launch import Choice
+from tests.doctor.findings import states
+
+EMBEDDED = Choice("embedded")
+
+
+def test_a_gpu_s_driver_and_packages_must_fit() -> None:
+    def look(driver: int, torch: str) -> Finding:
+        return hardware.gpu(EMBEDDED, ["NVIDIA A100"], driver, torch)
+
+    assert "PyTorch is missing or a build for CPUs" in look(12, "").found
+    assert "its driver is for CUDA 11, PyTorch for 12.8" in look(11, "12.8").found
+    assert "ONNX Runtime is the build for CPUs" in look(12, "12.8").found
+    assert states(look(12, ""), look(11, "12.8"), look(12, "12.8")) == ["problem"] * 3
+
+
+def test_a_gpu_with_its_packages_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "version_of", lambda _name: "1.23")
+
+    assert states(hardware.gpu(EMBEDDED, ["NVIDIA A100"], 13, "12.8")) == ["ok"]
+
+
+def test_a_container_brings_its_own_packages_for_the_gpu() -> None:
+    assert states(hardware.gpu(Choice("docker", "image"), ["NVIDIA A100"], 12, "")) == ["ok"]
+
+
+def test_a_gpu_whose_driver_does_not_answer_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert states(hardware.gpu(EMBEDDED, [], on_bus=True), hardware.gpu(EMBEDDED, [], on_bus=False)) == [
+        "warning",
+        "ok",
+    ]
+
+
+def test_an_nvidia_gpu_is_seen_on_the_bus(tmp_path: Path) -> None:
+    def put(name: str, vendor: str, kind: str) -> None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vendor").write_text(f"{vendor}\n")
+        (tmp_path / name / "class").write_text(f"{kind}\n")
+
+    put("network", "0x15b3", "0x020000")
+    put("bridge", "0x10de", "0x060400")
+    assert not hardware.is_on_bus(tmp_path)
+    put("gpu", "0x10de", "0x030200")
+    assert hardware.is_on_bus(tmp_path)
+
+
+def test_the_cuda_of_pytorch_is_read_without_importing_it() -> None:
+    import torch
+
+    assert hardware.cuda_of_torch() == (torch.version.cuda or "")
+
+
+@pytest.mark.parametrize(
+    ("flags", "state", "text"),
+    [
+        ({"avx2"}, "ok", "AVX2, no VNNI: INT8 in 7 bits, no BF16"),
+        ({"avx2", "avx512f", "avx512_vnni", "amx_bf16"}, "ok", "AVX-512, 8-bit products (VNNI), AMX"),
+        (set(), "warning", "without AVX2"),
+    ],
+)
+def test_a_cpu_is_told_by_what_its_cases_need(flags: set[str], state: str, text: str) -> None:
+    found = hardware.cpu("Some CPU", flags)
+
+    assert states(found) == [state]
+    assert text in found.found
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2.0),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({}, None),
+    ],
+)
+def test_the_limit_of_a_control_group_is_read(
+    files: dict[str, str], limit: float | None, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    assert hardware.cgroup_cores(tmp_path) == limit
+
+
+def test_fewer_cores_than_are_seen_are_a_warning() -> None:
+    assert states(hardware.cores(1.5, 8), hardware.cores(8.0, 8)) == ["warning", "ok"]
+    assert "taskset -c 0-1 " in hardware.cores(2.5, 8).cure
+
+
+def test_a_governor_that_saves_power_is_a_warning(tmp_path: Path) -> None:
+    assert states(hardware.governor(tmp_path)) == ["ok"]
+    file = tmp_path / "cpu0" / "cpufreq" / "scaling_governor"
+    file.parent.mkdir(parents=True)
+    file.write_text("powersave\n")
+    assert states(hardware.governor(tmp_path)) == ["warning"]
+    file.write_text("performance\n")
+    assert states(hardware.governor(tmp_path)) == ["ok"]
+
+
+def test_a_slow_clock_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "current_clocksource").write_text("hpet\n")
+    assert states(hardware.clock(tmp_path)) == ["warning"]
+    (tmp_path / "current_clocksource").write_text("tsc\n")
+    assert states(hardware.clock(tmp_path)) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("after", "state", "text"),
+    [
+        (
+            [2, 0, 0, 98, 0, 0, 0, 0],
+            "ok",
+            "other programs use 2% of the cores, the host of a virtual machine 0%",
+        ),
+        ([50, 0, 0, 50, 0, 0, 0, 0], "warning", "other programs use 50%"),
+        ([1, 0, 0, 89, 0, 0, 0, 10], "warning", "use 1% of the cores, the host of a virtual machine 10%"),
+    ],
+)
+def test_a_machine_that_is_not_quiet_is_a_warning(after: list[int], state: str, text: str) -> None:
+    looks = iter([[0] * 8, after])
+
+    found = hardware.other_load(lambda: next(looks), lambda _seconds: None)
+
+    assert states(found) == [state]
+    assert text in found.found

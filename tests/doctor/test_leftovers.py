@@ -1,0 +1,139 @@
+"""What earlier runs left is found, with a command that removes it, and nothing of others is."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fixtures.doctor import leftovers
+from fixtures.doctor.leftovers import Process
+from fixtures.errors import SetupError
+from fixtures.host import locks
+from tests.doctor.findings import states
+
+INIT = Process(1, 0, ("/sbin/init",))
+GUARD = Process(10, 1, ("python", "-I", "-S", "/somewhere/fixtures/host/guard.py", "--caller", "9"))
+GUARDED = Process(11, 10, ("/opt/tritonserver", "--id=tritonproof-abc"))
+STUB = Process(12, 11, ("/x/triton_python_backend_stub",))
+LEFT = Process(20, 1, ("/opt/tritonserver",))
+
+
+def by_id(*processes: Process) -> dict[int, Process]:
+    return {one.pid: one for one in processes}
+
+
+def test_a_server_without_a_guard_is_left_over() -> None:
+    sound = leftovers.processes(by_id(INIT, GUARD, GUARDED, STUB))
+    found = leftovers.processes(by_id(INIT, GUARD, GUARDED, STUB, LEFT))
+
+    assert states(sound, found) == ["ok", "warning"]
+    assert found.cure.startswith("kill 20,")
+
+
+def test_own_processes_are_seen_with_their_parents() -> None:
+    found = leftovers.own_processes()[os.getpid()]
+
+    assert found.parent == os.getppid()
+    assert Path(found.command[0]).name.startswith("python")
+
+
+def test_a_segment_that_no_process_uses_is_left_over(tmp_path: Path) -> None:
+    used, left, strange = (tmp_path / name for name in ("tritonproof-a", "INPUT__0_3", "somebody-else"))
+    for path in (used, left, strange):
+        path.write_bytes(b"tensor")
+
+    found = leftovers.segments(tmp_path, mapped=[used])
+
+    assert states(found) == ["warning"]
+    assert found.cure == f"rm {left}"
+
+
+def test_a_folder_of_a_run_that_is_gone_is_left_over(tmp_path: Path) -> None:
+    alive, left, empty = (
+        tmp_path / name for name in ("tritonproof-abc", "tritonproof-xyz", "python_env_aaaaaa")
+    )
+    for path in (alive, left, tmp_path / locks.folder().name):
+        path.mkdir()
+
+    none = leftovers.folders(tmp_path / "nowhere", {}, [], tmp_path)
+    found = leftovers.folders(tmp_path, by_id(GUARD, GUARDED), [empty])
+
+    assert states(none, found) == ["ok", "warning"]
+    assert found.found.startswith("1 of killed runs and servers (tritonproof-xyz); 1 empty")
+    assert found.cure.startswith(f"rm -r {left}; ")
+
+
+def test_links_that_another_user_may_have_put_there_are_no_leftovers(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "config.pbtxt").touch()
+    (own / "tritonproof-a").symlink_to(own / "config.pbtxt")
+    for name in ("tritonproof-a", "folderAbC123"):
+        (tmp_path / name).symlink_to(own)
+
+    found = leftovers.folders(tmp_path, {}, [], tmp_path)
+
+    assert states(found, leftovers.segments(own, mapped=[])) == ["ok", "ok"]
+
+
+def test_a_cure_can_be_pasted_whatever_a_leftover_is_called(tmp_path: Path) -> None:
+    segment, folder = tmp_path / "tritonproof-a; touch x", tmp_path / "tritonproof-$(touch x)"
+    segment.touch()
+    folder.mkdir()
+
+    assert leftovers.segments(tmp_path, mapped=[]).cure == f"rm '{segment}'"
+    assert leftovers.folders(tmp_path, {}, [], tmp_path).cure == f"rm -r '{folder}'"
+
+
+def test_a_model_that_was_sent_to_a_server_that_is_gone_is_left_over(tmp_path: Path) -> None:
+    sent, other = tmp_path / "folderAbC123", tmp_path / "folderXyZ789"
+    for path in (sent, other):
+        path.mkdir()
+    (sent / "config.pbtxt").touch()
+
+    serving = leftovers.folders(tmp_path / "nowhere", by_id(LEFT), [], tmp_path)
+    found = leftovers.folders(tmp_path / "nowhere", {}, [], tmp_path)
+
+    assert states(serving, found) == ["ok", "warning"]
+    assert found.cure == f"rm -r {sent}"
+
+
+def test_who_holds_the_machine_is_named(private_locks: Path) -> None:
+    free = leftovers.lock()
+    with locks.hold_machine(exclusive=True):
+        held = leftovers.lock()
+
+    assert states(free, held, leftovers.lock()) == ["ok", "warning", "ok"]
+    assert f"process {os.getpid()} (" in held.found
+
+
+def test_who_only_waits_for_the_lock_does_not_hold_it() -> None:
+    table = "1: FLOCK  ADVISORY  WRITE 71 fe:00:42 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 fe:00:42 0 EOF\n"
+    table += "2: POSIX  ADVISORY  READ 73 fe:00:42 0 EOF\n"
+
+    assert list(leftovers.lock_holders(table, 42)) == [71]
+    assert list(leftovers.lock_holders(table, 4)) == []
+
+
+def test_half_written_builds_and_unreadable_records_are_named(tmp_path: Path) -> None:
+    results, builds = tmp_path / "results", tmp_path / "builds"
+    (results / "cpu" / "superseded").mkdir(parents=True)
+    (results / "cpu" / "superseded" / "old.json").touch()
+    noted = leftovers.files(results, builds)
+    (builds / "cpu" / ".cpu-a.unfinished").mkdir(parents=True)
+    (results / "cpu" / "a.json.unreadable").touch()
+    found = leftovers.files(results, builds)
+
+    assert states(noted, found) == ["ok", "warning"]
+    assert "1 records of other machines" in noted.found
+    assert ".cpu-a.unfinished" in found.found
+    assert "a.json.unreadable" in found.found
+
+
+def test_a_folder_of_locks_that_others_can_write_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise SetupError("others can write it", cure="chmod 700 it")
+
+    monkeypatch.setattr(locks, "inode", refuse)
+
+    assert states(leftovers.lock()) == ["problem"]

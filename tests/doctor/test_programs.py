@@ -1,0 +1,149 @@
+"""The programs a run starts: those that lack a library or do not start are named with their cure."""
+
+import fcntl
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.doctor import programs
+from fixtures.serve import wheels
+from fixtures.serve.launch import Choice
+from tests.doctor.findings import states
+
+EMBEDDED = Choice("embedded")
+
+
+def test_a_library_that_the_linker_does_not_find_is_named() -> None:
+    bare = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+
+    missing = programs.missing_libraries(wheels.perf_analyzer(), bare)
+
+    assert "libcudart.so.12" in missing
+    assert "nvidia-cuda-runtime-cu12" in programs.cure_of(missing)
+    assert programs.missing_libraries(Path(sys.executable).resolve(), bare) == []
+
+
+def test_the_load_generator_starts() -> None:
+    found = programs.load_generator()
+
+    assert states(found) == ["ok"]
+    assert str(wheels.perf_analyzer()) in found.found
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [("exit 3", "ends with status 3"), ("echo old glibc >&2; exit 1", "ends with status 1: old glibc")],
+)
+def test_a_load_generator_that_does_not_start_is_a_problem(
+    lines: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "perf_analyzer"
+    program.write_text(f"#!/bin/sh\n{lines}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(wheels, "perf_analyzer", lambda: program)
+
+    found = programs.load_generator()
+
+    assert states(found) == ["problem"]
+    assert text in found.found
+
+
+def test_the_server_is_started_to_see_that_it_gets_ready(private_locks: Path) -> None:
+    found = programs.triton(EMBEDDED, "cpu")
+
+    assert states(found) == ["ok"]
+    assert "embedded, ready in" in found.found
+
+
+def test_the_server_is_not_started_beside_a_measurement(private_locks: Path) -> None:
+    with (private_locks / "machine.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        found = programs.triton(EMBEDDED, "cpu")
+
+    assert states(found) == ["ok"]
+    assert "another run measures" in found.found
+
+
+def test_a_server_that_ends_at_once_is_a_problem_with_its_last_words(
+    private_locks: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "tritonserver"
+    program.write_text("#!/bin/sh\necho no licence\nexit 1\n")
+    program.chmod(0o755)
+
+    found = programs.triton(Choice("local", str(program)), "cpu")
+
+    assert states(found) == ["problem"]
+    assert "ended with status 1" in found.found
+    assert found.found.endswith("no licence")
+
+
+def test_a_remote_server_that_does_not_answer_is_a_problem() -> None:
+    assert states(programs.triton(Choice("remote", "127.0.0.1:9"), "cpu")) == ["problem"]
+
+
+def test_the_backends_of_a_server_on_this_machine_are_listed(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "tritonserver"
+    (tmp_path / "backends" / "onnxruntime").mkdir(parents=True)
+    (tmp_path / "backends" / "python").mkdir()
+    program.parent.mkdir()
+    program.touch(0o755)
+
+    found = programs.native_backends(Choice("local", str(program)))
+
+    assert found is not None
+    assert states(found) == ["ok"]
+    assert "onnxruntime, python" in found.found
+    assert programs.native_backends(EMBEDDED) is None
+
+
+def test_a_server_without_backends_is_a_problem(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "tritonserver"
+    program.parent.mkdir()
+    program.touch(0o755)
+
+    found = programs.native_backends(Choice("local", str(program)))
+
+    assert found is not None
+    assert states(found) == ["problem"]
+
+
+def test_a_missing_compiler_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+
+    assert states(programs.compiler("cpu", lambda _name: None)) == ["warning"]
+    assert states(programs.compiler("cpu", lambda name: f"/bin/{name}")) == ["ok"]
+
+
+def test_on_a_gpu_the_compiler_needs_the_cuda_toolkit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+
+    def found(name: str) -> str | None:
+        return "/bin/g++" if name == "g++" else None
+
+    assert states(programs.compiler("cuda", found, tmp_path / "none")) == ["warning"]
+    assert states(programs.compiler("cuda", found, tmp_path)) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "state"),
+    [
+        ("exit 0", "ok"),
+        ('[ "$1" != image ]', "warning"),
+        ("echo cannot connect >&2; exit 1", "problem"),
+    ],
+)
+def test_a_container_needs_an_engine_that_answers_and_its_image(
+    lines: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "docker"
+    program.write_text(f"#!/bin/sh\n{lines}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    assert states(programs.triton(Choice("docker", "some/image"), "cpu")) == [state]

@@ -1,0 +1,122 @@
+"""What a reader is shown of a sample of each model: pictures, texts, and both answers."""
+
+import base64
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fixtures.data.squad import answers
+from fixtures.models import all_models, bert, fastpitch, nnunet, resnet50, resnet50_tf
+from fixtures.models.bert import display
+from fixtures.spec import Model, Samples
+from reports.record.samples import Part
+
+
+def picture(part: Part) -> np.ndarray:
+    """The pixels of a picture, [height, width, 3]."""
+    assert part.kind == "image"
+    with Image.open(io.BytesIO(base64.b64decode(part.content))) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def texts(parts: Sequence[Part]) -> dict[str, str]:
+    return {part.title: part.content for part in parts if part.kind == "text"}
+
+
+def shown(
+    model: Model, of: Samples, framework: dict[str, np.ndarray], served: dict[str, np.ndarray]
+) -> Sequence[Part]:
+    """What the model shows of its first sample."""
+    assert model.show is not None
+    return model.show(of, 0, framework, served)
+
+
+def micro(models: Sequence[Model]) -> Model:
+    return next(model for model in models if model.micro)
+
+
+@pytest.mark.parametrize("family", [resnet50, resnet50_tf])
+def test_a_digit_is_shown_with_its_label_and_both_answers(family: object) -> None:
+    model = micro(family.MODELS)  # type: ignore[attr-defined]
+    of = model.samples("evaluation", None, None)
+
+    parts = shown(model, of, {"classes": np.array([3])}, {"classes": np.array([5])})
+
+    assert texts(parts) == {"Label": f"class {of.labels[0]}", "Framework": "class 3", "Served": "class 5"}
+    pixels = picture(parts[0])
+    assert pixels.shape == (128, 128, 3)
+    assert (pixels.min(), pixels.max()) == (0, 255), "the digit is black and white"
+
+
+def test_a_volume_is_shown_where_the_masks_differ_most() -> None:
+    model = micro(nnunet.MODELS)
+    of = model.samples("evaluation", None, None)
+    served = of.labels.copy()
+    served[0, 9, 4:8, 4:8] = 2
+
+    parts = shown(model, of, {"classes": of.labels}, {"classes": served})
+
+    assert [part.title for part in parts[:3]] == [
+        "Reference, slice 10 of 32",
+        "Served, slice 10 of 32",
+        "16 pixels differ",
+    ]
+    reference, answer, difference = map(picture, parts[:3])
+    changed = (reference != answer).any(axis=2)
+    assert changed[16:32, 16:32].all()
+    assert changed.sum() == 16 * 16
+    assert (difference[22, 22] - reference[22, 22].astype(int))[0] > 50, "the difference is red"
+
+
+def test_a_question_is_shown_with_what_was_accepted_and_both_answers() -> None:
+    model = micro(bert.MODELS)
+    of = model.samples("evaluation", None, None)
+    question, window = of.labels.questions[0], of.labels.windows[0]
+
+    def pointing_at(word: int) -> dict[str, np.ndarray]:
+        logits = np.zeros((len(of), 128), np.float32)
+        logits[0, window.first + window.words.index(word)] = 9.0
+        return dict(answers.best_positions(logits, logits))
+
+    parts = texts(shown(model, of, pointing_at(2), pointing_at(3)))
+
+    assert parts["Question"] == question.text
+    assert parts["Accepted"] == "the silver ring | silver ring"
+    assert (parts["Framework"], parts["Served"]) == ("in", "June")
+    assert "the silver ring" in parts["Paragraph"]
+
+
+def test_a_long_paragraph_is_cut_between_words() -> None:
+    words = tuple(f"word{i}" for i in range(300))
+
+    text = display.excerpt(words, ("word150",))
+
+    assert text.startswith("… word")
+    assert text.endswith(" …")
+    assert {part in words for part in text.strip("… ").split()} == {True}
+
+
+def test_an_utterance_is_shown_as_both_mels() -> None:
+    model = micro(fastpitch.MODELS)
+    of = model.samples("evaluation", None, None)
+    frames = of.labels[0].shape[1]
+    mels = np.zeros((len(of), 80, 128), np.float32)
+    counts = np.full((len(of), 1), frames + 5)
+    served = {fastpitch.MEL: mels, fastpitch.FRAME_COUNT: counts, fastpitch.DURATIONS: counts}
+
+    parts = shown(model, of, served, served)
+
+    assert [part.title for part in parts] == [
+        "Text",
+        f"Reference, {frames} frames",
+        f"Served, {frames + 5} frames",
+    ]
+    assert texts(parts)["Text"].endswith((".", "?"))
+    assert picture(parts[1]).shape == picture(parts[2]).shape
+
+
+def test_every_model_shows_its_samples() -> None:
+    assert all(model.show is not None for model in all_models())
