@@ -51,7 +51,7 @@ def test_a_build_is_a_whole_model_folder(tmp_path: Path) -> None:
     stored = json.loads((built.folder / "build.json").read_text())
     assert stored["content"]["versions"]["torch"]
     assert stored["content"]["hardware"]
-    assert "models/resnet50.py" in stored["content"]["sources"]
+    assert "resnet50/architecture.py" in stored["content"]["sources"]
     assert stored["size_mib"] == built.size_mib
 
 
@@ -88,14 +88,18 @@ def test_other_settings_change_the_configuration_alone(tmp_path: Path) -> None:
     assert len(made) == 1
 
 
-def test_a_changed_source_is_built_anew(tmp_path: Path) -> None:
-    source = tmp_path / "model.py"
-    source.write_text("a = 1")
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [("model.py", "model.py"), ("__init__.py", "__init__.py"), ("__init__.py", "architecture.py")],
+)
+def test_a_changed_source_is_built_anew(source: str, changed: str, tmp_path: Path) -> None:
+    (tmp_path / source).write_text("a = 1")
+    (tmp_path / changed).write_text("a = 1")
     made: list[str] = []
     case = case_with(writing("converted", made))
-    case = dataclasses.replace(case, model=dataclasses.replace(MICRO, source=source))
+    case = dataclasses.replace(case, model=dataclasses.replace(MICRO, source=tmp_path / source))
     build(case, tmp_path)
-    source.write_text("a = 2")
+    (tmp_path / changed).write_text("a = 2")
     build(case, tmp_path)
     assert len(made) == 2
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fixtures.measure.efficiency import in_process
 
 from fixtures.build import runtimes
+from fixtures.efficiency.in_process import in_process
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, build, case_with, writing

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from fixtures.measure.efficiency import in_process
 
+from fixtures.efficiency.in_process import in_process
 from fixtures.errors import ProofError
 from fixtures.host.environment import CHECKOUT, DOCKER_CLIENT, EXTRA_VARIABLES, minimal_environment
 from fixtures.measure import perf_analyzer
