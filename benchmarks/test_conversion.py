@@ -5,6 +5,7 @@ import pytest
 from fixtures.errors import AccuracyError
 from fixtures.plugin.recorder import Recorder
 from fixtures.spec import Case
+from reports.record.quantities import AGREEMENT, RELATIVE_ERROR
 from reports.record.schema import Parity
 from reports.words.rightness import conversion_failure
 
@@ -13,7 +14,11 @@ from reports.words.rightness import conversion_failure
 def test_conversion(case: Case, parity: Parity, recorder: Recorder) -> None:
     """Relative error and equal decisions stay within the tolerance for the precision."""
     recorder.conversion(parity)
-    error = "" if parity.relative_error is None else f"relative error {parity.relative_error:.1e}, "
-    recorder.figure(f"{error}{parity.agreement:.2%} of decisions agree")
+    error = (
+        ""
+        if parity.relative_error is None
+        else f"relative error {RELATIVE_ERROR.text(parity.relative_error)}, "
+    )
+    recorder.figure(f"{error}{AGREEMENT.text(parity.agreement)} of decisions agree")
     if failure := conversion_failure(parity):
         raise AccuracyError(failure, where=f"tolerance: {case.tolerance.source}")

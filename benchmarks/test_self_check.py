@@ -8,7 +8,6 @@ import pytest
 
 from fixtures.host import locks
 from fixtures.measure import measured, sweep
-from fixtures.measure.estimates import relative_half_width
 from fixtures.measure.record_entry import Measurement, Outcome, outcomes
 from fixtures.plugin.measuring import Prepare
 from fixtures.plugin.measuring_text import progress_text
@@ -19,9 +18,12 @@ from fixtures.plugin.settings import Settings
 from fixtures.self_check import generator_defaults, side_by_side, timed_server
 from fixtures.self_check.generator_defaults import Defaults
 from fixtures.spec import Case, LoadPoint, Scenario
+from reports.record.quantities import THROUGHPUT
 from reports.record.schema import Comparison
 from reports.record.verdicts import comparison_text
 from reports.words.markdown import markdown
+
+pytestmark = pytest.mark.self_check
 
 _COMPARISON_BUDGET_S = 120.0
 """Seconds for both builds: the default of --point-budget-s with --against."""
@@ -50,7 +52,7 @@ def test_known_service_time(
     in_flight = rate.value * latency_ms.value / 1e3
     record_property(
         "figure",
-        f"{rate.value:.1f} infer/s ± {relative_half_width(rate):.1%}, truly {truth_per_s:.1f}; "
+        f"{THROUGHPUT.text_with_half_width(rate)}, truly {THROUGHPUT.cell(truth_per_s)}; "
         f"{in_flight:.2f} in flight, truly {point.concurrency}",
     )
     # Twice the 95 % interval, which a right estimate leaves once in a thousand times.
