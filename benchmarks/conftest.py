@@ -7,8 +7,8 @@ import pytest
 
 from fixtures.errors import SpeedError
 from fixtures.measure.record_entry import Measurement
-from fixtures.plugin.benchmark_entries import Entry
-from fixtures.plugin.recorder import Recorder
+from fixtures.plugin.recording.recorder import Recorder
+from fixtures.plugin.telling.benchmark_entries import Entry
 from reports.record.verdicts import comparison_text
 
 

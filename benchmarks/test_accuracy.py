@@ -3,18 +3,18 @@
 import pytest
 
 from fixtures.errors import AccuracyError
-from fixtures.plugin.proving import Proof
-from fixtures.plugin.recorder import Recorder
+from fixtures.plugin.proving import Evaluation
+from fixtures.plugin.recording.recorder import Recorder
 from reports.words.rightness import ledger_failures, score_text
 
 
 @pytest.mark.stage("accuracy")
-def test_accuracy(proof: Proof, recorder: Recorder) -> None:
+def test_accuracy(evaluation: Evaluation, recorder: Recorder) -> None:
     """Each metric through Triton keeps its limits: the model's own, and nearly the framework's score."""
-    recorder.accuracy(proof.serving, proof.ledger, proof.missing)
-    recorder.samples(proof.samples)
-    recorder.figure("; ".join(score_text(score) for score in proof.ledger.scores))
-    if failures := ledger_failures(proof.ledger):
+    recorder.accuracy(evaluation.serving, evaluation.ledger, evaluation.missing)
+    recorder.samples(evaluation.samples)
+    recorder.figure("; ".join(score_text(score) for score in evaluation.ledger.scores))
+    if failures := ledger_failures(evaluation.ledger):
         raise AccuracyError("; ".join(failures))
-    if proof.missing:
-        pytest.skip(proof.missing)
+    if evaluation.missing:
+        pytest.skip(evaluation.missing)

@@ -3,7 +3,7 @@
 import pytest
 
 from fixtures.errors import AccuracyError
-from fixtures.plugin.recorder import Recorder
+from fixtures.plugin.recording.recorder import Recorder
 from fixtures.spec import Case
 from reports.record.quantities import AGREEMENT, RELATIVE_ERROR
 from reports.record.schema import Parity

@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.plugin.proving import Prove
-from fixtures.plugin.recorder import Recorder
+from fixtures.plugin.recording.recorder import Recorder
 from fixtures.plugin.searching import FindFastest
 from reports.record.schema import Parity
 from reports.words.latency_budget import beyond_text, found_text
@@ -28,12 +28,12 @@ def test_search(
     recorder.search(deployed.serving, found, accuracy_missing)
     if found.verdict == "beyond":
         raise SpeedError(beyond_text(found))
-    proof = prove(deployed)
-    found = dataclasses.replace(found, accuracy=proof.ledger)
+    evaluation = prove(deployed)
+    found = dataclasses.replace(found, accuracy=evaluation.ledger)
     recorder.search(deployed.serving, found, accuracy_missing)
-    recorder.samples(proof.samples, of_search=True)
+    recorder.samples(evaluation.samples, of_search=True)
     recorder.figure(found_text(found))
-    failures = ledger_failures(proof.ledger)
+    failures = ledger_failures(evaluation.ledger)
     if failure := conversion_failure(parity):
         failures.append(failure)
     if failures:

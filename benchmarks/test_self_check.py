@@ -9,12 +9,12 @@ import pytest
 from fixtures.host import locks
 from fixtures.measure import measured, sweep
 from fixtures.measure.record_entry import Measurement, Outcome, outcomes
+from fixtures.plugin.command_line.settings import Settings
 from fixtures.plugin.measuring import Prepare
-from fixtures.plugin.measuring_text import progress_text
-from fixtures.plugin.output import Narrator
-from fixtures.plugin.recorder import Recorder
-from fixtures.plugin.selection import own_points
-from fixtures.plugin.settings import Settings
+from fixtures.plugin.recording.recorder import Recorder
+from fixtures.plugin.selecting.selection import own_points
+from fixtures.plugin.telling.measuring_text import progress_text
+from fixtures.plugin.telling.output import Narrator
 from fixtures.self_check import generator_defaults, side_by_side, timed_server
 from fixtures.self_check.generator_defaults import Defaults
 from fixtures.spec import Case, LoadPoint, Scenario

@@ -8,7 +8,7 @@ from typing import Literal
 
 from reports.compare.paired_scores import Paired, paired
 from reports.compare.setup_changes import Setting, differing
-from reports.record import files, samples
+from reports.record import files, per_sample
 from reports.record.files import RecordError
 from reports.record.ratio import FEWEST_PASSES, speeds, unpaired_ratio
 from reports.record.schema import Estimate, Load, LoadSetting, Place, Score, Verdict, case_id, place
@@ -190,7 +190,7 @@ def _served(stored: Side) -> Mapping[str, Mapping[str, float]] | str:
     path = stored.path.with_name(stored.path.name.removesuffix(".json") + files.SAMPLES_SUFFIX)
     if not os.path.lexists(path):
         return f"{letter} has no samples (CASE{files.SAMPLES_SUFFIX}) beside its record"
-    found = samples.of_ledger(record, record.accuracy, path)
+    found = per_sample.of_ledger(record, record.accuracy, path)
     if found is None:
         return f"the samples beside the record of {letter} are of another build or ledger"
     return {

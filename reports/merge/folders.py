@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reports.compare.setup_changes import differing
 from reports.merge.shards import fields_text, joined
-from reports.record import beside, files, samples
+from reports.record import files, per_sample, untrusted
 from reports.record.files import RecordError
 from reports.record.schema import case_id
 from reports.record.sources import Source, Stored
@@ -75,7 +75,7 @@ def write(found: MergePlan, output: Path) -> bool:
             target = staged / place
             target.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(content, Path):
-                with beside.opened(content) as file, target.open("xb") as copy:
+                with untrusted.opened(content) as file, target.open("xb") as copy:
                     shutil.copyfileobj(file, copy)
             else:
                 target.write_bytes(content)
@@ -105,7 +105,7 @@ def _holds(output: Path, found: MergePlan) -> bool:
 def _content(content: bytes | Path) -> bytes:
     if isinstance(content, bytes):
         return content
-    with beside.opened(content) as file:
+    with untrusted.opened(content) as file:
         return file.read()
 
 
@@ -156,17 +156,17 @@ def _beside(group: Sequence[Stored], place: Path) -> tuple[dict[Path, Path], lis
             to = place.parent / f"{place.name}{str(relative)[len(stored.path.stem) :]}"
             if number > 1 and path.name.endswith(_LOG_SUFFIX):
                 to = to.with_name(f"{to.name.removesuffix(_LOG_SUFFIX)}.{number}{_LOG_SUFFIX}")
-            if strange := [part for part in to.parts if not beside.is_plain(part)]:
+            if strange := [part for part in to.parts if not untrusted.is_plain(part)]:
                 conflicts.append(
                     f"{path}: {strange[-1]!r} is no name for a file beside records: letters, digits, '.', '_' and '-' "
                     "alone. Rename it, or take it out of the folder."
                 )
                 continue
             if f".{path.name}".endswith(files.SAMPLES_SUFFIX):
-                samples.read(path, folder)  # raises if it is damaged
-            content = beside.digest(path, folder)
+                per_sample.read(path, folder)  # raises if it is damaged
+            content = untrusted.digest(path, folder)
             other = found.setdefault(to, path)
-            if other != path and beside.digest(other) != content:
+            if other != path and untrusted.digest(other) != content:
                 conflicts.append(
                     f"{other} and {path} differ. Take the one that does not belong to the records out of its folder."
                 )

@@ -10,8 +10,8 @@ from reports import plots
 from reports.page.interval_tables import accuracy_text, intervals_table, machine_table
 from reports.published.beside import legend, section
 from reports.published.matching import match
-from reports.record import beside, files, samples
-from reports.record.samples import Part, Samples
+from reports.record import files, per_sample, untrusted
+from reports.record.per_sample import Part, SampleScores
 from reports.record.schema import Accuracy, case_id
 from reports.tables.case import scenario_section
 from reports.tables.points import loads_of
@@ -97,13 +97,13 @@ def section_of(record: Shown, results: Path) -> CaseSection:
         name=case_id(record.case),
         status=status_of(record),
         accuracy=accuracy_text(record),
-        worst=_worst(samples.of_record(record, results), record.accuracy),
+        worst=_worst(per_sample.of_record(record, results), record.accuracy),
         scenarios=[_scenario(record, one) for one in ("offline", "online")],
         pictures=[picture(name, [record]) for name in _plots_of(record)],
         efficiency=efficiency_section(record),
         search=text(search_paragraph(record)),
         worst_of_search=_worst(
-            samples.of_search(record, results), record.search.accuracy if record.search else None
+            per_sample.of_search(record, results), record.search.accuracy if record.search else None
         ),
         published=_published(record),
         configs=_configs(record, results),
@@ -149,7 +149,7 @@ def _scenario(record: Shown, scenario: str) -> ScenarioTables:
     return ScenarioTables(scenario_section(record, scenario), intervals_table(loads_of(record, scenario)))
 
 
-def _worst(found: Samples | None, accuracy: Accuracy | None) -> list[WorstSample] | None:
+def _worst(found: SampleScores | None, accuracy: Accuracy | None) -> list[WorstSample] | None:
     if found is None or accuracy is None:
         return None
     places = {name: place for place, name in enumerate(found.ids)}
@@ -165,7 +165,7 @@ def _worst(found: Samples | None, accuracy: Accuracy | None) -> list[WorstSample
     ]
 
 
-def _scores(found: Samples, accuracy: Accuracy, place: int) -> str:
+def _scores(found: SampleScores, accuracy: Accuracy, place: int) -> str:
     """`F1: framework 100 %, converted 100 %, served 40 %`, of each metric in the ledger; once where all are equal."""
     parts = []
     for score in accuracy.scores:
@@ -203,7 +203,7 @@ def _configs(record: Shown, results: Path) -> list[ServedConfig]:
 def _read(file: Path, folder: Path) -> str | None:
     """A file in the record's folder or below; None where there is none."""
     try:
-        return beside.content(file, folder, _LARGEST_CONFIG_BYTES).decode()
+        return untrusted.content(file, folder, _LARGEST_CONFIG_BYTES).decode()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.published.layout import ParseError, PublishedTable
-from reports.record.beside import is_plain
+from reports.record.untrusted import is_plain
 
 FOLDER = Path(__file__).parent / "names"
 

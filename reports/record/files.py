@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from reports.record import beside
+from reports.record import untrusted
 from reports.record.schema import SCHEMA, Case, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
@@ -72,7 +72,7 @@ def read(path: Path) -> Record:
     """
     found = parse(Record, path, SCHEMA)
     for key, value in dataclasses.asdict(found.case).items():
-        if value is not None and not beside.is_plain(value):
+        if value is not None and not untrusted.is_plain(value):
             raise RecordError(
                 f"{path}: case.{key}: {value[:80]!r} cannot be part of a file's name: letters, digits, '.', '_' and "
                 "'-' alone. Take the file out of the folder."
@@ -86,7 +86,7 @@ def parse(kind: type[_Kind], path: Path, version: int, folder: Path | None = Non
     It lies in the record's `folder`, or below that, as `beside.opened` has it.
     """
     try:
-        data = json.loads(beside.content(path, folder), parse_constant=_refuse)
+        data = json.loads(untrusted.content(path, folder), parse_constant=_refuse)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -8,7 +8,7 @@ from reports.tables.other_build import comparison_table
 from reports.tables.points import offline_table, online_table
 from reports.tables.provenance import machine_sentence
 from reports.tables.resources import resources_table
-from reports.tables.settings import configuration_list, parameters_table
+from reports.tables.served_settings import configuration_list, parameters_table
 from reports.tables.summary import summary_table
 
 __all__ = [

@@ -4,7 +4,7 @@ from reports.record.schema import LoadSetting
 from reports.tables.other_build import comparison_table
 from reports.tables.points import offline_table, online_table
 from reports.tables.resources import resources_table
-from reports.tables.settings import configuration_list, parameters_table
+from reports.tables.served_settings import configuration_list, parameters_table
 from reports.words.labels import accelerator, device
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text

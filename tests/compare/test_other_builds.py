@@ -12,8 +12,8 @@ import pytest
 from fixtures.build.repository import BuiltModel
 from fixtures.compare import other_builds
 from fixtures.errors import InputError, ProofError
-from fixtures.plugin.options import pytest_addoption
-from fixtures.plugin.settings import Settings, parse, passed_on
+from fixtures.plugin.command_line.options import pytest_addoption
+from fixtures.plugin.command_line.settings import Settings, parse, passed_on
 from tests.conftest import MakeBuild
 
 # --- options -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reports.__main__ import main
-from reports.record import files, samples, schema
+from reports.record import files, per_sample, schema
 from reports.record.schema import Case, Estimate, Load, Record, Serving
 from tests import samples as sample
 
@@ -32,9 +32,9 @@ def with_machine(one: Record, **changes: Any) -> Record:
 def store_samples(
     folder: Path, one: Record, served: Sequence[float], ids: Sequence[str] = IDS, **changes: Any
 ) -> None:
-    scores = {"top-1": dict.fromkeys(samples.STAGES, tuple(served))}
-    found = samples.Samples(one.case, one.build.digest, tuple(ids), scores, ())
-    samples.write(dataclasses.replace(found, **changes), samples.path_of(one.case, folder))
+    scores = {"top-1": dict.fromkeys(per_sample.STAGES, tuple(served))}
+    found = per_sample.SampleScores(one.case, one.build.digest, tuple(ids), scores, ())
+    per_sample.write(dataclasses.replace(found, **changes), per_sample.path_of(one.case, folder))
 
 
 @pytest.fixture
@@ -393,7 +393,7 @@ def test_damaged_samples_are_named(folders: tuple[Path, Path], capsys: pytest.Ca
     for folder in folders:
         sample.store(folder, sample.record())
         store_samples(folder, sample.record(), [1.0] * 500)
-    damaged = samples.path_of(sample.record().case, folders[1])
+    damaged = per_sample.path_of(sample.record().case, folders[1])
     damaged.write_text(damaged.read_text()[:100])
     assert refusal(capsys, *folders).startswith(f"error: {damaged}: not JSON (")
 

@@ -14,7 +14,7 @@ import pytest
 
 from fixtures.data.squad import answers as answers_of
 from fixtures.data.squad import invented, squad_v1, word_pieces, wording
-from fixtures.data.squad.windows import WindowSizes, prepare
+from fixtures.data.squad.text_windows import WindowSizes, prepare
 from fixtures.errors import InputError
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -10,7 +10,7 @@ from typing import IO, Any
 import pytest
 
 from reports.__main__ import main
-from reports.record import files, samples
+from reports.record import files, per_sample
 from reports.record.schema import Case, Load, Record, Search, Serving, Start
 from tests import samples as sample
 
@@ -358,9 +358,9 @@ def test_a_record_of_another_schema_stops_the_merge(
 @pytest.mark.parametrize("suffix", [".json", ".samples.json", ".search/samples.json"])
 def test_a_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Callable[..., str]) -> None:
     shards = [sample.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
-    found = samples.Samples(on("t4").case, "0f3c", ("a",), {"top-1": {"served": (1.0,)}}, ())
-    samples.write(found, samples.path_of(on("t4").case, shards[1]))
-    samples.write(found, samples.path_of_search(on("t4").case, shards[1]))
+    found = per_sample.SampleScores(on("t4").case, "0f3c", ("a",), {"top-1": {"served": (1.0,)}}, ())
+    per_sample.write(found, per_sample.path_of(on("t4").case, shards[1]))
+    per_sample.write(found, per_sample.path_of_search(on("t4").case, shards[1]))
     damaged = shards[1] / "t4" / f"t4-resnet50-onnx-trt-fp16{suffix}"
     damaged.write_bytes(damaged.read_bytes()[:60])
     assert refused(*shards).startswith(f"error: {damaged}: not JSON (")

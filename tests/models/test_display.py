@@ -12,7 +12,7 @@ from fixtures.data.squad import answers
 from fixtures.models import all_models, bert, fastpitch, nnunet, resnet50, resnet50_tf
 from fixtures.models.bert import display
 from fixtures.spec import Model, Samples
-from reports.record.samples import Part
+from reports.record.per_sample import Part
 
 
 def picture(part: Part) -> np.ndarray:

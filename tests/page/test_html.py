@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.plugin import record_file
+from fixtures.plugin.recording import record_file
 from reports.__main__ import main
 from reports.page.html import page, rendered
-from reports.record import files, samples
-from reports.record.samples import Part, Sample, Samples
+from reports.record import files, per_sample
+from reports.record.per_sample import Part, Sample, SampleScores
 from reports.record.schema import Case, Efficiency, Mark, Record, Search, case_id
 from reports.words.shown import shown
 from tests import samples as records
@@ -61,14 +61,14 @@ def with_samples(record: Record, results: Path, *parts: Part) -> None:
     count = record.accuracy.samples
     scores = {"top-1": dict.fromkeys(("framework", "converted"), (1.0,) * count)}
     scores["top-1"]["served"] = (0.0, *(1.0,) * (count - 1))
-    found = Samples(
+    found = SampleScores(
         record.case,
         record.build.digest,
         tuple(f"digit-{i:04d}" for i in range(count)),
         scores,
         (Sample("digit-0000", "served scores worse than converted", parts),),
     )
-    samples.write(found, samples.path_of(record.case, results))
+    per_sample.write(found, per_sample.path_of(record.case, results))
 
 
 @pytest.fixture(scope="module")
@@ -386,8 +386,8 @@ def test_what_comes_from_files_is_escaped_everywhere(tmp_path: Path) -> None:
         loads=(load,),
     )
     sample = Sample(EVIL, EVIL, (Part("text", EVIL, EVIL), Part("image", EVIL, f'"{EVIL}')))
-    found = Samples(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
-    samples.write(found, samples.path_of(record.case, tmp_path))
+    found = SampleScores(record.case, record.build.digest, (EVIL, "b"), {}, (sample,))
+    per_sample.write(found, per_sample.path_of(record.case, tmp_path))
     record_file.keep(files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL)
 
     html = page([shown(record)], tmp_path)
@@ -439,7 +439,7 @@ def test_the_command_writes_the_chosen_cases(tmp_path: Path, capsys: pytest.Capt
 def test_a_damaged_file_of_samples_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = unmeasured()
     files.write(record, files.path_of(record.case, tmp_path))
-    path = samples.path_of(record.case, tmp_path)
+    path = per_sample.path_of(record.case, tmp_path)
     path.write_text('{"schema": 1}')
 
     status = main(["html", "--results", str(tmp_path), "--output", str(tmp_path / "report.html")])

@@ -13,7 +13,7 @@ from _pytest.mark.expression import Expression
 from fixtures.cases import names, select_targets
 from fixtures.errors import InputError
 from fixtures.host.targets import CPU, EVERY_TARGET, present
-from fixtures.plugin.keywords import asked_words, id_words, syntax_tree, words_of
+from fixtures.plugin.selecting.keywords import asked_words, id_words, syntax_tree, words_of
 from tests.collecting import collect
 
 BY_NAME = {target.name: target for target in EVERY_TARGET}

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fixtures.plugin import narrator
-from fixtures.plugin.narrator import Narrator
+from fixtures.plugin.telling import narrator
+from fixtures.plugin.telling.narrator import Narrator
 
 Start = Callable[..., Narrator]
 

@@ -9,8 +9,8 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.plugin.options import pytest_addoption
-from fixtures.plugin.settings import Settings, check_python, parse
+from fixtures.plugin.command_line.options import pytest_addoption
+from fixtures.plugin.command_line.settings import Settings, check_python, parse
 from fixtures.search.candidates import Goal
 
 

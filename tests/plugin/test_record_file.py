@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import ProofError
-from fixtures.plugin import record_file
+from fixtures.plugin.recording import record_file
 from reports.record import files
 from reports.record.schema import Deployment, Load, Record, Start
 from tests import samples
@@ -174,7 +174,7 @@ def test_a_result_that_is_no_number_leaves_the_record_as_it_was(tmp_path: Path, 
 WRITER = """\
 import dataclasses, sys
 from pathlib import Path
-from fixtures.plugin import record_file
+from fixtures.plugin.recording import record_file
 from reports.record import schema
 from tests import samples
 fresh = dataclasses.replace(samples.record(), loads=())

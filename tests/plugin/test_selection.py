@@ -15,7 +15,7 @@ from fixtures.formats import all_formats
 from fixtures.host import targets
 from fixtures.host.targets import EVERY_TARGET
 from fixtures.models import all_models
-from fixtures.plugin.keywords import asked_words
+from fixtures.plugin.selecting.keywords import asked_words
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
 from tests.collecting import collect

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.plugin import record_file
+from fixtures.plugin.recording import record_file
 from fixtures.prove.accuracy import score_each_sample
 from fixtures.prove.per_sample import items_to_inspect, per_sample_file
 from fixtures.prove.stages import Stage, Stages
 from fixtures.spec import Case, Samples
-from reports.record import files, samples
-from reports.record.samples import Part
+from reports.record import files, per_sample
+from reports.record.per_sample import Part
 from reports.record.schema import Search
 from tests import samples as records
 from tests import toy
@@ -112,25 +112,25 @@ def test_an_item_of_several_rows_is_one_sample() -> None:
 # --- the file ----------------------------------------------------------------------------------------------
 
 
-def a_file(**changes: object) -> samples.Samples:
+def a_file(**changes: object) -> per_sample.SampleScores:
     """The samples of the sample record."""
     of = records.record()
     fields: dict[str, object] = {
         "case": of.case,
         "digest": of.build.digest,
         "ids": tuple(f"s{i}" for i in range(500)),
-        "scores": {"top-1": dict.fromkeys(samples.STAGES, (1.0,) * 500)},
-        "worst": (samples.Sample("s7", "low top-1", (Part("text", "Label", "class 3"),)),),
+        "scores": {"top-1": dict.fromkeys(per_sample.STAGES, (1.0,) * 500)},
+        "worst": (per_sample.Sample("s7", "low top-1", (Part("text", "Label", "class 3"),)),),
     }
-    return samples.Samples(**(fields | changes))  # type: ignore[arg-type]
+    return per_sample.SampleScores(**(fields | changes))  # type: ignore[arg-type]
 
 
 def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
-    path = samples.path_of(records.record().case, tmp_path)
+    path = per_sample.path_of(records.record().case, tmp_path)
 
-    samples.write(a_file(), path)
+    per_sample.write(a_file(), path)
 
-    assert samples.read(path) == a_file()
+    assert per_sample.read(path) == a_file()
     assert path.name == "a40-resnet50-onnx-trt-fp16.samples.json"
 
 
@@ -142,15 +142,15 @@ def test_scores_are_short_so_that_a_large_data_set_is_a_small_file(tmp_path: Pat
     three = stages(of.labels, of.labels, of.labels)
     path = tmp_path / "x.samples.json"
 
-    samples.write(per_sample_file(case, "d1", of, three, score_each_sample(case, of, three)), path)
+    per_sample.write(per_sample_file(case, "d1", of, three, score_each_sample(case, of, three)), path)
 
     assert path.stat().st_size < 45 * 5000
-    assert samples.read(path).scores["top-1"]["served"][0] == pytest.approx(1 / 3, abs=1e-5)
+    assert per_sample.read(path).scores["top-1"]["served"][0] == pytest.approx(1 / 3, abs=1e-5)
 
 
 def test_a_file_of_samples_is_no_record(tmp_path: Path) -> None:
     files.write(records.record(), files.path_of(records.record().case, tmp_path))
-    samples.write(a_file(), samples.path_of(records.record().case, tmp_path))
+    per_sample.write(a_file(), per_sample.path_of(records.record().case, tmp_path))
 
     assert files.read_all(tmp_path) == [records.record()]
 
@@ -167,36 +167,36 @@ def test_a_file_that_does_not_fit_together_names_the_key(
     tmp_path: Path, change: dict[str, object], said: str
 ) -> None:
     path = tmp_path / "x.samples.json"
-    samples.write(a_file(**change), path)
+    per_sample.write(a_file(**change), path)
 
     with pytest.raises(files.RecordError, match=said):
-        samples.read(path)
+        per_sample.read(path)
 
 
 @pytest.mark.parametrize("change", [{"digest": "other"}, {"ids": (), "scores": {}}])
 def test_samples_of_another_build_or_data_set_are_not_the_records(
     tmp_path: Path, change: dict[str, object]
 ) -> None:
-    path = samples.path_of(records.record().case, tmp_path)
-    samples.write(a_file(), path)
-    assert samples.of_record(records.record(), tmp_path) == a_file()
+    path = per_sample.path_of(records.record().case, tmp_path)
+    per_sample.write(a_file(), path)
+    assert per_sample.of_record(records.record(), tmp_path) == a_file()
 
-    samples.write(a_file(**change), path)
+    per_sample.write(a_file(**change), path)
 
-    assert samples.of_record(records.record(), tmp_path) is None
+    assert per_sample.of_record(records.record(), tmp_path) is None
 
 
 def test_a_record_of_another_machine_takes_what_stands_beside_it_along(tmp_path: Path) -> None:
     old = records.record()
     path = files.path_of(old.case, tmp_path)
     files.write(old, path)
-    samples.write(a_file(), samples.path_of(old.case, tmp_path))
+    per_sample.write(a_file(), per_sample.path_of(old.case, tmp_path))
     record_file.keep(path.with_suffix(files.CONFIG_SUFFIX), "name: 'old'")
     moved = dataclasses.replace(old, machine=dataclasses.replace(old.machine, cores=8))
 
     record_file.update(moved, tmp_path, lambda stored: stored)
 
-    assert samples.of_record(moved, tmp_path) is None
+    assert per_sample.of_record(moved, tmp_path) is None
     names = sorted(
         file.name.partition("-fp16-")[2].partition(".")[2] for file in (path.parent / "superseded").iterdir()
     )
@@ -210,7 +210,7 @@ def test_the_winner_of_a_search_has_samples_of_its_own(tmp_path: Path) -> None:
     )
     record = records.record(search=search)
 
-    samples.write(a_file(), samples.path_of_search(record.case, tmp_path))
+    per_sample.write(a_file(), per_sample.path_of_search(record.case, tmp_path))
 
-    assert samples.of_search(record, tmp_path) == a_file()
-    assert samples.of_record(record, tmp_path) is None
+    assert per_sample.of_search(record, tmp_path) == a_file()
+    assert per_sample.of_record(record, tmp_path) is None

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import AccuracyError, InputError, ProofError, SetupError, SpeedError
-from fixtures.plugin.failure_kind import kind_of
+from fixtures.plugin.telling.failure_kind import kind_of
 from reports.run.exit_status import status_of, status_sentence
 from reports.run.job_summary import annotation, cut, summary
 from reports.run.outcomes import Failure, Outcomes
@@ -29,7 +29,7 @@ BENCHMARKS = """\
 import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.measure.record_entry import Measurement
-from fixtures.plugin.recorder import Recorder
+from fixtures.plugin.recording.recorder import Recorder
 from reports.record.schema import Start
 from tests import samples
 

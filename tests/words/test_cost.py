@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.plugin import options, record_file, settings
+from fixtures.plugin.command_line import options, settings
+from fixtures.plugin.recording import record_file
 from reports import tables
 from reports.export.frame import load_points
 from reports.record import files

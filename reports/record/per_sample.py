@@ -39,7 +39,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Samples:
+class SampleScores:
     """The samples that a ledger counts."""
 
     case: Case
@@ -63,18 +63,18 @@ def path_of_search(case: Case, results: Path) -> Path:
     return results / case.target / f"{case_id(case)}.search" / "samples.json"
 
 
-def write(samples: Samples, path: Path) -> None:
+def write(samples: SampleScores, path: Path) -> None:
     """Write `samples` whole or not at all, on one line: a data set of 50,000 has as many numbers in each list."""
     text = json.dumps(dataclasses.asdict(samples), separators=(",", ":"), allow_nan=False) + "\n"
     files.replace(path, text.encode())
 
 
-def read(path: Path, folder: Path | None = None) -> Samples:
+def read(path: Path, folder: Path | None = None) -> SampleScores:
     """Read one file; raises files.RecordError, which names the file and the key, if it is not a whole one.
 
     It lies in the record's `folder`, or below that; by default in the one it is in.
     """
-    found = files.parse(Samples, path, SCHEMA, folder)
+    found = files.parse(SampleScores, path, SCHEMA, folder)
     for metric, stages in found.scores.items():
         for stage, scores in stages.items():
             if stage not in STAGES or len(scores) != len(found.ids):
@@ -85,12 +85,12 @@ def read(path: Path, folder: Path | None = None) -> Samples:
     return found
 
 
-def of_record(record: Record, results: Path) -> Samples | None:
+def of_record(record: Record, results: Path) -> SampleScores | None:
     """The samples that the record's ledger counts; None where there is no such file, or it is of another build."""
     return of_ledger(record, record.accuracy, path_of(record.case, results))
 
 
-def of_search(record: Record, results: Path) -> Samples | None:
+def of_search(record: Record, results: Path) -> SampleScores | None:
     """The same for the ledger of a search's winner."""
     accuracy = record.search.accuracy if record.search else None
     path = path_of_search(record.case, results)
@@ -99,7 +99,7 @@ def of_search(record: Record, results: Path) -> Samples | None:
 
 def of_ledger(
     record: Record, accuracy: Accuracy | None, path: Path, folder: Path | None = None
-) -> Samples | None:
+) -> SampleScores | None:
     """The samples in the file at `path` if they are those that a ledger of the record counts, else None.
 
     The record's `folder` is by default the one that the file is in.
