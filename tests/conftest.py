@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -43,28 +42,22 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # As a shell leaves it to what it runs in the background; what a test starts would not end at Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_WORKER = os.environ.get("PYTEST_XDIST_WORKER")
-if _WORKER is not None:
-    # The machine's lock lies in the temporary folder, and these tests prove no speed: a run that one worker starts
-    # need not wait for those of the others.
-    os.environ["TMPDIR"] = tempfile.mkdtemp(prefix=f"tritonproof-tests-{_WORKER}-")
-    tempfile.tempdir = None
-
 for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
     del os.environ[variable]  # a run that a test starts is no worker of this one
 
 
-def pytest_unconfigure() -> None:
-    if _WORKER is not None:
-        shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
-
-
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the campaign out, and begin with the files that start whole runs of the suite: they take longest."""
+    """Leave the campaign out, and have xdist keep the tests of a file together, as they share what they set up.
+
+    Files that start whole runs of the suite are of one group, since such runs wait for each other at the machine's
+    lock anyway. That takes longest, so it comes first.
+    """
     _leave_out_the_campaign(config, items)
-    with_runs = {item.path for item in items if "repos" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: item.path not in with_runs)
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def _leave_out_the_campaign(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -12,6 +12,8 @@ from reports.record import files
 from reports.record.schema import Record
 from reports.words.shown import shown
 
+pytestmark = pytest.mark.xdist_group("whole runs of the suite")
+
 ROOT = Path(__file__).parents[2]
 CASE = "cpu-biopsy-onnx-fp32"
 COPIED = ("benchmarks", "fixtures", "reports", "model_repos/runtimes", "conftest.py", "pyproject.toml")
@@ -46,7 +48,7 @@ def checkout(page: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def suite(checkout: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "pytest", "benchmarks", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=900, check=False)
 
 
 def test_its_model_is_proven_and_measured(page: str, checkout: Path) -> None:
