@@ -30,12 +30,13 @@ def in_pairs(
     theirs_ms: float = 20.0, plan: MeasuringPlan | None = None, elapsed_s: float = 0.3
 ) -> tuple[Outcome, LoadGenerator]:
     """A build of 20 ms per request beside another, until that is settled; neither is a real one."""
-    generator = np.random.default_rng(0)
+    # Of each build its own, since which of a pair comes first is chance.
+    generators = {name: np.random.default_rng(seed) for seed, name in enumerate(("mine", "theirs"))}
 
     def mean_ms(job: Job, _number: int) -> float:
         if math.isnan(theirs_ms) and job.name == "theirs":
             raise ProofError("Triton does not answer any more")
-        return (theirs_ms if job.name == "theirs" else 20.0) * math.exp(generator.normal(0, 0.01))
+        return (theirs_ms if job.name == "theirs" else 20.0) * math.exp(generators[job.name].normal(0, 0.01))
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
     job = simulated.job(LoadPoint("offline", 1, 1), "mine")
