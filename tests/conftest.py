@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -46,18 +47,35 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
     del os.environ[variable]  # a run that a test starts is no worker of this one
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the campaign out, and have xdist keep the tests of a file together, as they share what they set up.
+_WITH_WHOLE_RUNS = (
+    "tests/plugin/test_runs.py",
+    "tests/compare/test_comparison_runs.py",
+    "tests/search/test_search_runs.py",
+    "tests/efficiency/test_efficiency.py",
+    "tests/docs/test_own_model.py",
+    "tests/words/test_cost.py",
+)
+"""The files that start whole runs of the suite, which wait for each other at the machine's lock. They take longest."""
 
-    Files that start whole runs of the suite are of one group, since such runs wait for each other at the machine's
-    lock anyway. That takes longest, so it comes first.
-    """
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the campaign out, and begin with what takes longest."""
     _leave_out_the_campaign(config, items)
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    items.sort(key=lambda item: not item.nodeid.startswith(_WITH_WHOLE_RUNS))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile` the tests of a file share a worker of xdist, and so do all that start whole runs."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class LoadRunsScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(_WITH_WHOLE_RUNS):
+                return "whole runs"
+            return str(super()._split_scope(nodeid))
+
+    return LoadRunsScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _leave_out_the_campaign(config: pytest.Config, items: list[pytest.Item]) -> None:

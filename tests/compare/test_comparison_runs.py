@@ -28,8 +28,6 @@ from reports.record.verdicts import comparison_text
 from reports.run.exit_status import STATUS
 from tests.conftest import DEPLOYMENT, MakeBuild
 
-pytestmark = pytest.mark.xdist_group("whole runs of the suite")
-
 ROOT = Path(__file__).parents[2]
 ONNX = "cpu-resnet50-micro-onnx-fp32"
 SLEEPING = """\

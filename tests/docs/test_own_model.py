@@ -12,8 +12,6 @@ from reports.record import files
 from reports.record.schema import Record
 from reports.words.shown import shown
 
-pytestmark = pytest.mark.xdist_group("whole runs of the suite")
-
 ROOT = Path(__file__).parents[2]
 CASE = "cpu-biopsy-onnx-fp32"
 COPIED = ("benchmarks", "fixtures", "reports", "model_repos/runtimes", "conftest.py", "pyproject.toml")

@@ -33,8 +33,6 @@ from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.samples import load as a_load
 from tests.samples import record as a_record
 
-pytestmark = pytest.mark.xdist_group("whole runs of the suite")
-
 # --- the turns -----------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,8 +22,6 @@ from reports.record import files, schema
 from reports.record.schema import Record
 from reports.run.exit_status import STATUS
 from tests.conftest import program_name
-
-pytestmark = pytest.mark.xdist_group("whole runs of the suite")
 
 ROOT = Path(__file__).parents[2]
 ONNX = "cpu-resnet50-micro-onnx-fp32"
@@ -62,12 +59,17 @@ def suite(*arguments: str, repos: Path, results: Path) -> Run:
 
 
 @pytest.fixture(scope="module")
-def first(repos: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def own_repos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which nothing is built yet."""
+    return tmp_path_factory.mktemp("repos")
+
+
+@pytest.fixture(scope="module")
+def first(own_repos: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of one case, with every report that pytest's own plugins make of it."""
     results = tmp_path_factory.mktemp("results")
-    shutil.rmtree(repos / "cpu" / ONNX, ignore_errors=True)  # so that it is built
     reports = ("--benchmark-json", str(results / "benchmark.json"), "--junit-xml", str(results / "junit.xml"))
-    return suite("-v", "-k", ONNX, *FAST, *reports, repos=repos, results=results)
+    return suite("-v", "-k", ONNX, *FAST, *reports, repos=own_repos, results=results)
 
 
 def test_a_run_converts_serves_proves_and_measures(first: Run) -> None:
@@ -147,8 +149,8 @@ def test_junit_carries_the_figures(first: Run) -> None:
     assert {each.get("record") for each in figures.values()} == {f"cpu/{ONNX}.json"}
 
 
-def test_a_second_run_reuses_the_build_and_replaces_what_it_measures(first: Run, repos: Path) -> None:
-    again = suite("-q", "-k", f"{ONNX} and offline", *FAST, repos=repos, results=first.results)
+def test_a_second_run_reuses_the_build_and_replaces_what_it_measures(first: Run, own_repos: Path) -> None:
+    again = suite("-q", "-k", f"{ONNX} and offline", *FAST, repos=own_repos, results=first.results)
     assert again.status == 0, again.text
     assert f"{ONNX}: unchanged, reused" in again.text
     loads = again.record(ONNX).loads

@@ -4,7 +4,6 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
@@ -14,8 +13,6 @@ from fixtures.spec import Deployment
 from reports.run.exit_status import STATUS
 from reports.words.latency_budget import found_text
 from tests.plugin.test_runs import suite
-
-pytestmark = pytest.mark.xdist_group("whole runs of the suite")
 
 ONNX = "cpu-resnet50-micro-onnx-fp32"
 SMALL = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")

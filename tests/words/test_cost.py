@@ -23,8 +23,6 @@ from reports.words.cost import cost
 from reports.words.shown import shown
 from tests import samples
 
-pytestmark = pytest.mark.xdist_group("whole runs of the suite")
-
 USE = GpuUse(0.93, 5120.4, 251.26, 159.671, 1395.2, "counter")
 
 
