@@ -139,21 +139,6 @@ def test_another_way_to_serve_keeps_the_conversion_alone(
     )
 
 
-def test_the_record_so_far_is_what_a_result_would_join_and_nothing_is_written(
-    tmp_path: Path, path: Path
-) -> None:
-    before = path.read_bytes()
-    moved = dataclasses.replace(FRESH, machine=dataclasses.replace(WHOLE.machine, cores=8))
-    rebuilt = dataclasses.replace(FRESH, build=dataclasses.replace(WHOLE.build, digest="77aa"))
-
-    assert record_file.so_far(FRESH, tmp_path) == WHOLE
-    assert record_file.so_far(moved, tmp_path) == moved
-    assert record_file.so_far(rebuilt, tmp_path) == rebuilt
-    assert record_file.so_far(FRESH, tmp_path / "elsewhere") == FRESH
-    assert path.read_bytes() == before
-    assert list(path.parent.iterdir()) == [path]
-
-
 @pytest.mark.parametrize("content", ["", '{"schema": 999}', '{"schema": 1}', "[]"])
 def test_a_record_that_cannot_be_read_is_put_aside(tmp_path: Path, path: Path, content: str) -> None:
     path.write_text(content)
