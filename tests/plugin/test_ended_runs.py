@@ -18,7 +18,7 @@ def below(pid: int) -> list[psutil.Process]:
 
 def segments_of(processes: list[psutil.Process]) -> set[Path]:
     """The segments of shared memory that processes have mapped; others on the machine are not ours to judge."""
-    found = set()
+    found: set[Path] = set()
     for process in processes:
         try:
             lines = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
