@@ -154,6 +154,7 @@ def layouts(state: State) -> dict[str, object]:
         "without pooler": {key: value for key, value in state.items() if "pooler" not in key},
         "with the heads of pre-training": state | heads,
         "with TensorFlow's names": tensorflow,
+        "with all of TensorFlow's names": {k.replace("dense_act", "dense"): v for k, v in tensorflow.items()},
         "half": {key: value.half() for key, value in state.items()},
     }
 

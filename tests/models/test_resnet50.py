@@ -164,6 +164,10 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     assert "does not exist" in refused(tmp_path / "x.pt")
 
 
+def test_a_folder_is_told_from_a_file_that_is_missing(tmp_path: Path) -> None:
+    assert "is a folder; it has to be a file" in refused(tmp_path)
+
+
 def test_a_checkpoint_without_a_state_dictionary_is_refused(tmp_path: Path) -> None:
     assert "no state dictionary" in refused(saved({"epoch": 3}, tmp_path / "x.pt"))
 
@@ -247,6 +251,42 @@ def test_the_crop_is_the_centre_of_the_shorter_side_at_256(size: tuple[int, int]
         expected = ((scaled - 224) / 2 / scaled, 1 - (scaled - 224) / 2 / scaled)
         assert values[0] == pytest.approx(expected[0], abs=0.01)
         assert values[-1] == pytest.approx(expected[1], abs=0.01)
+
+
+# Width and height of an image, to which torchvision resizes it, and where it begins to crop: int(256 * long / short)
+# for the longer side, int(round((side - 224) / 2.0)) for the margin, where Python rounds a half to the even number
+# (torchvision/transforms/functional.py, _compute_resized_output_size and center_crop; 0.9.0, which NVIDIA's container
+# 21.03 has, writes the first in functional_pil.py, resize).
+CROPS = [
+    ((500, 375), (341, 256), (58, 16)),
+    ((375, 500), (256, 341), (16, 58)),
+    ((500, 333), (384, 256), (80, 16)),
+    ((500, 334), (383, 256), (80, 16)),
+    ((500, 332), (385, 256), (80, 16)),
+    ((334, 500), (256, 383), (16, 80)),
+    ((640, 427), (383, 256), (80, 16)),
+    ((500, 400), (320, 256), (48, 16)),
+    ((1600, 1065), (384, 256), (80, 16)),
+    ((256, 343), (256, 343), (16, 60)),
+    ((300, 200), (384, 256), (80, 16)),
+    ((120, 90), (341, 256), (58, 16)),
+]
+
+
+@pytest.mark.parametrize(("size", "resized", "first"), CROPS, ids=str)
+def test_a_crop_is_torchvisions_to_the_pixel(
+    size: tuple[int, int], resized: tuple[int, int], first: tuple[int, int], tmp_path: Path
+) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
+    image = Image.fromarray(pixels)
+    image.save(tmp_path / "noise.png")
+    found = (
+        samples_of.preprocess(tmp_path / "noise.png").transpose(1, 2, 0) * samples_of.STD + samples_of.MEAN
+    )
+    left, top = first
+    box = (left, top, left + 224, top + 224)
+    expected = image.resize(resized, Image.Resampling.BILINEAR).crop(box)
+    np.testing.assert_allclose(found * 255, np.asarray(expected), atol=1e-3)
 
 
 @pytest.mark.parametrize("layout", ["empty", "flat", "no images", "a subset"])

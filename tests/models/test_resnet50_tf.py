@@ -113,6 +113,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[State, Path]:
         "global_step": np.int64(112590),
         "current_loss_scale": np.float32(2**15),
         "good_steps": np.int64(7),
+        "signal_handler_var": np.array([0], np.int32),
     }
     save(
         state | slots | {name: np.asarray(value) for name, value in counters.items()},
@@ -192,11 +193,15 @@ def refused(path: Path) -> str:
         ),
         ({"resnet50/head/kernel": np.zeros(1, np.float32)}, "has unexpected resnet50/head/kernel"),
         (
+            {"resnet50/signal_handler_var": np.zeros(1, np.int32)},
+            "has unexpected resnet50/signal_handler_var",
+        ),
+        (
             {"resnet50/output/dense/bias": np.zeros(5, np.float32)},
             "resnet50/output/dense/bias is (5,), expected (11,)",
         ),
     ],
-    ids=["missing", "unexpected", "another shape"],
+    ids=["missing", "unexpected", "a flag's name elsewhere", "another shape"],
 )
 def test_a_variable_that_does_not_fit_is_named(
     change: dict[str, Any], text: str, small: State, tmp_path: Path
@@ -228,6 +233,8 @@ def test_a_missing_checkpoint_and_a_folder_without_one_are_refused(tmp_path: Pat
     assert "does not exist" in refused(tmp_path / "model.ckpt-5")
     assert "does not exist" in refused(tmp_path / "weights.safetensors")
     assert "holds 0 TensorFlow checkpoints" in refused(tmp_path)
+    (tmp_path / "folder.safetensors").mkdir()
+    assert "holds 0 TensorFlow checkpoints" in refused(tmp_path / "folder.safetensors")
 
 
 def test_of_two_checkpoints_the_listed_one_is_taken_and_without_a_list_none(folder: Path) -> None:
