@@ -148,11 +148,12 @@ def test_in_half_precision_the_spans_stay_within_the_tolerance(
 
 
 def test_padding_is_not_read(micro: Model, inputs: Arrays, answers: Arrays, network: Any) -> None:
-    noise = np.random.default_rng(0).integers(0, 700, inputs["input__0"].shape, np.int32)
-    mask = inputs["input__2"]
-    other = {**inputs, "input__0": np.where(mask == 1, inputs["input__0"], noise)}
+    few = {name: values[:64] for name, values in inputs.items()}
+    noise = np.random.default_rng(0).integers(0, 700, few["input__0"].shape, np.int32)
+    mask = few["input__2"]
+    other = {**few, "input__0": np.where(mask == 1, few["input__0"], noise)}
     for name, values in micro.run(network, other).items():
-        np.testing.assert_allclose(values[mask == 1], answers[name][mask == 1], atol=1e-4)
+        np.testing.assert_allclose(values[mask == 1], answers[name][:64][mask == 1], atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")

@@ -1,16 +1,20 @@
 """The recipes of the micro models' committed weights: each runs, and by the campaign each trains as good a model."""
 
+import contextlib
 import dataclasses
 import functools
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from fixtures.frameworks.tensorflow import import_tensorflow
 from fixtures.models import all_models
 from fixtures.prove.stages import evaluate_in_process
 from fixtures.spec import Model
@@ -35,6 +39,20 @@ def scores_of(model: Model, weights: Path) -> np.ndarray:
     return model.metrics[0].score(kept, samples.labels, kept)
 
 
+@contextlib.contextmanager
+def untraced(model: Model) -> Iterator[None]:
+    """TensorFlow runs its functions as they stand: to trace and optimise a step takes the time of many steps."""
+    if model.framework != "tensorflow":
+        yield
+        return
+    config = import_tensorflow().config
+    config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        config.run_functions_eagerly(False)
+
+
 @pytest.mark.parametrize("model", RECIPES, ids=lambda model: model.name)
 def test_a_recipe_makes_weights_of_the_committed_ones_layout_that_load_and_are_scored(
     model: Model, tmp_path: Path
@@ -42,7 +60,12 @@ def test_a_recipe_makes_weights_of_the_committed_ones_layout_that_load_and_are_s
     recipe = model.train
     assert recipe is not None
     assert model.weights is not None
-    short = dataclasses.replace(model, train=lambda: recipe(steps=STEPS))
+
+    def two_steps() -> Any:
+        with untraced(model):
+            return recipe(steps=STEPS)
+
+    short = dataclasses.replace(model, train=two_steps)
 
     score = train(short, tmp_path / "short.safetensors")
 
