@@ -351,6 +351,8 @@ class Efficiency:
     peak_flops_per_s: Estimate | None = None
     """Operations per second of the fastest large matrix product or convolution in the same precision on the same
     threads, measured in the same turns."""
+    spinning: bool = False
+    """Whether idle threads of ONNX Runtime spun in process, as those of Triton's own backend do."""
 
 
 @dataclass(frozen=True)
