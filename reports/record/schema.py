@@ -30,6 +30,7 @@ MARKS = {
     "client-bound": "the load generator, not the server, limits the throughput",
     "cpu-shared": "other programs took part of the CPU",
     "cpu-stolen": "the host of the virtual machine took part of the CPU",
+    "niced": "the run has a lower priority than other programs",
     "overloaded": "the server kept up with less than the rate asked for",
     "schedule-slipped": "requests were sent later than scheduled",
     "gpu-throttled": "the GPU lowered its clocks",
