@@ -22,6 +22,7 @@ from reports.record import files, schema
 from reports.record.schema import Record
 from reports.run.exit_status import STATUS
 from tests.conftest import program_name
+from tests.serve.programs import script
 
 ROOT = Path(__file__).parents[2]
 ONNX = "cpu-resnet50-micro-onnx-fp32"
@@ -300,6 +301,19 @@ def test_a_server_that_is_not_there_is_one_error(address: str, repos: Path, tmp_
     assert done.status in (STATUS["infrastructure"], pytest.ExitCode.USAGE_ERROR)
     assert f"--triton {address}" in done.text or "unknown server" in done.text
     assert "Traceback" not in done.text
+
+
+def test_a_native_backend_is_given_the_malloc_of_the_runtime(repos: Path, tmp_path: Path) -> None:
+    program = script(
+        tmp_path / "bin" / "tritonserver", 'echo "malloc $MALLOC_MMAP_MAX_ $MALLOC_TRIM_THRESHOLD_"; exit 1'
+    )
+    library = tmp_path / "backends" / "pytorch" / "libtriton_pytorch.so"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    selection = "cpu-resnet50-micro-ts-trace-fp32 and accuracy"
+    found = suite("-k", selection, "--triton", f"local:{program}", repos=repos, results=tmp_path / "results")
+    assert found.status == STATUS["infrastructure"]
+    assert "malloc 0 2147483647" in found.text
 
 
 def test_a_server_that_was_started_apart_is_given_the_models(repos: Path, tmp_path: Path) -> None:
