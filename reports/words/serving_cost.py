@@ -55,8 +55,18 @@ def efficiency_section(record: Shown) -> str:
             f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of its "
             f"own, measured in turns with the server ({pairs} pairs). The peak is that of the fastest "
             f"large {_product(record)} on the same threads, measured in the same turns; a multiplication and an "
-            "addition count as two. In brackets 95 % intervals.",
+            f"addition count as two. In brackets 95 % intervals.{_spinning(record)}",
         ]
+    )
+
+
+def _spinning(record: Shown) -> str:
+    """What was made equal with a backend that cannot be told otherwise."""
+    if not any(one.spinning for one in record.efficiency):
+        return ""
+    return (
+        " Idle threads spin between layers on both sides: Triton's ONNX Runtime backend has no parameter to stop them. "
+        "So the ratio is of serving alone, and the Python backend, where they sleep, may be the faster one."
     )
 
 

@@ -11,6 +11,8 @@ import pytest
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from reports.record import schema
+from reports.run.exit_status import STATUS
+from tests.serve.programs import script
 from tests.whole_runs import FAST, ONNX, Run, suite
 
 IN_PROCESS = re.compile(
@@ -162,6 +164,10 @@ def test_overridden_settings_are_served_and_recorded(repos: Path, tmp_path: Path
     assert done.record(ONNX).deployment == schema.Deployment(32, 2, (4, 8), 100, False, True)
 
 
+from reports.record import schema
+from reports.run.exit_status import STATUS
+from tests.serve.programs import script
+from tests.whole_runs import FAST, ONNX, Run, suite
 def test_a_server_that_was_started_apart_is_given_the_models(repos: Path, tmp_path: Path) -> None:
     models, results = tmp_path / "models", tmp_path / "results"
     models.mkdir()

@@ -2,7 +2,6 @@
 
 import dataclasses
 import socket
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -56,14 +55,15 @@ def test_the_log_and_nothing_else_is_left_of_a_server(
 
 
 def wrapper(folder: Path, options: str = "") -> Path:
-    """The embedded Triton laid out as an installed one: bin/tritonserver and backends/ beside it."""
-    backends = wheels.backend_folder(folder)
-    libraries = f"{wheels.libpython()}:{wheels.triton_libraries()}:$LD_LIBRARY_PATH"
+    """The embedded Triton laid out as an installed one: bin/tritonserver and backends/ beside it.
+
+    The libraries that it needs itself it finds by itself, as an installed one does.
+    """
+    wheels.backend_folder(folder)
     program = wheels.embedded_triton() / "bin" / "tritonserver"
     return script(
         folder / "bin" / "tritonserver",
-        f'export LD_LIBRARY_PATH="{libraries}" PATH="{Path(sys.executable).parent}:$PATH"\n'
-        f'exec "{program}" "$@" --backend-directory="{backends}" {options}',
+        f'export LD_LIBRARY_PATH="{wheels.triton_libraries()}:$LD_LIBRARY_PATH"\nexec "{program}" "$@" {options}',
     )
 
 
@@ -104,6 +104,13 @@ def test_a_server_that_ends_at_once_is_an_error_with_its_output(tmp_path: Path, 
     with pytest.raises(ProofError, match=r"Triton ended with status 1 .*\n.*the end of .*\n  \| libcudart"):
         start(program, tmp_path)
     assert list(temporary.iterdir()) == []
+
+
+def test_a_local_server_gets_the_variables_of_its_backend(tmp_path: Path) -> None:
+    program = script(tmp_path / "bin" / "tritonserver", f'echo "$MALLOC_MMAP_MAX_" > {tmp_path}/seen; exit 1')
+    with pytest.raises(ProofError, match="ended with status 1"):
+        start(program, tmp_path, variables={"MALLOC_MMAP_MAX_": "0"})
+    assert (tmp_path / "seen").read_text() == "0\n"
 
 
 def test_what_killed_servers_leave_is_cleaned_up_when_a_server_ends(
