@@ -12,18 +12,16 @@ from fixtures.doctor.finding import Finding
 from fixtures.frameworks import cuda_libraries as libraries
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host.shared_library import GpuCode
-from fixtures.serve.choice import Choice
 from tests.doctor.findings import states
 from tests.libraries import write_library
 
-EMBEDDED = Choice("embedded")
 A100, V100, B200 = (8, 0), (7, 0), (10, 0)
 CODE = GpuCode(frozenset({75, 80, 90, 100}), frozenset())
 CUDA_13 = Installed(13, 13, 10, TensorRT("tensorrt-cu13", "10.16.1.11"), CODE, CODE)
 
 
-def look(capability: tuple[int, int] = A100, choice: Choice = EMBEDDED, **changes: Any) -> Finding:
-    found = cuda_libraries(choice, "cuda", dataclasses.replace(CUDA_13, **changes), capability)
+def look(capability: tuple[int, int] = A100, **changes: Any) -> Finding:
+    found = cuda_libraries("cuda", dataclasses.replace(CUDA_13, **changes), capability)
     assert found is not None
     return found
 
@@ -34,7 +32,7 @@ def test_a_set_for_one_cuda_and_this_gpu_is_well() -> None:
 
 
 def test_a_machine_without_a_gpu_is_not_asked() -> None:
-    assert cuda_libraries(EMBEDDED, "cpu") is None
+    assert cuda_libraries("cpu") is None
 
 
 @pytest.mark.parametrize(
@@ -82,15 +80,6 @@ def test_a_library_without_code_for_the_gpu_is_a_problem(
     assert states(look(capability, **codes), found) == ["ok", "problem"]
     assert found.found.count("no kernel image is available") == 1
     assert cure in found.cure
-
-
-def test_a_container_without_code_for_the_gpu_is_a_problem() -> None:
-    old, new = (
-        Choice("docker", f"nvcr.io/nvidia/tritonserver:{release}-py3") for release in ("24.10", "25.02")
-    )
-
-    assert states(look(B200, old), look(B200, new), look(A100, old)) == ["problem", "ok", "ok"]
-    assert "25.01 is the first" in look(B200, old).found
 
 
 def test_what_is_installed_is_read_from_the_packages_files(

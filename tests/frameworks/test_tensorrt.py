@@ -1,7 +1,14 @@
 """TensorRT is found under each of its names, and told apart by what needs it."""
 
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
 import pytest
 
+from fixtures.build import runtimes
 from fixtures.frameworks import tensorrt
 from fixtures.host import machine
 
@@ -76,3 +83,40 @@ def test_a_version_is_the_same_whether_the_build_s_number_is_told_or_not(
 ) -> None:
     assert tensorrt.is_same_version(one, other) == same
     assert tensorrt.is_same_version(other, one) == same
+
+
+@pytest.mark.parametrize(("accelerator", "loaded"), [("trt", True), ("", False)])
+def test_tensorrt_is_loaded_before_onnx_runtime_looks_for_it(
+    accelerator: str, loaded: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The provider finds libnvinfer only where it is in the process already, as its package is in no loader's path."""
+    seen: list[bool] = []
+
+    class Session:
+        def __init__(self, *_arguments: Any, providers: list[str], **_options: Any) -> None:
+            seen.append("tensorrt" in sys.modules)
+            self.providers = providers
+
+        def get_providers(self) -> list[str]:
+            return self.providers
+
+        def get_inputs(self) -> list[Any]:
+            return []
+
+    played = SimpleNamespace(
+        InferenceSession=Session, SessionOptions=MagicMock, preload_dlls=lambda: None, __spec__=None
+    )
+    monkeypatch.setitem(sys.modules, "onnxruntime", played)
+    (tmp_path / "tensorrt.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = {"device": "cuda", "device_id": "0", "threads": "1", "large": "0", "precision": "fp16"}
+    runtimes.load_runtime.cache_clear()
+    try:
+        runtimes.load_runtime("onnx.py").load(
+            tmp_path / "model.onnx", settings | {"accelerator": accelerator}
+        )
+    finally:
+        sys.modules.pop("tensorrt", None)
+        runtimes.load_runtime.cache_clear()
+
+    assert seen == [loaded]

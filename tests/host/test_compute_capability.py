@@ -1,15 +1,15 @@
-"""A GPU's compute capability decides which libraries and which of NVIDIA's containers have code for it."""
+"""A GPU's compute capability decides which libraries have code for it."""
 
 import sys
 
 import pytest
 
 from fixtures.host import compute_capability as looked_at
-from fixtures.host.compute_capability import compute_capability, container_lacks_code, lacks_code
+from fixtures.host.compute_capability import compute_capability, lacks_code
 from fixtures.host.shared_library import GpuCode
 from tests.fake_nvml import Nvml
 
-V100, T4, A100, B200 = (7, 0), (7, 5), (8, 0), (10, 0)
+V100, A100 = (7, 0), (8, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -49,22 +49,3 @@ def test_a_library_without_code_for_a_gpu_is_named_with_what_it_has() -> None:
     assert "no kernel image" in said
     assert lacks_code("PyTorch", None, V100) is None
     assert lacks_code("PyTorch", code, None) is None
-
-
-@pytest.mark.parametrize(
-    ("capability", "release", "said"),
-    [
-        (V100, (24, 10), None),
-        (V100, (24, 11), "needs compute capability 7.5"),
-        (T4, (26, 4), None),
-        (A100, (24, 10), None),
-        (B200, (24, 10), "25.01 is the first"),
-        (B200, (25, 2), None),
-    ],
-)
-def test_a_container_is_refused_for_a_gpu_that_it_has_no_code_for(
-    capability: tuple[int, int], release: tuple[int, int], said: str | None
-) -> None:
-    found = container_lacks_code(release, capability)
-
-    assert found is None if said is None else said in str(found)
