@@ -66,6 +66,7 @@ def test_volta_needs_a_tensorrt_from_before_it_was_dropped(
 
     assert (tensorrt.missing(V100) is None) == runs
     assert runs or "tensorrt-cu12<10.5" in str(tensorrt.missing(V100))
+    assert "the last with code for NVIDIA Volta" in str(tensorrt.missing_for_onnx_runtime(V100))
 
 
 @pytest.mark.parametrize(
