@@ -111,6 +111,7 @@ def test_tensorrt_is_loaded_before_onnx_runtime_looks_for_it(
     (tmp_path / "tensorrt.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     settings = {"device": "cuda", "device_id": "0", "threads": "1", "large": "0", "precision": "fp16"}
+    settings |= {"tf32": "1", "tensors": "numpy", "engines": ""}
     runtimes.load_runtime.cache_clear()
     try:
         runtimes.load_runtime("onnx.py").load(
