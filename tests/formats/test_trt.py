@@ -69,7 +69,7 @@ def convert(path):
     assert found == ({unknown} if unknown else set())
 
 
-@pytest.mark.campaign
+@pytest.mark.contract
 @pytest.mark.parametrize(("distribution", "version"), VERSIONS)
 def test_the_listed_names_are_those_of_the_bindings_on_pypi(
     distribution: str, version: str, tmp_path: Path

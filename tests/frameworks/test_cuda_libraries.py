@@ -114,7 +114,7 @@ def download(what: str, folder: Path) -> Path:
     return wheel
 
 
-@pytest.mark.campaign
+@pytest.mark.contract
 @pytest.mark.parametrize("version", TABLE["onnxruntime-gpu"])
 def test_the_table_says_what_the_wheels_of_onnx_runtime_hold(version: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(download(f"onnxruntime-gpu=={version}", tmp_path)) as archive:
@@ -130,7 +130,7 @@ def test_the_table_says_what_the_wheels_of_onnx_runtime_hold(version: str, tmp_p
     assert (place in (folder / "__init__.py").read_text()) == facts["finds_packages"]
 
 
-@pytest.mark.campaign
+@pytest.mark.contract
 def test_the_table_says_what_the_wheel_of_pytorch_holds(tmp_path: Path) -> None:
     with zipfile.ZipFile(download("torch==2.13.0", tmp_path)) as archive:
         if TORCH.name not in {Path(one).name for one in archive.namelist()}:
@@ -140,7 +140,7 @@ def test_the_table_says_what_the_wheel_of_pytorch_holds(tmp_path: Path) -> None:
     assert cuda_libraries.code_of_torch(tmp_path / "torch") == code_of(TABLE["torch"]["2.13.0"])
 
 
-@pytest.mark.campaign
+@pytest.mark.contract
 def test_the_extra_for_cuda_13_resolves_to_one_cuda(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
