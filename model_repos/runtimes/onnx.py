@@ -42,7 +42,7 @@ def _providers(settings):
     if settings["device"] == "cpu":
         return cpu
     device = {"device_id": settings["device_id"]}
-    cuda = {"CUDAExecutionProvider": device} | cpu
+    cuda = {"CUDAExecutionProvider": device | {"use_tf32": settings["tf32"]}} | cpu
     if settings["accelerator"] != "trt":
         return cuda
     half = settings["precision"] == "fp16"

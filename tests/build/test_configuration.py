@@ -73,3 +73,11 @@ def test_cores_are_shared_out_among_instances(monkeypatch: pytest.MonkeyPatch) -
         runtimes.threads_per_instance(dataclasses.replace(DEPLOYMENT, instances=n)) for n in (1, 2, 3, 16)
     ]
     assert shares == [8, 4, 2, 1]
+
+
+@pytest.mark.parametrize(("tf32", "told"), [(True, "1"), (False, "0"), (None, "1")])
+def test_a_runtime_is_told_whether_fp32_may_be_computed_in_tf32(tf32: bool | None, told: str) -> None:
+    """Where it means nothing the libraries stay as they are."""
+    deployment = dataclasses.replace(DEPLOYMENT, tf32=tf32)
+    config = model_config(case_with(writing("")), deployment, native=False)
+    assert config.parameters["tf32"].string_value == told

@@ -1,6 +1,7 @@
 """A build's own runtime in a process of its own, and the machine's peak in another."""
 
 import dataclasses
+import functools
 import json
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from fixtures.efficiency import in_process as process_module
 from fixtures.efficiency import peak
 from fixtures.efficiency.in_process import in_process, peak_of
 from fixtures.errors import ProofError
+from fixtures.frameworks.pytorch import tf32_products
 from fixtures.host import machine
 from fixtures.host.targets import CPU
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
@@ -141,3 +143,24 @@ def test_int8_by_pytorch_is_no_way_to_the_peak_of_a_cpu_that_emulates_it(
 
     monkeypatch.setattr(torch, "_int_mm", emulated)
     assert list(peak._by_pytorch("cpu", "int8", 1, shapes)) == []
+
+
+@pytest.mark.parametrize(("tf32", "allowed"), [("1", True), ("0", False)])
+def test_the_peak_computes_in_tf32_where_the_runtimes_do(
+    tf32: str, allowed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FP32 beside a peak in TF32 looks eight times worse than it is on an A100."""
+    seen: set[bool] = set()
+    way = functools.partial(lambda: seen.add(torch.backends.cuda.matmul.allow_tf32))
+    monkeypatch.setattr(peak, "_by_pytorch", lambda *_what: [way])
+    monkeypatch.setattr(peak, "_convolution", lambda _precision: way)
+    settings = {"device": "cpu", "threads": "1", "precision": "fp16", "tf32": tf32}
+    with tf32_products(allowed=not allowed):
+        peak.load(Path(), settings)(None)
+    assert seen == {allowed}
+
+
+@pytest.mark.parametrize(("tf32", "told"), [(True, "1"), (False, "0"), (None, "1")])
+def test_the_process_of_the_peak_is_told_whether_to_compute_in_tf32(tf32: bool | None, told: str) -> None:
+    with peak_of("cuda", "fp32", tf32) as worker:
+        assert json.loads((worker.folder / "job.json").read_text())["settings"]["tf32"] == told

@@ -1,0 +1,55 @@
+"""Which cases compute in TF32: FP32 on GPUs that have it."""
+
+import sys
+
+import pytest
+
+from fixtures.host import tf32
+from tests.fake_nvml import Nvml
+
+
+@pytest.fixture
+def a_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU of a compute capability; None for a machine whose driver is not there."""
+    nvml = Nvml(lambda: 0.0)
+    if request.param is None:
+        nvml.refused.add("nvmlInit")
+    capability = request.param
+    monkeypatch.setattr(
+        Nvml, "nvmlDeviceGetCudaComputeCapability", lambda *_: list(capability), raising=False
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("a_gpu", "expected"),
+    [
+        ((7, 0), None),
+        ((7, 5), None),
+        ((8, 0), True),
+        ((8, 9), True),
+        ((9, 0), True),
+        ((10, 0), True),
+        (None, None),
+    ],
+    ids=["V100", "T4", "A100", "L4", "H100", "B200", "no GPU"],
+    indirect=["a_gpu"],
+)
+def test_fp32_is_computed_in_tf32_where_the_gpu_has_it(a_gpu: None, expected: bool | None) -> None:
+    assert tf32.setting("fp32", "cuda", wanted=True) is expected
+    assert tf32.setting("fp32", "cuda", wanted=False) is (None if expected is None else False)
+
+
+@pytest.mark.parametrize("a_gpu", [(8, 0)], indirect=True)
+def test_tf32_means_nothing_on_cpus_and_in_other_precisions(a_gpu: None) -> None:
+    assert tf32.setting("fp32", "cpu", wanted=True) is None
+    assert tf32.setting("fp16", "cuda", wanted=True) is None
+    assert tf32.setting("int8", "cuda", wanted=False) is None
+
+
+@pytest.mark.parametrize("a_gpu", [(8, 0)], indirect=True)
+@pytest.mark.parametrize("hidden", ["", "-1"])
+def test_a_hidden_gpu_has_no_tf32(a_gpu: None, hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    assert tf32.setting("fp32", "cuda", wanted=True) is None
