@@ -14,7 +14,7 @@ import torch
 from fixtures.build.repository import BuiltModel
 from fixtures.cases import cases_of
 from fixtures.efficiency import in_process as process_module
-from fixtures.efficiency import peak
+from fixtures.efficiency import in_process_worker, peak
 from fixtures.efficiency.in_process import in_process, peak_of
 from fixtures.errors import ProofError
 from fixtures.frameworks.pytorch import tf32_products
@@ -164,3 +164,27 @@ def test_the_peak_computes_in_tf32_where_the_runtimes_do(
 def test_the_process_of_the_peak_is_told_whether_to_compute_in_tf32(tf32: bool | None, told: str) -> None:
     with peak_of("cuda", "fp32", tf32) as worker:
         assert json.loads((worker.folder / "job.json").read_text())["settings"]["tf32"] == told
+
+
+@pytest.mark.parametrize(("resident", "copies"), [(False, 3), (True, 1)])
+def test_tensors_are_copied_for_each_batch_unless_they_stay_on_the_gpu(
+    resident: bool, copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is timed in process is what a server does: with CUDA shared memory nothing is copied, else all is."""
+    seen: list[torch.Tensor] = []
+    real = torch.from_numpy
+    made: list[np.ndarray] = []
+
+    def from_numpy(array: np.ndarray) -> torch.Tensor:
+        made.append(array)
+        return real(array)
+
+    def predict(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        seen.extend(tensors)
+        return tensors
+
+    monkeypatch.setattr(torch, "from_numpy", from_numpy)
+    timed, place = in_process_worker.on_tensors(predict, "cpu", resident=resident)
+    assert len(in_process_worker.run(timed, place(iter([SAMPLE])), 0, 3)) == 3
+    assert [tensor.tolist() for tensor in seen] == [SAMPLE.tolist()] * 3
+    assert len(made) == copies

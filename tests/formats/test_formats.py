@@ -217,6 +217,8 @@ def test_onnx_runtime_without_cuda_is_an_error_and_no_slow_run(
         "accelerator": "",
         "precision": "fp32",
         "large": "0",
+        "tf32": "1",
+        "tensors": "torch",
     }
     with pytest.raises(RuntimeError, match="fell back to CPUExecutionProvider"):
         runtimes.load_runtime("onnx.py").load(artifact, settings)

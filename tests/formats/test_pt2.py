@@ -27,7 +27,7 @@ from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Model, Sample
 MOST = 6
 DEPLOYMENT = Deployment(MOST, 1, (), 100, False, True)
 OUTPUTS = ("scores", "class")
-SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0"}
+SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf32": "1", "tensors": "numpy"}
 
 
 class Small(nn.Module):
