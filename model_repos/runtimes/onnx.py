@@ -1,5 +1,7 @@
 """Runtime of the ONNX format: ONNX Runtime, in a Triton Python-backend model and in process alike."""
 
+import os
+
 import numpy as np
 import onnxruntime
 
@@ -7,8 +9,9 @@ import onnxruntime
 def load(artifact, settings):
     """An ONNX file to a function from a list of inputs to a list of outputs.
 
-    settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), precision, large (0 or 1), tf32 (0 or 1:
-    FP32 in TF32 on a GPU), tensors (numpy for arrays, torch for PyTorch's tensors on the device).
+    settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder in which the
+    accelerator keeps what it builds, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
+    (numpy for arrays, torch for PyTorch's tensors on the device).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(settings["threads"])
@@ -67,9 +70,16 @@ def _providers(settings):
     if settings["device"] == "cpu":
         return cpu
     device = {"device_id": settings["device_id"]}
-    cuda = {"CUDAExecutionProvider": device | {"use_tf32": settings["tf32"]}} | cpu
+    # Not every algorithm of a convolution tried at each new shape, while the request of that shape waits.
+    chosen = {"use_tf32": settings["tf32"], "cudnn_conv_algo_search": "HEURISTIC"}
+    cuda = {"CUDAExecutionProvider": device | chosen} | cpu
     if settings["accelerator"] != "trt":
         return cuda
     half = settings["precision"] == "fp16"
     limits = {"trt_fp16_enable": str(half), "trt_max_workspace_size": str(1 << 30)}
+    if settings["tf32"] == "0":
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"  # the provider has no option for it, and TensorRT reads this
+    if settings["engines"]:
+        for kept in ("engine", "timing"):
+            limits |= {f"trt_{kept}_cache_enable": "True", f"trt_{kept}_cache_path": settings["engines"]}
     return {"TensorrtExecutionProvider": device | limits} | cuda
