@@ -1,10 +1,12 @@
 """Which cases compute in TF32: FP32 on GPUs that have it."""
 
+import subprocess
 import sys
 
 import pytest
 
 from fixtures.host import tf32
+from fixtures.host.environment import minimal_environment
 from tests.fake_nvml import Nvml
 
 
@@ -53,3 +55,20 @@ def test_tf32_means_nothing_on_cpus_and_in_other_precisions(a_gpu: None) -> None
 def test_a_hidden_gpu_has_no_tf32(a_gpu: None, hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
     assert tf32.setting("fp32", "cuda", wanted=True) is None
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_an_environment_says_it_to_pytorch_s_native_backend(allowed: bool) -> None:
+    """LibTorch has no parameter for it, and by itself computes convolutions in TF32 and matrix products not."""
+    environment = tf32.tf32_environment(allowed)
+    program = "import torch; print(torch.backends.cuda.matmul.allow_tf32)"
+    said = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env=minimal_environment() | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.strip() == str(allowed)
+    # cuBLAS, cuDNN and TensorRT read this one before all else; it turns TF32 off and never on.
+    assert environment.get("NVIDIA_TF32_OVERRIDE") == (None if allowed else "0")
