@@ -17,9 +17,13 @@ def a_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.param is None:
         nvml.refused.add("nvmlInit")
     capability = request.param
-    monkeypatch.setattr(
-        Nvml, "nvmlDeviceGetCudaComputeCapability", lambda *_: list(capability), raising=False
-    )
+
+    def of_board(self: Nvml, handle: str) -> list[int]:
+        self._needs_board(handle)
+        return list(capability)
+
+    nvml.instances = {"GPU-aaaa": ["MIG-1"]}
+    monkeypatch.setattr(Nvml, "nvmlDeviceGetCudaComputeCapability", of_board, raising=False)
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
@@ -48,6 +52,12 @@ def test_tf32_means_nothing_on_cpus_and_in_other_precisions(a_gpu: None) -> None
     assert tf32.setting("fp32", "cpu", wanted=True) is None
     assert tf32.setting("fp16", "cuda", wanted=True) is None
     assert tf32.setting("int8", "cuda", wanted=False) is None
+
+
+@pytest.mark.parametrize("a_gpu", [(8, 0)], indirect=True)
+def test_a_slice_of_a_gpu_has_tf32_as_the_gpu_has(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1")
+    assert tf32.setting("fp32", "cuda", wanted=True) is True
 
 
 @pytest.mark.parametrize("a_gpu", [(8, 0)], indirect=True)
