@@ -51,7 +51,8 @@ def device(record: Record) -> str:
     """The CPU or GPU that the case was measured on."""
     if record.case.target == "cpu":
         return record.machine.cpu
-    return record.machine.gpu or record.case.target.upper()
+    name = record.machine.gpu or record.case.target.upper()
+    return f"{record.case.gpus} x {name}" if record.case.gpus > 1 else name
 
 
 def accelerator(case: Case, none: str = "-") -> str:

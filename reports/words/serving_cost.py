@@ -53,7 +53,7 @@ def efficiency_section(record: Shown) -> str:
             f"#### Efficiency: {precision.upper()}",
             markdown(_COLUMNS, [_row(one) for one in record.efficiency], "lrrrrrrr"),
             f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of its "
-            f"own, measured in turns with the server ({pairs} pairs). The peak is that of the fastest "
+            f"own, measured in turns with the server ({pairs} pairs){_several(record)}. The peak is that of the fastest "
             f"large {_product(record)} on the same threads, measured in the same turns; a multiplication and an "
             "addition count as two. In brackets 95 % intervals.",
         ]
@@ -82,6 +82,16 @@ def _product(record: Record) -> str:
         return f"{precision.upper()} matrix product or convolution"
     return f"{precision.upper()} matrix product" + (
         ", in TF32 where the GPU has it," if precision == "fp32" else ""
+    )
+
+
+def _several(record: Record) -> str:
+    """Beside how many GPUs the ratio and the peak are; empty for one."""
+    count = record.case.gpus
+    return (
+        f"; on one GPU, and taken {count} times, as the server has {count}, like the peak"
+        if count > 1
+        else ""
     )
 
 

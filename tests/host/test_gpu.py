@@ -53,12 +53,10 @@ def nvml(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     sole_gpu.cache_clear()
-    machine._gpus.cache_clear()
-    machine.gpu_names.cache_clear()
+    machine.gpus_of.cache_clear()
     yield fake
     sole_gpu.cache_clear()
-    machine._gpus.cache_clear()
-    machine.gpu_names.cache_clear()
+    machine.gpus_of.cache_clear()
 
 
 def watched(
@@ -360,14 +358,6 @@ def test_several_gpus_are_not_watched_as_if_they_were_one(nvml: Nvml) -> None:
     assert sole_gpu("0") == Gpu("GPU-aaaa", "GPU-aaaa")
 
 
-def test_a_container_sees_the_gpus_that_are_hidden_here(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    with gpu.watch(None) as one, gpu.watch(None, all_gpus=True) as every:
-        assert one is not None
-        assert every is None
-
-
 def test_a_machine_without_a_driver_is_not_watched(nvml: Nvml) -> None:
     nvml.refused = {"nvmlInit"}
     with gpu.watch(1) as watch:
@@ -422,13 +412,15 @@ def test_a_stretch_that_ends_with_the_block_was_watched(nvml: Nvml) -> None:
     assert watch.between(opened_ns, closed_ns) is not None
 
 
-def test_a_server_in_a_container_has_all_gpus(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_in_a_container_is_watched_on_the_gpu_that_the_run_uses(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-bbbb")
     server = Server("docker", "127.0.0.1:1", "2.51.0", None, None, device="cuda")
-    with server.watch_gpu() as contained, dataclasses.replace(server, kind="local").watch_gpu() as own:
-        assert contained is None
-        assert own is not None
+    with server.watch_gpu() as contained:
+        assert contained is not None
+        assert contained.gpu.handle == "GPU-bbbb"
 
 
 # --- under load --------------------------------------------------------------------------------------------

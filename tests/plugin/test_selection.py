@@ -40,6 +40,8 @@ ROOT = Path(__file__).parents[2]
         ("NVIDIA H200", "h200"),
         ("NVIDIA B200", "b200"),
         ("NVIDIA GeForce RTX 4090", "gpu"),
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", "mig"),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", "mig"),
         (None, "cpu"),
     ],
 )

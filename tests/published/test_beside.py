@@ -593,3 +593,31 @@ def test_help_explains_the_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert part in text
     assert main([]) == 0
     assert "published set records beside" in " ".join(capsys.readouterr().out.split())
+
+
+# What nothing was published of.
+
+
+@pytest.mark.parametrize(
+    ("target", "gpu", "count", "words"),
+    [
+        ("mig", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", 1, "a part of a GPU"),
+        ("a100", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", 1, "a part of a GPU"),
+        ("a100", "NVIDIA A100-SXM4-80GB", 2, "measured on 2 GPUs"),
+    ],
+)
+def test_a_part_of_a_gpu_and_several_of_them_stand_beside_no_published_figure(
+    target: str, gpu: str, count: int, words: str
+) -> None:
+    whole = case_on("a100 resnet50 onnx trt fp16", samples.load("offline", 8, 1000))
+    other = dataclasses.replace(
+        whole,
+        case=dataclasses.replace(whole.case, target=target, gpus=count),
+        machine=dataclasses.replace(whole.machine, gpu=gpu),
+    )
+    (load,) = whole.loads
+    assert published_ratio(shown(whole), load) is not None
+    assert published_ratio(shown(other), load) is None
+    text = written(other)
+    assert words in text
+    assert A100 not in text
