@@ -21,6 +21,7 @@ from fixtures.host.environment import EXTRA_VARIABLES
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.serve import wheels
+from fixtures.serve.choice import TRITON_VARIABLE
 from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main
@@ -38,6 +39,10 @@ DEPLOYMENT = Deployment(
 )
 
 MakeBuild = Callable[..., BuiltModel]
+
+NATIVE_PROGRAM = os.environ.pop(TRITON_VARIABLE, None)
+"""A tritonserver with native backends, for the tests that need one; what runs of the suite the others start are served
+by is theirs to say."""
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # As a shell leaves it to what it runs in the background; what a test starts would not end at Ctrl-C.

@@ -73,6 +73,22 @@ def test_the_default_is_local_where_tritonserver_is_on_path_else_embedded(
     assert parse_choice(None) == Choice("local", "tritonserver")
 
 
+def test_the_environment_names_another_default_than_what_is_on_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = script(tmp_path / "opt" / "tritonserver", "exit 0")
+    script(tmp_path / "bin" / "tritonserver", "exit 0")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("TRITONPROOF_TRITON", str(program))
+    assert parse_choice(None) == Choice("local", str(program))
+    assert parse_choice("embedded") == EMBEDDED
+    monkeypatch.setenv("TRITONPROOF_TRITON", "/nowhere/triton")
+    with pytest.raises(
+        InputError, match=r"no program '/nowhere/triton'\n.*where: TRITONPROOF_TRITON=/nowhere"
+    ):
+        parse_choice(None)
+
+
 def test_each_choice_is_described_by_what_was_asked_for() -> None:
     assert EMBEDDED_TRITON in in_words(EMBEDDED)
     assert "/opt/t" in in_words(Choice("local", "/opt/t"))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import socket
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -56,14 +55,15 @@ def test_the_log_and_nothing_else_is_left_of_a_server(
 
 
 def wrapper(folder: Path, options: str = "") -> Path:
-    """The embedded Triton laid out as an installed one: bin/tritonserver and backends/ beside it."""
-    backends = wheels.backend_folder(folder)
-    libraries = f"{wheels.libpython()}:{wheels.triton_libraries()}:$LD_LIBRARY_PATH"
+    """The embedded Triton laid out as an installed one: bin/tritonserver and backends/ beside it.
+
+    The libraries that it needs itself it finds by itself, as an installed one does.
+    """
+    wheels.backend_folder(folder)
     program = wheels.embedded_triton() / "bin" / "tritonserver"
     return script(
         folder / "bin" / "tritonserver",
-        f'export LD_LIBRARY_PATH="{libraries}" PATH="{Path(sys.executable).parent}:$PATH"\n'
-        f'exec "{program}" "$@" --backend-directory="{backends}" {options}',
+        f'export LD_LIBRARY_PATH="{wheels.triton_libraries()}:$LD_LIBRARY_PATH"\nexec "{program}" "$@" {options}',
     )
 
 

@@ -1,0 +1,129 @@
+"""What config.pbtxt tells Triton's own backends is what each release of them reads, and ends none of them.
+
+backend_parameters.json holds the names of parameters that the backends' sources read, release by release, from the
+branches r24.10 and later of github.com/triton-inference-server/{onnxruntime,pytorch,tensorflow}_backend. A backend
+passes over a name that it does not know, so that a wrong one is a setting that is silently not made.
+"""
+
+import itertools
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fixtures.build.configuration import model_config
+from fixtures.formats import all_formats
+from fixtures.host.targets import CPU, recognise
+from fixtures.models import all_models
+from fixtures.spec import Case, Format, Model
+from tests.build.conversions import DEPLOYMENT
+
+_READ = re.compile(
+    r'(?:ParseParameter|TryParseModelStringParameter)\(\s*params,\s*"([^"]+)"'
+    r'|params\.Find\(\s*"([^"]+)"|_key\s*=\s*"([^"]+)"'
+)
+"""How the three sources read a parameter, in C++: by a function, by `Find`, or by `Find` of a name in a variable."""
+
+
+@dataclass(frozen=True)
+class Releases:
+    """What a backend reads in a range of releases."""
+
+    backend: str
+    file: str
+    """The file of the backend's repository that reads it."""
+    first_release: str
+    last_release: str
+    reads: frozenset[str]
+    """The names of parameters."""
+    ends_the_server: frozenset[str]
+    """Those that end the server's process when a model is loaded with one a second time."""
+
+    def __str__(self) -> str:
+        return f"{self.backend}-{self.first_release}-to-{self.last_release}"
+
+
+RELEASES = [
+    Releases(
+        **{**one, "reads": frozenset(one["reads"]), "ends_the_server": frozenset(one["ends_the_server"])}
+    )
+    for one in json.loads(Path(__file__).with_name("backend_parameters.json").read_text())
+]
+BY_NAME = {one.name: one for one in all_models()}
+NATIVE = [one for one in all_formats() if one.backend and one.backend != "tensorrt"]
+
+
+def parameters(format_: Format, model: Model, target: str | None = None) -> Mapping[str, str]:
+    """The parameters in config.pbtxt for the format's own backend, on a CPU unless a GPU is named."""
+    case = Case(recognise(target) if target else CPU, model, format_, None, "fp32")
+    found = model_config(case, DEPLOYMENT, native=True).parameters
+    return {name: value.string_value for name, value in found.items()}
+
+
+def every_way(format_: Format) -> Iterator[Mapping[str, str]]:
+    """The parameters for each model that the format has, on either device."""
+    for model in all_models():
+        if model.framework in format_.frameworks and format_.mnemonic not in model.excluded:
+            for target in (None, "NVIDIA A100"):
+                yield parameters(format_, model, target)
+
+
+@pytest.mark.parametrize("releases", RELEASES, ids=str)
+def test_every_release_reads_each_parameter_and_survives_it(releases: Releases) -> None:
+    formats = [one for one in NATIVE if one.backend == releases.backend]
+    assert formats
+    for format_ in formats:
+        for given in every_way(format_):
+            assert given, "the threads at least"
+            assert set(given) <= releases.reads
+            assert not set(given) & releases.ends_the_server
+
+
+def test_the_table_has_every_backend_with_parameters_and_no_gap_between_releases() -> None:
+    assert {one.backend for one in RELEASES} == {one.backend for one in NATIVE}
+    for backend in {one.backend for one in RELEASES}:
+        ranges = [(one.first_release, one.last_release) for one in RELEASES if one.backend == backend]
+        assert ranges[0][0] == "24.10"
+        assert all(first <= last for first, last in ranges)
+        assert all(before[1] < after[0] for before, after in itertools.pairwise(ranges))
+
+
+def test_no_release_lets_onnx_runtime_s_threads_be_kept_from_spinning() -> None:
+    names = {name for one in RELEASES if one.backend == "onnxruntime" for name in one.reads}
+    assert not {name for name in names if "spin" in name}, "then set it, and drop `spinning` in process"
+
+
+def test_large_tensors_on_a_cpu_have_memory_given_back_as_in_the_runtime() -> None:
+    (onnx,) = [one for one in NATIVE if one.mnemonic == "onnx"]
+    off = {"enable_mem_arena": "0", "enable_mem_pattern": "0"}
+    assert off.items() <= parameters(onnx, BY_NAME["nnunet"]).items()
+    assert not off.keys() & parameters(onnx, BY_NAME["resnet50"]).keys()
+    assert not off.keys() & parameters(onnx, BY_NAME["nnunet"], "NVIDIA A100").keys()
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("place", ["first_release", "last_release"])
+@pytest.mark.parametrize("releases", RELEASES, ids=str)
+def test_the_table_is_what_the_sources_say(releases: Releases, place: str) -> None:
+    source = source_of(releases, getattr(releases, place))
+    assert {name for groups in _READ.findall(source) for name in groups if name} == releases.reads
+    # PyTorch throws where it is told a second time; later releases tell it once.
+    throws = "set_num_interop_threads" in source and "call_once" not in source
+    assert releases.ends_the_server == ({"INTER_OP_THREAD_COUNT"} if throws else set())
+
+
+def source_of(releases: Releases, release: str) -> str:
+    repository = f"triton-inference-server/{releases.backend}_backend"
+    address = f"https://raw.githubusercontent.com/{repository}/r{release}/{releases.file}"
+    try:
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError:
+        raise  # GitHub answers, and the file is not there
+    except OSError as error:
+        pytest.skip(f"needs raw.githubusercontent.com, which does not answer: {error}")

@@ -1,0 +1,86 @@
+"""Triton's own backends answer as the runtimes do in process, however often a model is loaded anew.
+
+They are in no wheel: TRITONPROOF_TRITON names a tritonserver that has them, as NVIDIA's containers do.
+"""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from fixtures.build import repository
+from fixtures.build.repository import BuiltModel
+from fixtures.build.runtimes import open_in_process
+from fixtures.cases import cases_of, matrix_of
+from fixtures.host.targets import CPU
+from fixtures.prove.parity import compare_conversion
+from fixtures.serve.backends import backend_library, backend_variables, local_backends
+from fixtures.serve.choice import Choice, parse_choice
+from fixtures.serve.launch import serve
+from fixtures.spec import Case, Weights
+from tests.build.conversions import no_samples
+from tests.conftest import NATIVE_PROGRAM
+
+pytestmark = pytest.mark.skipif(
+    NATIVE_PROGRAM is None,
+    reason="needs a Triton with native backends: set TRITONPROOF_TRITON to the path of its tritonserver",
+)
+CASES = [
+    case
+    for case in cases_of(CPU)
+    if case.model.micro
+    and case.precision == "fp32"
+    and case.format.mnemonic in ("onnx", "ts-trace", "ts-script")
+]
+
+
+@pytest.fixture(scope="module")
+def choice() -> Choice:
+    return parse_choice(f"local:{NATIVE_PROGRAM}")
+
+
+@pytest.fixture(scope="module", params=CASES, ids=str)
+def native(request: pytest.FixtureRequest, choice: Choice) -> Case:
+    """A micro model in a format, of which the server has the backend."""
+    found: Case = request.param
+    if not backend_library(local_backends(choice.detail), found.format.backend).is_file():
+        pytest.skip(f"{choice.detail} has no {found.format.backend} backend")
+    if reason := found.format.missing(None, found.precision):
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(scope="module")
+def framework(native: Case) -> Weights:
+    return native.model.load(None)
+
+
+@pytest.fixture(scope="module")
+def built(native: Case, framework: Weights, tmp_path_factory: pytest.TempPathFactory) -> BuiltModel:
+    """The case converted, with the configuration of the format's own backend."""
+    root, deployment = tmp_path_factory.mktemp("native"), matrix_of(native.model, CPU).deployment
+    return repository.build(native, framework, deployment, root, native=True, calibration=no_samples)
+
+
+def test_a_native_backend_answers_as_in_process_whenever_the_model_is_loaded_anew(
+    native: Case, framework: Weights, built: BuiltModel, choice: Choice, tmp_path: Path
+) -> None:
+    deployment = matrix_of(native.model, CPU).deployment
+    samples = native.model.samples("evaluation", None, None)
+    run = open_in_process(native, built.artifact, deployment)
+    beside = dataclasses.replace(
+        native, model=dataclasses.replace(native.model, run=lambda _network, inputs: run(inputs))
+    )
+    variables = backend_variables(choice, native)
+    with serve(choice, built.folder.parent, tmp_path / "log", device="cpu", variables=variables) as server:
+        for scenario in ("offline", "online", "offline"):
+            assert server.load(built, deployment, scenario) == native.format.backend  # type: ignore[arg-type]
+            for batch in (1, min(8, deployment.max_batch_size)):
+                parity = compare_conversion(
+                    beside,
+                    framework,
+                    lambda inputs: server.infer(str(native), native.model, inputs),
+                    dataclasses.replace(samples, ids=samples.ids[:8]),
+                    batch,
+                )
+                assert parity.passed, parity
