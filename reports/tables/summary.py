@@ -21,6 +21,7 @@ from reports.words.rightness import (
     unmeasured,
     unscored,
 )
+from reports.words.serving_cost import version_note
 from reports.words.shown import Shown
 
 RATE, P99, PUBLISHED, IN_PROCESS = (
@@ -138,6 +139,8 @@ def _notes(record: Shown, best: Load | None) -> list[_Note]:
     if main_score(record) is None and has_random_weights(record):
         sentence = f"{unmeasured(record)}."
         found.append(_Note(sentence, sentence))
+    if note := version_note(record):
+        found.append(_Note(note, note))
     return found + [_Note(mark.code, mark.text) for mark in (best.marks if best else ())]
 
 
