@@ -351,6 +351,15 @@ def test_the_stamp_names_the_gpu_that_is_watched(nvml: Nvml, monkeypatch: pytest
     assert machine.gpu_names() == (f"NVIDIA {watch.gpu.handle}",)
 
 
+def test_the_stamp_names_by_uuid_the_gpus_that_were_used_and_on_a_cpu_none(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-bbbb,GPU-cccc")
+    assert list(machine.stamp("cuda").gpu_uuids) == ["GPU-bbbb", "GPU-cccc"]
+    assert list(machine.stamp("cpu").gpu_uuids) == []
+
+
 def test_several_gpus_are_not_watched_as_if_they_were_one(nvml: Nvml) -> None:
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     with gpu.watch(None) as watch:

@@ -97,6 +97,16 @@ def test_a_run_sees_the_gpus_that_it_names_and_no_others(
     assert "CUDA_VISIBLE_DEVICES" not in os.environ, "what the run set is gone with it"
 
 
+def test_the_header_names_the_gpus_and_says_what_is_not_known_of_several(
+    nvml: Nvml, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = (collect(capsys, "-v", "--target", "a100", "--gpus", n).text for n in ("1", "2"))
+    assert FIRST_A100 in one
+    assert SECOND_A100 not in one
+    assert "not watched" not in one
+    assert f"{FIRST_A100}, {SECOND_A100}, whose energy and clocks are not watched" in two
+
+
 def test_on_a_cpu_nothing_of_cuda_s_variables_changes(
     nvml: Nvml, seen: Seen, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -94,6 +94,15 @@ def test_tables_name_the_gpus_and_the_server_s_image() -> None:
     assert f"2 x {record.machine.gpu}" in tables.case_section(shown(record))
 
 
+def test_a_summary_tells_two_gpus_from_one() -> None:
+    one = served("python", {}, {})
+    two = dataclasses.replace(one, case=dataclasses.replace(one.case, gpus=2))
+    rows = [
+        line for line in tables.summary_table([shown(two), shown(one)]).splitlines() if line.startswith("|")
+    ]
+    assert ["2 GPUs" in row for row in rows[2:]] == [True, False]
+
+
 def test_cases_on_two_gpus_of_one_machine_are_of_one_machine() -> None:
     one = served("python", {}, {})
     first, second = (
