@@ -26,6 +26,7 @@ from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main
 from tests.generator import Generator
+from tests.whole_runs import FAST, ONNX, Run, suite
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
 
@@ -54,11 +55,11 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
 
 _WITH_WHOLE_RUNS = (
     "tests/plugin/test_runs.py",
+    "tests/plugin/test_bad_use.py",
+    "tests/plugin/test_ended_runs.py",
     "tests/compare/test_comparison_runs.py",
     "tests/search/test_search_runs.py",
-    "tests/efficiency/test_efficiency.py",
     "tests/docs/test_own_model.py",
-    "tests/words/test_cost.py",
 )
 """The files that start whole runs of the suite, which wait for each other at the machine's lock. They take longest."""
 
@@ -99,12 +100,23 @@ def _leave_out_the_campaign(config: pytest.Config, items: list[pytest.Item]) -> 
 
 
 @pytest.fixture(scope="session")
-def repos(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
-    """One folder of converted models for all runs of the suite, whichever worker starts them."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "repos"
-    folder.mkdir(exist_ok=True)
-    return folder
+def first(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of one case that begins with nothing, with every report that pytest's own plugins make of it.
+
+    Its folder of models and its records serve other tests too, which leave both as they are.
+    """
+    folder = tmp_path_factory.mktemp("first")
+    results = folder / "results"
+    reports = ("--benchmark-json", str(results / "benchmark.json"), "--junit-xml", str(results / "junit.xml"))
+    results.mkdir()
+    options = ("-v", "-k", ONNX, *FAST, "--price-per-hour", "0.09", *reports)
+    return suite(*options, repos=folder / "repos", results=results)
+
+
+@pytest.fixture(scope="session")
+def repos(first: Run) -> Path:
+    """A folder of converted models, for runs that need not convert the first run's case anew."""
+    return first.results.parent / "repos"
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +20,12 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.spec import LoadPoint
-from reports.record import files
 from reports.record.schema import Comparison
 from reports.record.verdicts import comparison_text
 from reports.run.exit_status import STATUS
 from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.whole_runs import ONNX, ROOT, Run, suite
 
-ROOT = Path(__file__).parents[2]
-ONNX = "cpu-resnet50-micro-onnx-fp32"
 SLEEPING = """\
 import time
 
@@ -80,35 +76,8 @@ def test_a_slower_build_is_found(make_build: MakeBuild, tmp_path: Path) -> None:
 # --- whole runs --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Places:
-    """Folders of the runs of this file."""
-
-    repos: Path
-    results: Path
-
-
-def run(places: Places, *arguments: str, results: Path | None = None) -> "subprocess.CompletedProcess[str]":
-    """A run of the suite on one load point."""
-    folders = ("--model-repos", str(places.repos), "--results", str(results or places.results))
-    command = [sys.executable, "-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider", *folders]
-    return subprocess.run(
-        [*command, "-k", f"{ONNX} and b001-c002", "--concurrencies", "2", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-
-
-@pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
-    """Folders with a build of the case, and its record."""
-    found = Places(tmp_path_factory.mktemp("repos"), tmp_path_factory.mktemp("results"))
-    done = run(found, "--point-budget-s", "0.5")
-    assert done.returncode == 0, done.stdout + done.stderr
-    return found
+POINT = ("-v", "-k", f"{ONNX} and b001-c004", "--concurrencies", "4")
+"""The online point that the first run has too."""
 
 
 @pytest.fixture
@@ -125,43 +94,40 @@ def slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
         f"runtimes.RUNTIMES = Path({str(runtimes)!r})\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-    return ("-p", "slower", "--model-repos", str(tmp_path / "repos"))
+    return ("-p", "slower")
 
 
-def test_a_run_against_a_commit_builds_it_and_shows_the_ratio(places: Places, tmp_path: Path) -> None:
-    done = run(places, "--against", "HEAD", "--point-budget-s", "4", results=tmp_path)
-    text = done.stdout + done.stderr
-    assert done.returncode in (0, STATUS["speed"]), (
-        text
-    )  # a busy machine may favour one of two that are alike
+def test_a_run_against_a_commit_builds_it_and_shows_the_ratio(repos: Path, tmp_path: Path) -> None:
+    done = suite(*POINT, "--against", "HEAD", "--point-budget-s", "4", repos=repos, results=tmp_path)
+    # A busy machine may favour one of two that are alike.
+    assert done.status in (0, STATUS["speed"]), done.text
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
-    folder = places.repos / ".against" / commit / "model_repos" / "cpu" / ONNX
+    folder = repos / ".against" / commit / "model_repos" / "cpu" / ONNX
     assert (folder / "config.pbtxt").is_file()
-    assert f"compared with: HEAD ({commit[:7]}); allowed slow-down: 3 %" in text
-    one = files.read(tmp_path / "cpu" / f"{ONNX}.json").loads[0].comparison
+    assert f"compared with: HEAD ({commit[:7]}); allowed slow-down: 3 %" in done.text
+    one = done.record().loads[0].comparison
     assert one is not None
     assert one.reference == f"HEAD ({commit[:7]})"
-    assert comparison_text(one) in text
-    assert "Verdict" in text
+    assert comparison_text(one) in done.text
+    assert "Verdict" in done.text
 
 
-def test_a_slower_runtime_fails_the_run(places: Places, slower: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_slower_runtime_fails_the_run(repos: Path, slower: tuple[str, ...], tmp_path: Path) -> None:
     other = tmp_path / "other" / ONNX
-    shutil.copytree(places.repos / "cpu" / ONNX, other)
-    done = run(places, *slower, "--against", str(other.parent), "--point-budget-s", "60", results=tmp_path)
-    text = done.stdout + done.stderr
-    assert done.returncode == STATUS["speed"], text
-    assert "slower than the 3 % allowed, shown at 95 %" in text
-    found = files.read(tmp_path / "cpu" / f"{ONNX}.json").loads[0].comparison
+    shutil.copytree(repos / "cpu" / ONNX, other)
+    options = ("--against", str(other.parent), "--point-budget-s", "60")
+    done = suite(*POINT, *slower, *options, repos=tmp_path / "repos", results=tmp_path)
+    assert done.status == STATUS["speed"], done.text
+    assert "slower than the 3 % allowed, shown at 95 %" in done.text
+    found = done.record().loads[0].comparison
     assert found is not None
     assert found.verdict == "slower", "it is on record"
 
 
-def test_a_baseline_is_looked_up_point_by_point(places: Places, tmp_path: Path) -> None:
-    options = ("--baseline", str(places.results), "--point-budget-s", "0.5", "--concurrencies", "2,3")
-    done = run(places, *options, "-k", f"{ONNX} and online", results=tmp_path)
-    text = done.stdout + done.stderr
-    assert f"to {places.results}: " in text
-    assert f"no baseline in {places.results}" in text
+def test_a_baseline_is_looked_up_point_by_point(first: Run, repos: Path, tmp_path: Path) -> None:
+    options = ("--baseline", str(first.results), "--point-budget-s", "0.5", "--concurrencies", "3,4")
+    done = suite("-v", "-k", f"{ONNX} and online", *options, repos=repos, results=tmp_path)
+    assert f"to {first.results}: " in done.text
+    assert f"no baseline in {first.results}" in done.text

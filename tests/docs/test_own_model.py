@@ -2,17 +2,13 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from reports.record import files
-from reports.record.schema import Record
 from reports.words.shown import shown
+from tests.whole_runs import ROOT, suite
 
-ROOT = Path(__file__).parents[2]
 CASE = "cpu-biopsy-onnx-fp32"
 COPIED = ("benchmarks", "fixtures", "reports", "model_repos/runtimes", "conftest.py", "pyproject.toml")
 FAST = ("--point-budget-s", "0.5", "--batches", "8", "--concurrencies", "4")
@@ -44,18 +40,13 @@ def checkout(page: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def suite(checkout: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "pytest", "benchmarks", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=900, check=False)
-
-
 def test_its_model_is_proven_and_measured(page: str, checkout: Path) -> None:
     (selection,) = re.findall(r'tox run -e benchmarks -- -k "(.+?)"', block(page, "sh"))
 
-    done = suite(checkout, "-k", f"({selection}) and not efficiency and not online", *FAST)
+    done = suite("-k", f"({selection}) and not efficiency and not online", *FAST, checkout=checkout)
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    found: Record = files.read(checkout / "reports" / "results" / "cpu" / f"{CASE}.json")
+    assert done.status == 0, done.text
+    found = done.record(CASE)
     assert not shown(found).no_speed
     assert found.accuracy is not None
     assert found.accuracy.samples == 190
@@ -63,7 +54,7 @@ def test_its_model_is_proven_and_measured(page: str, checkout: Path) -> None:
 
 
 def test_its_model_has_every_format_of_its_framework(checkout: Path) -> None:
-    listed = suite(checkout, "-k", "biopsy and conversion", "--collect-only", "-q").stdout
+    listed = suite("-k", "biopsy and conversion", "--collect-only", "-q", checkout=checkout).text
 
     names = set(re.findall(r"test_conversion\[cpu-biopsy-(.+)\]", listed))
     assert {"onnx-fp32", "onnx-int8", "pt2-fp32", "ts-script-fp32", "ts-trace-fp32"} <= names

@@ -1,11 +1,8 @@
-"""The served throughput beside the same artifact in process: the turns, which point, what is recorded, and a run."""
+"""The served throughput beside the same artifact in process: the turns, which point, and what is recorded."""
 
 import dataclasses
 import itertools
 import math
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -272,39 +269,3 @@ def test_the_record_keeps_it(tmp_path: Path) -> None:
     measured = dataclasses.replace(a_record(), efficiency=(ONE,))
     files.write(measured, tmp_path / "case.json")
     assert files.read(tmp_path / "case.json").efficiency == (ONE,)
-
-
-# --- in a run ------------------------------------------------------------------------------------------------
-
-ROOT = Path(__file__).parents[2]
-ONNX = "cpu-resnet50-micro-onnx-fp32"
-
-
-def suite(repos: Path, folder: Path, *arguments: str, status: int = 0) -> str:
-    """What a run of the suite on one case prints; its records are below the folder."""
-    command = [sys.executable, "-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider", *arguments]
-    command += ["--model-repos", str(repos), "--results", str(folder / "results")]
-    command += ["--point-budget-s", "0.5", "--batches", "8", "--concurrencies", "4"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
-
-
-def test_a_run_takes_the_best_point_of_now_or_of_the_record(repos: Path, tmp_path: Path) -> None:
-    figure = r"test_efficiency\[.*\] (\n.*)*PASSED \d+ % of in process \(\d+ to \d+\), [\d.]+ % of the machine's FP32"
-    alone = ("-k", f"{ONNX} and test_efficiency")
-
-    points = f"{ONNX} and (offline or efficiency)"
-    assert re.search(figure, suite(repos, tmp_path, "-k", points, "-m", "load")), "with the points of the run"
-    found = files.read(tmp_path / "results" / "cpu" / f"{ONNX}.json")
-    (one,) = found.efficiency
-    best = max(found.loads, key=lambda load: load.throughput_per_s.value)
-    assert (one.scenario, one.batch, one.concurrency) == (best.scenario, best.batch, best.concurrency)
-    assert one.flops_per_inference == pytest.approx(40.95e6, rel=0.01)
-    assert one.pairs >= 5
-
-    again = suite(repos, tmp_path, *alone)
-    assert re.search(figure, again), again
-    kept = files.read(tmp_path / "results" / "cpu" / f"{ONNX}.json")
-    assert kept.loads == found.loads
-    assert kept.efficiency != found.efficiency

@@ -24,7 +24,11 @@ from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model
 DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
 FORMATS = {one.mnemonic: one for one in all_formats()}
 CPU_FORMATS = [
-    (one, p) for one in all_formats() if "pytorch" in one.frameworks for p in one.precisions.get("cpu", ())
+    (one, precision)
+    for one in all_formats()
+    if "pytorch" in one.frameworks
+    for precision in one.precisions.get("cpu", ())
+    if (one.mnemonic, precision) != ("pt2", "fp32")  # compiling takes long, and test_pt2.py does it for this
 ]
 
 

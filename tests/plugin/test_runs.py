@@ -1,75 +1,21 @@
-"""Whole runs of the suite, as its users start them: what they print, what they record, how they fail."""
+"""Whole runs of the suite: what they print, what they record, and what pytest's own plugins make of them."""
 
 import json
 import re
-import signal
-import subprocess
-import sys
-import time
+import shutil
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 
-from fixtures.models import resnet50
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
-from reports.record import files, schema
-from reports.record.schema import Record
-from reports.run.exit_status import STATUS
-from tests.conftest import program_name
+from reports.record import schema
+from tests.whole_runs import FAST, ONNX, Run, suite
 
-ROOT = Path(__file__).parents[2]
-ONNX = "cpu-resnet50-micro-onnx-fp32"
-FAST = ("--point-budget-s", "0.5", "--batches", "1,8", "--concurrencies", "4")
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run."""
-
-    status: int
-    text: str
-    results: Path
-
-    def record(self, case: str) -> Record:
-        return files.read(self.results / "cpu" / f"{case}.json")
-
-
-def command(*arguments: str, repos: Path, results: Path) -> list[str]:
-    places = ["--model-repos", str(repos), "--results", str(results)]
-    return [sys.executable, "-m", "pytest", "benchmarks", "-p", "no:cacheprovider", *places, *arguments]
-
-
-def suite(*arguments: str, repos: Path, results: Path) -> Run:
-    """Run the suite to its end."""
-    done = subprocess.run(
-        command(*arguments, repos=repos, results=results),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=900,  # bounds a hang, on a busy machine too
-        check=False,
-    )
-    return Run(done.returncode, done.stdout + done.stderr, results)
-
-
-@pytest.fixture(scope="module")
-def own_repos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which nothing is built yet."""
-    return tmp_path_factory.mktemp("repos")
-
-
-@pytest.fixture(scope="module")
-def first(own_repos: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of one case, with every report that pytest's own plugins make of it."""
-    results = tmp_path_factory.mktemp("results")
-    reports = ("--benchmark-json", str(results / "benchmark.json"), "--junit-xml", str(results / "junit.xml"))
-    return suite("-v", "-k", ONNX, *FAST, *reports, repos=own_repos, results=results)
+IN_PROCESS = re.compile(
+    r"test_efficiency\[.*\] (\n.*)*PASSED \d+ % of in process \(\d+ to \d+\), [\d.]+ % of the machine's FP32"
+)
 
 
 def test_a_run_converts_serves_proves_and_measures(first: Run) -> None:
@@ -149,22 +95,58 @@ def test_junit_carries_the_figures(first: Run) -> None:
     assert {each.get("record") for each in figures.values()} == {f"cpu/{ONNX}.json"}
 
 
-def test_a_second_run_reuses_the_build_and_replaces_what_it_measures(first: Run, own_repos: Path) -> None:
-    again = suite("-q", "-k", f"{ONNX} and offline", *FAST, repos=own_repos, results=first.results)
+def test_a_price_is_on_record(first: Run) -> None:
+    assert first.record().price_per_hour == 0.09
+
+
+def test_the_converted_model_is_measured_in_process_at_the_best_point_of_the_run(first: Run) -> None:
+    found = first.record()
+    (one,) = found.efficiency
+    best = max(found.loads, key=lambda load: load.throughput_per_s.value)
+    assert (one.scenario, one.batch, one.concurrency) == (best.scenario, best.batch, best.concurrency)
+    assert one.flops_per_inference == pytest.approx(40.95e6, rel=0.01)
+    assert one.pairs >= 5
+    assert IN_PROCESS.search(first.text), first.text
+
+
+@pytest.fixture
+def results(first: Run, tmp_path: Path) -> Path:
+    """A copy of the first run's records, for runs that replace some of them."""
+    return shutil.copytree(first.results, tmp_path / "results")
+
+
+def test_a_second_run_reuses_the_build_and_replaces_what_it_measures(
+    first: Run, repos: Path, results: Path
+) -> None:
+    again = suite("-q", "-k", f"{ONNX} and offline", *FAST, repos=repos, results=results)
     assert again.status == 0, again.text
     assert f"{ONNX}: unchanged, reused" in again.text
-    loads = again.record(ONNX).loads
-    assert [(one.scenario, one.batch) for one in loads] == [("offline", 1), ("offline", 8), ("online", 1)]
-    assert again.record(ONNX).accuracy is not None
+    before, after = first.record().loads, again.record().loads
+    assert [(one.scenario, one.batch) for one in after] == [("offline", 1), ("offline", 8), ("online", 1)]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True]
+    assert again.record().accuracy is not None
+
+
+def test_without_a_point_in_the_run_the_best_of_the_record_is_taken(
+    first: Run, repos: Path, results: Path
+) -> None:
+    again = suite("-v", "-k", f"{ONNX} and test_efficiency", *FAST, repos=repos, results=results)
+    assert again.status == 0, again.text
+    assert IN_PROCESS.search(again.text), again.text
+    assert again.record().loads == first.record().loads
+    assert again.record().efficiency != first.record().efficiency
 
 
 def test_workers_share_the_cases_and_lose_nothing(repos: Path, tmp_path: Path) -> None:
     done = suite(
-        "-n", "2", "-k", "resnet50-micro and onnx and not efficiency", *FAST, repos=repos, results=tmp_path
+        *("-n", "2", "-k", "resnet50-micro and onnx and not online and not efficiency"),
+        *FAST,
+        repos=repos,
+        results=tmp_path,
     )
     assert done.status == 0, done.text
     for case in (ONNX, ONNX.replace("fp32", "int8")):
-        assert len(done.record(case).loads) == 3
+        assert len(done.record(case).loads) == 2
         assert re.search(rf"\| resnet50-micro +\| ONNX +\| {case[-4:].upper()} ", done.text)
         # All of a case went to one worker, which said what it did.
         (worker,) = set(re.findall(rf"\[(gw\d)\] {case}: start Triton", done.text))
@@ -180,128 +162,6 @@ def test_overridden_settings_are_served_and_recorded(repos: Path, tmp_path: Path
     assert done.record(ONNX).deployment == schema.Deployment(32, 2, (4, 8), 100, False, True)
 
 
-# --- what bad use gets -------------------------------------------------------------------------------------
-
-
-def micro_weights(change: float, path: Path) -> Path:
-    """The committed weights with noise of `change` standard deviations; NaN where it is NaN."""
-    torch.manual_seed(0)
-    state = {k: v.float() for k, v in load_file(resnet50.MICRO_WEIGHTS).items()}
-    changed = {
-        k: v + change * v.std(correction=0) * torch.randn_like(v) if k.endswith("weight") else v
-        for k, v in state.items()
-    }
-    save_file(changed, path)
-    return path
-
-
-def test_a_worse_model_fails_the_gate_and_shows_no_speed(repos: Path, tmp_path: Path) -> None:
-    worse = micro_weights(0.3, tmp_path / "worse.safetensors")
-    done = suite(
-        *("-k", f"{ONNX} and (conversion or accuracy or b001-c001)"),
-        *("--checkpoint", f"resnet50-micro={worse}", "--point-budget-s", "0.5"),
-        repos=repos,
-        results=tmp_path,
-    )
-    assert done.status == STATUS["accuracy"]
-    assert re.search(r"served top-1 [\d.]+ % is below its floor of 97\.0 %", done.text)
-    assert "1 failed, 2 passed" in done.text
-    assert "No throughput is shown" in done.text
-    assert done.record(ONNX).loads
-    assert "worse.safetensors, sha256" in done.record(ONNX).build.weights
-
-
-def test_a_model_that_returns_nan_is_one_readable_error(repos: Path, tmp_path: Path) -> None:
-    nan = micro_weights(float("nan"), tmp_path / "nan.safetensors")
-    done = suite(
-        "-k", f"{ONNX} and conversion", "--checkpoint", f"resnet50-micro={nan}", repos=repos, results=tmp_path
-    )
-    assert done.status == STATUS["accuracy"]
-    assert "NaN or infinity for" in done.text
-    assert "Traceback" not in done.text
-    assert "fixtures/prove/parity.py" not in done.text
-
-
-def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.pt"
-    broken.write_bytes(b"PK\x03\x04 cut short")
-    done = suite(
-        "-k",
-        "resnet50-micro and onnx",
-        "--checkpoint",
-        f"resnet50-micro={broken}",
-        repos=repos,
-        results=tmp_path,
-    )
-    assert done.status == pytest.ExitCode.USAGE_ERROR
-    assert done.text.count("the checkpoint is truncated or not a PyTorch file") == 1
-    assert str(broken) in done.text
-    assert "1 error" in done.text
-    assert " passed" not in done.text
-    assert "Traceback" not in done.text
-
-
-def test_the_trace_is_there_for_who_asks(repos: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.pt"
-    broken.write_bytes(b"cut short")
-    given = ("-k", "resnet50-micro and onnx", "--checkpoint", f"resnet50-micro={broken}", "--full-trace")
-    assert "fixtures/frameworks/pytorch.py" in suite(*given, repos=repos, results=tmp_path).text
-
-
-def test_no_load_generator_is_one_error(repos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "elsewhere.py").write_text(
-        "from types import SimpleNamespace\n"
-        "from fixtures.serve import wheels\n"
-        "wheels.sys = SimpleNamespace(executable='/no/bin/python', version_info=wheels.sys.version_info)\n"
-        "wheels.shutil = SimpleNamespace(which=lambda _name: None)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-    done = suite("-p", "elsewhere", "-k", f"{ONNX} and online", repos=repos, results=tmp_path)
-    assert done.status == STATUS["infrastructure"]
-    assert "the load tests need perf_analyzer, which is not installed" in done.text
-    assert "1 failed" in done.text
-    assert " error" not in done.text.splitlines()[-1]
-    assert "Traceback" not in done.text
-
-
-def test_an_empty_data_set_is_one_error_before_anything_is_converted(repos: Path, tmp_path: Path) -> None:
-    given = ("-k", "cpu-resnet50-ts-trace-fp32 and conversion", "--dataset", f"resnet50={tmp_path}")
-    done = suite(*given, repos=repos, results=tmp_path)
-    assert done.status == pytest.ExitCode.USAGE_ERROR
-    assert "the data set has 0 class folders" in done.text
-    assert "convert" not in done.text.replace("test_conversion", "")
-    assert "Traceback" not in done.text
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "said"),
-    [
-        ("--triton", "kubernetes", "unknown server 'kubernetes'"),
-        ("--triton", "local:/no/tritonserver", "there is no program '/no/tritonserver'"),
-        ("--checkpoint", "resnet50=/no/such/file", "there is no such file"),
-        ("--dataset", "vgg=/tmp", "unknown model 'vgg'"),
-        ("--deployment", "instances=many", "instances is 'many'"),
-        ("--batches", "one", "not a list of whole numbers"),
-    ],
-)
-def test_a_bad_option_is_a_usage_error(
-    option: str, value: str, said: str, repos: Path, tmp_path: Path
-) -> None:
-    done = suite(option, value, repos=repos, results=tmp_path)
-    assert done.status == pytest.ExitCode.USAGE_ERROR
-    assert said in done.text
-    assert "cure:" in done.text
-    assert "Traceback" not in done.text
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999"])
-def test_a_server_that_is_not_there_is_one_error(address: str, repos: Path, tmp_path: Path) -> None:
-    done = suite("-k", f"{ONNX} and accuracy", "--triton", address, repos=repos, results=tmp_path)
-    assert done.status in (STATUS["infrastructure"], pytest.ExitCode.USAGE_ERROR)
-    assert f"--triton {address}" in done.text or "unknown server" in done.text
-    assert "Traceback" not in done.text
-
-
 def test_a_server_that_was_started_apart_is_given_the_models(repos: Path, tmp_path: Path) -> None:
     models, results = tmp_path / "models", tmp_path / "results"
     models.mkdir()
@@ -315,44 +175,3 @@ def test_a_server_that_was_started_apart_is_given_the_models(repos: Path, tmp_pa
     assert found.accuracy is not None
     assert len(found.loads) == 2
     assert not list(models.iterdir()), "nothing is put on the server's disk"
-
-
-# --- what stays after a run that was killed ----------------------------------------------------------------
-
-
-def below(pid: int) -> list[psutil.Process]:
-    return psutil.Process(pid).children(recursive=True)
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
-def test_a_run_that_is_ended_leaves_no_process_and_what_it_had_measured(
-    how: signal.Signals, repos: Path, tmp_path: Path
-) -> None:
-    segments = set(Path("/dev/shm").iterdir())
-    log = tmp_path / "log"
-    with log.open("w") as output:
-        run = subprocess.Popen(
-            command("-v", "-k", ONNX, *FAST[4:], "--point-budget-s", "60", repos=repos, results=tmp_path),
-            cwd=ROOT,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    deadline = time.monotonic() + 600  # bounds a hang
-    path = tmp_path / "cpu" / f"{ONNX}.json"
-    while time.monotonic() < deadline and not (path.is_file() and '"unfinished"' in path.read_text()):
-        time.sleep(0.05)
-    started = below(run.pid)
-    names = {program_name(process) for process in started}
-    assert "tritonserver" in names, log.read_text()
-    run.send_signal(how)
-    run.wait(timeout=300)
-    _, alive = psutil.wait_procs(started, timeout=120)
-    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
-    found = Run(run.returncode, log.read_text(), tmp_path).record(ONNX)
-    assert found.accuracy is not None
-    (load,) = found.loads
-    assert load.marks[0].code == "unfinished"
-    assert len(load.passes) > 1
-    left = [path.name for path in Path("/dev/shm").iterdir() if path not in segments]
-    assert not [name for name in left if "PUT__0" in name or "tritonproof" in name]

@@ -12,9 +12,8 @@ from fixtures.serve.launch import serve
 from fixtures.spec import Deployment
 from reports.run.exit_status import STATUS
 from reports.words.latency_budget import found_text
-from tests.plugin.test_runs import suite
+from tests.whole_runs import ONNX, suite
 
-ONNX = "cpu-resnet50-micro-onnx-fp32"
 SMALL = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")
 
 
@@ -64,7 +63,8 @@ def test_a_budget_that_nothing_keeps_fails_with_the_lowest_latency(repos: Path, 
     stale.write_text("of another search")
 
     done = suite(
-        *("-k", f"{ONNX} and search", "--latency-budget-ms", "0.01", "--latency-percentile", "90", *SMALL),
+        *("-k", f"{ONNX} and search", "--latency-budget-ms", "0.01", "--latency-percentile", "90"),
+        *("--batches", "1", "--concurrencies", "1", "--point-budget-s", "0.5"),
         *("--deployment", "instances=1,preferred_batch_sizes=4+8,max_queue_delay_us=0"),
         repos=repos,
         results=tmp_path,

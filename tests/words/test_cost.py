@@ -3,8 +3,6 @@
 import argparse
 import dataclasses
 import io
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -211,21 +209,3 @@ def test_what_is_no_price_is_refused(text: str) -> None:
         settings.parse(given(text))
     assert f"--price-per-hour {text}" in str(caught.value)
     assert "--price-per-hour 1.20" in str(caught.value)
-
-
-def test_a_run_writes_its_price_into_the_record(tmp_path: Path) -> None:
-    name = "cpu-resnet50-micro-onnx-fp32"
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "benchmarks/test_conversion.py", "-p", "no:cacheprovider"),
-            *("-k", name, "--price-per-hour", "0.09"),
-            *("--model-repos", str(tmp_path / "repos"), "--results", str(tmp_path)),
-        ],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert files.read(tmp_path / "cpu" / f"{name}.json").price_per_hour == 0.09

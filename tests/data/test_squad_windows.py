@@ -1,0 +1,96 @@
+"""SQuAD as BERT reads and answers it, against an implementation written apart from the product."""
+
+import numpy as np
+import pytest
+
+from fixtures.data.squad import answers as answers_of
+from fixtures.data.squad.text_windows import WindowSizes, prepare
+from tests.data.original_bert import VOCABULARY, answers, articles, windows
+
+SMALL = WindowSizes(sequence=96, stride=20, query=24)
+
+
+@pytest.mark.parametrize("sizes", [SMALL, WindowSizes(), WindowSizes(sequence=64, stride=50, query=24)])
+def test_windows_are_those_of_the_original(sizes: WindowSizes) -> None:
+    data = articles(1)
+    reading = prepare(data, VOCABULARY, sizes)
+    expected = windows(data, VOCABULARY, sizes)
+    assert len(reading.windows) == len(expected)
+    ids, segments, mask = reading.inputs(range(len(expected)))
+    for window, row, *arrays in zip(reading.windows, expected, ids, segments, mask, strict=True):
+        padding = [0] * (sizes.sequence - len(row["tokens"]))
+        assert reading.questions[window.question].id == row["id"]
+        assert list(window.tokens) == row["tokens"]
+        assert {window.first + i: word for i, word in enumerate(window.words)} == row["word"]
+        assert {window.first + i: bool(flag) for i, flag in enumerate(window.central)} == row["central"]
+        wanted = ([*row["ids"], *padding], [*row["segments"], *padding], [1] * len(row["ids"]) + padding)
+        for array, values in zip(arrays, wanted, strict=True):
+            assert array.tolist() == values
+            assert array.dtype == np.int32
+
+
+def test_every_token_of_a_paragraph_is_central_in_one_window() -> None:
+    reading = prepare(articles(2), VOCABULARY, SMALL)
+    whole = prepare(articles(2), VOCABULARY, WindowSizes(sequence=5000, query=24))
+    several = np.flatnonzero(np.bincount(reading.items) > 1)
+    assert len(several) > 20
+    for question in several:
+        own = [window for window in reading.windows if window.question == question]
+        assert sum(int(window.central.sum()) for window in own) == len(whole.windows[question].words)
+
+
+@pytest.mark.parametrize("kind", ["smooth", "ties"])
+def test_answers_are_those_of_the_original_for_any_logits(kind: str) -> None:
+    data = articles(3)
+    reading = prepare(data, VOCABULARY, SMALL)
+    rows = windows(data, VOCABULARY, SMALL)
+    generator = np.random.default_rng(0)
+    for _repeat in range(2):
+        shape = (2, len(rows), SMALL.sequence)
+        logits = generator.normal(0, 3, shape).astype(np.float32)
+        if kind == "ties":  # few values, so that the order among equals decides
+            logits = logits.round()
+        kept = answers_of.best_positions(*logits)
+        assert answers_of.predictions(kept, reading) == answers(rows, *logits)
+
+
+def test_an_answer_keeps_the_spelling_of_the_paragraph() -> None:
+    for normalised, original, wanted in (
+        ("steve smith", "Steve Smith's", "Steve Smith"),
+        ("cafe", "(Café),", "Café"),
+        ("1895", "(1895–1943).", "1895"),
+        ("1 , 250", "$1,250", "1,250"),
+        ("[UNK]", "queue's", "queue's"),  # unknown: nothing to find, so all of it
+        ("fine", "ﬁne ﬁnd", "ﬁne ﬁnd"),
+        ("京", "a東京b", "京"),
+        ("no", "no\u00a0break", "no\u00a0break"),  # the tokeniser drops the blank, so lengths differ
+    ):
+        assert answers_of.project(normalised, original) == wanted
+
+
+def test_a_question_without_a_valid_span_is_answered_as_the_original_does() -> None:
+    reading = prepare(articles(4, 1), VOCABULARY, SMALL)
+    logits = np.zeros((2, len(reading.windows), SMALL.sequence), np.float32)
+    logits[:, :, :20] = 9  # the best 20 are all in the question
+    kept = answers_of.best_positions(*logits)
+    first = {window.first for window in reading.windows if window.first > 21}
+    assert first
+    answered = answers_of.predictions(kept, reading)
+    assert "empty" in answered.values()
+
+
+def test_spans_are_the_best_pair_in_order_and_not_too_long() -> None:
+    generator = np.random.default_rng(0)
+    starts, ends = generator.normal(0, 1, (2, 40, 128)).astype(np.float32)
+    found = answers_of.spans(answers_of.best_positions(starts, ends))
+    for start, end, chosen in zip(starts, ends, found, strict=True):
+        a, b = ((-of).argsort(kind="stable")[:20].tolist() for of in (start, end))
+        best = max(((i, j) for i in a for j in b if i <= j <= i + 29), key=lambda p: start[p[0]] + end[p[1]])
+        assert tuple(chosen) == best
+
+
+def test_a_span_that_cannot_be_is_marked() -> None:
+    starts, ends = np.zeros((2, 1, 64), np.float32)
+    starts[:, 40:] = 1
+    ends[:, :20] = 1
+    assert answers_of.spans(answers_of.best_positions(starts, ends)).tolist() == [[-1, -1]]

@@ -1,0 +1,40 @@
+"""A small BERT's checkpoint folder in NVIDIA's layout, for the tests of what is loaded from one and read with it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fixtures.data.squad import wording
+from tests.models import published
+from tests.models.published import State
+
+CONFIG: dict[str, Any] = {
+    "attention_probs_dropout_prob": 0.1,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "hidden_size": 48,
+    "initializer_range": 0.02,
+    "intermediate_size": 80,
+    "max_position_embeddings": 400,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "type_vocab_size": 2,
+    "vocab_size": 744,
+}
+WORDS = wording.vocabulary()
+
+
+def small_state() -> State:
+    """Every key of NVIDIA's checkpoint, pooler included, in the sizes of CONFIG, with random values."""
+    sizes = {30528: 744, 512: 400, 288: 48, 1152: 80}
+    return published.drawn(published.shrunk(published.layout("bert-dist4l"), sizes, layers=2), gain=2)
+
+
+def write_folder(state: State, path: Path) -> Path:
+    """config.json, pytorch_model.bin and vocab.txt, whose 739 tokens are rounded up to 744 rows as NVIDIA rounds."""
+    path.mkdir()
+    published.saved(state, path / "pytorch_model.bin")
+    (path / "config.json").write_text(json.dumps(CONFIG))
+    more = (f"extra{number}" for number in range(739 - len(WORDS)))
+    (path / "vocab.txt").write_text("\n".join([*WORDS, *more]) + "\n")
+    return path

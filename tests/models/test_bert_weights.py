@@ -1,0 +1,164 @@
+"""BERT: its arithmetic, and what it makes of the layouts of its checkpoints."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from fixtures.models import bert
+from tests.models.bert_folder import CONFIG, small_state, write_folder
+from tests.models.published import State
+
+Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def tanh_gelu(x: torch.Tensor) -> torch.Tensor:
+    return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def exact_gelu(x: torch.Tensor) -> torch.Tensor:
+    return x / 2 * (1 + torch.erf(x / math.sqrt(2)))
+
+
+def reference(
+    state: State, batch: Batch, gelu: Callable[[torch.Tensor], torch.Tensor] = tanh_gelu
+) -> torch.Tensor:
+    """NVIDIA's BERT written apart from the product, as a function of its state dictionary: [2, N, L]."""
+
+    ids, segments, mask = batch
+
+    def linear(x: torch.Tensor, name: str) -> torch.Tensor:
+        return x @ state[f"{name}.weight"].T + state[f"{name}.bias"]
+
+    def norm(x: torch.Tensor, name: str) -> torch.Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        scale = (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
+        return state[f"{name}.weight"] * centred / scale + state[f"{name}.bias"]
+
+    def heads(x: torch.Tensor) -> torch.Tensor:
+        return x.unflatten(-1, (CONFIG["num_attention_heads"], -1)).transpose(1, 2)
+
+    def table(name: str, rows: torch.Tensor) -> torch.Tensor:
+        return state[f"bert.embeddings.{name}_embeddings.weight"][rows.long()]
+
+    x = table("word", ids) + table("position", torch.arange(ids.shape[1])) + table("token_type", segments)
+    x = norm(x, "bert.embeddings.LayerNorm")
+    for number in range(CONFIG["num_hidden_layers"]):
+        at = f"bert.encoder.layer.{number}"
+        query, key, value = (
+            heads(linear(x, f"{at}.attention.self.{name}")) for name in ("query", "key", "value")
+        )
+        scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+        scores = scores + (1 - mask[:, None, None].float()) * -10000
+        read = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
+        x = norm(linear(read, f"{at}.attention.output.dense") + x, f"{at}.attention.output.LayerNorm")
+        inner = gelu(linear(x, f"{at}.intermediate.dense_act"))
+        x = norm(linear(inner, f"{at}.output.dense") + x, f"{at}.output.LayerNorm")
+    return linear(x, "qa_outputs").permute(2, 0, 1)
+
+
+@pytest.fixture(scope="module")
+def state() -> State:
+    return small_state()
+
+
+@pytest.fixture
+def folder(state: State, tmp_path: Path) -> Path:
+    return write_folder(state, tmp_path / "dist-4l-qa")
+
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    """Ids, segments and mask of three rows of different lengths."""
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(0, 700, (3, 384), generator=generator, dtype=torch.int32)
+    place = torch.arange(384)
+    mask = (place < torch.tensor([[384], [120], [9]])).int()
+    return ids, mask * (place > 5).int(), mask
+
+
+def layouts(state: State) -> dict[str, object]:
+    """The same weights as NVIDIA's scripts may have saved them."""
+    heads = {"cls.predictions.bias": torch.zeros(744), "bert.embeddings.position_ids": torch.arange(400)}
+    tensorflow = {
+        key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
+        for key, value in state.items()
+    }
+    return {
+        "wrapped": {"model": state},
+        "parallel": {f"module.{key}": value for key, value in state.items()},
+        "without bert": {key.removeprefix("bert."): value for key, value in state.items()},
+        "without pooler": {key: value for key, value in state.items() if "pooler" not in key},
+        "with the heads of pre-training": state | heads,
+        "with TensorFlow's names": tensorflow,
+        "with all of TensorFlow's names": {k.replace("dense_act", "dense"): v for k, v in tensorflow.items()},
+        "half": {key: value.half() for key, value in state.items()},
+    }
+
+
+def test_the_network_gives_the_reference_networks_logits(state: State, folder: Path, batch: Batch) -> None:
+    weights = bert.load_full(folder)
+    assert weights.trained
+    assert not weights.network.training
+    with torch.inference_mode():
+        outputs = torch.stack(weights.network(*batch))
+    torch.testing.assert_close(outputs, reference(state, batch), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", layouts({}))
+def test_weights_and_activation_are_the_same_in_every_published_layout(
+    layout: str, state: State, folder: Path
+) -> None:
+    flat = bert.load_full(folder).network
+    torch.save(layouts(state)[layout], folder / "pytorch_model.bin")
+    network = bert.load_full(folder).network
+    assert network.model.config.hidden_act == flat.model.config.hidden_act
+    for key, value in flat.state_dict().items():
+        expected = value.half().float() if layout == "half" else value
+        assert torch.equal(network.state_dict()[key], expected), key
+
+
+def test_a_checkpoint_with_transformers_names_has_its_exact_gelu(
+    state: State, folder: Path, batch: Batch
+) -> None:
+    theirs = {key.replace("dense_act", "dense"): value for key, value in state.items()}
+    torch.save(theirs, folder / "pytorch_model.bin")
+    with torch.inference_mode():
+        outputs = torch.stack(bert.load_full(folder).network(*batch))
+    expected = reference(state, batch, gelu=exact_gelu)
+    torch.testing.assert_close(outputs, expected, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(expected, reference(state, batch), rtol=1e-4, atol=1e-4)
+
+
+def test_a_checkpoint_is_named_in_the_record_with_its_digest(folder: Path) -> None:
+    weights = bert.load_full(folder)
+    digest = hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()
+    assert weights.origin == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
+
+
+def test_the_digest_changes_with_the_weights_and_with_the_sizes(state: State, folder: Path) -> None:
+    digests = [bert.load_full(folder).digest]
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "num_attention_heads": 6}))
+    digests.append(bert.load_full(folder).digest)
+    torch.save(state | {"qa_outputs.bias": torch.zeros(2)}, folder / "pytorch_model.bin")
+    digests.append(bert.load_full(folder).digest)
+    assert len(set(digests)) == 3
+
+
+def test_random_weights_are_the_published_size_and_the_same_every_time() -> None:
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    first, second = (bert.load_full(None) for _ in range(2))
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert not first.trained
+    for a, b in zip(first.network.parameters(), second.network.parameters(), strict=True):
+        assert torch.equal(a, b)
+    shapes = {name: tuple(value.shape) for name, value in first.network.model.state_dict().items()}
+    assert shapes["bert.embeddings.word_embeddings.weight"] == (30528, 288)
+    assert shapes["bert.encoder.layer.3.intermediate.dense.weight"] == (1152, 288)
+    assert not any(name.startswith("bert.encoder.layer.4") for name in shapes)
+    assert first.network.model.config.num_attention_heads == 12

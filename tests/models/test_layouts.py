@@ -1,0 +1,103 @@
+"""Every key of the checkpoints that NVIDIA's code writes, at full size, comes to its place or is left out by name."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fixtures.data.squad import wording
+from fixtures.models import all_models
+from tests.models import published
+from tests.models.published import State
+
+CONFIG = {
+    "attention_probs_dropout_prob": 0.1,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "hidden_size": 288,
+    "initializer_range": 0.02,
+    "intermediate_size": 1152,
+    "max_position_embeddings": 512,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 4,
+    "type_vocab_size": 2,
+    "vocab_size": 30528,
+}
+"""distillation/BERT_4L_288D/config.json of PyTorch/LanguageModeling/BERT at a9e2c1d5."""
+LEFT_OUT = {
+    "resnet50": set(),
+    "nnunet": {
+        *(f"model.deep_supervision_heads.{i}.conv.{name}" for i in range(4) for name in ("weight", "bias")),
+        *("dice.n_updates", "dice.dice"),
+    },
+    "bert-dist4l": {"bert.pooler.dense_act.weight", "bert.pooler.dense_act.bias"},
+    "fastpitch": {"pitch_mean", "pitch_std", "encoder.pos_emb.inv_freq", "decoder.pos_emb.inv_freq"},
+}
+"""What a checkpoint holds and serving does not need, by model."""
+
+
+def folder(content: Callable[[State], object]) -> Callable[[State, Path], Path]:
+    """Writes a folder of BERT's, with what `content` makes of the state dictionary."""
+
+    def write(state: State, path: Path) -> Path:
+        (path / "config.json").write_text(json.dumps(CONFIG))
+        words = wording.vocabulary()
+        more = (f"extra{number}" for number in range(30522 - len(words)))
+        (path / "vocab.txt").write_text("\n".join([*words, *more]) + "\n")
+        published.saved(content(state), path / "pytorch_model.bin")
+        return path
+
+    return write
+
+
+def file(content: Callable[[State], object]) -> Callable[[State, Path], Path]:
+    """Writes a file with what `content` makes of the state dictionary."""
+    return lambda state, path: published.saved(content(state), path / "checkpoint.pt")
+
+
+def speech(state: State) -> object:
+    """FastPitch's file; its frequencies are constants of the code, whose values are checked."""
+    for name in ("encoder", "decoder"):
+        state[f"{name}.pos_emb.inv_freq"] = 1 / (10000 ** (torch.arange(0.0, 384, 2.0) / 384))
+    return published.of_speech(state)
+
+
+FILES: dict[str, tuple[str, Callable[[State, Path], Path]]] = {
+    "resnet50, as published": (
+        "resnet50",
+        file(lambda s: {f"module.{key}": value for key, value in s.items()}),
+    ),
+    "resnet50, of training": ("resnet50", file(published.of_training)),
+    "nnunet": ("nnunet", lambda state, path: published.lightning(state, path / "fold2.ckpt")),
+    "bert-dist4l, of distillation": ("bert-dist4l", folder(lambda state: state)),
+    "bert-dist4l, of run_squad.py": ("bert-dist4l", folder(lambda state: {"model": state})),
+    "fastpitch": ("fastpitch", file(speech)),
+}
+
+
+def key_in_file(model: str, key: str) -> str:
+    """What a checkpoint calls what the loaded network calls `key`."""
+    if model == "nnunet":
+        return f"model.{key}"
+    if model == "bert-dist4l":
+        return key.removeprefix("model.").replace(".intermediate.dense.", ".intermediate.dense_act.")
+    return key
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_key_that_nvidias_code_writes_comes_to_its_place(name: str, tmp_path: Path) -> None:
+    model, write = FILES[name]
+    state = published.numbered(published.layout(model))
+    path = write(dict(state), tmp_path)
+
+    full = next(one for one in all_models() if one.name == model)
+    network: Any = full.load(path).network
+
+    loaded = {key_in_file(model, key): value for key, value in network.state_dict().items()}
+    assert state.keys() - loaded.keys() == LEFT_OUT[model]
+    assert loaded.keys() <= state.keys()
+    for key, value in loaded.items():
+        assert torch.equal(value, state[key]), key

@@ -1,0 +1,152 @@
+"""Brain tumours of the Medical Segmentation Decathlon: which cases count, when they are read, and what is refused."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+
+from fixtures.data.brains import brats
+from fixtures.errors import InputError
+from fixtures.models import nnunet
+from fixtures.spec import Arrays
+from tests.models.decathlon import describe, volume, write
+
+FULL, _ = nnunet.MODELS
+
+
+@pytest.fixture
+def decathlon(tmp_path: Path) -> Path:
+    """Ten cases in the data set's layout, of different sizes, named out of order."""
+    names = [f"BRATS_{number:03d}" for number in (7, 1, 10, 3, 2, 9, 4, 8, 5, 6)]
+    for name in names:
+        number = int(name[-3:])
+        image, label = volume(number, (6 + number, 9, 12))
+        write(tmp_path / "imagesTr" / f"{name}.nii.gz", image)
+        write(tmp_path / "labelsTr" / f"{name}.nii.gz", label)
+    describe(tmp_path, names)
+    return tmp_path
+
+
+def test_fold_two_of_five_is_evaluated_and_the_rest_calibrates(decathlon: Path) -> None:
+    training, evaluation = (nnunet.tumours(split, decathlon).ids for split in ("training", "evaluation"))
+    names = [f"BRATS_{number:03d}" for number in range(1, 11)]
+    _, chosen = list(KFold(5, shuffle=True, random_state=12345).split(names))[2]
+    assert list(evaluation) == [names[i] for i in chosen]
+    assert sorted([*training, *evaluation]) == names
+
+
+def test_cases_are_read_when_they_are_asked_for_and_their_labels_are_small(decathlon: Path) -> None:
+    contents = {file: file.read_bytes() for file in decathlon.glob("*/*.nii.gz")}
+    for file in contents:
+        file.write_bytes(b"not read yet")
+    samples = nnunet.tumours("evaluation", decathlon)
+    for file, content in contents.items():
+        file.write_bytes(content)
+    images = samples.load([1, 0])[nnunet.INPUT]
+    assert images.shape == (2, 4, 128, 128, 128)
+    assert images.dtype == np.float32
+    assert [label.dtype for label in samples.labels] == [np.uint8, np.uint8]
+    image, label = brats.prepare(brats.patients(decathlon, "evaluation")[1])
+    np.testing.assert_array_equal(images[0], image)
+    np.testing.assert_array_equal(samples.labels[1], label)
+    kept: Arrays = {"classes": np.stack([samples.labels[0], np.zeros_like(label)])}
+    assert FULL.metrics[0].score(kept, samples.labels, kept).tolist() == [1, 0]
+
+
+def broken(change: Callable[[Path], object], root: Path) -> str:
+    change(root)
+
+    def use() -> None:
+        samples = nnunet.tumours("evaluation", root)
+        samples.load(range(len(samples)))
+
+    with pytest.raises(InputError) as raised:
+        use()
+    assert str(root) in str(raised.value)
+    assert "cure:" in str(raised.value)
+    return str(raised.value)
+
+
+def _truncate(root: Path) -> None:
+    for file in (root / "imagesTr").iterdir():
+        file.write_bytes(file.read_bytes()[:-400])
+
+
+def _cut_inside(root: Path) -> None:
+    for file in (root / "imagesTr").iterdir():
+        file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes())[:-400]))
+
+
+def _damage(root: Path) -> None:
+    for file in (root / "imagesTr").iterdir():
+        content = file.read_bytes()
+        file.write_bytes(content[:200] + b"\xff" * 50 + content[250:])
+
+
+def _no_nifti(root: Path) -> None:
+    for file in (root / "imagesTr").iterdir():
+        file.write_bytes(b"no volume")
+
+
+def _three_modalities(root: Path) -> None:
+    for file in (root / "imagesTr").iterdir():
+        write(file, np.ones((5, 5, 5, 3), np.float32))
+
+
+def _another_shape(root: Path) -> None:
+    for file in (root / "labelsTr").iterdir():
+        write(file, np.zeros((5, 5, 5), np.uint8))
+
+
+def _another_label(root: Path) -> None:
+    for file in (root / "labelsTr").iterdir():
+        write(file, np.full(nibabel.load(file).shape, 4, np.uint8))  # type: ignore[attr-defined]
+
+
+def _no_foreground(root: Path) -> None:
+    for file in (root / "imagesTr").iterdir():
+        write(file, np.zeros(nibabel.load(file).shape, np.float32))  # type: ignore[attr-defined]
+
+
+def _anisotropic(root: Path) -> None:
+    for file in (root / "imagesTr").iterdir():
+        write(file, np.ones(nibabel.load(file).shape, np.float32), (1, 1, 4))  # type: ignore[attr-defined]
+
+
+PROBLEMS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no description": (lambda root: (root / "dataset.json").unlink(), "no dataset.json"),
+    "not JSON": (lambda root: (root / "dataset.json").write_text("{"), "cannot be read"),
+    "no cases": (lambda root: (root / "dataset.json").write_text("{}"), "cannot be read"),
+    "another task": (
+        lambda root: describe(root, [], modality={"0": "CT"}),
+        "1 modalities and 4 labels; brain tumours have 4 and 4",
+    ),
+    "too few": (lambda root: describe(root, ["BRATS_001"]), "1 cases, fewer than folds"),
+    "a missing label": (
+        lambda root: (root / "labelsTr/BRATS_004.nii.gz").unlink(),
+        "label of a case is missing",
+    ),
+    "a missing image": (
+        lambda root: (root / "imagesTr/BRATS_004.nii.gz").unlink(),
+        "image of a case is missing",
+    ),
+    "truncated": (_truncate, "truncated or not NIfTI"),
+    "cut inside": (_cut_inside, "truncated or not NIfTI"),
+    "damaged": (_damage, "truncated or not NIfTI"),
+    "not NIfTI": (_no_nifti, "truncated or not NIfTI"),
+    "three modalities": (_three_modalities, "expected x, y, z and 4 modalities"),
+    "a label of another shape": (_another_shape, "a label is of shape (5, 5, 5)"),
+    "a label out of range": (_another_label, "other values than 0 to 3"),
+    "no foreground": (_no_foreground, "empty"),
+    "anisotropic": (_anisotropic, "4.0 x 1.0 x 1.0 mm is anisotropic"),
+}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_data_set_that_does_not_fit_is_refused(problem: str, decathlon: Path) -> None:
+    change, expected = PROBLEMS[problem]
+    assert expected in broken(change, decathlon)

@@ -1,0 +1,159 @@
+"""ResNet50 v1.5: its arithmetic, and the checkpoints it loads or refuses."""
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+
+from fixtures.errors import InputError
+from fixtures.models import resnet50
+from tests.models import published
+from tests.models.published import State, saved
+
+
+def reference(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """ResNet50 v1.5 written apart from the product, as a function of a state dictionary."""
+
+    def normed(x: torch.Tensor, name: str) -> torch.Tensor:
+        mean, var = state[f"{name}.running_mean"], state[f"{name}.running_var"]
+        return F.batch_norm(x, mean, var, state[f"{name}.weight"], state[f"{name}.bias"], eps=1e-5)
+
+    x = F.relu(normed(F.conv2d(x, state["conv1.weight"], stride=2, padding=3), "bn1"))
+    x = F.max_pool2d(x, 3, stride=2, padding=1)
+    for stage, blocks in enumerate((3, 4, 6, 3), start=1):
+        for block in range(blocks):
+            at = f"layer{stage}.{block}"
+            stride = 2 if block == 0 and stage > 1 else 1
+            y = F.relu(normed(F.conv2d(x, state[f"{at}.conv1.weight"]), f"{at}.bn1"))
+            y = F.conv2d(y, state[f"{at}.conv2.weight"], stride=stride, padding=1)
+            y = F.relu(normed(y, f"{at}.bn2"))
+            y = normed(F.conv2d(y, state[f"{at}.conv3.weight"]), f"{at}.bn3")
+            if block == 0:
+                x = normed(
+                    F.conv2d(x, state[f"{at}.downsample.0.weight"], stride=stride), f"{at}.downsample.1"
+                )
+            x = F.relu(x + y)
+    return F.linear(x.mean(dim=(2, 3)), state["fc.weight"], state["fc.bias"])
+
+
+@pytest.fixture(scope="module")
+def state() -> State:
+    """NVIDIA's and torchvision's layout in its published shape, with random values."""
+    return published.drawn(published.layout("resnet50"), gain=2**0.5)
+
+
+@pytest.fixture(scope="module")
+def small() -> State:
+    """The committed weights, for what need not be large."""
+    found: State = resnet50.load_micro(None).network.state_dict()
+    return found
+
+
+def later_keys(state: State) -> State:
+    """The key style of NVIDIA's code since 4f2c6922 of November 2021: stages called layers.0 to layers.3."""
+    return {
+        key if not key.startswith("layer") else f"layers.{int(key[5]) - 1}{key[6:]}": value
+        for key, value in state.items()
+    }
+
+
+def test_the_network_gives_the_reference_networks_outputs(state: State, tmp_path: Path) -> None:
+    # 64 x 64 pixels leave 2 x 2 before the mean, which is enough to tell the arithmetic.
+    x = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
+    network = resnet50.load_full(saved(state, tmp_path / "x.pt")).network
+    with torch.inference_mode():
+        torch.testing.assert_close(network(x), reference(state, x), rtol=1e-4, atol=1e-4)
+
+
+LAYOUTS = {
+    "later": later_keys,
+    "parallel": lambda state: {f"module.{key}": value for key, value in state.items()},
+    "later, of training": lambda state: published.of_training(later_keys(state)),
+    "early": lambda state: {k: v for k, v in state.items() if not k.endswith("num_batches_tracked")},
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_weights_are_the_same_in_every_published_layout(layout: str, state: State, tmp_path: Path) -> None:
+    network = resnet50.load_full(saved(LAYOUTS[layout](state), tmp_path / "x.pth.tar")).network
+    for key, value in network.state_dict().items():
+        assert key.endswith("num_batches_tracked") or torch.equal(value, state[key]), key
+
+
+def test_a_checkpoint_is_named_in_the_record_with_its_digest(small: State, tmp_path: Path) -> None:
+    weights = resnet50.load_micro(saved(small, tmp_path / "published.pth.tar"))
+    assert weights.trained
+    assert weights.origin == f"published.pth.tar, sha256 {weights.digest[:12]}"
+    assert not weights.network.training
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(InputError) as raised:
+        resnet50.load_micro(path)
+    assert str(path) in str(raised.value)
+    return str(raised.value)
+
+
+def test_a_missing_key_is_named(small: State, tmp_path: Path) -> None:
+    without = {key: value for key, value in small.items() if key != "layer2.0.conv2.weight"}
+    assert "misses layer2.0.conv2.weight" in refused(saved(without, tmp_path / "x.pt"))
+
+
+def test_an_unexpected_key_is_named(small: State, tmp_path: Path) -> None:
+    assert "unexpected head.weight" in refused(
+        saved(small | {"head.weight": torch.zeros(1)}, tmp_path / "x.pt")
+    )
+
+
+def test_a_wrong_shape_is_named(small: State, tmp_path: Path) -> None:
+    text = refused(saved(small | {"fc.weight": torch.zeros(5, 256)}, tmp_path / "x.pt"))
+    assert "fc.weight is (5, 256), expected (10, 256)" in text
+
+
+def test_a_truncated_file_is_refused(small: State, tmp_path: Path) -> None:
+    path = saved(small, tmp_path / "x.pt")
+    path.write_bytes(path.read_bytes()[:100_000])
+    assert "truncated" in refused(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint at all", b"\x80\x04damaged"])
+def test_a_file_that_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.pt"
+    path.write_bytes(content)
+    assert "not a PyTorch file" in refused(path)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    assert "does not exist" in refused(tmp_path / "x.pt")
+
+
+def test_a_folder_is_told_from_a_file_that_is_missing(tmp_path: Path) -> None:
+    assert "is a folder; it has to be a file" in refused(tmp_path)
+
+
+def test_a_checkpoint_without_a_state_dictionary_is_refused(tmp_path: Path) -> None:
+    assert "no state dictionary" in refused(saved({"epoch": 3}, tmp_path / "x.pt"))
+
+
+class Exploit:
+    """Pickled, it runs code when it is loaded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Path.touch, (self.path,)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("by", ["torch", "pickle"])
+def test_code_in_a_checkpoint_is_never_run(by: str, tmp_path: Path) -> None:
+    path, proof = tmp_path / "x.pt", tmp_path / "it-ran"
+    if by == "torch":
+        torch.save({"a": Exploit(proof)}, path)
+    else:
+        path.write_bytes(pickle.dumps({"a": Exploit(proof)}))
+    assert "possibly code" in refused(path)
+    assert not proof.exists()

@@ -1,0 +1,52 @@
+"""Records of cases beside the published ones, and what is written of them."""
+
+import dataclasses
+from typing import Any
+
+import pandas as pd
+
+from reports.published.beside import document
+from reports.published.joined import joined as joined_matches
+from reports.published.matching import match
+from reports.record import schema
+from reports.record.schema import Case, Record, Serving
+from reports.words.shown import shown
+from tests import samples
+
+NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
+
+
+def case_on(name: str, *loads: schema.Load, **changes: Any) -> Record:
+    """A case that holds; `name` is `target model format accelerator precision`, `-` for no accelerator."""
+    target, model, format_, accelerator, precision = name.split()
+    gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
+    fields: dict[str, Any] = {
+        "case": Case(target, model, format_, None if accelerator == "-" else accelerator, precision),
+        "machine": dataclasses.replace(samples.record().machine, gpu=gpu),
+        "serving": NATIVE,
+        "loads": loads or (samples.load("offline", 8, 1000),),
+    }
+    return samples.record(**(fields | changes))
+
+
+def latencies(**values: float) -> dict[str, schema.Estimate]:
+    return {name: samples.estimate(value) for name, value in values.items()}
+
+
+def joined(*records: Record, other_formats: bool = False) -> pd.DataFrame:
+    return joined_matches(match([shown(one) for one in records], other_formats))
+
+
+def written(*records: Record, other_formats: bool = False) -> str:
+    return document(match([shown(one) for one in records], other_formats))
+
+
+def cells(text: str) -> list[list[str]]:
+    """The rows of every markdown table in a text, headers and rules left out."""
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    split = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in rows]
+    return [row for row in split if row[0] != "Load point" and not row[0].startswith("---")]
+
+
+def titles(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("#")]

@@ -1,0 +1,211 @@
+"""The published figures are whole, and agree with each other."""
+
+import csv
+
+import pandas as pd
+import pytest
+
+from fixtures.host.targets import recognise
+from reports import published
+from reports.published import parse
+from tests.published.readmes import COMPONENTS_MS, PERCENTILES_MS
+
+POINT = ["model", "gpu", "scenario", "format", "accelerator", "precision", "batch", "concurrency"]
+
+
+@pytest.fixture(scope="module")
+def figures() -> pd.DataFrame:
+    return published.load()
+
+
+def test_all_tables_and_rows_are_there(figures: pd.DataFrame) -> None:
+    tables = figures.groupby("model")["table"]
+    assert tables.nunique().to_dict() == {
+        "bert-dist4l": 16,
+        "fastpitch": 16,
+        "nnunet": 16,
+        "resnet50": 8,
+        "resnet50-tf": 8,
+    }
+    assert tables.size().to_dict() == {
+        "bert-dist4l": 48,
+        "fastpitch": 160,
+        "nnunet": 88,
+        "resnet50": 96,
+        "resnet50-tf": 96,
+    }
+    assert len(figures) == 488
+    assert len(figures.drop_duplicates(["source", "table"])) == 64
+
+
+def test_no_point_is_there_twice(figures: pd.DataFrame) -> None:
+    assert not figures.duplicated(POINT).any()
+    numbers = ["throughput_per_s", *COMPONENTS_MS, *PERCENTILES_MS, "latency_avg_ms"]
+    assert not figures.duplicated(["model", *numbers]).any()
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "precisions", "formats"),
+    [
+        ("resnet50", "a100 a40 t4 v100", "fp16", "onnx-trt"),
+        ("nnunet", "a100 a40 t4 v100", "fp16 fp32", "ts-script-cuda"),
+        ("resnet50-tf", "a100 a40 t4 v100", "fp16", "tf-trt-trt"),
+        ("bert-dist4l", "a100 a30 t4 v100", "fp16", "onnx onnx-trt trt ts-trace"),
+        ("fastpitch", "a100 a40 t4 v100", "fp16 fp32", "ts-trace-cuda"),
+    ],
+)
+def test_every_gpu_has_every_format_and_precision(
+    figures: pd.DataFrame, model: str, gpus: str, precisions: str, formats: str
+) -> None:
+    rows = figures[figures["model"] == model]
+    served = rows["format"] + ("-" + rows["accelerator"]).fillna("")
+    found = set(zip(rows["scenario"], rows["gpu"], rows["precision"], served, strict=True))
+    scenarios = ("offline",) if model == "bert-dist4l" else ("offline", "online")
+    assert found == {
+        (scenario, gpu, precision, name)
+        for scenario in scenarios
+        for gpu in gpus.split()
+        for precision in precisions.split()
+        for name in formats.split()
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "batches", "concurrencies"),
+    [
+        ("resnet50", [1, 2, 4, 8, 16, 32, 64, 128], range(16, 257, 16)),
+        ("nnunet", [1, 2, 4], range(1, 9)),
+        ("resnet50-tf", [1, 2, 4, 8, 16, 32, 64, 128], range(16, 257, 16)),
+        ("bert-dist4l", [1, 8, 16], range(0)),
+        ("fastpitch", [1, 2, 4, 8], range(1, 17)),
+    ],
+)
+def test_every_table_sweeps_its_scenario(
+    figures: pd.DataFrame, model: str, batches: list[int], concurrencies: range
+) -> None:
+    for _, rows in figures[figures["model"] == model].groupby("table"):
+        points = list(zip(rows["batch"], rows["concurrency"], strict=True))
+        if (rows["scenario"] == "offline").all():
+            assert points == [(batch, 1) for batch in batches]
+        else:
+            assert points == [(1, concurrency) for concurrency in concurrencies]
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("resnet50", (128, 1, 1, "64 128")),
+        ("nnunet", (4, 1, 1, "2 4")),
+        ("resnet50-tf", (128, 2, 1, "64 128")),
+        ("bert-dist4l", (16, 1, None, None)),
+        ("fastpitch", (8, 2, 1, "4 8")),
+    ],
+)
+def test_settings_are_those_beside_the_tables(
+    figures: pd.DataFrame, model: str, settings: tuple[object, ...]
+) -> None:
+    columns = ["max_batch_size", "instances", "max_queue_delay_us", "preferred_batch_sizes"]
+    rows = figures.loc[figures["model"] == model, columns].drop_duplicates()
+    found = [
+        tuple(None if pd.isna(value) else value for value in row) for row in rows.itertuples(index=False)
+    ]
+    assert found == [settings]
+
+
+def test_gpus_are_targets_of_the_suite(figures: pd.DataFrame) -> None:
+    for label, gpu in set(zip(figures["gpu_label"], figures["gpu"], strict=True)):
+        assert recognise(label).name == gpu
+
+
+def test_components_add_up_to_the_average(figures: pd.DataFrame) -> None:
+    rows = figures.dropna(subset=COMPONENTS_MS)
+    assert len(rows) == 48 + 64 + 64 + 64 + 128
+    off_ms = (rows[COMPONENTS_MS].sum(axis=1) - rows["latency_avg_ms"]).abs()
+    # Eight roundings of half a digit in BERT, which prints 0.1 ms; one, of six digits, in the other sources.
+    limit_ms = rows["latency_avg_ms"].mul(5e-6).clip(lower=1e-9).where(rows["model"] != "bert-dist4l", 0.4)
+    assert list(rows.loc[off_ms > limit_ms, "model"]) == []
+
+
+def test_throughput_times_latency_is_what_is_in_flight(figures: pd.DataFrame) -> None:
+    """Little's law, within 1 %, the rounding of both figures, and one batch more or less in the counting window.
+
+    The throughputs are whole batches in 10 s, in BERT in 1 s.
+    """
+    in_flight = (figures["batch"] * figures["concurrency"]).astype(float)
+    throughput, latency_s = figures["throughput_per_s"], figures["latency_avg_ms"] / 1000
+    bert = figures["model"] == "bert-dist4l"
+    latency_rounding_s = bert.map({True: 0.05e-3, False: 0.0005e-3})
+    finished_at_once = figures["max_batch_size"].clip(upper=figures["concurrency"])
+    finished_at_once = finished_at_once.where(figures["scenario"] == "online", figures["batch"]).astype(float)
+    window_s = bert.map({True: 1, False: 10})
+    limit = (
+        0.01 * in_flight + throughput * latency_rounding_s + (0.05 + finished_at_once / window_s) * latency_s
+    )
+    off = (throughput * latency_s - in_flight).abs()
+    exceptions = figures.loc[off > limit, [*POINT[:2], "format", "precision", "batch", "concurrency"]]
+    assert exceptions.to_numpy().tolist() == [
+        # One inference takes 1.27 ms, of which the latency has at most 1.25: the client needs some between two.
+        ["bert-dist4l", "v100", "onnx", "fp16", 1, 1],
+        # The average is the sum of its components, of which the network's was negative and printed as 0.
+        ["nnunet", "a100", "ts-script", "fp32", 1, 6],
+    ]
+    clipped = figures[figures["network_server_send_recv_ms"] == 0]
+    assert clipped[["gpu", "concurrency"]].to_numpy().tolist() == [["a100", 6], ["v100", 7]]
+
+
+def test_percentiles_rise(figures: pd.DataFrame) -> None:
+    p50, p90, p95, p99 = (figures[name] for name in PERCENTILES_MS)
+    assert p50.notna().sum() == 368
+    assert ((p50 <= p90) | p50.isna()).all()
+    assert (p90 <= p95).all()
+    assert (p95 <= p99).all()
+    assert (figures["latency_avg_ms"] <= p99).all()
+
+
+def _one(figures: pd.DataFrame, **wanted: object) -> pd.Series:
+    rows = figures
+    for name, value in wanted.items():
+        rows = rows[rows[name].isna()] if value is None else rows[rows[name] == value]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+def test_values_of_each_source(figures: pd.DataFrame) -> None:
+    row = _one(figures, model="resnet50", gpu="v100", scenario="offline", batch=16)
+    assert (row["throughput_per_s"], row["latency_p90_ms"], row["latency_avg_ms"]) == (1726.4, 9.736, 9.266)
+    row = _one(figures, model="nnunet", gpu="a100", scenario="online", precision="fp16", concurrency=8)
+    assert [*row[COMPONENTS_MS]] == [0.031, 0.147, 81.538, 0.101, 3.46, 78.08, 0]
+    row = _one(figures, model="nnunet", gpu="t4", scenario="offline", precision="fp32", batch=4)
+    assert [*row[PERCENTILES_MS[1:]], row["latency_avg_ms"]] == [1188.76, 1189.1, 1189.1, 1187.24]
+    row = _one(figures, model="resnet50-tf", gpu="v100", scenario="offline", batch=128)
+    assert (row["throughput_per_s"], row["latency_p99_ms"]) == (704, 191.259)
+    row = _one(figures, model="resnet50-tf", gpu="t4", scenario="online", concurrency=32)
+    assert [*row[PERCENTILES_MS]] == [31.339, 50.564, 52.684, 55.823]
+    row = _one(figures, model="bert-dist4l", gpu="a30", format="onnx", accelerator="trt", batch=8)
+    assert (row["score_percent"], row["throughput_per_s"], row["latency_p99_ms"]) == (83.34, 3616, 2.4)
+    assert (row["metric"], row["accelerator_precision"], row["sequence_length"]) == ("F1", "fp16", 384)
+    row = _one(figures, model="bert-dist4l", gpu="a100", format="trt", accelerator=None, batch=16)
+    assert (row["cuda_graphs"], row["throughput_per_s"], row["latency_p99_ms"]) == (False, 6544, 6.5)
+    row = _one(figures, model="fastpitch", gpu="a40", scenario="online", precision="fp32", concurrency=16)
+    assert (row["throughput_per_s"], row["server_compute_output_ms"]) == (411.4, 4.969)
+    assert row["sequence_length"] == 128
+
+
+def test_rows_under_the_wrong_gpu_bullet_are_not_those_of_that_gpu(figures: pd.DataFrame) -> None:
+    rows = figures[(figures["model"] == "resnet50-tf") & (figures["scenario"] == "offline")]
+    throughput = rows.pivot_table(index="batch", columns="gpu", values="throughput_per_s")
+    assert (throughput["v100"] < 0.75 * throughput["a100"]).all()
+
+
+def test_only_bert_publishes_a_score(figures: pd.DataFrame) -> None:
+    scores = figures.dropna(subset=["score_percent"])
+    assert set(scores["model"]) == {"bert-dist4l"}
+    assert set(scores["score_percent"]) == {83.34, 83.35, 83.37}
+    assert len(scores) == 48
+
+
+def test_files_are_as_the_parser_writes_them() -> None:
+    for path in published.FOLDER.glob("*.csv"):
+        text = path.read_text()
+        assert parse.as_csv(list(csv.DictReader(text.splitlines()))) == text
+        assert {row["model"] for row in csv.DictReader(text.splitlines())} == {path.stem}

@@ -1,0 +1,99 @@
+"""What a search has found, in words, in tables and in the record."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.spec import Deployment
+from reports import tables
+from reports.record import files
+from reports.record.schema import Accuracy, Estimate, Record, Search
+from reports.words.latency_budget import found_text, lead_text, search_paragraph
+from reports.words.shown import shown
+from tests import samples
+
+
+def found_record(**changes: Any) -> Record:
+    """A record with a search whose winner is proven."""
+    fields: dict[str, Any] = {
+        "budget_ms": 7.0,
+        "percentile": "p99",
+        "deployment": Deployment(32, 1, (16, 32), 100, cuda_graphs=False, warmup=True),
+        "load": samples.load("online", 12, 1940.4, latency_ms={"p99": Estimate(6.8, 6.5, 6.95)}),
+        "verdict": "within",
+        "lead": Estimate(1.03, 1.01, 1.05),
+        "configurations": 9,
+        "passes": 95,
+        "duration_s": 71.6,
+        "config": "case.search/config.pbtxt",
+        "accuracy": samples.accuracy(),
+    }
+    return samples.record(search=Search(**(fields | changes)))
+
+
+def words(one: Record) -> str:
+    assert one.search is not None
+    return found_text(one.search)
+
+
+def test_the_figure_says_how_fast_where_and_how_sure() -> None:
+    assert words(found_record()) == (
+        "1,940.4 infer/s with p99 6.800 ms (6.500 to 6.950) within 7 ms: online, concurrency 12, 1 instance, "
+        "preferred 16 32, delay 100 µs; 3 % faster than the runner-up (1 to 5 %)"
+    )
+    offline = samples.load("offline", 8, 1940.4, latency_ms={"p99": Estimate(6.8, 6.5, 7.1)})
+    assert words(found_record(load=offline, verdict="not shown", lead=None)) == (
+        "1,940.4 infer/s with p99 6.800 ms (6.500 to 7.100) not shown to be within 7 ms: offline, batch 8, concurrency 1, "
+        "1 instance; no other configuration kept the budget"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lead", "said"),
+    [
+        (Estimate(1.03, 0.98, 1.08), "no different from the runner-up (-2 to 8 %)"),
+        (Estimate(0.8, 0.76, 0.84), "one that is 25 % faster (19 to 32 %) is not shown to keep the budget"),
+    ],
+)
+def test_a_lead_that_is_not_shown_is_none(lead: Estimate, said: str) -> None:
+    assert lead_text(lead) == said
+
+
+def test_the_winner_stands_in_the_summary_and_in_the_section_of_its_case() -> None:
+    for text in (tables.summary_table([shown(found_record())]), tables.case_section(shown(found_record()))):
+        assert "1,940.4 infer/s with p99 6.800 ms" in text
+        assert "`case.search/config.pbtxt`" in text
+    assert "latency budget" not in tables.case_section(shown(samples.record()))
+    alone = dataclasses.replace(found_record(), accuracy=None, loads=())
+    assert "No throughput is shown" not in tables.summary_table([shown(alone)])
+
+
+@pytest.mark.parametrize("ledger", [None, samples.failed_accuracy()])
+def test_a_winner_that_is_not_proven_shows_no_speed(ledger: Accuracy | None) -> None:
+    text = search_paragraph(shown(found_record(accuracy=ledger)))
+    assert text.startswith("The winner within 7 ms is not proven. No throughput is shown: ")
+    assert "1,940" not in text
+
+
+def test_random_weights_leave_the_proof_to_the_conversion() -> None:
+    def of(**changes: Any) -> Record:
+        return samples.random_weights(search=found_record(accuracy=None).search, **changes)
+
+    assert "1,940.4 infer/s" in search_paragraph(shown(of()))
+    assert "not proven" in search_paragraph(shown(of(conversion=samples.failed_conversion())))
+
+
+def test_a_budget_that_nothing_kept_is_said_with_the_lowest_latency() -> None:
+    load = samples.load("online", 1, 100.0, latency_ms={"p99": Estimate(9.5, 9.1, 10.2)})
+    assert search_paragraph(shown(found_record(verdict="beyond", load=load, accuracy=None))) == (
+        "None of 9 configurations keeps p99 within 7 ms; the lowest reached is 9.500 ms (9.100 to 10.200): online, "
+        "concurrency 1, 1 instance, preferred 16 32, delay 100 µs."
+    )
+
+
+def test_a_record_with_a_search_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "case.json"
+    files.write(found_record(), path)
+    assert files.read(path) == found_record()

@@ -1,0 +1,77 @@
+"""What the search takes of a server, by the seam of all measuring."""
+
+import contextlib
+import dataclasses
+from typing import cast
+
+import pytest
+
+from fixtures.errors import ProofError
+from fixtures.measure.job import Job
+from fixtures.measure.measured import PointState
+from fixtures.measure.stopping import MeasuringPlan
+from fixtures.search import candidates, on_server
+from fixtures.search.candidates import Candidate, Goal
+from fixtures.search.fastest import Found
+from fixtures.search.on_server import Bench as RealBench
+from fixtures.search.trials import Entry
+from fixtures.spec import LoadPoint
+from reports.record.schema import Verdict
+from tests import simulated
+from tests.search.proven import SPACE, proven
+
+
+def bench_of(generator: simulated.LoadGenerator, loaded: list[Candidate]) -> RealBench:
+    """A bench whose server is invented; `loaded` gets each candidate that was asked for."""
+
+    def job_of(candidate: Candidate, point: LoadPoint) -> Job:
+        loaded.append(candidate)
+        return simulated.job(point, request_s=0.002)
+
+    return RealBench(job_of, contextlib.nullcontext, MeasuringPlan(budget_s=2.0), take=generator.take)
+
+
+def test_a_look_is_one_short_run() -> None:
+    generator, loaded = simulated.LoadGenerator(), list[Candidate]()
+    candidate = candidates.basic_candidates(SPACE)[0]
+
+    part = on_server.look(bench_of(generator, loaded), Goal(7, 99), candidate, candidate.ladder[3])
+
+    assert [point for _, point, _ in generator.calls] == [candidate.ladder[3]]
+    assert set(part.latencies_ms) == {simulated.LATENCY_MS}
+    assert loaded == [candidate]
+
+
+def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget() -> None:
+    generator, loaded = simulated.LoadGenerator(), list[Candidate]()
+    first, second, *_ = candidates.basic_candidates(SPACE)
+    entries = [Entry(first, 3), Entry(second, 1)]
+
+    states = on_server.prove(bench_of(generator, loaded), entries)
+
+    assert loaded == [first, second, second, first], "a steady drift falls on both alike"
+    assert [state.point for state in states] == [entry.point for entry in entries]
+    assert all(4.0 - 0.5 < state.spent_s < 4.0 + 0.5 for state in states), "two budgets of a point each"
+    assert all(run.steady.latencies_ms[0] == simulated.LATENCY_MS for run in states[0].mine.passes)
+
+
+def test_a_proof_that_cannot_be_measured_is_an_error() -> None:
+    def refuse(_job: Job, number: int) -> float:
+        if number == 4:
+            raise ProofError("Triton does not answer any more")
+        return simulated.LATENCY_MS
+
+    candidate = candidates.basic_candidates(SPACE)[0]
+    with pytest.raises(ProofError, match="does not answer any more"):
+        on_server.prove(bench_of(simulated.LoadGenerator(refuse), []), [Entry(candidate, 0)])
+
+
+def test_what_is_found_is_recorded_in_the_record_s_own_words() -> None:
+    goal, plan = Goal(7, 99), MeasuringPlan()
+    for verdict, said in (("passed", "within"), ("not shown", "not shown"), ("failed", "beyond")):
+        one = proven(cast(Verdict, verdict), 100.0)
+        warm = dataclasses.replace(one.state.mine, warm_up=one.state.mine.passes[:2])
+        one = dataclasses.replace(one, state=PointState(warm))
+        found = on_server.summarise(Found(one, None, 9, 95), goal, plan, 71.64, "config.pbtxt")
+        assert (found.verdict, found.passes, found.duration_s) == (said, 95, 71.6)
+        assert found.load.throughput_per_s.value == pytest.approx(100, rel=0.01)

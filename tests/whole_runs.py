@@ -1,0 +1,50 @@
+"""Whole runs of the suite, as its users start them."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports.record import files
+from reports.record.schema import Record
+
+ROOT = Path(__file__).parents[1]
+ONNX = "cpu-resnet50-micro-onnx-fp32"
+FAST = ("--point-budget-s", "0.5", "--batches", "1,8", "--concurrencies", "4")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run."""
+
+    status: int
+    text: str
+    """What it printed, errors included."""
+    results: Path
+    """The folder of its records."""
+
+    def record(self, case: str = ONNX) -> Record:
+        """The record of a case on the CPU."""
+        return files.read(self.results / "cpu" / f"{case}.json")
+
+
+def command(*arguments: str, repos: Path | None = None, results: Path | None = None) -> list[str]:
+    """The command line of a run with these options; where no folders are given, its records are the checkout's own."""
+    places = [] if repos is None else ["--model-repos", str(repos)]
+    places += [] if results is None else ["--results", str(results)]
+    return [sys.executable, "-m", "pytest", "benchmarks", "-p", "no:cacheprovider", *places, *arguments]
+
+
+def suite(
+    *arguments: str, repos: Path | None = None, results: Path | None = None, checkout: Path = ROOT
+) -> Run:
+    """Run the suite of a checkout to its end."""
+    done = subprocess.run(
+        command(*arguments, repos=repos, results=results),
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        timeout=900,  # bounds a hang, on a busy machine too
+        check=False,
+    )
+    return Run(done.returncode, done.stdout + done.stderr, results or checkout / "reports" / "results")
