@@ -17,7 +17,10 @@ from reports.marked import regions
 from reports.words.markdown import markdown
 from reports.words.shown import Shown, read_all
 
-RECORDS = Path(__file__).parent.parent / "reports" / "readme"
+_REPORTS = Path(__file__).parent.parent / "reports"
+RECORDS = (_REPORTS / "readme", _REPORTS / "native")
+"""Folders of records that prove a cell: README's own, and, where there are any, those of native backends, whose cases
+have the same names."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,19 @@ def _cell(
     needed = "TensorRT" if accelerator == "trt" else format_.needs
     states: dict[str, list[str]] = {}
     for precision in precisions_of(model, format_, server.device):
-        proven = any(_proves(record, model, format_, accelerator, precision, server) for record in records)
+        proofs = [one for one in records if _proves(one, model, format_, accelerator, precision, server)]
         needs = f", needs {needed}" if needed else ""
-        states.setdefault("runs" if proven else f"not run here{needs}", []).append(precision.upper())
+        state = _runs(proofs, server) if proofs else f"not run here{needs}"
+        states.setdefault(state, []).append(precision.upper())
     return "; ".join(f"{', '.join(names)}: {state}" for state, names in states.items()) or "-"
+
+
+def _runs(proofs: Sequence[Shown], server: Server) -> str:
+    """That it runs, and natively with which versions of Triton: each brings backends of its own."""
+    if not server.is_native:
+        return "runs"
+    versions = {one.serving.triton for one in proofs if one.serving is not None}
+    return f"runs, Triton {', '.join(sorted(versions))}"
 
 
 def _proves(
@@ -104,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")
     options = parser.parse_args(arguments)
-    found = support_table(read_all(RECORDS))
+    found = support_table([record for folder in RECORDS if folder.is_dir() for record in read_all(folder)])
     if options.file is None:
         print(found)
         return 0

@@ -30,6 +30,7 @@ MARKS = {
     "client-bound": "the load generator, not the server, limits the throughput",
     "cpu-shared": "other programs took part of the CPU",
     "cpu-stolen": "the host of the virtual machine took part of the CPU",
+    "niced": "the run has a lower priority than other programs",
     "overloaded": "the server kept up with less than the rate asked for",
     "schedule-slipped": "requests were sent later than scheduled",
     "gpu-throttled": "the GPU lowered its clocks",
@@ -364,6 +365,8 @@ class Efficiency:
     peak_flops_per_s: Estimate | None = None
     """Operations per second of the fastest large matrix product or convolution in the same precision on the same
     threads, measured in the same turns; on one GPU, times the number of the case's GPUs."""
+    spinning: bool = False
+    """Whether idle threads of ONNX Runtime spun in process, as those of Triton's own backend do."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def efficiency_section(record: Shown) -> str:
             f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of its "
             f"own, measured in turns with the server ({pairs} pairs){_several(record)}. The peak is that of the fastest "
             f"large {_product(record)} on the same threads, measured in the same turns; a multiplication and an "
-            "addition count as two. In brackets 95 % intervals.",
+            f"addition count as two. In brackets 95 % intervals.{_spinning(record)}",
             *filter(None, [text(version_note(record))]),
         ]
     )
@@ -99,7 +99,7 @@ def _version_note(name: str, there: str | None, record: Record) -> str:
     if here is not None and _is_same_version(there, here):
         return ""
     return (
-        f"The ratio is not of serving alone: the server has {label} {there}, in process it is "
+        f"The ratio holds the difference of two versions too: the server has {label} {there}, in process it is "
         f"{here or 'one that the record does not name'}."
     )
 
@@ -108,6 +108,16 @@ def _is_same_version(one: str, other: str) -> bool:
     """Whether one is the other, or says more of it: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0."""
     short, long = sorted((one, other), key=len)
     return long == short or long.startswith((f"{short}.", f"{short}+"))
+
+
+def _spinning(record: Shown) -> str:
+    """What was made equal with a backend that cannot be told otherwise."""
+    if not any(one.spinning for one in record.efficiency):
+        return ""
+    return (
+        " Idle threads spin between layers on both sides: Triton's ONNX Runtime backend has no parameter to stop them. "
+        "So the ratio is of serving alone, and the Python backend, where they sleep, may be the faster one."
+    )
 
 
 def _row(one: Efficiency) -> list[str]:

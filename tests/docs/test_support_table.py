@@ -57,8 +57,19 @@ def test_a_native_backend_has_its_own_column() -> None:
 
     assert row(support_table.support_table([shown(gpu)]), "resnet50", "`onnx`")[2:] == [
         "FP32, FP16: not run here",
-        "FP32: not run here; FP16: runs",
+        "FP32: not run here; FP16: runs, Triton 2.51.0",
     ]
+
+
+def test_native_backends_on_a_cpu_are_proven_by_records_made_so_and_the_versions_are_said() -> None:
+    served = [
+        shown(proof(serving=Serving("local", version, "onnxruntime", "system")))
+        for version in ("2.53.0", "2.51.0")
+    ]
+
+    cells = row(support_table.support_table([shown(proof()), *served]), "resnet50", "`onnx`")
+    assert cells[0] == "FP32: runs; INT8: not run here"
+    assert cells[1] == "FP32: runs, Triton 2.51.0, 2.53.0; INT8: not run here"
 
 
 def test_what_a_format_needs_is_said() -> None:

@@ -12,36 +12,60 @@ from typing import Any
 import pytest
 import yaml
 
+from fixtures.serve.backends import DEFAULT_BACKENDS
+from fixtures.serve.choice import IMAGE, TRITON_VARIABLE
 from reports.run.exit_status import STATUS
 
 ROOT = Path(__file__).parents[2]
-GITHUB = yaml.safe_load((ROOT / ".github" / "workflows" / "accuracy.yml").read_text())
+GITHUB = {
+    path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").glob("*.yml")
+}
+NATIVE = GITHUB["native"]["jobs"]["native"]
 GITLAB = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
 GITLAB_JOBS = ("accuracy", "speed")
 
 
 def steps() -> Iterator[dict[str, Any]]:
-    for job in GITHUB["jobs"].values():
-        yield from job["steps"]
+    for workflow in GITHUB.values():
+        for job in workflow["jobs"].values():
+            yield from job["steps"]
 
 
 def scripts() -> list[str]:
-    """The command lines of both, without line continuations."""
+    """The command lines of all, without line continuations."""
     of_github = [step["run"].replace("\\\n", " ") for step in steps() if "run" in step]
     of_gitlab = [line for job in GITLAB_JOBS for line in GITLAB[job]["script"]]
     return [*of_github, *of_gitlab, *GITLAB["default"]["before_script"]]
 
 
-RUNS = [shlex.split(script) for script in scripts() if script.startswith("tox ")]
+RUNS = [shlex.split(script) for script in scripts() if script.startswith("tox run -e benchmarks ")]
 
 
 def test_every_step_on_github_is_one_action_of_a_major_version_or_one_command() -> None:
     for step in steps():
         assert ("uses" in step) != ("run" in step)
         assert re.fullmatch(r"actions/[a-z/-]+@v\d+", step.get("uses", "actions/none@v1"))
-    assert all({"runs-on", "timeout-minutes", "steps"} <= set(job) for job in GITHUB["jobs"].values())
-    assert GITHUB["permissions"] == {"contents": "read"}
-    assert set(GITHUB[True]) == {"push", "pull_request", "workflow_dispatch"}, "YAML reads `on` as true"
+    for workflow in GITHUB.values():
+        jobs = workflow["jobs"].values()
+        assert all({"runs-on", "timeout-minutes", "steps"} <= set(job) for job in jobs)
+        assert workflow["permissions"] == {"contents": "read"}
+    # YAML reads `on` as true.
+    assert set(GITHUB["accuracy"][True]) == {"push", "pull_request", "workflow_dispatch"}
+    assert set(GITHUB["native"][True]) == {"push", "schedule", "workflow_dispatch"}, (
+        "its image is too large for more"
+    )
+
+
+def test_native_backends_run_in_nvidia_s_container_of_the_embedded_server_s_version_without_a_gpu() -> None:
+    assert NATIVE["container"]["image"] == IMAGE
+    assert "--gpus" not in NATIVE["container"]["options"]
+    assert "--shm-size" in NATIVE["container"]["options"]
+    assert Path(GITHUB["native"]["env"][TRITON_VARIABLE]).parents[1] == DEFAULT_BACKENDS.parent
+    commands = [
+        shlex.split(step["run"]) for step in NATIVE["steps"] if step.get("run", "").startswith("tox ")
+    ]
+    (test,) = [word for words in commands for word in words if word.startswith("tests/")]
+    assert (ROOT / test).is_file()
 
 
 def test_what_the_keys_of_caches_are_made_from_is_in_the_repository() -> None:
@@ -64,9 +88,9 @@ def test_what_is_cached_is_never_part_of_the_repository() -> None:
         assert done.returncode == 0, path
 
 
-def test_both_run_the_accuracy_gate_and_a_comparison() -> None:
-    assert len(RUNS) == 4
-    assert sum("not load" in words for words in RUNS) == 2
+def test_the_accuracy_gate_is_run_by_both_and_natively_and_a_comparison_by_both() -> None:
+    assert len(RUNS) == 5
+    assert sum("not load" in words for words in RUNS) == 3
     assert sum("--against" in words for words in RUNS) == 2
 
 
@@ -80,7 +104,9 @@ def test_the_commands_run_an_environment_that_there_is() -> None:
     tox = ConfigParser()
     tox.read(ROOT / "tox.ini")
     assert any(section.startswith("testenv:benchmarks{") for section in tox.sections())
-    assert {tuple(words[:5]) for words in RUNS} == {("tox", "run", "-e", "benchmarks", "--")}
+    assert tox.has_section("testenv:tests")
+    found = {tuple(shlex.split(script)[:5]) for script in scripts() if script.startswith("tox ")}
+    assert found == {("tox", "run", "-e", name, "--") for name in ("benchmarks", "tests")}
 
 
 @pytest.mark.parametrize("arguments", sorted({selection(words) for words in RUNS}), ids=lambda one: one[1])

@@ -100,6 +100,12 @@ def test_fewer_cores_than_are_seen_are_a_warning() -> None:
     assert "taskset -c 0-1 " in hardware.cores(2.5, 8).cure
 
 
+def test_a_run_that_would_stand_back_behind_others_is_a_warning() -> None:
+    assert states(hardware.priority(0)) == ["ok"]
+    assert states(hardware.priority(5)) == ["warning"]
+    assert "nice 5" in hardware.priority(5).found
+
+
 def test_a_governor_that_saves_power_is_a_warning(tmp_path: Path) -> None:
     assert states(hardware.governor(tmp_path)) == ["ok"]
     file = tmp_path / "cpu0" / "cpufreq" / "scaling_governor"

@@ -84,32 +84,6 @@ def test_a_remote_server_that_does_not_answer_is_a_problem() -> None:
     assert states(programs.triton(Choice("remote", "127.0.0.1:9"), "cpu")) == ["problem"]
 
 
-def test_the_backends_of_a_server_on_this_machine_are_listed(tmp_path: Path) -> None:
-    program = tmp_path / "bin" / "tritonserver"
-    (tmp_path / "backends" / "onnxruntime").mkdir(parents=True)
-    (tmp_path / "backends" / "python").mkdir()
-    program.parent.mkdir()
-    program.touch(0o755)
-
-    found = programs.native_backends(Choice("local", str(program)))
-
-    assert found is not None
-    assert states(found) == ["ok"]
-    assert "onnxruntime, python" in found.found
-    assert programs.native_backends(EMBEDDED) is None
-
-
-def test_a_server_without_backends_is_a_problem(tmp_path: Path) -> None:
-    program = tmp_path / "bin" / "tritonserver"
-    program.parent.mkdir()
-    program.touch(0o755)
-
-    found = programs.native_backends(Choice("local", str(program)))
-
-    assert found is not None
-    assert states(found) == ["problem"]
-
-
 def test_a_missing_compiler_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
 

@@ -99,11 +99,11 @@ def test_the_interval_of_a_ratio_holds_the_truth_as_often_as_it_says() -> None:
 
 def test_a_summary_of_turns_is_of_their_geometric_means() -> None:
     taken = Turns((90.0, 110.0), (100.0, 100.0), (1e9, 4e9))
-    found = turns.record_entry(taken, a_load("offline", 8, 1.0), 2, 8, 1e6)
+    found = turns.record_entry(taken, a_load("offline", 8, 1.0), 2, 8, 1e6, spinning=True)
     assert found.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
     assert found.peak_flops_per_s is not None
     assert found.peak_flops_per_s.value == pytest.approx(2e9)
-    assert (found.pairs, found.in_process_batch, found.threads) == (2, 8, 2)
+    assert (found.pairs, found.in_process_batch, found.threads, found.spinning) == (2, 8, 2, True)
 
 
 class OneGpu:
@@ -263,6 +263,13 @@ def test_the_case_says_what_its_ratio_is_to_where_it_has_several_gpus() -> None:
     two = dataclasses.replace(one, case=dataclasses.replace(one.case, gpus=2))
     assert "on one GPU, and taken 2 times" in efficiency_section(shown(two))
     assert "on one GPU" not in efficiency_section(shown(one))
+
+
+def test_the_case_says_that_threads_spun_where_the_backend_s_cannot_be_kept_from_it() -> None:
+    said = "no parameter to stop them"
+    spun = dataclasses.replace(a_record(), efficiency=(dataclasses.replace(ONE, spinning=True),))
+    assert said in efficiency_section(shown(spun))
+    assert said not in efficiency_section(shown(dataclasses.replace(spun, efficiency=(ONE,))))
 
 
 def test_the_record_keeps_it(tmp_path: Path) -> None:

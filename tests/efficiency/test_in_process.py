@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from fixtures.build.repository import BuiltModel
+from fixtures.build.runtimes import load_runtime
 from fixtures.cases import cases_of
 from fixtures.efficiency import in_process as process_module
 from fixtures.efficiency import peak
@@ -63,6 +64,37 @@ def test_the_worker_runs_the_builds_own_runtime_on_a_batch_of_the_sample(
     assert settings["device"] == "cpu"
     # All threads that the server's instances have together.
     assert settings["threads"] == str(worker.threads) == str(machine.cores())
+
+
+@pytest.mark.parametrize(("backend", "spinning"), [("onnxruntime", "1"), ("pytorch", "0"), ("python", "0")])
+def test_in_process_threads_spin_beside_the_backend_whose_threads_cannot_be_kept_from_it(
+    backend: str, spinning: str, make_build: MakeBuild, tmp_path: Path
+) -> None:
+    build = make_build(tmp_path, "noting", NOTING)
+    with in_process(build, DEPLOYMENT, sample_of(build), backend=backend) as worker:
+        worker.wait_ready()
+        worker.batches_per_s(1, 0, 1)
+    _, settings, _ = json.loads((build.artifact.parent / "seen.json").read_text())
+    assert settings.get("spinning", "0") == spinning
+    assert worker.spinning is (spinning == "1")
+
+
+@pytest.mark.parametrize(("told", "spins"), [({}, "0"), ({"spinning": "0"}, "0"), ({"spinning": "1"}, "1")])
+def test_onnx_runtime_s_threads_spin_where_the_runtime_is_told(
+    told: dict[str, str], spins: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import onnxruntime
+
+    class Opened(Exception):  # noqa: N818 - it is no error
+        pass
+
+    def open_session(_artifact: str, options: onnxruntime.SessionOptions, **_other: object) -> None:
+        raise Opened(options.get_session_config_entry("session.intra_op.allow_spinning"))
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", open_session)
+    settings = {"device": "cpu", "threads": "1", "accelerator": "", "precision": "fp32", "large": "0"}
+    with pytest.raises(Opened, match=f"^{spins}$"):
+        load_runtime("onnx.py").load(Path("model.onnx"), settings | told)
 
 
 def test_the_worker_runs_for_as_long_and_as_often_as_asked(make_build: MakeBuild, tmp_path: Path) -> None:

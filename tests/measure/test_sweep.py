@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fixtures.errors import ProofError
+from fixtures.host.cpu import CpuTime
 from fixtures.measure import estimates, measured, stopping, sweep
 from fixtures.measure.job import Job
 from fixtures.measure.record_entry import Measurement, Outcome, components, outcomes
@@ -226,6 +227,13 @@ def test_damaged_runs_are_noted() -> None:
 
     assert codes(found) == ["damaged-passes"]
     assert ": 2, the last: it ended with status 137" in found.marks[0].text
+
+
+def test_a_pass_of_lower_priority_is_noted() -> None:
+    def niced(_job: Job, number: int) -> dict[str, Any]:
+        return {"cpu": CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=10 if number == 3 else 0)}
+
+    assert "niced" in codes(one(LoadGenerator(changes=niced)))
 
 
 def test_a_point_that_cannot_be_measured_leaves_the_others() -> None:

@@ -1,5 +1,7 @@
 """Marks of what disturbed a point: each where it belongs, and none where all was well."""
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,6 +108,24 @@ def test_the_clock_sees_who_works() -> None:
 
 def test_a_process_that_ends_takes_nothing_from_the_others() -> None:
     assert cpu._since({1: 5.0, 2: 90.0}, {1: 6.0, 3: 0.5}) == pytest.approx(1.5)
+
+
+def test_a_run_that_stands_back_behind_others_is_marked() -> None:
+    def times(nice: int) -> list[CpuTime]:
+        return [CpuTime(1.0, 0.2, 1.0, 1.5, 0.0), CpuTime(1.0, 0.2, 1.0, 1.5, 0.0, nice)]
+
+    assert codes(validity.marks_of_priority(times(0))) == codes(validity.marks_of_priority(times(-5))) == []
+    (mark,) = validity.marks_of_priority(times(5))
+    assert (mark.code, "nice 5" in mark.text) == ("niced", True)
+
+
+def test_the_priority_is_that_of_the_process_that_measures() -> None:
+    command = [sys.executable, "-c", "from fixtures.host import cpu; print(cpu.clock(None)().nice)"]
+
+    def of(*nice: str) -> int:
+        return int(subprocess.run([*nice, *command], capture_output=True, text=True, check=True).stdout)
+
+    assert of("nice", "-n", "3") == min(19, of() + 3)
 
 
 def part(completed: float, due: int) -> Steady:

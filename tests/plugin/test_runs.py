@@ -11,6 +11,8 @@ import pytest
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from reports.record import schema
+from reports.run.exit_status import STATUS
+from tests.serve.programs import script
 from tests.whole_runs import FAST, ONNX, Run, suite
 
 IN_PROCESS = re.compile(
@@ -160,6 +162,19 @@ def test_overridden_settings_are_served_and_recorded(repos: Path, tmp_path: Path
     )
     assert done.status == 0, done.text
     assert done.record(ONNX).deployment == schema.Deployment(32, 2, (4, 8), 100, False, True)
+
+
+def test_a_native_backend_is_given_the_malloc_of_the_runtime(repos: Path, tmp_path: Path) -> None:
+    program = script(
+        tmp_path / "bin" / "tritonserver", 'echo "malloc $MALLOC_MMAP_MAX_ $MALLOC_TRIM_THRESHOLD_"; exit 1'
+    )
+    library = tmp_path / "backends" / "pytorch" / "libtriton_pytorch.so"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    selection = "cpu-resnet50-micro-ts-trace-fp32 and accuracy"
+    found = suite("-k", selection, "--triton", f"local:{program}", repos=repos, results=tmp_path / "results")
+    assert found.status == STATUS["infrastructure"]
+    assert "malloc 0 2147483647" in found.text
 
 
 def test_a_server_that_was_started_apart_is_given_the_models(repos: Path, tmp_path: Path) -> None:

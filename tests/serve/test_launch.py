@@ -106,6 +106,13 @@ def test_a_server_that_ends_at_once_is_an_error_with_its_output(tmp_path: Path, 
     assert list(temporary.iterdir()) == []
 
 
+def test_a_local_server_gets_the_variables_of_its_backend(tmp_path: Path) -> None:
+    program = script(tmp_path / "bin" / "tritonserver", f'echo "$MALLOC_MMAP_MAX_" > {tmp_path}/seen; exit 1')
+    with pytest.raises(ProofError, match="ended with status 1"):
+        start(program, tmp_path, variables={"MALLOC_MMAP_MAX_": "0"})
+    assert (tmp_path / "seen").read_text() == "0\n"
+
+
 def test_what_killed_servers_leave_is_cleaned_up_when_a_server_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,7 @@ def test_a_native_backend_answers_as_in_process_whenever_the_model_is_loaded_ane
     variables = backend_variables(choice, native)
     with serve(choice, built.folder.parent, tmp_path / "log", device="cpu", variables=variables) as server:
         for scenario in ("offline", "online", "offline"):
-            assert server.load(built, deployment, scenario) == native.format.backend  # type: ignore[arg-type]
+            assert server.load(built, deployment, scenario) == native.format.backend
             for batch in (1, min(8, deployment.max_batch_size)):
                 parity = compare_conversion(
                     beside,

@@ -2,6 +2,7 @@
 
 import dataclasses
 import stat
+import time
 from pathlib import Path
 
 import psutil
@@ -84,6 +85,22 @@ def test_a_server_that_dies_while_loading_is_said_to_have_ended(
             ):
                 server.load(deadly, DEPLOYMENT, "online")
         assert "loading: cpu-deadly-raw-fp32" in server.log_tail()
+
+
+def test_a_model_that_computes_nothing_while_it_loads_is_given_up_before_the_limit(
+    models: Path, make_build: MakeBuild, tmp_path: Path
+) -> None:
+    sleeping = make_build(
+        models, "sleeping", "import time\ndef load(artifact, settings):\n    time.sleep(600)\n"
+    )
+    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
+        impatient = dataclasses.replace(server, limits=Limits(load_s=HANG_S, load_idle_s=2.0))
+        started = time.monotonic()
+        with pytest.raises(
+            ProofError, match=r"did not load cpu-sleeping.*: it has computed nothing for \d+ s"
+        ):
+            impatient.load(sleeping, DEPLOYMENT, "online")
+        assert time.monotonic() - started < HANG_S
 
 
 def test_a_server_that_hangs_is_given_up(server: Server, doubling: BuiltModel) -> None:

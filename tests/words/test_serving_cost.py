@@ -36,7 +36,7 @@ def served(
     [
         (
             served("onnxruntime", {"onnxruntime": "1.19.2"}, {"onnxruntime-gpu": "1.31.0"}),
-            ["not of serving alone", "ONNX Runtime 1.19.2", "1.31.0"],
+            ["difference of two versions", "ONNX Runtime 1.19.2", "1.31.0"],
         ),
         (
             served("pytorch", {"torch": "2.5.0a0+e000cf0ad9"}, {"torch": "2.13.0"}),
