@@ -4,14 +4,14 @@ import pytest
 
 from fixtures.errors import AccuracyError
 from fixtures.plugin.recording.recorder import Recorder
-from fixtures.spec import Case
+from fixtures.spec import Case, Deployment
 from reports.record.quantities import AGREEMENT, RELATIVE_ERROR
 from reports.record.schema import Parity
 from reports.words.rightness import conversion_failure
 
 
 @pytest.mark.stage("conversion")
-def test_conversion(case: Case, parity: Parity, recorder: Recorder) -> None:
+def test_conversion(case: Case, deployment: Deployment, parity: Parity, recorder: Recorder) -> None:
     """Relative error and equal decisions stay within the tolerance for the precision."""
     recorder.conversion(parity)
     error = (
@@ -21,4 +21,4 @@ def test_conversion(case: Case, parity: Parity, recorder: Recorder) -> None:
     )
     recorder.figure(f"{error}{AGREEMENT.text(parity.agreement)} of decisions agree")
     if failure := conversion_failure(parity):
-        raise AccuracyError(failure, where=f"tolerance: {case.tolerance.source}")
+        raise AccuracyError(failure, where=f"tolerance: {case.tolerance(deployment.tf32).source}")

@@ -1,7 +1,9 @@
 """Triton Python-backend model: joins requests to one batch, runs the runtime beside this file, splits the result.
 
 The runtime, `runtime.py` in the same folder, defines `load(artifact, settings)`, which returns a function
-from a list of arrays to a list of arrays, both in the order of the configuration.
+from a list of inputs to a list of outputs, both in the order of the configuration. They are NumPy's arrays, or, where the
+setting `tensors` is `torch`, PyTorch's tensors in the memory of the instance's device; the outputs are computed by the
+time it returns.
 """
 
 import importlib.util
@@ -25,22 +27,20 @@ class TritonPythonModel:
         runtime = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(runtime)
         self.predict = runtime.load(folder / settings["artifact"], settings)
+        self.join, self.answer = _tensors(settings) if settings["tensors"] == "torch" else _arrays()
         self.inputs = [tensor["name"] for tensor in config["input"]]
         self.outputs = [tensor["name"] for tensor in config["output"]]
 
     def execute(self, requests):
-        # as_numpy() is a view of Triton's buffer: a lone request is run without a copy.
-        # Several take one copy. Into a buffer that is kept it takes as long: 0.12 ms for eight images of 224 x 224.
         parts = [
-            [pb_utils.get_input_tensor_by_name(request, name).as_numpy() for request in requests]
-            for name in self.inputs
+            [pb_utils.get_input_tensor_by_name(request, name) for request in requests] for name in self.inputs
         ]
-        results = self.predict([part[0] if len(part) == 1 else np.concatenate(part) for part in parts])
+        results = self.predict([self.join(part) for part in parts])
         responses, start = [], 0
         for first in parts[0]:
-            end = start + len(first)
+            end = start + first.shape()[0]
             tensors = [
-                pb_utils.Tensor(name, result[start:end])
+                self.answer(name, result[start:end])
                 for name, result in zip(self.outputs, results, strict=True)
             ]
             responses.append(pb_utils.InferenceResponse(tensors))
@@ -49,3 +49,36 @@ class TritonPythonModel:
 
     def finalize(self):
         del self.predict
+
+
+def _arrays():
+    """How arrays are had from Triton's tensors, and these from arrays."""
+
+    def join(parts):
+        # as_numpy() is a view of Triton's buffer: a lone request is run without a copy.
+        # Several take one copy. Into a buffer that is kept it takes as long: 0.12 ms for eight images of 224 x 224.
+        arrays = [part.as_numpy() for part in parts]
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+    return join, pb_utils.Tensor
+
+
+def _tensors(settings):
+    """The same with PyTorch's tensors, by DLPack: what lies in the GPU's memory already never leaves it.
+
+    Triton waits for its own copies before it calls, and for PyTorch's stream before it takes a tensor.
+    """
+    import torch
+
+    device = torch.device("cpu" if settings["device"] == "cpu" else f"cuda:{settings['device_id']}")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+
+    def join(parts):
+        tensors = [torch.from_dlpack(part).to(device) for part in parts]
+        return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+
+    def answer(name, rows):
+        return pb_utils.Tensor.from_dlpack(name, rows.contiguous())
+
+    return join, answer

@@ -1,13 +1,17 @@
 """Runtime of the ONNX format: ONNX Runtime, in a Triton Python-backend model and in process alike."""
 
+import os
+
+import numpy as np
 import onnxruntime
 
 
 def load(artifact, settings):
-    """An ONNX file to a function from a list of arrays to a list of arrays.
+    """An ONNX file to a function from a list of inputs to a list of outputs.
 
-    settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), precision, large (0 or 1), and perhaps
-    spinning (0 or 1).
+    settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder in which the
+    accelerator keeps what it builds, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
+    (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or 1).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(settings["threads"])
@@ -34,6 +38,29 @@ def load(artifact, settings):
     def predict(arrays):
         return session.run(None, dict(zip(names, arrays, strict=True)))
 
+    return _on_tensors(session, settings) if settings["tensors"] == "torch" else predict
+
+
+def _on_tensors(session, settings):
+    """A session to a function from tensors on its device to tensors on its device: none goes through the host."""
+    import torch
+
+    device, number = settings["device"], int(settings["device_id"])
+    names = [tensor.name for tensor in session.get_inputs()]
+
+    def predict(tensors):
+        binding = session.io_binding()
+        inputs = [tensor.contiguous() for tensor in tensors]  # kept until the run is over
+        for name, tensor in zip(names, inputs, strict=True):
+            kind = np.dtype(str(tensor.dtype).removeprefix("torch."))
+            binding.bind_input(name, device, number, kind, tuple(tensor.shape), tensor.data_ptr())
+        for output in session.get_outputs():
+            binding.bind_output(output.name, device, number)
+        binding.synchronize_inputs()  # PyTorch may still copy them, on a stream of its own
+        session.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+        return [torch.from_dlpack(value) for value in binding.get_outputs_as_ortvaluevector()]
+
     return predict
 
 
@@ -43,9 +70,16 @@ def _providers(settings):
     if settings["device"] == "cpu":
         return cpu
     device = {"device_id": settings["device_id"]}
-    cuda = {"CUDAExecutionProvider": device} | cpu
+    # Not every algorithm of a convolution tried at each new shape, while the request of that shape waits.
+    chosen = {"use_tf32": settings["tf32"], "cudnn_conv_algo_search": "HEURISTIC"}
+    cuda = {"CUDAExecutionProvider": device | chosen} | cpu
     if settings["accelerator"] != "trt":
         return cuda
     half = settings["precision"] == "fp16"
     limits = {"trt_fp16_enable": str(half), "trt_max_workspace_size": str(1 << 30)}
+    if settings["tf32"] == "0":
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"  # the provider has no option for it, and TensorRT reads this
+    if settings["engines"]:
+        for kept in ("engine", "timing"):
+            limits |= {f"trt_{kept}_cache_enable": "True", f"trt_{kept}_cache_path": settings["engines"]}
     return {"TensorrtExecutionProvider": device | limits} | cuda

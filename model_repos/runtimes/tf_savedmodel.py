@@ -10,7 +10,8 @@ import tensorflow as tf
 def load(artifact, settings):
     """A SavedModel folder to a function from a list of arrays to a list of arrays.
 
-    settings: device (cpu, cuda), device_id, threads, inputs and outputs (names, separated by commas).
+    settings: device (cpu, cuda), device_id, threads, inputs and outputs (names, separated by commas),
+    tf32 (0 or 1: FP32 in TF32 on a GPU).
     """
     _use_threads(int(settings["threads"]))
     device = _device(settings)
@@ -49,4 +50,5 @@ def _device(settings):
     for gpu in gpus:
         if not tf.config.experimental.get_memory_growth(gpu):
             tf.config.experimental.set_memory_growth(gpu, True)
+    tf.config.experimental.enable_tensor_float_32_execution(settings["tf32"] == "1")
     return f"/GPU:{settings['device_id']}"

@@ -1,11 +1,11 @@
-"""Runtime of the TensorRT format: an engine with PyTorch's buffers, in a Triton Python-backend model and in process."""
+"""Runtime of the TensorRT format: an engine on PyTorch's tensors, in a Triton Python-backend model and in process."""
 
 import tensorrt
 import torch
 
 
 def load(artifact, settings):
-    """A serialised engine to a function from a list of arrays to a list of arrays.
+    """A serialised engine to a function from a list of tensors in the GPU's memory to a list of such tensors.
 
     settings: device_id.
     """
@@ -17,25 +17,27 @@ def load(artifact, settings):
         raise RuntimeError(f"{artifact}: the engine was built for another GPU or another TensorRT")
     context = engine.create_execution_context()
     names = [engine.get_tensor_name(i) for i in range(engine.num_io_tensors)]
-    is_input = {name: engine.get_tensor_mode(name) == tensorrt.TensorIOMode.INPUT for name in names}
+    inputs = [name for name in names if engine.get_tensor_mode(name) == tensorrt.TensorIOMode.INPUT]
     dtypes = {
         name: torch.from_numpy(tensorrt.nptype(engine.get_tensor_dtype(name))(0).reshape(1)).dtype
         for name in names
+        if name not in inputs
     }
     stream = torch.cuda.Stream(device)
 
-    def predict(arrays):
+    def predict(tensors):
+        stream.wait_stream(torch.cuda.current_stream(device))  # on which the inputs may still be copied
         with torch.cuda.stream(stream):
-            inputs = [torch.from_numpy(array).to(device) for array in arrays]
-            buffers = dict(zip((n for n in names if is_input[n]), inputs, strict=True))
+            buffers = {name: tensor.contiguous() for name, tensor in zip(inputs, tensors, strict=True)}
             for name, tensor in buffers.items():
                 context.set_input_shape(name, tuple(tensor.shape))
-            for name in names:
-                if not is_input[name]:
-                    shape = tuple(context.get_tensor_shape(name))
-                    buffers[name] = torch.empty(shape, dtype=dtypes[name], device=device)
-                context.set_tensor_address(name, buffers[name].data_ptr())
+            for name, dtype in dtypes.items():
+                shape = tuple(context.get_tensor_shape(name))
+                buffers[name] = torch.empty(shape, dtype=dtype, device=device)
+            for name, tensor in buffers.items():
+                context.set_tensor_address(name, tensor.data_ptr())
             context.execute_async_v3(stream.cuda_stream)
-            return [buffers[name].cpu().numpy() for name in names if not is_input[name]]
+        stream.synchronize()
+        return [buffers[name] for name in dtypes]
 
     return predict

@@ -125,6 +125,9 @@ class Deployment:
     max_queue_delay_us: int
     cuda_graphs: bool
     warmup: bool
+    tf32: bool | None = None
+    """Whether products of FP32 may be computed in TF32, whose operands hold 11 bits in place of 24. None where that means
+    nothing: on a CPU, on a GPU older than compute capability 8.0, in other precisions; and in records from before."""
 
 
 @dataclass(frozen=True)

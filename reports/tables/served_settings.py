@@ -33,7 +33,12 @@ def parameters_table(record: Shown, scenario: str) -> str:
 def configuration_list(record: Shown, scenario: str) -> str:
     """What was served, on what and by what, what its start took, and how right it is, as a markdown list."""
     serving, deployment = record.serving, record.deployment
-    options = (("CUDA graphs", deployment.cuda_graphs), ("warm-up", deployment.warmup))
+    options = (
+        ("CUDA graphs", deployment.cuda_graphs),
+        ("warm-up", deployment.warmup),
+        ("FP32 in TF32", deployment.tf32 is True),
+        ("FP32 without TF32", deployment.tf32 is False),
+    )
     published = names_of(record.case.model, scenario)
     lines = [
         ("Case", f"`{case_id(record.case)}`"),

@@ -65,6 +65,24 @@ def test_an_equal_build_is_reused(tmp_path: Path) -> None:
     assert second.digest == first.digest
 
 
+def test_fp32_without_tf32_is_built_anew_and_told_so(tmp_path: Path) -> None:
+    """Engines and generated kernels are of one kind; where TF32 means nothing, builds from before are found."""
+    told: list[bool | None] = []
+
+    def convert(job: ConversionJob, path: Path) -> None:
+        told.append(job.tf32)
+        path.write_text("converted")
+
+    case = case_with(convert)
+    builds = [
+        build(case, tmp_path, deployment=dataclasses.replace(DEPLOYMENT, tf32=tf32))
+        for tf32 in (True, False, False, None)
+    ]
+    assert told == [True, False, None]
+    assert [built.reused for built in builds] == [False, False, True, False]
+    assert "tf32" not in json.loads((builds[-1].folder / "build.json").read_text())["content"]
+
+
 def test_other_weights_or_another_largest_batch_are_built_anew(tmp_path: Path) -> None:
     made: list[str] = []
     case = case_with(writing("converted", made))

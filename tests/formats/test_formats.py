@@ -115,6 +115,18 @@ def test_a_format_computes_what_the_framework_computes_at_any_batch(
     assert sorted(loaded) == (list(range(40)) if precision == "int8" else [])
 
 
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_converting_for_another_device_leaves_the_shared_network_where_it_is(
+    precision: str, model: Model, network: Small
+) -> None:
+    """Else the framework's answers would come from a GPU after a fresh build, and from the CPU after a reused one."""
+    job = ConversionJob(model, network, precision, None, "cpu", 8, None, lambda _step: None)
+    elsewhere = dataclasses.replace(job, device="meta")  # type: ignore[arg-type] # stands for a GPU
+    converted, inputs = pytorch_conversion.network_and_inputs(elsewhere)
+    assert {str(one.device) for one in (*converted.state_dict().values(), *inputs)} == {"meta"}
+    assert {str(one.device) for one in network.state_dict().values()} == {"cpu"}
+
+
 @pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script", "onnx"])
 def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
     mnemonic: str, model: Model, network: Small, tmp_path: Path
@@ -209,6 +221,8 @@ def test_onnx_runtime_without_cuda_is_an_error_and_no_slow_run(
         "accelerator": "",
         "precision": "fp32",
         "large": "0",
+        "tf32": "1",
+        "tensors": "torch",
     }
     with pytest.raises(RuntimeError, match="fell back to CPUExecutionProvider"):
         runtimes.load_runtime("onnx.py").load(artifact, settings)

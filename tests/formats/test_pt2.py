@@ -22,11 +22,12 @@ from fixtures.frameworks.pytorch import run
 from fixtures.host import machine
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.spec import Arrays, Case, ConversionJob, Model, Samples, Tensor
+from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Model, Samples, Tensor
 
 MOST = 6
+DEPLOYMENT = Deployment(MOST, 1, (), 100, False, True)
 OUTPUTS = ("scores", "class")
-SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0"}
+SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf32": "1", "tensors": "numpy"}
 
 
 class Small(nn.Module):
@@ -208,9 +209,9 @@ def test_another_pytorch_or_kernel_compiler_makes_another_build(
     weights = dataclasses.replace(all_models()[0].load(None), network=network)
     versions = {"torch": "2.13.0", "triton": "3.7.0"}
     monkeypatch.setattr(machine, "version_of", versions.get)
-    before = repository.content_of(case_, weights, MOST)
+    before = repository.content_of(case_, weights, DEPLOYMENT)
     versions[package_name] += ".post1"
-    assert repository.content_of(case_, weights, MOST) != before
+    assert repository.content_of(case_, weights, DEPLOYMENT) != before
 
 
 # --- failures ----------------------------------------------------------------------------------------------

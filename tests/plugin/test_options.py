@@ -10,7 +10,7 @@ import pytest
 from fixtures.errors import InputError
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.plugin.command_line.options import pytest_addoption
-from fixtures.plugin.command_line.settings import Settings, check_python, parse
+from fixtures.plugin.command_line.settings import Settings, check_python, parse, passed_on
 from fixtures.search.candidates import Goal
 
 
@@ -123,3 +123,22 @@ def test_a_python_without_wheels_for_numpy_1_is_refused_with_the_cure() -> None:
     for version in ((3, 10), (3, 13)):
         with pytest.raises(InputError, match=r"(?s)NumPy 1.*use Python 3\.11 or 3\.12"):
             check_python(version)
+
+
+def test_tf32_is_on_unless_it_is_turned_off() -> None:
+    assert settings().tf32
+    assert not settings(tf32="off").tf32
+    with pytest.raises(InputError, match=r"(?s)perhaps.*--tf32.*use on or off"):
+        settings(tf32="perhaps")
+
+
+def test_the_other_build_is_made_without_tf32_where_this_one_is() -> None:
+    """And is told nothing else: an earlier version does not know the option."""
+    assert passed_on(settings(tf32="off"), "resnet50") == ["--triton", "embedded", "--tf32", "off"]
+    assert passed_on(settings(), "resnet50") == ["--triton", "embedded"]
+
+
+def test_tf32_is_no_setting_of_the_deployment() -> None:
+    """It means something for some cases of a run alone."""
+    with pytest.raises(InputError, match="unknown setting 'tf32'"):
+        settings(deployment="tf32=true")

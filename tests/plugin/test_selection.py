@@ -145,7 +145,7 @@ def test_every_name_of_every_case_is_unique_and_fit_for_a_file() -> None:
 def test_every_case_has_a_tolerance_a_floor_and_a_matrix() -> None:
     for target in EVERY_TARGET:
         for case in cases.cases_of(target):
-            assert case.tolerance.source, case
+            assert case.tolerance().source, case
             assert case.model.metrics[0].limits[case.precision].source, case
             matrix = matrix_of(case.model, target)
             assert max(matrix.batches) <= matrix.deployment.max_batch_size, case

@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import InputError, ProofError
 from fixtures.host import machine
+from fixtures.host.targets import recognise
+from fixtures.serve.backends import server_variables
 from fixtures.serve.choice import IMAGE, RELEASE, Choice, image_of
 from fixtures.serve.command import Ports, docker_command, free_ports
 from fixtures.serve.container import check_docker, prepare_image
@@ -173,6 +176,17 @@ def test_a_container_that_outlives_its_client_is_removed(
     name = next(part for part in run if part.startswith("--name=")).partition("=")[2]
     assert (info, inspect) == (["info"], ["image", "inspect", IMAGE])
     assert remove == ["rm", "--force", name]
+
+
+@pytest.mark.parametrize(("tf32", "given"), [(False, True), (True, False), (None, False)])
+def test_a_server_that_is_to_compute_true_fp32_is_told_by_its_environment(
+    tf32: bool | None, given: bool
+) -> None:
+    case = next(case for case in cases_of(recognise("NVIDIA A100")) if case.precision == "fp32")
+    deployment = dataclasses.replace(matrix_of(case.model, case.target).deployment, tf32=tf32)
+    for choice in (Choice("docker", IMAGE), Choice("embedded")):
+        variables = server_variables(choice, case, deployment)
+        assert ("--env=NVIDIA_TF32_OVERRIDE=0" in docker(**variables)) is given
 
 
 def test_on_a_gpu_docker_is_told_of_that_gpu_the_memory_and_the_release_s_options(

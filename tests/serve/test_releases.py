@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.cases import cases_of, matrix_of
 from fixtures.host.nvml import InstalledGpu
-from fixtures.host.targets import TARGETS
+from fixtures.host.targets import TARGETS, recognise
 from fixtures.serve import releases
 from fixtures.serve.command import Ports, docker_command, local_command
+from fixtures.serve.memory_pools import pool_options
 from fixtures.serve.releases import RELEASES, Image, Release
 from fixtures.spec import Target
 
@@ -41,6 +43,15 @@ def test_a_server_of_each_release_knows_every_option_that_it_gets(
     assert options_in(command) <= known_options(release.name)
     wants_memory = shared_memory != "none" and "allow-client-shm" in known_options(release.name)
     assert ("--allow-client-shm=true" in command) is wants_memory
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_every_release_knows_the_options_of_the_memory_pools_of_each_gpu(count: int) -> None:
+    a100 = recognise("NVIDIA A100")
+    case = next(iter(cases_of(a100, count)))
+    options = pool_options(case, matrix_of(case.model, a100).deployment, case.gpus)
+    assert options_in(["tritonserver", *options]) <= known_options(RELEASES[0].name)
+    assert sum("cuda-memory-pool" in option for option in options) == count
 
 
 def test_the_server_with_the_embedded_one_s_options_is_of_the_first_release() -> None:

@@ -182,6 +182,16 @@ def test_the_configuration_names_what_was_served_and_by_what() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tf32", "said"),
+    [(None, "warm-up"), (True, "warm-up, FP32 in TF32"), (False, "warm-up, FP32 without TF32")],
+)
+def test_the_options_say_whether_fp32_was_computed_in_tf32(tf32: bool | None, said: str) -> None:
+    deployment = dataclasses.replace(samples.record().deployment, tf32=tf32)
+    text = tables.configuration_list(shown(samples.record(deployment=deployment)), "offline")
+    assert f"- Options: {said}\n" in text
+
+
+@pytest.mark.parametrize(
     ("mnemonic", "accelerator", "title"),
     [
         ("ts-trace", None, "PyTorch"),

@@ -1,0 +1,56 @@
+"""Where engines are kept that ONNX Runtime builds: by the build, and this user's alone."""
+
+import dataclasses
+import stat
+from pathlib import Path
+
+import pytest
+
+from fixtures.build.engines import engine_folder
+from fixtures.errors import SetupError
+from fixtures.host import locks
+from fixtures.host.targets import recognise
+from fixtures.spec import Case
+from tests.build.conversions import MICRO, ONNX
+
+CASE = Case(recognise("NVIDIA A100"), MICRO, ONNX, "trt", "fp16")
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "folder", lambda: tmp_path / "tritonproof")
+
+
+def test_every_build_has_a_folder_of_its_own_that_later_runs_find() -> None:
+    """Engines are named by the names of a graph's nodes: with other weights they would be taken for one another."""
+    folder = Path(engine_folder(CASE, "0f3c"))
+    (folder / "kernel.engine").touch()
+    assert (Path(engine_folder(CASE, "0f3c")) / "kernel.engine").exists()
+    assert not list(Path(engine_folder(CASE, "77aa")).iterdir())
+
+
+def test_nobody_else_can_read_or_write_an_engine() -> None:
+    folder = Path(engine_folder(CASE, "0f3c"))
+    for one in (folder, folder.parent):
+        assert stat.S_IMODE(one.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_somebody_else_may_have_put_there_is_refused(tmp_path: Path) -> None:
+    """An engine holds code, which its reader runs."""
+    engines = Path(engine_folder(CASE, "0f3c")).parent
+    (engines / "77aa").symlink_to(tmp_path)
+    with pytest.raises(SetupError, match="symbolic link"):
+        engine_folder(CASE, "77aa")
+
+
+def test_a_case_without_the_accelerator_keeps_none(tmp_path: Path) -> None:
+    assert engine_folder(dataclasses.replace(CASE, accelerator=None), "0f3c") == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_in_a_container_they_are_kept_in_the_container(tmp_path: Path) -> None:
+    """The models are mounted read-only there, and no folder of this machine is."""
+    folder = engine_folder(CASE, "0f3c", in_container=True)
+    assert folder.endswith("/0f3c")
+    assert not folder.startswith("/models")
+    assert not list(tmp_path.iterdir())

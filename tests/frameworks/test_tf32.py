@@ -1,0 +1,100 @@
+"""TF32: how far a GPU's products of FP32 lead from the framework's, emulated; and the framework's own stay exact."""
+
+import numpy as np
+import pytest
+import torch
+
+from fixtures.formats import all_formats
+from fixtures.frameworks import pytorch
+from fixtures.models import all_models
+from fixtures.spec import Arrays, Model, Tolerance
+from tests.frameworks.emulated_tf32 import EmulatedTf32, rounded
+
+ROWS = {"nnunet-micro": 4}
+"""Evaluation rows that are compared, where 64 take long."""
+MICRO = [model for model in all_models() if model.micro and model.framework == "pytorch"]
+OF_FORMATS = next(one for one in all_formats() if one.mnemonic == "onnx").tolerances
+
+
+def tolerance(model: Model, name: str) -> Tolerance:
+    return model.tolerances.get(name) or OF_FORMATS[name]
+
+
+def relative_error(expected: Arrays, found: Arrays) -> float | None:
+    """As the conversion test has it; None for a model without floating-point outputs."""
+    names = [name for name, values in expected.items() if values.dtype.kind == "f"]
+    errors = [np.abs(found[name] - expected[name]).max() / np.abs(expected[name]).max() for name in names]
+    return max(errors, default=None)
+
+
+@pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
+def test_the_tolerance_of_tf32_is_what_its_products_need(model: Model) -> None:
+    """Its own tolerance lets it pass, and that of FP32 would not; of nnU-Net, decisions alone are compared."""
+    network = model.load(None).network
+    inputs = model.samples("evaluation", None, None).load(range(ROWS.get(model.name, 64)))
+    expected = model.run(network, inputs)
+    with EmulatedTf32() as emulated:
+        found = model.run(network, inputs)
+    assert emulated.products > 10
+    error = relative_error(expected, found)
+    agreement = (model.decide(model.keep(found)) == model.decide(model.keep(expected))).mean()
+    assert agreement >= tolerance(model, "tf32").agreement
+    if error is not None:
+        assert tolerance(model, "fp32").relative_error < error <= tolerance(model, "tf32").relative_error
+
+
+def test_the_emulation_keeps_eleven_significant_bits() -> None:
+    values = torch.tensor([1.0, 1 + 2**-10, 1 + 2**-11, 1 + 2**-12, -3.0, 2.0**-120, 0.0])
+    assert rounded(values).tolist() == [1.0, 1 + 2**-10, 1 + 2**-10, 1.0, -3.0, 2.0**-120, 0.0]
+    assert rounded(torch.tensor([7])).tolist() == [7], "integers have no mantissa"
+
+
+def test_every_product_of_two_tensors_is_emulated() -> None:
+    """A bias is added in FP32; a sum and a product by elements take no tensor cores."""
+    fine = torch.full((1, 1), 1 + 2**-12)
+    one = torch.ones(1, 1)
+    with EmulatedTf32():
+        products = [
+            fine @ one,
+            torch.matmul(one, fine),
+            torch.nn.functional.linear(fine, one, torch.zeros(1)),
+            torch.nn.functional.conv2d(fine[None, None], one[None, None]),
+            torch.nn.functional.scaled_dot_product_attention(one[None], one[None], fine[None]),
+        ]
+        others = [fine + 0, fine * one, torch.nn.functional.linear(one, one, fine[0] - 1) - 0]
+    assert [float(one) for one in products] == [1.0] * 5
+    assert [float(one) for one in others] == [1 + 2**-12] * 3
+
+
+class Noting(torch.nn.Module):
+    """A network that notes what PyTorch would compute its products in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(1))
+        self.allowed: list[bool] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.allowed += [torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32]
+        return x
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_the_frameworks_answers_are_computed_without_tf32_whatever_a_runtime_has_set(allowed: bool) -> None:
+    network = Noting()
+    with pytorch.tf32_products(allowed=allowed):
+        pytorch.run(network, {"x": np.ones((1, 1), np.float32)}, ("y",))
+        assert torch.backends.cuda.matmul.allow_tf32 is allowed, "as the runtime has set it"
+    assert network.allowed == [False, False]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_network_for_another_device_is_a_copy(precision: str) -> None:
+    """All cases of a model share the network: one moved to a GPU would be the reference there, and of a reused build not."""
+    network = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).eval()
+    before = dict(network.named_parameters())
+    moved = pytorch.in_precision(network, precision, "meta")
+    assert {tensor.device.type for tensor in moved.state_dict().values()} == {"meta"}
+    assert {tensor.device.type for tensor in network.state_dict().values()} == {"cpu"}
+    assert all(parameter is before[name] for name, parameter in network.named_parameters())
+    assert not moved.training

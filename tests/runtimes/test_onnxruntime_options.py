@@ -1,0 +1,118 @@
+"""What ONNX Runtime is told on a GPU, in the runtime and by Triton's backend: options that both know.
+
+A provider refuses a session with an unknown option, and so does the backend a model with an unknown parameter.
+"""
+
+import dataclasses
+import importlib.util
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fixtures.build import runtimes
+from fixtures.build.configuration import model_config
+from fixtures.formats import all_formats
+from fixtures.host.targets import recognise
+from fixtures.models import all_models
+from fixtures.spec import Case, Deployment
+
+KNOWN = json.loads(Path(__file__).with_name("onnxruntime_options.json").read_text())
+DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True, tf32=True)
+ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
+
+
+def case_of(accelerator: str | None, precision: str) -> Case:
+    return Case(recognise("NVIDIA A100"), MICRO, ONNX, accelerator, precision)
+
+
+def providers(
+    monkeypatch: pytest.MonkeyPatch, accelerator: str | None = None, precision: str = "fp32", **changes: Any
+) -> dict[str, dict[str, str]]:
+    """The execution providers that the runtime asks for on a GPU, each with its options."""
+    asked: dict[str, dict[str, str]] = {}
+    runtime = runtimes.load_runtime("onnx.py")
+
+    def session(_path: str, _options: Any, *, providers: Any, provider_options: Any) -> Any:
+        asked.update(zip(providers, provider_options, strict=True))
+        return SimpleNamespace(get_providers=lambda: list(asked), get_inputs=list)
+
+    monkeypatch.setattr(runtime.onnxruntime, "InferenceSession", session)
+    monkeypatch.setattr(runtime.onnxruntime, "preload_dlls", lambda: None)
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")  # so that it is as before after the test
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE")
+    deployment = dataclasses.replace(DEPLOYMENT, **changes)
+    settings = runtimes.runtime_settings(case_of(accelerator, precision), deployment, "/engines/0f3c")
+    runtime.load(Path("model.onnx"), {**settings, "device": "cuda", "device_id": "0"})
+    return asked
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("accelerator", [None, "trt"])
+def test_the_runtime_gives_options_that_the_providers_know(
+    accelerator: str | None, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = providers(monkeypatch, accelerator, precision)
+    assert list(asked) == [
+        *(["TensorrtExecutionProvider"] if accelerator else []),
+        "CUDAExecutionProvider",
+        "CPUExecutionProvider",
+    ]
+    for provider, options in asked.items():
+        assert set(options) <= set(KNOWN["execution_providers"].get(provider, ()))
+
+
+def test_no_request_waits_until_every_algorithm_has_been_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = providers(monkeypatch)["CUDAExecutionProvider"]["cudnn_conv_algo_search"]
+    assert chosen in KNOWN["execution_providers"]["cudnn_conv_algo_search"]
+    assert chosen != "EXHAUSTIVE"
+    native = model_config(case_of(None, "fp32"), DEPLOYMENT, native=True)
+    assert native.parameters["cudnn_conv_algo_search"].string_value == "1", "heuristic, as the backend counts"
+
+
+@pytest.mark.parametrize("tf32", [True, False])
+def test_fp32_is_computed_in_tf32_or_not(tf32: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = providers(monkeypatch, tf32=tf32)
+    assert asked["CUDAExecutionProvider"]["use_tf32"] == str(int(tf32))
+
+
+@pytest.mark.parametrize("tf32", [True, False])
+def test_tensorrt_which_has_no_option_is_told_by_the_environment(
+    tf32: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not any("tf32" in name for name in KNOWN["execution_providers"]["TensorrtExecutionProvider"])
+    providers(monkeypatch, "trt", tf32=tf32)
+    assert os.environ.get("NVIDIA_TF32_OVERRIDE") == (None if tf32 else "0")
+
+
+def test_engines_and_what_was_timed_for_them_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = providers(monkeypatch, "trt", "fp16")["TensorrtExecutionProvider"]
+    assert options["trt_engine_cache_enable"] == options["trt_timing_cache_enable"] == "True"
+    assert options["trt_engine_cache_path"] == options["trt_timing_cache_path"] == "/engines/0f3c"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_the_backend_is_told_what_it_knows(precision: str) -> None:
+    config = model_config(case_of("trt", precision), DEPLOYMENT, native=True, engines="/engines/0f3c")
+    (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
+    assert set(accelerator.parameters) <= set(KNOWN["triton_backend"]["tensorrt_accelerator"])
+    assert accelerator.parameters["trt_engine_cache_path"] == "/engines/0f3c"
+    assert set(config.parameters) <= set(KNOWN["triton_backend"]["parameters"])
+
+
+@pytest.mark.parametrize("provider", ["CUDA", "Tensorrt"])
+def test_the_list_is_what_an_installed_onnxruntime_gpu_has(provider: str) -> None:
+    found = importlib.util.find_spec("onnxruntime")
+    assert found is not None
+    assert found.origin is not None
+    name = f"libonnxruntime_providers_{provider.lower()}.so"
+    library = Path(found.origin).parent / "capi" / name
+    if not library.is_file():
+        pytest.skip(f"needs onnxruntime-gpu, which has {name}: install the extra `gpu`")
+    content = library.read_bytes()
+    names = KNOWN["execution_providers"][f"{provider}ExecutionProvider"]
+    assert [name for name in names if name.encode() + b"\0" not in content] == []

@@ -1,0 +1,163 @@
+"""The runtimes on PyTorch's tensors, as on a GPU: the same code here on tensors of the CPU, in process and in Triton."""
+
+import dataclasses
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fixtures.build import repository, runtimes
+from fixtures.build.configuration import model_config
+from fixtures.build.repository import BuiltModel
+from fixtures.formats import all_formats
+from fixtures.frameworks.pytorch import run
+from fixtures.host.targets import CPU
+from fixtures.models import all_models
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+from fixtures.serve.server import Server
+from fixtures.spec import Case, Deployment, Model, Samples, Tensor, Weights
+
+MOST = 8
+DEPLOYMENT = Deployment(MOST, 1, (MOST,), 200_000, False, warmup=False)
+FORMATS = {one.mnemonic: one for one in all_formats()}
+
+
+class Small(nn.Module):
+    """Two inputs and two outputs of several types, of which one is no contiguous tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(6, 4)
+        self.words = nn.Embedding(11, 4)
+
+    def forward(self, x: torch.Tensor, word: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.fc(x.flatten(1)) + self.words(word).sum(1)
+        return torch.stack([y, -y]).permute(1, 2, 0), y.argmax(dim=1, keepdim=True)
+
+
+def inputs_of(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return {
+        "x": generator.normal(0, 1, (rows, 2, 3)).astype(np.float32),
+        "word": generator.integers(0, 11, (rows, 5)),
+    }
+
+
+def samples(*_what: Any) -> Samples:
+    return Samples(["a", "b"], lambda indices: inputs_of(len(indices)))
+
+
+def model_of() -> Model:
+    return dataclasses.replace(
+        next(model for model in all_models() if model.name == "resnet50-micro"),
+        name="small",
+        inputs=(Tensor("x", "FP32", (2, 3)), Tensor("word", "INT64", (5,))),
+        outputs=(Tensor("both", "FP32", (4, 2)), Tensor("class", "INT64", (1,))),
+        run=lambda network, inputs: run(network, inputs, ("both", "class")),
+        samples=samples,
+    )
+
+
+NETWORK = Small().eval()
+
+
+@pytest.fixture(scope="module", params=["onnx", "ts-trace", "ts-script"])
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> BuiltModel:
+    case = Case(CPU, model_of(), FORMATS[request.param], None, "fp32")
+    weights = Weights(NETWORK, "test", "w1", trained=False)
+    root = tmp_path_factory.mktemp("repos")
+    return repository.build(case, weights, DEPLOYMENT, root, native=False, calibration=samples)
+
+
+def on_tensors(built: BuiltModel) -> Any:
+    """The build's runtime as it is opened on a GPU, here on the CPU."""
+    settings = runtimes.runtime_settings(built.case, DEPLOYMENT)
+    settings |= {"device": "cpu", "device_id": "0", "tensors": "torch"}
+    return runtimes.load_runtime(built.case.format.runtime).load(built.artifact, settings)
+
+
+@pytest.mark.parametrize("rows", [1, 3, MOST])
+def test_a_runtime_takes_and_gives_tensors_on_the_device(built: BuiltModel, rows: int) -> None:
+    inputs = inputs_of(rows)
+    expected = built.case.model.run(NETWORK, inputs)
+    tensors = on_tensors(built)([torch.from_numpy(values) for values in inputs.values()])
+    assert all(isinstance(tensor, torch.Tensor) for tensor in tensors)
+    for tensor, values in zip(tensors, expected.values(), strict=True):
+        np.testing.assert_allclose(tensor.numpy(), values, atol=1e-5)
+
+
+def test_inputs_may_be_parts_of_other_tensors_and_outputs_outlive_the_next_run(built: BuiltModel) -> None:
+    """A pointer knows no strides, and buffers that are used again would change an answer before it is sent."""
+    predict, inputs = on_tensors(built), inputs_of(4)
+    turned = [
+        torch.from_numpy(np.ascontiguousarray(values[..., ::-1])).flip(-1) for values in inputs.values()
+    ]
+    part = [torch.from_numpy(np.stack([values, values], axis=-1))[..., 0] for values in inputs.values()]
+    assert not part[0].is_contiguous()
+    expected = built.case.model.run(NETWORK, inputs)
+    first, second = predict(turned), predict(part)
+    predict([torch.from_numpy(values) for values in inputs_of(4, seed=1).values()])
+    for answers in (first, second):
+        for tensor, values in zip(answers, expected.values(), strict=True):
+            np.testing.assert_allclose(tensor.numpy(), values, atol=1e-5)
+
+
+def test_where_it_takes_tensors_a_model_in_process_still_takes_arrays(built: BuiltModel) -> None:
+    """As the conversion test runs it, on a GPU too."""
+    case = dataclasses.replace(built.case, target=dataclasses.replace(CPU, device="cuda"))
+    assert runtimes.runtime_settings(case, DEPLOYMENT)["tensors"] == "torch"
+    predict = runtimes.through_the_host(on_tensors(built), "cpu")
+    inputs = inputs_of(3)
+    for array, values in zip(
+        predict(list(inputs.values())), built.case.model.run(NETWORK, inputs).values(), strict=True
+    ):
+        assert isinstance(array, np.ndarray)
+        np.testing.assert_allclose(array, values, atol=1e-5)
+
+
+# --- in Triton ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def served(built: BuiltModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The build on Triton's Python backend, which hands its tensors over by DLPack."""
+    config = model_config(built.case, DEPLOYMENT, native=False)
+    config.parameters["tensors"].string_value = "torch"
+    config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value = "no"
+    log = tmp_path_factory.mktemp("log") / "log"
+    with serve(Choice("embedded"), built.folder.parent, log, device="cpu") as server:
+        server.load_as_is(config, built.folder)
+        yield server
+
+
+def test_a_server_hands_tensors_over_and_joins_them(served: Server, built: BuiltModel) -> None:
+    """Eight requests at once are one batch, and each gets its own rows."""
+    requests = [inputs_of(1, seed) for seed in range(MOST)]
+
+    def ask(inputs: dict[str, np.ndarray]) -> dict[str, Any]:
+        return served.infer(str(built.case), built.case.model, inputs)
+
+    with ThreadPoolExecutor(MOST) as threads:
+        answers = [*threads.map(ask, requests), ask(inputs_of(5))]
+    for answer, inputs in zip(answers, [*requests, inputs_of(5)], strict=True):
+        for name, values in built.case.model.run(NETWORK, inputs).items():
+            np.testing.assert_allclose(answer[name], values, atol=1e-5)
+    (statistics,) = served.client.get_inference_statistics(str(built.case)).model_stats
+    assert statistics.inference_count == MOST + 5
+    assert statistics.execution_count < MOST + 1, "some were joined"
+
+
+@pytest.mark.parametrize("mnemonic", ["onnx", "ts-trace", "ts-script", "pt2", "trt"])
+def test_on_a_gpu_triton_is_told_to_leave_tensors_where_they_are(mnemonic: str) -> None:
+    case = Case(dataclasses.replace(CPU, device="cuda"), model_of(), FORMATS[mnemonic], None, "fp32")
+    config = model_config(case, DEPLOYMENT, native=False)
+    assert config.parameters["tensors"].string_value == "torch"
+    assert config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value == "no"
+    on_cpu = model_config(dataclasses.replace(case, target=CPU), DEPLOYMENT, native=False)
+    assert on_cpu.parameters["tensors"].string_value == "numpy"
+    assert "FORCE_CPU_ONLY_INPUT_TENSORS" not in on_cpu.parameters

@@ -1,0 +1,148 @@
+"""TensorRT's runtime on tensors' own pointers, with a stand-in for TensorRT that computes at the addresses it is given."""
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fixtures.build import runtimes
+
+NAMES = {"x": np.float32, "word": np.int64, "sum": np.float32, "twice": np.int64}
+"""The stand-in's tensors: two inputs, [n, 3] each, and two outputs, [n] and [n, 3]."""
+
+
+class Context:
+    """An execution context: `sum` is that of x by rows, `twice` is the double of word."""
+
+    def __init__(self) -> None:
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.addresses: dict[str, int] = {}
+        self.streams: list[int] = []
+
+    def set_input_shape(self, name: str, shape: tuple[int, ...]) -> None:
+        self.shapes[name] = shape
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        return {"sum": self.shapes["x"][:1], "twice": self.shapes["word"]}.get(name) or self.shapes[name]
+
+    def set_tensor_address(self, name: str, address: int) -> None:
+        self.addresses[name] = address
+
+    def execute_async_v3(self, stream: int) -> None:
+        self.streams.append(stream)
+        arrays = {name: self._at(name) for name in NAMES}
+        arrays["sum"][:] = arrays["x"].sum(axis=1)
+        arrays["twice"][:] = 2 * arrays["word"]
+
+    def _at(self, name: str) -> np.ndarray:
+        kind = np.ctypeslib.as_ctypes_type(NAMES[name])
+        pointer = ctypes.cast(self.addresses[name], ctypes.POINTER(kind))
+        return np.ctypeslib.as_array(pointer, shape=self.get_tensor_shape(name))
+
+
+class Engine:
+    """An engine with the tensors of NAMES."""
+
+    num_io_tensors = len(NAMES)
+
+    def __init__(self, context: Context) -> None:
+        self.create_execution_context = lambda: context
+
+    def get_tensor_name(self, index: int) -> str:
+        return list(NAMES)[index]
+
+    def get_tensor_mode(self, name: str) -> str:
+        return "input" if name in ("x", "word") else "output"
+
+    def get_tensor_dtype(self, name: str) -> Any:
+        return NAMES[name]
+
+
+class Stream:
+    """A stream that notes what is waited for."""
+
+    cuda_stream = 7
+
+    def __init__(self, *_device: Any) -> None:
+        self.waited: list[str] = []
+
+    def wait_stream(self, _other: Any) -> None:
+        self.waited.append("for the inputs")
+
+    def synchronize(self) -> None:
+        self.waited.append("for the outputs")
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleNamespace]:
+    """The runtime's function, with the stand-in's context and stream."""
+    context, stream = Context(), Stream()
+    tensorrt: Any = ModuleType("tensorrt")
+    tensorrt.Logger = type("Logger", (), {"WARNING": 1, "__init__": lambda *_: None})
+    engines = {b"engine": Engine(context)}
+    tensorrt.Runtime = lambda _logger: SimpleNamespace(deserialize_cuda_engine=engines.get)
+    tensorrt.TensorIOMode = SimpleNamespace(INPUT="input")
+    tensorrt.nptype = lambda kind: kind
+    monkeypatch.setitem(sys.modules, "tensorrt", tensorrt)
+
+    @contextmanager
+    def entered(_stream: Any) -> Iterator[None]:
+        yield
+
+    on_cpu: Any = ModuleType("torch")
+    on_cpu.__dict__.update(torch.__dict__)
+    on_cpu.device = lambda *_what: torch.device("cpu")
+    on_cpu.cuda = SimpleNamespace(
+        Stream=lambda _device: stream, stream=entered, current_stream=lambda _device: None
+    )
+    monkeypatch.setitem(sys.modules, "torch", on_cpu)
+    runtimes.load_runtime.cache_clear()
+    module = runtimes.load_runtime("trt.py")
+    artifact = tmp_path / "model.plan"
+    artifact.write_bytes(b"engine")
+    yield SimpleNamespace(
+        module=module,
+        predict=module.load(artifact, {"device_id": "0"}),
+        context=context,
+        stream=stream,
+        artifact=artifact,
+    )
+    runtimes.load_runtime.cache_clear()
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_an_engine_reads_and_writes_tensors_where_they_are(runtime: SimpleNamespace, rows: int) -> None:
+    x = torch.arange(3.0 * rows).reshape(rows, 3)
+    word = torch.arange(3 * rows).reshape(rows, 3)
+    total, twice = runtime.predict([x, word])
+    assert torch.equal(total, x.sum(dim=1))
+    assert torch.equal(twice, 2 * word)
+    assert runtime.context.addresses["x"] == x.data_ptr(), "no copy"
+    assert runtime.context.addresses["sum"] == total.data_ptr()
+
+
+def test_inputs_need_not_be_contiguous_and_answers_outlive_the_next_run(runtime: SimpleNamespace) -> None:
+    x, word = torch.arange(6.0).reshape(3, 2).T, torch.arange(6).reshape(3, 2).T
+    total, twice = runtime.predict([x, word])
+    runtime.predict([torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int64)])
+    assert torch.equal(total, x.sum(dim=1))
+    assert torch.equal(twice, 2 * word)
+
+
+def test_it_waits_for_its_inputs_and_until_the_outputs_are_there(runtime: SimpleNamespace) -> None:
+    runtime.predict([torch.zeros(1, 3), torch.zeros(1, 3, dtype=torch.int64)])
+    assert runtime.stream.waited == ["for the inputs", "for the outputs"]
+    assert runtime.context.streams == [Stream.cuda_stream]
+
+
+def test_an_engine_of_another_tensorrt_is_refused(runtime: SimpleNamespace) -> None:
+    runtime.artifact.write_bytes(b"another")
+    with pytest.raises(RuntimeError, match="another GPU or another TensorRT"):
+        runtime.module.load(runtime.artifact, {"device_id": "0"})
