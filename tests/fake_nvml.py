@@ -23,6 +23,8 @@ class Nvml:
         self.clock = clock
         self.uuids = uuids or ("GPU-aaaa",)
         self.instances: dict[str, list[str]] = {}
+        self.names: dict[str, str] = {}
+        self.capabilities: dict[str, tuple[int, int]] = {}
         self.refused: set[str] = set()
         self.is_open = False
         self.power_w = 100.0
@@ -63,7 +65,11 @@ class Nvml:
         return handle
 
     def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
-        return f"NVIDIA {handle}"
+        return self.names.get(handle, f"NVIDIA {handle}")
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> list[int]:  # noqa: N802
+        self._needs_board(handle)
+        return list(self.capabilities.get(handle, (8, 0)))
 
     def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle: str) -> str:  # noqa: N802
         for board, instances in self.instances.items():

@@ -38,12 +38,14 @@ def differing(before: Record, after: Record) -> list[Setting]:
 def _setup(record: Record) -> Mapping[str, str]:
     """Every setting by its name, as text."""
     machine = dataclasses.asdict(record.machine)
+    serving = dataclasses.asdict(record.serving) if record.serving else {}
     build = dataclasses.asdict(record.build)
     parts: dict[str, Mapping[str, Any]] = {
         "case": dataclasses.asdict(record.case),
         "versions": machine.pop("versions"),
         "machine": machine,
-        "serving": dataclasses.asdict(record.serving) if record.serving else {},
+        "serving.versions": serving.pop("versions", {}),
+        "serving": serving,
         "deployment": dataclasses.asdict(record.deployment),
         "build": {name: build[name] for name in _BUILD} | {"digest": record.build.digest[:_DIGEST_LENGTH]},
     }

@@ -36,6 +36,7 @@ def _case(record: Shown) -> dict[str, Any]:
         "format": record.case.format,
         "accelerator": record.case.accelerator,
         "precision": record.case.precision,
+        "gpus": record.case.gpus if record.case.target != "cpu" else None,
         "device": record.machine.gpu if record.case.target != "cpu" else record.machine.cpu,
         "server": serving.kind if serving else None,
         "backend": serving.backend if serving else None,

@@ -3,6 +3,7 @@
 It needs the standard library alone.
 """
 
+import dataclasses
 import glob
 import shutil
 import uuid
@@ -14,7 +15,7 @@ from reports.compare.setup_changes import differing
 from reports.merge.shards import fields_text, joined
 from reports.record import files, per_sample, untrusted
 from reports.record.files import RecordError
-from reports.record.schema import case_id
+from reports.record.schema import Machine, case_id
 from reports.record.sources import Source, Stored
 
 _LOG_SUFFIX = ".server.log"
@@ -117,12 +118,20 @@ def _mixed_stamps(stored: Sequence[Stored]) -> list[str]:
     stamps: dict[str, list[list[Stored]]] = {}
     for one in stored:
         groups = stamps.setdefault(one.record.case.target, [])
-        alike = next((group for group in groups if group[0].record.machine == one.record.machine), None)
+        alike = next(
+            (group for group in groups if _is_same_stamp(group[0].record.machine, one.record.machine)), None
+        )
         if alike is None:
             groups.append([one])
         else:
             alike.append(one)
     return [_stamps(target, groups[0], other) for target, groups in stamps.items() for other in groups[1:]]
+
+
+def _is_same_stamp(one: Machine, other: Machine) -> bool:
+    """Whether two records are of one machine: two GPUs of it, of one kind, are as alike as it gets, and a table names
+    each."""
+    return dataclasses.replace(one, gpu_uuids=()) == dataclasses.replace(other, gpu_uuids=())
 
 
 def _stamps(target: str, first: Sequence[Stored], second: Sequence[Stored]) -> str:

@@ -12,7 +12,7 @@ from reports.record.quantities import (
     THROUGHPUT,
 )
 from reports.record.schema import Accuracy, Disagreement, Load, Parity, Record, Score, meets
-from reports.words.labels import confidence_levels, point
+from reports.words.labels import confidence_levels, device, point
 from reports.words.markdown import markdown, text
 from reports.words.rightness import metric_text, tightest, unmeasured
 
@@ -98,13 +98,20 @@ def accuracy_text(record: Record) -> str:
 
 def machine_table(record: Record) -> str:
     """Machine, versions, server and build: all that the numbers depend on."""
-    machine, build = record.machine, record.build
+    machine, build, serving = record.machine, record.build, record.serving
     rows = [
         ("CPU", f"{machine.cpu}, {machine.cores} cores"),
         ("Memory", f"{machine.memory_gib} GiB"),
-        *([("GPU", f"{machine.gpu}, driver {machine.gpu_driver}")] if machine.gpu else []),
+        *([("GPU", f"{device(record)}, driver {machine.gpu_driver}")] if machine.gpu else []),
+        *(("GPU used", uuid) for uuid in machine.gpu_uuids),
         ("System", machine.system),
         *((name, version) for name, version in machine.versions.items()),
+        *([("Server's image", serving.image)] if serving and serving.image else []),
+        *([("Digest of the image", serving.image_digest)] if serving and serving.image_digest else []),
+        *(
+            (f"{name}, in the server", version)
+            for name, version in (serving.versions if serving else {}).items()
+        ),
         ("Weights", build.weights),
         (
             "Build",

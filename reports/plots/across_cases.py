@@ -201,9 +201,10 @@ def _efficiency_row(record: Shown, one: Efficiency) -> ValueRow:
 
 
 def _short_name(record: Shown) -> str:
-    """Format, accelerator and precision; the rest of the name is the panel's title."""
+    """Format, accelerator, precision and the number of GPUs; the rest of the name is the panel's title."""
     case = record.case
-    return "-".join(part for part in (case.format, case.accelerator, case.precision) if part)
+    parts = (case.format, case.accelerator, case.precision, f"{case.gpus}gpus" if case.gpus > 1 else "")
+    return "-".join(part for part in parts if part)
 
 
 def _model_on_target(record: Shown, records: Sequence[Shown]) -> str:

@@ -27,7 +27,7 @@ def caption(records: Sequence[Record]) -> str:
 
 
 def machine_text(machine: Machine) -> str:
-    """GPU with driver where there is one, CPU, cores, memory and system."""
+    """GPU with driver where there is one, CPU, cores, memory and system; which of several GPUs it was is in the tables."""
     gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
     return f"{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB, {machine.system}"
 

@@ -4,6 +4,7 @@ Like stands beside like; where it is other hardware or, when asked for, another 
 """
 
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +70,9 @@ def _match(record: Shown, rows: Sequence[PublishedRow], other_formats: bool) -> 
     like = [row for row in of_model if is_same_format(record, row)]
     chosen = like or (of_model if other_formats else [])
     of_gpu = [row for row in chosen if is_same_gpu(record, row)]
-    missing = ""
+    missing = _why_beside_none(record)
+    if missing:
+        return Match(record, (), missing)
     if not of_model:
         models = ", ".join(sorted({row["model"] for row in rows}))
         missing = f"NVIDIA published no figures of {case.model}, only of {models}."
@@ -80,6 +83,18 @@ def _match(record: Shown, rows: Sequence[PublishedRow], other_formats: bool) -> 
             "With --other-formats they are compared all the same."
         )
     return Match(record, of_gpu or chosen, missing)
+
+
+def _why_beside_none(record: Record) -> str:
+    """Why a record may stand beside nothing that was published, as a sentence: all of that is of one whole GPU. A
+    slice is told by its driver's name too, as records of before call it after its GPU."""
+    if record.case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
+        return (
+            f"It was measured on {record.machine.gpu}, a part of a GPU; NVIDIA's figures are of whole ones."
+        )
+    if record.case.gpus > 1:
+        return f"It was measured on {record.case.gpus} GPUs; NVIDIA's figures are of one."
+    return ""
 
 
 def measured_as(record: Record) -> tuple[str | None, ...]:

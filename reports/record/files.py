@@ -72,11 +72,15 @@ def read(path: Path) -> Record:
     """
     found = parse(Record, path, SCHEMA)
     for key, value in dataclasses.asdict(found.case).items():
-        if value is not None and not untrusted.is_plain(value):
+        if isinstance(value, str) and not untrusted.is_plain(value):
             raise RecordError(
                 f"{path}: case.{key}: {value[:80]!r} cannot be part of a file's name: letters, digits, '.', '_' and "
                 "'-' alone. Take the file out of the folder."
             )
+    if found.case.gpus < 1:
+        raise RecordError(
+            f"{path}: case.gpus: {found.case.gpus}: a model is served on one GPU at least. Take the file out of the folder."
+        )
     return found
 
 

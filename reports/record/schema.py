@@ -74,6 +74,8 @@ class Case:
     format: str
     accelerator: str | None
     precision: str
+    gpus: int = 1
+    """How many GPUs the model is served on, each with as many instances as the deployment says; 1 on a CPU too."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Machine:
     gpu_driver: str | None
     system: str
     versions: Mapping[str, str]
+    gpu_uuids: Sequence[str] = ()
+    """The UUIDs of the GPUs, or MIG slices, that were used; empty without one, and in records that do not say."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,14 @@ class Serving:
     """The Triton backend that ran the model: onnxruntime, pytorch, tensorrt, or python for the suite's runtimes."""
     shared_memory: str
     """How tensors reached the server under load: system, cuda or none."""
+    image: str | None = None
+    """The container's image, as it was asked for; None for a server that is not in one, and in records that do not
+    say."""
+    image_digest: str | None = None
+    """The registry's digest of the image, sha256:...; None where the image was never in a registry."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The versions of the libraries in the server's native backends, by their distributions' names on PyPI; those that
+    are not known are left out. Empty where the model ran on this machine's own."""
 
 
 @dataclass(frozen=True)
@@ -341,7 +353,8 @@ class Efficiency:
     concurrency: int
     served_per_s: Estimate
     in_process_per_s: Estimate
-    """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data."""
+    """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data; on one GPU,
+    times the number of the case's GPUs."""
     in_process_batch: int
     threads: int
     """CPU threads of either side, those of the server's instances together."""
@@ -354,7 +367,7 @@ class Efficiency:
     cannot count them."""
     peak_flops_per_s: Estimate | None = None
     """Operations per second of the fastest large matrix product or convolution in the same precision on the same
-    threads, measured in the same turns."""
+    threads, measured in the same turns; on one GPU, times the number of the case's GPUs."""
     spinning: bool = False
     """Whether idle threads of ONNX Runtime spun in process, as those of Triton's own backend do."""
 
@@ -425,7 +438,8 @@ class LoadSetting(Protocol):
 
 def case_id(case: Case) -> str:
     """The case's name everywhere: test id, folder, record file and table row."""
-    parts = (case.target, case.model, case.format, case.accelerator, case.precision)
+    several = f"{case.gpus}gpus" if case.gpus > 1 else None
+    parts = (case.target, case.model, case.format, case.accelerator, case.precision, several)
     return "-".join(part for part in parts if part)
 
 

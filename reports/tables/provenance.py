@@ -1,5 +1,6 @@
 """Where cases were measured and who served them: a sentence where they agree, a list by case where they differ."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -11,10 +12,26 @@ Shared = TypeVar("Shared")
 
 def machine_sentence(records: Sequence[Record]) -> str:
     """The machine the records were measured on; a list by case if there was more than one."""
-    stamps = _cases_of(records, lambda record: record.machine)
+    stamps = _cases_of(records, lambda record: dataclasses.replace(record.machine, gpu_uuids=()))
     if len(stamps) == 1:
-        return f"Measured on {_machine(stamps[0][0])}."
-    return "Measured on more than one machine or set of versions:\n\n" + _listed(stamps, _machine)
+        found = f"Measured on {_machine(stamps[0][0])}."
+    else:
+        found = "Measured on more than one machine or set of versions:\n\n" + _listed(stamps, _machine)
+    return found + _gpus_used(records)
+
+
+def _gpus_used(records: Sequence[Record]) -> str:
+    """Which GPUs of the machine they were, by UUID; empty where no record says."""
+    found = _cases_of(records, lambda record: tuple(record.machine.gpu_uuids))
+    if not any(uuids for uuids, _ in found):
+        return ""
+    if len(found) == 1:
+        return f" Used was {_uuids(found[0][0])}."
+    return "\n\nUsed were:\n\n" + _listed(found, _uuids)
+
+
+def _uuids(uuids: Sequence[str]) -> str:
+    return text(", ".join(uuids) or "a GPU that the record does not name, or none")
 
 
 def serving_sentence(records: Sequence[Record]) -> str:
@@ -51,4 +68,8 @@ def _machine(machine: Machine) -> str:
 def _serving(serving: Serving | None) -> str:
     if serving is None:
         return "not served yet"
-    return text(f"served by Triton {serving.triton} ({serving.kind}), {serving.backend} backend")
+    digest = f"@{serving.image_digest}" if serving.image_digest else ""
+    image = f", {serving.image}{digest}" if serving.image else ""
+    versions = ", ".join(f"{name} {version}" for name, version in serving.versions.items())
+    sentence = f"served by Triton {serving.triton} ({serving.kind}{image}), {serving.backend} backend"
+    return text(f"{sentence}; in the server {versions}" if versions else sentence)

@@ -10,7 +10,15 @@ from reports.record.quantities import RATIO, THROUGHPUT
 from reports.record.schema import MARKS, Load, Mark, case_id
 from reports.tables.provenance import serving_sentence
 from reports.tables.resources import cost_cell, price_sentence
-from reports.words.labels import accelerator, confidence_levels, device, latency, point, size
+from reports.words.labels import (
+    accelerator,
+    confidence_levels,
+    kind_of_device,
+    latency,
+    point,
+    several_gpus,
+    size,
+)
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import markdown, text
 from reports.words.rightness import (
@@ -21,6 +29,7 @@ from reports.words.rightness import (
     unmeasured,
     unscored,
 )
+from reports.words.serving_cost import version_note
 from reports.words.shown import Shown
 
 RATE, P99, PUBLISHED, IN_PROCESS = (
@@ -66,7 +75,7 @@ def summary_table(records: Sequence[Shown]) -> str:
     if len(targets) == 1:
         return _target_table(records)
     return "\n\n".join(
-        f"Target `{target}`, {text(device(group[0]))}:\n\n{_target_table(group)}"
+        f"Target `{target}`, {text(kind_of_device(group[0]))}:\n\n{_target_table(group)}"
         for target, group in targets.items()
     )
 
@@ -107,7 +116,7 @@ def _cells(record: Shown, best: Load | None) -> dict[str, str]:
     published = published_ratio(record, best) if best else None
     return {
         "Model": case.model,
-        "Format": ", ".join(filter(None, (record.build.format, accelerator(case, "")))),
+        "Format": ", ".join(filter(None, (record.build.format, accelerator(case, ""), several_gpus(case)))),
         "Precision": case.precision.upper(),
         "Accuracy": f"{score.metric} {metric_text(score, score.served)}" if score else unscored(record),
         "Floor": f"{ceiling}{metric_text(score, limit.value)}" if score and limit else "-",
@@ -138,6 +147,8 @@ def _notes(record: Shown, best: Load | None) -> list[_Note]:
     if main_score(record) is None and has_random_weights(record):
         sentence = f"{unmeasured(record)}."
         found.append(_Note(sentence, sentence))
+    if note := version_note(record):
+        found.append(_Note(note, note))
     return found + [_Note(mark.code, mark.text) for mark in (best.marks if best else ())]
 
 

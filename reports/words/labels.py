@@ -48,10 +48,21 @@ def schedule(load: LoadSetting) -> str:
 
 
 def device(record: Record) -> str:
-    """The CPU or GPU that the case was measured on."""
+    """The CPU or GPU that the case was measured on, with their number where it is several."""
+    name = kind_of_device(record)
+    return f"{record.case.gpus} x {name}" if record.case.gpus > 1 else name
+
+
+def kind_of_device(record: Record) -> str:
+    """The name of that CPU or GPU."""
     if record.case.target == "cpu":
         return record.machine.cpu
     return record.machine.gpu or record.case.target.upper()
+
+
+def several_gpus(case: Case) -> str:
+    """`2 GPUs`; empty for one, which goes without saying."""
+    return f"{case.gpus} GPUs" if case.gpus > 1 else ""
 
 
 def accelerator(case: Case, none: str = "-") -> str:

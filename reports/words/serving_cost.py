@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from reports.record.quantities import INTEGER_WORK_RATE, SHARE, THROUGHPUT, WORK, WORK_RATE, Quantity
 from reports.record.schema import Efficiency, Estimate, Record
 from reports.words.labels import size
-from reports.words.markdown import markdown
+from reports.words.markdown import markdown, text
 from reports.words.shown import Shown
 
 _COLUMNS = (
@@ -18,6 +18,22 @@ _COLUMNS = (
     "Peak (GFLOP/s)",
     "Of the peak",
 )
+
+
+_LIBRARIES = {
+    "onnxruntime": "onnxruntime",
+    "pytorch": "torch",
+    "tensorrt": "tensorrt",
+    "tensorflow": "tensorflow",
+}
+"""The library that computes in each of Triton's own backends, as Serving.versions names it."""
+_DISTRIBUTIONS = {
+    "onnxruntime": ("ONNX Runtime", "onnxruntime-gpu", "onnxruntime"),
+    "torch": ("PyTorch", "torch"),
+    "tensorrt": ("TensorRT", "tensorrt", "tensorrt-cu12", "tensorrt-cu13"),
+    "tensorflow": ("TensorFlow", "tensorflow", "tensorflow-cpu"),
+}
+"""What a reader calls each library, and the distributions on PyPI that this machine may have it from."""
 
 
 def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
@@ -53,11 +69,45 @@ def efficiency_section(record: Shown) -> str:
             f"#### Efficiency: {precision.upper()}",
             markdown(_COLUMNS, [_row(one) for one in record.efficiency], "lrrrrrrr"),
             f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of its "
-            f"own, measured in turns with the server ({pairs} pairs). The peak is that of the fastest "
+            f"own, measured in turns with the server ({pairs} pairs){_several(record)}. The peak is that of the fastest "
             f"large {_product(record)} on the same threads, measured in the same turns; a multiplication and an "
             f"addition count as two. In brackets 95 % intervals.{_spinning(record)}",
+            *filter(None, [text(version_note(record))]),
         ]
     )
+
+
+def version_note(record: Record) -> str:
+    """Why the ratio to in process is not that of serving alone: Triton's own backend computes with another version of
+    its library than this machine's runtime, or with one that is not known. Empty where they are alike, and where the
+    suite's runtime serves, which computes with this machine's."""
+    serving = record.serving
+    if serving is None or not record.efficiency or serving.backend not in _LIBRARIES:
+        return ""
+    names = [_LIBRARIES[serving.backend], *(["tensorrt"] if record.case.accelerator == "trt" else [])]
+    found = [_version_note(name, serving.versions.get(name), record) for name in dict.fromkeys(names)]
+    return " ".join(filter(None, found))
+
+
+def _version_note(name: str, there: str | None, record: Record) -> str:
+    label, *distributions = _DISTRIBUTIONS[name]
+    here = next(
+        (record.machine.versions[one] for one in distributions if one in record.machine.versions), None
+    )
+    if there is None:
+        return f"The server's version of {label} is not known, so the ratio may be to another one in process."
+    if here is not None and _is_same_version(there, here):
+        return ""
+    return (
+        f"The ratio holds the difference of two versions too: the server has {label} {there}, in process it is "
+        f"{here or 'one that the record does not name'}."
+    )
+
+
+def _is_same_version(one: str, other: str) -> bool:
+    """Whether one is the other, or says more of it: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0."""
+    short, long = sorted((one, other), key=len)
+    return long == short or long.startswith((f"{short}.", f"{short}+"))
 
 
 def _spinning(record: Shown) -> str:
@@ -92,6 +142,16 @@ def _product(record: Record) -> str:
         return f"{precision.upper()} matrix product or convolution"
     return f"{precision.upper()} matrix product" + (
         ", in TF32 where the GPU has it," if precision == "fp32" else ""
+    )
+
+
+def _several(record: Record) -> str:
+    """Beside how many GPUs the ratio and the peak are; empty for one."""
+    count = record.case.gpus
+    return (
+        f"; on one GPU, and taken {count} times, as the server has {count}, like the peak"
+        if count > 1
+        else ""
     )
 
 

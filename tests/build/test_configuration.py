@@ -59,6 +59,19 @@ def test_a_gpu_case_has_its_accelerator_and_its_cuda_graphs() -> None:
     assert accelerator.parameters["precision_mode"] == "FP16"
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_gpu_case_is_served_on_its_own_gpus_and_not_on_all_that_the_server_sees(count: int) -> None:
+    case = Case(recognise("NVIDIA A100"), MICRO, ONNX, None, "fp16", count)
+    (group,) = model_config(case, dataclasses.replace(DEPLOYMENT, instances=3), native=True).instance_group
+    assert list(group.gpus) == list(range(count))
+    assert group.count == 3, "on each"
+
+
+def test_a_cpu_case_names_no_gpu() -> None:
+    (group,) = model_config(case_with(writing("")), DEPLOYMENT, native=False).instance_group
+    assert not group.gpus
+
+
 def test_the_configuration_survives_as_text_and_as_json() -> None:
     config = model_config(case_with(writing("")), DEPLOYMENT, native=False)
     assert text_format.Parse(configuration.config_text(config), pb.ModelConfig()) == config

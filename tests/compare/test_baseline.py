@@ -111,6 +111,16 @@ def test_other_versions_are_compared_and_named(earlier: Path) -> None:
     assert baseline.changed_versions(found, stored().case, now) == ["torch 2.13.0 there, 2.14.0 here"]
 
 
+def test_another_gpu_of_the_machine_is_said_and_an_image_that_was_not_recorded_is_no_difference(
+    earlier: Path,
+) -> None:
+    found = baseline.read(str(earlier))
+    now = dataclasses.replace(MACHINE, gpu_uuids=("GPU-2",))
+    serving = dataclasses.replace(SERVING, image="tritonserver:24.10-py3", image_digest="sha256:ab")
+    baseline.check(found, stored().case, now, DEPLOYMENT, serving)
+    assert baseline.changed_versions(found, stored().case, now) == ["GPU None there, GPU-2 here"]
+
+
 def test_a_damaged_record_is_named(earlier: Path) -> None:
     (earlier / "cpu" / "cpu-toy-raw-fp32.json").write_text("{")
     with pytest.raises(

@@ -9,6 +9,7 @@ import pytest
 from fixtures.frameworks import tensorrt
 from fixtures.host import machine
 from fixtures.host.targets import TARGETS
+from fixtures.serve import releases
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import SETS, admitted, code_of, requirements
 
@@ -64,7 +65,6 @@ def test_the_tensorrt_of_a_gpu_is_what_its_cases_say(
 
 @pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
 def test_the_containers_of_a_gpu_are_those_that_run_on_it(row: dict[str, str]) -> None:
-    releases = pytest.importorskip("fixtures.serve.releases")
     named = re.match(r"\d\d\.\d\d", row["Container of Triton"])
     assert named is not None
     runs = [

@@ -5,6 +5,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from reports.record import files
 from reports.record.schema import Efficiency, Estimate, Load
 from reports.words.serving_cost import efficiency_section, efficiency_text
 from reports.words.shown import shown
-from tests import toy
+from tests import simulated, toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.samples import load as a_load
 from tests.samples import record as a_record
@@ -103,6 +104,29 @@ def test_a_summary_of_turns_is_of_their_geometric_means() -> None:
     assert found.peak_flops_per_s is not None
     assert found.peak_flops_per_s.value == pytest.approx(2e9)
     assert (found.pairs, found.in_process_batch, found.threads, found.spinning) == (2, 8, 2, True)
+
+
+class OneGpu:
+    """A process that runs so many batches, and products, a second."""
+
+    def batches_per_s(self, _batch: int, _least_s: float, _least: int) -> float:
+        return 25.0
+
+    def most_per_s(self, _least_s: float) -> float:
+        return 2.0
+
+
+def test_a_server_on_two_gpus_is_set_beside_twice_what_one_does_in_process() -> None:
+    job = simulated.job(LoadPoint("offline", 1, 1))
+    plan = MeasuringPlan(budget_s=0.1)
+
+    def ratio(gpus: int) -> tuple[float, float, float]:
+        one: Any = OneGpu()
+        take = simulated.LoadGenerator().take
+        found = turns.measure(job, one, 1, one, "cuda", plan, take=take, gpus=gpus)
+        return found.ratio().value, found.in_process_per_s[0], found.peak_per_s[0]
+
+    assert ratio(2) == pytest.approx((ratio(1)[0] / 2, 2 * ratio(1)[1], 2 * ratio(1)[2]), rel=0.05)
 
 
 SLOWER_SERVED = """
@@ -232,6 +256,13 @@ def test_the_case_shows_the_table_and_what_it_means() -> None:
     assert efficiency_section(shown(a_record())) == ""
     failed = dataclasses.replace(measured, conversion=None)
     assert "offline, batch 8" not in tables.case_section(shown(failed))
+
+
+def test_the_case_says_what_its_ratio_is_to_where_it_has_several_gpus() -> None:
+    one = dataclasses.replace(a_record(), efficiency=(ONE,))
+    two = dataclasses.replace(one, case=dataclasses.replace(one.case, gpus=2))
+    assert "on one GPU, and taken 2 times" in efficiency_section(shown(two))
+    assert "on one GPU" not in efficiency_section(shown(one))
 
 
 def test_the_case_says_that_threads_spun_where_the_backend_s_cannot_be_kept_from_it() -> None:

@@ -1,8 +1,10 @@
 """What of the caller's environment reaches the programs that a run starts, by looking at the programs."""
 
 import contextlib
+import fnmatch
 import os
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +13,20 @@ import pytest
 
 from fixtures.efficiency.in_process import in_process
 from fixtures.errors import ProofError
-from fixtures.host.environment import CHECKOUT, DOCKER_CLIENT, EXTRA_VARIABLES, minimal_environment
+from fixtures.host.environment import (
+    CHECKOUT,
+    DOCKER_CLIENT,
+    EXTRA_VARIABLES,
+    PROXIES,
+    minimal_environment,
+)
 from fixtures.measure import perf_analyzer
 from fixtures.serve.choice import IMAGE, Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 
+ROOT = Path(__file__).parents[2]
 SECRETS = {
     "GITHUB_TOKEN": "secret-1",
     "AWS_SECRET_ACCESS_KEY": "secret-2",
@@ -133,3 +142,33 @@ def test_no_pattern_hands_on_what_is_called_like_a_secret() -> None:
 def test_what_the_caller_names_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
     assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
+
+
+@pytest.mark.parametrize("environment", ["benchmarks", "benchmarks-gpu", "doctor", "doctor-gpu"])
+@pytest.mark.parametrize(
+    "variable",
+    [
+        # Which GPUs there are, and by which numbers.
+        *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES"),
+        # Where CUDA is, and whether FP32 is computed in TF32.
+        *("CUDA_HOME", "CUDA_PATH", "NVIDIA_TF32_OVERRIDE"),
+        # Where Docker's engine answers: a rootless one by its socket below XDG_RUNTIME_DIR. tox hands on proxies itself.
+        *(pattern.replace("*", "ANY") for pattern in DOCKER_CLIENT if pattern not in PROXIES),
+        *("DOCKER_HOST", "XDG_RUNTIME_DIR"),
+        *("LD_LIBRARY_PATH", EXTRA_VARIABLES),
+    ],
+)
+def test_tox_hands_on_what_leads_to_the_gpu_and_to_docker(environment: str, variable: str) -> None:
+    # What the suite reads or hands on itself is of no use where tox has hidden it.
+    settings = ConfigParser(interpolation=None)
+    settings.read(ROOT / "tox.ini")
+    section = next((one for one in settings.sections() if _is_of(one, environment)), "testenv")
+    own = settings.get(section, "pass_env", fallback=settings["testenv"]["pass_env"])
+    patterns = own.replace("{[testenv]pass_env}", settings["testenv"]["pass_env"]).split()
+    assert any(fnmatch.fnmatchcase(variable, pattern) for pattern in patterns)
+
+
+def _is_of(section: str, environment: str) -> bool:
+    """Whether a section of tox.ini is of an environment; `testenv:doctor{,-gpu}` is of two."""
+    name = section.removeprefix("testenv:")
+    return environment in (name, name.replace("{,-gpu}", ""), name.replace("{,-gpu}", "-gpu"))

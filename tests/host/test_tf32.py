@@ -2,30 +2,29 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
-from fixtures.host import tf32
+from fixtures.host import machine, tf32
 from fixtures.host.environment import minimal_environment
 from tests.fake_nvml import Nvml
 
 
 @pytest.fixture
-def a_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def a_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A GPU of a compute capability; None for a machine whose driver is not there."""
     nvml = Nvml(lambda: 0.0)
+    nvml.instances = {"GPU-aaaa": ["MIG-1"]}
     if request.param is None:
         nvml.refused.add("nvmlInit")
-    capability = request.param
-
-    def of_board(self: Nvml, handle: str) -> list[int]:
-        self._needs_board(handle)
-        return list(capability)
-
-    nvml.instances = {"GPU-aaaa": ["MIG-1"]}
-    monkeypatch.setattr(Nvml, "nvmlDeviceGetCudaComputeCapability", of_board, raising=False)
+    else:
+        nvml.capabilities = {"GPU-aaaa": request.param}
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    machine.gpus_of.cache_clear()
+    yield
+    machine.gpus_of.cache_clear()
 
 
 @pytest.mark.parametrize(

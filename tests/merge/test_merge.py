@@ -189,6 +189,29 @@ def test_two_machines_of_one_target_are_refused_even_in_different_cases(
     assert "differ in versions.torch (2.13.0 and 2.14.0). Merge " in text
 
 
+def test_cases_on_two_gpus_of_one_machine_are_joined(tmp_path: Path) -> None:
+    one = sample.record()
+    second_gpu = dataclasses.replace(one.machine, gpu_uuids=("GPU-2",))
+    other = dataclasses.replace(one, case=Case("a40", "nnunet", "onnx", None, "fp16"), machine=second_gpu)
+    shards = sample.store(tmp_path / "a", one), sample.store(tmp_path / "b", other)
+    assert main(["merge", *map(str, shards), "--output", str(tmp_path / "all")]) == 0
+    assert {tuple(record.machine.gpu_uuids) for record in files.read_all(tmp_path / "all")} == {
+        (),
+        ("GPU-2",),
+    }
+
+
+def test_two_measurements_of_one_case_on_two_gpus_are_not_mixed(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    one, other = (
+        sample.record(loads=loads, machine=dataclasses.replace(sample.record().machine, gpu_uuids=(uuid,)))
+        for loads, uuid in ((OFFLINE, "GPU-1"), (ONLINE, "GPU-2"))
+    )
+    text = refused(sample.store(tmp_path / "a", one), sample.store(tmp_path / "b", other))
+    assert "machine.gpu_uuids (GPU-1 and GPU-2)" in text
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -204,8 +227,12 @@ def test_two_machines_of_one_target_are_refused_even_in_different_cases(
             {"serving": Serving("embedded", "2.61.0", "python", "system")},
             "serving.triton (2.51.0 and 2.61.0)",
         ),
+        (
+            {"serving": Serving("embedded", "2.51.0", "python", "system", versions={"torch": "2.5.0"})},
+            "serving.versions.torch (none and 2.5.0)",
+        ),
     ],
-    ids=["build", "deployment", "server"],
+    ids=["build", "deployment", "server", "libraries in the server"],
 )
 def test_shards_of_another_build_or_setup_are_no_shards_of_one_case(
     changes: Any, named: str, tmp_path: Path, refused: Callable[..., str]

@@ -43,6 +43,8 @@ ROOT = Path(__file__).parents[2]
         ("NVIDIA H200", "h200"),
         ("NVIDIA B200", "b200"),
         ("NVIDIA GeForce RTX 4090", "gpu"),
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", "mig"),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", "mig"),
         (None, "cpu"),
     ],
 )
@@ -224,7 +226,7 @@ def test_on_a_gpu_with_the_packages_for_cpus_every_case_skips_with_what_it_needs
 
     for case in cases.cases_of(a100):
         cure = "docs/gpus.md" if case.format.mnemonic.startswith("tf-") else "tox run -e benchmarks-gpu"
-        assert cure in str(selection.why_not(case)), case
+        assert cure in str(selection.why_not(case, ())), case
 
 
 def test_workers_run_the_cases_that_the_command_line_names() -> None:

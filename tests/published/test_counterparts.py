@@ -178,3 +178,28 @@ def test_a_case_that_has_its_like_is_not_set_beside_other_formats() -> None:
     one = case_on("a30 bert-dist4l onnx trt fp16")
     assert joined(one, other_formats=True)["throughput_published_per_s"].tolist() == [3616]
     assert "unlike" not in written(one, other_formats=True)
+
+
+@pytest.mark.parametrize(
+    ("target", "gpu", "count", "words"),
+    [
+        ("mig", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", 1, "a part of a GPU"),
+        ("a100", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", 1, "a part of a GPU"),
+        ("a100", "NVIDIA A100-SXM4-80GB", 2, "measured on 2 GPUs"),
+    ],
+)
+def test_a_part_of_a_gpu_and_several_of_them_stand_beside_no_published_figure(
+    target: str, gpu: str, count: int, words: str
+) -> None:
+    whole = case_on("a100 resnet50 onnx trt fp16", samples.load("offline", 8, 1000))
+    other = dataclasses.replace(
+        whole,
+        case=dataclasses.replace(whole.case, target=target, gpus=count),
+        machine=dataclasses.replace(whole.machine, gpu=gpu),
+    )
+    (load,) = whole.loads
+    assert published_ratio(shown(whole), load) is not None
+    assert published_ratio(shown(other), load) is None
+    text = written(other)
+    assert words in text
+    assert "DGX A100" not in text

@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.serve.backends import local_backends
-from fixtures.serve.choice import EMBEDDED_TRITON, IMAGE, Choice, in_words, parse_choice
+from fixtures.serve.choice import EMBEDDED_TRITON, Choice, in_words, parse_choice
 from tests.serve.programs import script
 
 EMBEDDED = Choice("embedded")
@@ -16,8 +16,8 @@ EMBEDDED = Choice("embedded")
     ("text", "choice"),
     [
         ("embedded", Choice("embedded")),
-        ("docker", Choice("docker", IMAGE)),
-        ("docker:", Choice("docker", IMAGE)),
+        ("docker", Choice("docker")),
+        ("docker:", Choice("docker")),
         ("docker:my/triton:1", Choice("docker", "my/triton:1")),
         ("localhost:8001", Choice("remote", "localhost:8001")),
         ("10.0.0.7:65535", Choice("remote", "10.0.0.7:65535")),
@@ -92,5 +92,5 @@ def test_the_environment_names_another_default_than_what_is_on_path(
 def test_each_choice_is_described_by_what_was_asked_for() -> None:
     assert EMBEDDED_TRITON in in_words(EMBEDDED)
     assert "/opt/t" in in_words(Choice("local", "/opt/t"))
-    assert IMAGE in in_words(Choice("docker", IMAGE))
+    assert "my/triton:1" in in_words(Choice("docker", "my/triton:1"))
     assert "host:8001" in in_words(Choice("remote", "host:8001"))

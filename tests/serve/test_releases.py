@@ -1,0 +1,147 @@
+"""What is known of NVIDIA's releases: each gets options that it knows, and runs on the GPU that it is started for."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fixtures.cases import cases_of, matrix_of
+from fixtures.host.nvml import InstalledGpu
+from fixtures.host.targets import TARGETS, recognise
+from fixtures.serve import releases
+from fixtures.serve.command import Ports, docker_command, local_command
+from fixtures.serve.memory_pools import pool_options
+from fixtures.serve.releases import RELEASES, Image, Release
+from fixtures.spec import Target
+
+OPTIONS = Path(__file__).with_name("server_options.txt")
+SOURCES = "TRITONPROOF_SERVER_SOURCES"
+PORTS = Ports(1, 2, 3)
+
+
+def known_options(release: str) -> set[str]:
+    """The options of the server of a release."""
+    lines = [line.split() for line in OPTIONS.read_text().splitlines() if not line.startswith("#")]
+    return {name for name, since in lines if since <= release}
+
+
+def options_in(command: list[str]) -> set[str]:
+    """The names of the server's options in a command line."""
+    inside = command[command.index("tritonserver") + 1 :]
+    return {part.removeprefix("--").partition("=")[0] for part in inside}
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.name)
+@pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
+def test_a_server_of_each_release_knows_every_option_that_it_gets(
+    release: Release, shared_memory: str
+) -> None:
+    image = Image("any", release=release.name)
+    command = docker_command(image, Path("models"), PORTS, shared_memory=shared_memory, name="proof")
+    assert options_in(command) <= known_options(release.name)
+    wants_memory = shared_memory != "none" and "allow-client-shm" in known_options(release.name)
+    assert ("--allow-client-shm=true" in command) is wants_memory
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_every_release_knows_the_options_of_the_memory_pools_of_each_gpu(count: int) -> None:
+    a100 = recognise("NVIDIA A100")
+    case = next(iter(cases_of(a100, count)))
+    options = pool_options(case, matrix_of(case.model, a100).deployment, case.gpus)
+    assert options_in(["tritonserver", *options]) <= known_options(RELEASES[0].name)
+    assert sum("cuda-memory-pool" in option for option in options) == count
+
+
+def test_the_server_with_the_embedded_one_s_options_is_of_the_first_release() -> None:
+    command = local_command("tritonserver", Path("models"), PORTS, name="proof", backends=Path("backends"))
+    assert options_in(command) <= known_options(RELEASES[0].name)
+
+
+@pytest.mark.parametrize(
+    ("image", "release"),
+    [
+        ("nvcr.io/nvidia/tritonserver:24.10-py3", "24.10"),
+        ("nvcr.io/nvidia/tritonserver:26.04-trtllm-python-py3", "26.04"),
+        ("mirror.example.org:5000/nvidia/tritonserver:25.02", "25.02"),
+        ("tritonserver:25.02-py3", "25.02"),
+        ("my/triton:1", None),
+        ("my/mytritonserver:25.02", None),
+        ("nvcr.io/nvidia/tritonserver:99.01-py3", None),
+    ],
+)
+def test_the_release_is_in_the_tag_of_nvidia_s_images_alone(image: str, release: str | None) -> None:
+    found = releases.release_of_image(image)
+    assert (found.name if found else None) == release
+
+
+@pytest.mark.parametrize("target", [one for one in TARGETS if one.device == "cuda"], ids=lambda one: one.name)
+def test_the_image_that_nobody_named_runs_on_the_target_s_gpu(target: Target) -> None:
+    found = releases.release_of_image(releases.default_image(target.compute_capability))
+    assert found is not None
+    gpu = InstalledGpu(target.label, "GPU-1", "550", target.compute_capability)
+    assert releases.unsupported_gpu(found.name, [gpu]) is None
+
+
+@pytest.mark.parametrize(
+    ("capability", "image"), [(None, "24.10"), ((7, 0), "24.10"), ((8, 0), "24.10"), ((10, 0), "25.02")]
+)
+def test_the_embedded_server_s_release_is_taken_where_it_runs(
+    capability: tuple[int, int] | None, image: str
+) -> None:
+    assert releases.default_image(capability) == f"nvcr.io/nvidia/tritonserver:{image}-py3"
+
+
+@pytest.mark.parametrize(
+    ("release", "gpu", "words"),
+    [
+        (
+            "24.11",
+            InstalledGpu("Tesla V100-SXM2-16GB", "GPU-1", "550", (7, 0)),
+            r"V100.*7\.0.*from 24\.11.*7\.5",
+        ),
+        ("24.10", InstalledGpu("NVIDIA B200", "GPU-1", "570", (10, 0)), r"B200.*10\.0.*newer.*before 25\.01"),
+    ],
+)
+def test_a_release_that_does_not_run_on_a_gpu_is_told_with_the_reason(
+    release: str, gpu: InstalledGpu, words: str
+) -> None:
+    sentence = releases.unsupported_gpu(release, [gpu])
+    assert sentence is not None
+    assert re.search(words, sentence)
+
+
+def test_the_server_s_libraries_are_those_of_its_release() -> None:
+    image = Image("tritonserver:24.10-py3", release="24.10", tensorrt="10.5.0.18")
+    assert releases.libraries("2.51.0", image) == {
+        "onnxruntime": "1.19.2",
+        "torch": "2.5.0a0+e000cf0ad9",
+        "tensorrt": "10.5.0.18",
+    }
+    assert releases.libraries("2.55.0", None) == {"onnxruntime": "1.20.1"}
+    assert releases.libraries("1.0", None) == releases.libraries("1.0", Image("my/triton")) == {}
+
+
+def source(release: str, path: str) -> str:
+    """A file of the server's branch for a release."""
+    command = ["git", "-C", os.environ[SOURCES], "show", f"r{release}:{path}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.skipif(
+    SOURCES not in os.environ, reason=f"needs a clone of Triton's server: set {SOURCES} to it"
+)
+@pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.name)
+def test_the_table_says_what_the_sources_say(release: Release) -> None:
+    options = re.findall(
+        r'\{OPTION_\w+,\s*"([a-z0-9-]+)"', source(release.name, "src/command_line_parser.cc")
+    )
+    assert set(options) == known_options(release.name)
+    versions = source(release.name, "build.py").partition("TRITON_VERSION_MAP = {")[2]
+    triton, container, pytorch, onnxruntime = re.findall(r'"(\d[\w.]*)"', versions)[:4]
+    assert (triton, container, onnxruntime) == (release.triton, release.name, release.onnxruntime)
+    year, month = (int(part) for part in pytorch.split("."))
+    tables = source(RELEASES[-1].name, "docs/introduction/compatibility.md")
+    torch = set(re.findall(rf"(\d+\.\d+\.0a0\+\w+)\.nv{year}\.{month}\b", tables))
+    assert torch == ({release.torch} if release.torch else set())
