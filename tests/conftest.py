@@ -65,8 +65,8 @@ _WITH_WHOLE_RUNS = (
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the campaign out, and begin with what takes longest."""
-    _leave_out_the_campaign(config, items)
+    """Leave out what is run by name, and begin with what takes longest."""
+    _leave_out_what_is_asked_for(config, items)
     items.sort(key=lambda item: not item.nodeid.startswith(_WITH_WHOLE_RUNS))
 
 
@@ -84,15 +84,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return LoadRunsScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-def _leave_out_the_campaign(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Unless `-m` speaks of it or an id on the command line names the test."""
-    if "campaign" in config.option.markexpr:
-        return
+_ASKED_FOR = ("campaign", "contract")
+"""Marks of tests that take minutes or download much."""
+
+
+def _leave_out_what_is_asked_for(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Unless `-m` speaks of its mark or an id on the command line names the test."""
+    marks = [mark for mark in _ASKED_FOR if mark not in config.option.markexpr]
     named = tuple(str(one).split("::", 1)[1] for one in config.args if "::" in str(one))
     left_out = [
         item
         for item in items
-        if item.get_closest_marker("campaign") and not item.nodeid.split("::", 1)[1].startswith(named)
+        if any(item.get_closest_marker(mark) for mark in marks)
+        and not item.nodeid.split("::", 1)[1].startswith(named)
     ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

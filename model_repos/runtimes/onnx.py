@@ -26,6 +26,8 @@ def load(artifact, settings):
     options.log_severity_level = 3
     if settings["device"] == "cuda":
         onnxruntime.preload_dlls()  # CUDA and cuDNN from the wheels beside it
+        if settings["accelerator"] == "trt":
+            import tensorrt  # noqa: F401 - loads libnvinfer from its package, where the provider's loader does not look
     providers = _providers(settings)
     session = onnxruntime.InferenceSession(
         str(artifact), options, providers=list(providers), provider_options=list(providers.values())

@@ -20,7 +20,10 @@ def test_formats_that_skip_are_named_with_their_reason(monkeypatch: pytest.Monke
 
 
 def test_formats_that_lack_nothing_are_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = [dataclasses.replace(one, missing=lambda _accelerator, _precision: None) for one in all_formats()]
+    whole = [
+        dataclasses.replace(one, missing=lambda _device, _accelerator, _precision: None)
+        for one in all_formats()
+    ]
     monkeypatch.setattr("fixtures.formats.all_formats", lambda: whole)
 
     assert states(formats.formats("cpu")) == ["ok"]

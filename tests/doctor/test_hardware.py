@@ -54,12 +54,6 @@ def test_an_nvidia_gpu_is_seen_on_the_bus(tmp_path: Path) -> None:
     assert hardware.is_on_bus(tmp_path)
 
 
-def test_the_cuda_of_pytorch_is_read_without_importing_it() -> None:
-    import torch
-
-    assert hardware.cuda_of_torch() == (torch.version.cuda or "")
-
-
 @pytest.mark.parametrize(
     ("flags", "state", "text"),
     [

@@ -81,11 +81,31 @@ def test_a_package_that_is_missing_or_out_of_range_is_named(
     assert text in found.found
 
 
+@pytest.mark.parametrize(
+    ("installed", "cuda", "extra"),
+    [
+        ({"onnxruntime": "1.31.1"}, None, "cpu"),
+        ({"onnxruntime-gpu": "1.28.0"}, 13, "gpu"),
+        ({"onnxruntime-gpu": "1.26.0"}, 12, "gpu-cuda12"),
+    ],
+)
+def test_the_extra_in_use_is_told_by_the_cuda_of_onnx_runtime(
+    installed: dict[str, str], cuda: int | None, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "version_of", installed.get)
+    monkeypatch.setattr(packages, "cuda_of_onnx_runtime", lambda: cuda)
+
+    assert packages.requirements() == packages.requirements(extra=extra)
+
+
 def test_two_builds_of_one_library_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "_pip_check", list)
     one, both = {"onnxruntime": "1"}, {"onnxruntime": "1", "onnxruntime-gpu": "1"}
 
     assert states(packages.conflicts(one.get), packages.conflicts(both.get)) == ["ok", "problem"]
+
+    tensorrt = {"tensorrt-cu12": "10.16.1.11", "tensorrt-cu13": "10.16.1.11"}
+    assert states(packages.conflicts(tensorrt.get)) == ["problem"]
 
     monkeypatch.setattr(packages, "_pip_check", lambda: ["a 1 requires b>2, but you have b 1"])
     assert states(packages.conflicts(one.get)) == ["warning"]

@@ -152,7 +152,7 @@ def fp32_per_s() -> Iterator[float]:
 @pytest.mark.parametrize("precision", sorted({case.precision for case in cases_of(CPU)}))
 def test_every_precision_of_cpus_has_a_peak(precision: str, fp32_per_s: float) -> None:
     of_precision = [case for case in cases_of(CPU) if case.precision == precision]
-    missing = [case.format.missing(case.accelerator, precision) for case in of_precision]
+    missing = [case.format.missing("cpu", case.accelerator, precision) for case in of_precision]
     if all(missing):
         pytest.skip(str(missing[0]))  # emulated, it takes minutes, and no run asks for it
     with peak_of("cpu", precision) as worker:

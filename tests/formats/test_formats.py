@@ -13,9 +13,10 @@ from torch import nn
 
 from fixtures.build import runtimes
 from fixtures.errors import ProofError
-from fixtures.formats import all_formats
-from fixtures.frameworks import pytorch_conversion
+from fixtures.formats import all_formats, onnx
+from fixtures.frameworks import pytorch_conversion, tensorrt
 from fixtures.frameworks.pytorch import in_precision, run
+from fixtures.host import machine
 from fixtures.host.machine import gpu_names
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
@@ -147,8 +148,8 @@ def test_bf16_is_for_processors_that_compute_in_it(
 ) -> None:
     monkeypatch.setattr(pytorch_conversion, "cpu_flags", lambda: frozenset(flags))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
-    assert (FORMATS[mnemonic].missing(None, "bf16") is None) == available
-    assert FORMATS[mnemonic].missing(None, "fp32") is None
+    assert (FORMATS[mnemonic].missing("cpu", None, "bf16") is None) == available
+    assert FORMATS[mnemonic].missing("cpu", None, "fp32") is None
 
 
 def test_half_precision_computes_in_fp16_and_speaks_fp32(network: Small) -> None:
@@ -192,10 +193,44 @@ def test_what_torchscript_refuses_is_said_in_a_sentence(model: Model, tmp_path: 
         FORMATS["ts-script"].convert(job, tmp_path / "model.pt")
 
 
-def test_tensorrt_says_what_it_needs_where_it_is_not_installed() -> None:
-    assert FORMATS["trt"].missing(None, "fp16") == "needs TensorRT: install the extra `gpu`"
-    assert "onnxruntime-gpu" in str(FORMATS["onnx"].missing("trt", "fp16"))
-    assert FORMATS["onnx"].missing(None, "fp32") is None
+def install(monkeypatch: pytest.MonkeyPatch, torch_cuda: str = "", **versions: str) -> None:
+    """A machine with these distributions, and a PyTorch for this CUDA."""
+    installed = {name.replace("_", "-"): version for name, version in versions.items()}
+    for module in (onnx, machine):
+        monkeypatch.setattr(module, "version_of", installed.get)
+    monkeypatch.setattr(pytorch_conversion, "cuda_of_torch", lambda: torch_cuda)
+
+
+@pytest.mark.parametrize("mnemonic", ["onnx", "ts-trace", "ts-script", "pt2"])
+def test_packages_for_cpus_on_a_gpu_are_a_skip_that_names_the_environment_for_it(
+    mnemonic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", str(shutil.which("env")))
+    install(monkeypatch, onnxruntime="1.31.1")
+    assert FORMATS[mnemonic].missing("cpu", None, "fp32") is None
+    said = str(FORMATS[mnemonic].missing("cuda", None, "fp16"))
+    assert "the build for CPUs: tox run -e benchmarks-gpu " in said
+
+    install(monkeypatch, "13.0", onnxruntime_gpu="1.28.0")
+    assert FORMATS[mnemonic].missing("cuda", None, "fp16") is None
+
+
+@pytest.mark.parametrize(("mnemonic", "accelerator"), [("trt", None), ("onnx", "trt")])
+def test_tensorrt_s_formats_name_the_environment_that_has_it(
+    mnemonic: str, accelerator: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = {"torch_cuda": "13.0", "onnxruntime_gpu": "1.28.0"}
+    install(monkeypatch, **gpu)
+    said = str(FORMATS[mnemonic].missing("cuda", accelerator, "fp16"))
+    assert "needs TensorRT" in said
+    assert "tox run -e benchmarks-gpu-trt" in said
+    for name in tensorrt.DISTRIBUTIONS:
+        install(monkeypatch, **gpu, **{name.replace("-", "_"): "10.16.1.11"})
+        assert FORMATS[mnemonic].missing("cuda", accelerator, "fp16") is None
+
+
+def test_a_tensorrt_under_another_name_is_another_build() -> None:
+    assert set(tensorrt.DISTRIBUTIONS) <= set(FORMATS["trt"].packages)
 
 
 def test_every_format_has_its_runtime_file_and_a_source() -> None:

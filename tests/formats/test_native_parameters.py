@@ -106,7 +106,7 @@ def test_large_tensors_on_a_cpu_have_memory_given_back_as_in_the_runtime() -> No
     assert not off.keys() & parameters(onnx, BY_NAME["nnunet"], "NVIDIA A100").keys()
 
 
-@pytest.mark.campaign
+@pytest.mark.contract
 @pytest.mark.parametrize("place", ["first_release", "last_release"])
 @pytest.mark.parametrize("releases", RELEASES, ids=str)
 def test_the_table_is_what_the_sources_say(releases: Releases, place: str) -> None:

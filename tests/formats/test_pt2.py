@@ -193,12 +193,12 @@ def test_a_package_is_opened_without_a_compiler_and_leaves_nothing_to_clean_up(
 def test_without_a_compiler_the_format_says_which_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
-    assert pt2.FORMAT.missing(None, "fp32") == "needs a C++ compiler: install g++ (g++ is not on PATH)"
+    assert pt2.FORMAT.missing("cpu", None, "fp32") == "needs a C++ compiler: install g++ (g++ is not on PATH)"
     monkeypatch.undo()
     monkeypatch.setenv("CXX", "no-such-compiler")
-    assert "no-such-compiler is not on PATH" in str(pt2.FORMAT.missing(None, "fp32"))
+    assert "no-such-compiler is not on PATH" in str(pt2.FORMAT.missing("cpu", None, "fp32"))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
-    assert pt2.FORMAT.missing(None, "fp32") is None
+    assert pt2.FORMAT.missing("cpu", None, "fp32") is None
 
 
 @pytest.mark.parametrize("package_name", ["torch", "triton"])

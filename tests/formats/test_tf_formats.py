@@ -1,10 +1,12 @@
 """The TensorFlow formats compute what the framework computes, quietly, and fail aloud where they cannot."""
 
+import ctypes.util
 import dataclasses
+import importlib.metadata
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 from fixtures.build import runtimes
 from fixtures.errors import ProofError
 from fixtures.formats import onnx, tf_savedmodel, tf_trt
-from fixtures.frameworks import tensorflow
+from fixtures.frameworks import tensorflow, tensorflow_build
 from fixtures.host import machine
 from fixtures.host.targets import CPU
 from fixtures.models import resnet50_tf
@@ -201,35 +203,85 @@ def test_pytorch_and_tensorflow_share_a_process_without_a_word(order: tuple[str,
 # --- what is there -----------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def no_memory() -> Iterator[None]:
+    """What was read of the installed TensorFlow is read anew, before and after."""
+
+    def forget() -> None:
+        tensorflow_build.about.cache_clear()
+        tensorflow_build.missing_on_gpu.cache_clear()
+
+    forget()
+    yield
+    forget()
+
+
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tf_savedmodel.missing(None, "fp32") is None
+    assert tf_savedmodel.missing("cpu", None, "fp32") is None
     monkeypatch.setattr(machine, "version_of", lambda name: "2.17.1" if name == "tensorflow" else None)
-    assert tf_savedmodel.missing(None, "fp32") is None
+    assert tf_savedmodel.missing("cpu", None, "fp32") is None
     monkeypatch.setattr(machine, "version_of", lambda _name: None)
+    monkeypatch.setattr(tensorflow_build, "is_installed", lambda: False)
     for one in (tf_savedmodel, tf_trt):
-        assert one.missing(None, "fp32") == "needs TensorFlow: install the extra `cpu`, or `gpu`"
+        assert str(one.missing("cuda", None, "fp32")).startswith("needs TensorFlow: tox run -e benchmarks")
 
 
+def play_build(monkeypatch: pytest.MonkeyPatch, folder: Path, **about: bool) -> None:
+    """A TensorFlow that was built so."""
+    info = folder / "tensorflow" / "python" / "platform" / "build_info.py"
+    info.parent.mkdir(parents=True)
+    info.write_text(f"build_info = {about!r}\n")
+    spec = SimpleNamespace(origin=str(folder / "tensorflow" / "__init__.py"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
+
+
+@pytest.mark.usefixtures("no_memory")
+@pytest.mark.parametrize("libraries", [True, False])
 @pytest.mark.parametrize("built", [True, False])
-def test_tf_trt_needs_a_tensorflow_built_with_tensorrt(
+def test_tensorflow_skips_on_a_gpu_that_it_would_not_find(
+    built: bool, libraries: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    play_build(monkeypatch, tmp_path, is_cuda_build=built)
+    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if libraries else None)
+
+    missing = tf_savedmodel.missing("cuda", None, "fp32")
+
+    assert missing is None if built and libraries else "needs TensorFlow with CUDA 12" in str(missing)
+    assert tf_savedmodel.missing("cpu", None, "fp32") is None
+
+
+@pytest.mark.usefixtures("no_memory")
+@pytest.mark.parametrize("whole", [True, False])
+def test_tensorflow_finds_the_packages_of_its_extra(
+    whole: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    play_build(monkeypatch, tmp_path, is_cuda_build=True)
+    lines = ["numpy>=1", 'nvidia-cudnn-cu12==9.3.0.75; extra == "and-cuda"']
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _name: lines)
+    monkeypatch.setattr(ctypes.util, "find_library", lambda _name: None)
+    version = "9.3.0.75" if whole else "9.10.0.56"
+    monkeypatch.setattr(tensorflow_build, "version_of", lambda _name: version)
+
+    assert (tensorflow_build.missing_on_gpu() is None) == whole
+
+
+@pytest.mark.usefixtures("no_memory")
+@pytest.mark.parametrize("built", [True, False])
+def test_tf_trt_is_out_of_reach_but_for_a_tensorflow_built_with_tensorrt(
     built: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    info = tmp_path / "tensorflow" / "python" / "platform" / "build_info.py"
-    info.parent.mkdir(parents=True)
-    info.write_text(f"build_info = {{'is_tensorrt_build': {built}}}\n")
-    spec = SimpleNamespace(origin=str(tmp_path / "tensorflow" / "__init__.py"))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
-    tf_trt._built_with_tensorrt.cache_clear()
-    try:
-        missing = tf_trt.missing(None, "fp16")
-    finally:
-        tf_trt._built_with_tensorrt.cache_clear()
-    assert missing is None if built else str(missing).startswith("needs a TensorFlow built with TensorRT")
+    play_build(monkeypatch, tmp_path, is_cuda_build=True, is_tensorrt_build=built)
+    monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so")
+
+    missing = tf_trt.missing("cuda", None, "fp16")
+
+    assert missing is None if built else str(missing).startswith("out of reach: TF-TRT needs")
 
 
+@pytest.mark.usefixtures("no_memory")
 def test_what_the_build_file_says_is_what_tensorflow_says() -> None:
     info = tensorflow.import_tensorflow().sysconfig.get_build_info()
-    assert tf_trt._built_with_tensorrt() == info["is_tensorrt_build"]
+    assert dict(tensorflow_build.about()) == dict(info)
 
 
 def test_tf_trt_builds_engines_for_the_smallest_and_the_largest_batch(

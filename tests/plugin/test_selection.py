@@ -12,9 +12,12 @@ import pytest
 from fixtures import cases
 from fixtures.cases import is_asked_for, matrix_of, points_of, precisions_of
 from fixtures.formats import all_formats
+from fixtures.frameworks import pytorch_conversion
 from fixtures.host import targets
+from fixtures.host.machine import version_of
 from fixtures.host.targets import EVERY_TARGET
 from fixtures.models import all_models
+from fixtures.plugin.selecting import selection
 from fixtures.plugin.selecting.keywords import asked_words
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
@@ -211,6 +214,19 @@ def test_other_hardware_skips_and_says_what_it_needs() -> None:
     assert "needs NVIDIA V100; this machine has" in done.stdout
     assert re.search(r"= \d+ skipped", done.stdout)
     assert " passed" not in done.stdout
+
+
+@pytest.mark.skipif(version_of("onnxruntime-gpu") is not None, reason="has the packages for a GPU")
+def test_on_a_gpu_with_the_packages_for_cpus_every_case_skips_with_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a100 = next(target for target in EVERY_TARGET if target.name == "a100")
+    monkeypatch.setattr(selection, "present", lambda: (a100,))
+    monkeypatch.setattr(pytorch_conversion, "cuda_of_torch", lambda: "")
+
+    for case in cases.cases_of(a100):
+        cure = "docs/gpus.md" if case.format.mnemonic.startswith("tf-") else "tox run -e benchmarks-gpu"
+        assert cure in str(selection.why_not(case, ())), case
 
 
 def test_workers_run_the_cases_that_the_command_line_names() -> None:

@@ -7,6 +7,8 @@ import dataclasses
 import importlib.util
 import json
 import os
+import sys
+import types
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +45,7 @@ def providers(
 
     monkeypatch.setattr(runtime.onnxruntime, "InferenceSession", session)
     monkeypatch.setattr(runtime.onnxruntime, "preload_dlls", lambda: None)
+    monkeypatch.setitem(sys.modules, "tensorrt", types.ModuleType("tensorrt"))  # loaded for its library alone
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")  # so that it is as before after the test
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE")
     deployment = dataclasses.replace(DEPLOYMENT, **changes)

@@ -14,7 +14,7 @@ import torch
 
 from fixtures.build import runtimes
 
-NAMES = {"x": np.float32, "word": np.int64, "sum": np.float32, "twice": np.int64}
+NAMES: dict[str, Any] = {"x": np.float32, "word": np.int64, "sum": np.float32, "twice": np.int64}
 """The stand-in's tensors: two inputs, [n, 3] each, and two outputs, [n] and [n, 3]."""
 
 

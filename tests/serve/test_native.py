@@ -45,7 +45,7 @@ def native(request: pytest.FixtureRequest, choice: Choice) -> Case:
     found: Case = request.param
     if not backend_library(local_backends(choice.detail), found.format.backend).is_file():
         pytest.skip(f"{choice.detail} has no {found.format.backend} backend")
-    if reason := found.format.missing(None, found.precision):
+    if reason := found.format.missing("cpu", None, found.precision):
         pytest.skip(reason)
     return found
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.build.engines import engine_folder
+from fixtures.build.engine_cache import engine_folder
 from fixtures.errors import SetupError
 from fixtures.host import locks
 from fixtures.host.targets import recognise

@@ -1,0 +1,98 @@
+"""The page on GPUs and their packages says what pyproject.toml, tox.ini and the packages' own libraries say."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.frameworks import tensorrt
+from fixtures.host import machine
+from fixtures.host.targets import TARGETS
+from tests.docs.test_docs import environments
+from tests.frameworks.gpu_packages import SETS, admitted, code_of, requirements
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "gpus.md").read_text()
+EXTRAS = {"benchmarks-gpu": "gpu", "benchmarks-gpu-cuda12": "gpu-cuda12"}
+
+
+def rows(heading: str) -> Iterator[dict[str, str]]:
+    """The rows of the table whose heading begins so, by column."""
+    lines = PAGE.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith(f"| {heading} |"))
+    columns = [cell.strip(" `") for cell in lines[start].strip("|").split("|")]
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            return
+        yield dict(zip(columns, (cell.strip() for cell in line.strip("|").split("|")), strict=True))
+
+
+GPUS = list(rows("GPU"))
+
+
+def capability_of(row: dict[str, str]) -> tuple[int, int]:
+    major, minor = row["Compute capability"].split(".")
+    return int(major), int(minor)
+
+
+def test_every_gpu_that_the_suite_knows_by_name_is_in_the_table() -> None:
+    assert sorted(row["GPU"] for row in GPUS) == sorted(one.label for one in TARGETS if one.device == "cuda")
+
+
+@pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
+def test_a_set_is_for_a_gpu_where_every_library_of_it_has_code(row: dict[str, str]) -> None:
+    for environment, extra in EXTRAS.items():
+        lack = {
+            distribution
+            for distribution in ("onnxruntime-gpu", "torch")
+            for facts in admitted(extra, distribution).values()
+            if not code_of(facts).runs_on(capability_of(row))
+        }
+        assert row[environment].startswith("no" if lack else "yes"), (row["GPU"], lack)
+
+
+@pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
+def test_the_tensorrt_of_a_gpu_is_what_its_cases_say(
+    row: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("10.16.1.11", "11.4.0.106"):
+        monkeypatch.setattr(machine, "version_of", {"tensorrt-cu12": version}.get)
+        skips = tensorrt.missing(capability_of(row)) is not None
+        assert skips == (row["TensorRT"] == "before 10.5")
+
+
+@pytest.mark.parametrize("row", GPUS, ids=lambda row: row["GPU"])
+def test_the_containers_of_a_gpu_are_those_that_run_on_it(row: dict[str, str]) -> None:
+    releases = pytest.importorskip("fixtures.serve.releases")
+    named = re.match(r"\d\d\.\d\d", row["Container of Triton"])
+    assert named is not None
+    runs = [
+        one.name for one in releases.RELEASES if not releases.why_unsupported(one.name, capability_of(row))
+    ]
+    assert runs[0] == named[0]
+    assert (len(runs) == 1) == row["Container of Triton"].endswith("the last")
+
+
+def test_the_environments_and_their_cuda_are_those_of_tox_and_of_the_extras() -> None:
+    listed = {row["Environment of tox"].strip("`"): row for row in rows("Environment of tox")}
+
+    assert set(listed) == {one for one in environments() if one.startswith("benchmarks-gpu")}
+    for name, row in listed.items():
+        cuda, extra_of_tensorrt = SETS[EXTRAS[name.removesuffix("-trt")]]
+        assert row["CUDA"] == str(cuda)
+        assert requirements(extra_of_tensorrt), "the extra is there"
+
+
+def test_what_an_environment_brings_is_what_its_extra_admits() -> None:
+    for row in rows("Environment of tox"):
+        name = row["Environment of tox"].strip("`")
+        if name.endswith("-trt"):
+            continue
+        said = re.search(r"ONNX Runtime (\d\.\d+)(?: to (\d\.\d+))?", row["Brings"])
+        assert said is not None
+        versions = sorted(
+            {tuple(map(int, one.split(".")[:2])) for one in admitted(EXTRAS[name], "onnxruntime-gpu")}
+        )
+        first, last = ".".join(map(str, versions[0])), ".".join(map(str, versions[-1]))
+        assert (said[1], said[2] or said[1]) == (first, last)

@@ -1,0 +1,58 @@
+"""tox's environments have the extras that their names say, and the doctor looks at the one that it is named after."""
+
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_docs import environments
+
+TOX = configparser.ConfigParser(interpolation=None)
+TOX.read(Path(__file__).parents[2] / "tox.ini")
+EXTRAS = {
+    "benchmarks": {"cpu"},
+    "benchmarks-gpu": {"gpu"},
+    "benchmarks-gpu-trt": {"gpu", "trt"},
+    "benchmarks-gpu-cuda12": {"gpu-cuda12"},
+    "benchmarks-gpu-cuda12-trt": {"gpu-cuda12", "trt-cuda12"},
+}
+
+
+def lines_of(setting: str, environment: str) -> list[str]:
+    """The lines of a setting that hold for an environment: those without factors, and those whose factors it has."""
+    factors = environment.split("-")
+    found = []
+    for line in filter(None, map(str.strip, setting.splitlines())):
+        condition, colon, value = line.partition(": ")
+        if not colon or not re.fullmatch(r"[a-z0-9!-]+", condition):
+            found.append(line)
+        elif all(
+            (part.removeprefix("!") in factors) != part.startswith("!") for part in condition.split("-")
+        ):
+            found.append(value.strip())
+    return found
+
+
+def test_every_environment_of_the_benchmarks_is_looked_at() -> None:
+    assert {one for one in environments() if one.startswith("benchmarks")} == set(EXTRAS)
+
+
+@pytest.mark.parametrize("environment", EXTRAS)
+def test_an_environment_has_the_extras_of_its_name(environment: str) -> None:
+    assert set(lines_of(TOX["testenv"]["extras"], environment)) == EXTRAS[environment]
+
+
+@pytest.mark.parametrize("environment", EXTRAS)
+def test_pytorch_s_own_index_is_asked_for_cuda_12_alone(environment: str) -> None:
+    settings = "\n".join(lines_of(TOX["testenv"]["set_env"], environment))
+
+    assert ("download.pytorch.org/whl/cu126" in settings) == ("cuda12" in environment)
+
+
+@pytest.mark.parametrize("environment", EXTRAS)
+def test_the_doctor_of_an_environment_looks_at_that_one(environment: str) -> None:
+    (section,) = (TOX[name] for name in TOX.sections() if name.startswith("testenv:doctor"))
+    (command,) = lines_of(section["commands"], environment.replace("benchmarks", "doctor"))
+
+    assert f"--environment {{work_dir}}/{environment} " in command

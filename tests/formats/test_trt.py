@@ -1,0 +1,169 @@
+"""TensorRT's names are those of its bindings, 10 and 11; a network has the types of the export it is made of."""
+
+import dataclasses
+import json
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fixtures.errors import ProofError
+from fixtures.formats import trt
+from fixtures.models import all_models
+from fixtures.spec import ConversionJob
+from tests.formats import tensorrt_bindings
+from tests.formats.tensorrt_bindings import MODULE, NAMES, SOURCES, VERSIONS, used_names
+
+LISTED = json.loads(NAMES.read_text())
+
+
+@pytest.mark.parametrize("version", LISTED)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda one: one.parent.name)
+def test_every_name_of_tensorrt_that_is_used_is_in_its_bindings(source: Path, version: str) -> None:
+    names = LISTED[version]
+    unknown = {one for one in used_names(source.read_text(), names) if one[1] not in names.get(one[0], {})}
+
+    assert not unknown
+
+
+def test_what_is_used_is_followed_from_the_import_to_the_last_object() -> None:
+    names = LISTED["tensorrt-cu13-bindings 11.4.0.106"]
+    building, running = (used_names(source.read_text(), names) for source in SOURCES)
+
+    assert ("IBuilderConfig", "add_optimization_profile") in building
+    assert ("IExecutionContext", "execute_async_v3") in running
+    assert (MODULE, "Runtime") in running
+
+
+@pytest.mark.parametrize(
+    ("line", "unknown"),
+    [
+        ("config.set_flag(trt.BuilderFlag.FP16)", ("BuilderFlag", "FP16")),
+        ("config.clear_flag(trt.BuilderFlag.TF32)", None),
+        ("config.max_workspace_size = 1", ("IBuilderConfig", "max_workspace_size")),
+        ("trt.OnnxParser(network, logger).parse_file(path)", ("OnnxParser", "parse_file")),
+        ("described(config)", ("IBuilderConfig", "no_such_name")),
+        ("made(builder).no_such_name()", ("IBuilderConfig", "no_such_name")),
+    ],
+)
+def test_a_name_that_tensorrt_11_has_not_is_found(line: str, unknown: tuple[str, str] | None) -> None:
+    names = LISTED["tensorrt-cu13-bindings 11.4.0.106"]
+    source = f"""
+def described(one):
+    return one.no_such_name
+def made(builder):
+    return builder.create_builder_config()
+def convert(path):
+    import tensorrt as trt
+    logger = trt.Logger(trt.Logger.WARNING)
+    builder = trt.Builder(logger)
+    network, config = builder.create_network(0), builder.create_builder_config()
+    {line}
+"""
+    found = {one for one in used_names(source, names) if one[1] not in names.get(one[0], {})}
+
+    assert found == ({unknown} if unknown else set())
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize(("distribution", "version"), VERSIONS)
+def test_the_listed_names_are_those_of_the_bindings_on_pypi(
+    distribution: str, version: str, tmp_path: Path
+) -> None:
+    reason = tensorrt_bindings.why_not()
+    if reason:
+        pytest.skip(reason)
+    try:
+        found = tensorrt_bindings.names_of(distribution, version, tmp_path)
+    except tensorrt_bindings.OutOfReachError as error:
+        pytest.skip(f"needs PyPI: {error}")
+
+    assert found == LISTED[f"{distribution} {version}"]
+
+
+class Player:
+    """Plays TensorRT's objects: writes down what it is called with, and hands out others like itself."""
+
+    def __init__(self, calls: dict[str, Any], name: str = "", **answers: Any) -> None:
+        self.calls, self.name, self.answers = calls, name, answers
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.answers:
+            return self.answers[name]
+
+        def call(*arguments: Any) -> Any:
+            self.calls.setdefault(name, []).append(arguments)
+            return Player(self.calls, name, **self.answers)
+
+        return call
+
+
+def play(monkeypatch: pytest.MonkeyPatch, *, parses: bool = True, builds: bool = True) -> dict[str, Any]:
+    """A TensorRT on a machine without it; returns what it is asked for, by the calls' names."""
+    calls: dict[str, Any] = {}
+    answers: dict[str, Any] = {"build_serialized_network": lambda *_: b"engine" if builds else None}
+
+    def parse(path: str) -> bool:
+        import onnx
+
+        calls["types"] = {
+            tensor.data_type for tensor in onnx.load(path).graph.initializer if len(tensor.dims) > 1
+        }
+        calls["inputs"] = {one.type.tensor_type.elem_type for one in onnx.load(path).graph.input}
+        return parses
+
+    parser = Player(calls, parse_from_file=parse, num_errors=1, get_error=lambda _index: "no such operator")
+    module = SimpleNamespace(
+        __spec__=ModuleSpec(MODULE, None),  # torch.export looks for it
+        Logger=type(
+            "Logger", (Player,), {"WARNING": 1, "__init__": lambda self, *_: Player.__init__(self, calls)}
+        ),
+        Builder=lambda _logger: Player(calls, **answers),
+        OnnxParser=lambda *_: parser,
+        NetworkDefinitionCreationFlag=SimpleNamespace(STRONGLY_TYPED=1),
+        BuilderFlag=SimpleNamespace(TF32=7),
+        MemoryPoolType=SimpleNamespace(WORKSPACE="workspace"),
+    )
+    monkeypatch.setitem(sys.modules, "tensorrt", module)
+    return calls
+
+
+@pytest.fixture(scope="module")
+def job() -> ConversionJob:
+    """A job on the CPU: of TensorRT's way only the export to ONNX runs here."""
+    model = next(model for model in all_models() if model.name == "resnet50-micro")
+    return ConversionJob(model, model.load(None).network, "fp16", None, "cpu", 8, None, lambda _step: None)
+
+
+@pytest.mark.parametrize(("precision", "element"), [("fp32", np.float32), ("fp16", np.float16)])
+def test_the_network_is_strongly_typed_and_of_the_precision_s_export(
+    precision: str, element: Any, job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import onnx
+
+    calls = play(monkeypatch)
+    trt.convert(dataclasses.replace(job, precision=precision), tmp_path / "model.plan")
+
+    assert calls["create_network"] == [(1 << 1,)]
+    assert calls["types"] == {onnx.helper.np_dtype_to_tensor_dtype(np.dtype(element))}
+    assert calls["inputs"] == {onnx.TensorProto.FLOAT}, "clients send FP32, whatever the precision"
+    shape = job.model.inputs[0].shape
+    assert calls["set_shape"] == [(job.model.inputs[0].name, (1, *shape), (8, *shape), (8, *shape))]
+    assert [path.name for path in tmp_path.iterdir()] == ["model.plan"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [({"parses": False}, "no such operator"), ({"builds": False}, "built no engine")]
+)
+def test_what_tensorrt_refuses_is_said_and_leaves_no_export_behind(
+    fault: dict[str, bool], said: str, job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    play(monkeypatch, **fault)
+
+    with pytest.raises(ProofError, match=said):
+        trt.convert(job, tmp_path / "model.plan")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,50 @@
+"""What the packages for a GPU on PyPI are linked to and hold code for, and what the extras in pyproject.toml admit."""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+from fixtures.host.shared_library import GpuCode
+
+ROOT = Path(__file__).parents[2]
+TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = json.loads(
+    Path(__file__).with_suffix(".json").read_text()
+)
+"""By distribution and version."""
+SETS = {"gpu": (13, "trt"), "gpu-cuda12": (12, "trt-cuda12")}
+"""The extras for a GPU: the major version of CUDA that each is for, and the extra that adds TensorRT to it."""
+
+
+def requirements(extra: str) -> list[Requirement]:
+    """What an extra asks for, with what every environment does."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return [
+        Requirement(line) for line in [*project["dependencies"], *project["optional-dependencies"][extra]]
+    ]
+
+
+def admitted(extra: str, distribution: str) -> dict[str, Mapping[str, Any]]:
+    """The versions of the table that an environment with an extra may get, by version; of a version with a local part
+    (+cu126) only where that is asked for, as PyPI has none."""
+    wanted = [one.specifier for one in requirements(extra) if one.name == distribution]
+    is_local = any("+" in str(one) for one in wanted)
+    return {
+        version: facts
+        for version, facts in TABLE[distribution].items()
+        if all(version in one for one in wanted) and ("+" in version) == is_local
+    }
+
+
+def code_of(facts: Mapping[str, Any]) -> GpuCode:
+    """The GPUs that a version has code for."""
+    return GpuCode(frozenset(facts["binaries"]), frozenset(facts["sources"]))
+
+
+def minor_versions(extra: str, distribution: str) -> Iterator[str]:
+    """The versions 1.0, 1.1, ... 1.99 that a range admits, whether there are such or not."""
+    wanted = [one.specifier for one in requirements(extra) if one.name == distribution]
+    return (f"1.{minor}" for minor in range(100) if all(f"1.{minor}.0" in one for one in wanted))

@@ -1,0 +1,157 @@
+"""The packages of each extra share one CUDA and one TensorRT, and what is installed is read without importing it."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fixtures.frameworks import cuda_libraries
+from fixtures.host.shared_library import GpuCode
+from tests.frameworks.gpu_packages import ROOT, SETS, TABLE, admitted, code_of, minor_versions, requirements
+from tests.libraries import write_library
+
+TORCH = Path("torch/lib/libtorch_python.so")
+
+
+def onnx_runtime(folder: Path, cuda: int, tensorrt: int, *architectures: int) -> Path:
+    """A folder like that of onnxruntime-gpu."""
+    capi = folder / "capi"
+    write_library(capi / "libonnxruntime_providers_cuda.so", [f"libcudart.so.{cuda}"], architectures)
+    write_library(
+        capi / "libonnxruntime_providers_tensorrt.so", [f"libnvinfer.so.{tensorrt}", f"libcudart.so.{cuda}"]
+    )
+    return folder
+
+
+def test_what_onnx_runtime_is_linked_to_is_read_from_its_libraries(tmp_path: Path) -> None:
+    folder = onnx_runtime(tmp_path, 13, 10, 75, 90)
+
+    assert cuda_libraries.cuda_of_onnx_runtime(folder) == 13
+    assert cuda_libraries.tensorrt_of_onnx_runtime(folder) == 10
+    assert cuda_libraries.code_of_onnx_runtime(folder) == GpuCode(frozenset({75, 90}), frozenset())
+
+
+def test_a_build_for_cpus_needs_no_cuda(tmp_path: Path) -> None:
+    assert cuda_libraries.cuda_of_onnx_runtime(tmp_path) is None
+    assert cuda_libraries.tensorrt_of_onnx_runtime(tmp_path) is None
+    assert cuda_libraries.code_of_onnx_runtime(tmp_path) is None
+    assert cuda_libraries.code_of_torch(tmp_path) is None
+
+
+def test_the_cuda_of_pytorch_is_read_without_importing_it() -> None:
+    import torch
+
+    assert cuda_libraries.cuda_of_torch() == (torch.version.cuda or "")
+
+
+def test_the_gpus_of_pytorch_are_the_list_that_its_library_holds(tmp_path: Path) -> None:
+    library = tmp_path / "lib" / "libtorch_python.so"
+    library.parent.mkdir()
+    library.write_bytes(b"\0sm_90\0text sm_1\0sm_75 sm_80 sm_100 compute_120\0")
+
+    assert cuda_libraries.code_of_torch(tmp_path) == GpuCode(frozenset({75, 80, 100}), frozenset({120}))
+
+
+@pytest.mark.parametrize("extra", SETS)
+def test_onnx_runtime_and_pytorch_of_an_extra_are_for_its_cuda(extra: str) -> None:
+    cuda, _ = SETS[extra]
+    for distribution in ("onnxruntime-gpu", "torch"):
+        versions = admitted(extra, distribution)
+        assert versions, distribution
+        assert {facts["cuda"] for facts in versions.values()} == {cuda}, distribution
+
+
+@pytest.mark.parametrize("extra", SETS)
+def test_an_extra_admits_no_onnx_runtime_that_nobody_has_looked_into(extra: str) -> None:
+    known = {".".join(version.split(".")[:2]) for version in TABLE["onnxruntime-gpu"]}
+
+    assert set(minor_versions(extra, "onnxruntime-gpu")) <= known
+
+
+@pytest.mark.parametrize("extra", SETS)
+def test_onnx_runtime_of_an_extra_finds_cuda_in_the_packages_beside_it(extra: str) -> None:
+    assert all(facts["finds_packages"] for facts in admitted(extra, "onnxruntime-gpu").values())
+
+
+@pytest.mark.parametrize("extra", SETS)
+def test_tensorrt_of_an_extra_is_for_its_cuda_and_the_one_that_onnx_runtime_needs(extra: str) -> None:
+    cuda, extra_of_tensorrt = SETS[extra]
+    (tensorrt,) = (one for one in requirements(extra_of_tensorrt) if one.name.startswith("tensorrt"))
+    (needed,) = {facts["tensorrt"] for facts in admitted(extra, "onnxruntime-gpu").values()}
+
+    assert tensorrt.name == f"tensorrt-cu{cuda}"
+    assert [major for major in range(8, 20) if f"{major}.99" in tensorrt.specifier] == [needed]
+    assert not any(one.name.startswith("tensorrt") for one in requirements(extra)), (
+        "its wheels are fetched from NVIDIA"
+    )
+
+
+def test_both_sets_together_have_code_for_every_gpu_from_v100_on() -> None:
+    def runs(extra: str, capability: tuple[int, int]) -> bool:
+        return all(
+            code_of(facts).runs_on(capability)
+            for distribution in ("onnxruntime-gpu", "torch")
+            for facts in admitted(extra, distribution).values()
+        )
+
+    newer = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0)]
+    assert all(runs("gpu", one) for one in [*newer, (10, 0)])
+    assert all(runs("gpu-cuda12", one) for one in [(7, 0), *newer])
+
+
+def download(what: str, folder: Path) -> Path:
+    """The wheel of a distribution for Linux and Python 3.11, from PyPI; skips where that is out of reach."""
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    platforms = [f"--platform=manylinux_2_{glibc}_x86_64" for glibc in (28, 27)]
+    command = [*pip, *platforms, "--python-version", "3.11", "--dest", str(folder), what]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"needs PyPI: {done.stderr.strip().splitlines()[-1]}")
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("version", TABLE["onnxruntime-gpu"])
+def test_the_table_says_what_the_wheels_of_onnx_runtime_hold(version: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(download(f"onnxruntime-gpu=={version}", tmp_path)) as archive:
+        names = [one for one in archive.namelist() if "libonnxruntime_providers_" in one]
+        archive.extractall(tmp_path, [*names, "onnxruntime/__init__.py"])
+    folder = tmp_path / "onnxruntime"
+    facts = TABLE["onnxruntime-gpu"][version]
+
+    assert cuda_libraries.cuda_of_onnx_runtime(folder) == facts["cuda"]
+    assert cuda_libraries.tensorrt_of_onnx_runtime(folder) == facts["tensorrt"]
+    assert cuda_libraries.code_of_onnx_runtime(folder) == code_of(facts)
+    place = '("nvidia", cuda_dir, "lib"' if facts["cuda"] == 13 else '("nvidia", "cublas", "lib"'
+    assert (place in (folder / "__init__.py").read_text()) == facts["finds_packages"]
+
+
+@pytest.mark.contract
+def test_the_table_says_what_the_wheel_of_pytorch_holds(tmp_path: Path) -> None:
+    with zipfile.ZipFile(download("torch==2.13.0", tmp_path)) as archive:
+        if TORCH.name not in {Path(one).name for one in archive.namelist()}:
+            pytest.skip("needs PyPI's wheel of PyTorch, and pip has one for CPUs")
+        archive.extractall(tmp_path, [str(TORCH)])
+
+    assert cuda_libraries.code_of_torch(tmp_path / "torch") == code_of(TABLE["torch"]["2.13.0"])
+
+
+@pytest.mark.contract
+def test_the_extra_for_cuda_13_resolves_to_one_cuda(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+    done = subprocess.run(
+        [*pip, "--report", str(report), f"{ROOT}[gpu]"], capture_output=True, text=True, check=False
+    )
+    if done.returncode and "Could not find a version" in done.stderr:
+        pytest.skip("needs PyPI")
+    assert done.returncode == 0, done.stderr
+    names = {one["metadata"]["name"] for one in json.loads(report.read_text())["install"]}
+    if "nvidia-cudnn-cu13" not in names:
+        pytest.skip("needs PyPI's PyTorch, and pip has one for CPUs")
+    # perf_analyzer brings its own runtime of CUDA 12, in a folder of its own.
+    assert {one for one in names if one.endswith("-cu12")} == {"nvidia-cuda-runtime-cu12"}
