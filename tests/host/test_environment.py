@@ -152,6 +152,8 @@ def test_what_the_caller_names_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> 
         *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES"),
         # Where CUDA is, and whether FP32 is computed in TF32.
         *("CUDA_HOME", "CUDA_PATH", "NVIDIA_TF32_OVERRIDE"),
+        # Which TensorRT a server in this container has.
+        "TRT_VERSION",
         # Where Docker's engine answers: a rootless one by its socket below XDG_RUNTIME_DIR. tox hands on proxies itself.
         *(pattern.replace("*", "ANY") for pattern in DOCKER_CLIENT if pattern not in PROXIES),
         *("DOCKER_HOST", "XDG_RUNTIME_DIR"),
@@ -170,5 +172,5 @@ def test_tox_hands_on_what_leads_to_the_gpu_and_to_docker(environment: str, vari
 
 def _is_of(section: str, environment: str) -> bool:
     """Whether a section of tox.ini is of an environment; `testenv:doctor{,-gpu}` is of two."""
-    name = section.removeprefix("testenv:")
-    return environment in (name, name.replace("{,-gpu}", ""), name.replace("{,-gpu}", "-gpu"))
+    name, _, endings = section.removeprefix("testenv:").rstrip("}").partition("{")
+    return environment in [name + ending for ending in endings.split(",")]
