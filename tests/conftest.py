@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,7 +18,9 @@ import pytest
 
 from fixtures.build import configuration, integrity, runtimes
 from fixtures.build.repository import BuiltModel
+from fixtures.host import machine
 from fixtures.host.environment import EXTRA_VARIABLES
+from fixtures.host.nvml import sole_gpu
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.serve import wheels
@@ -25,7 +28,9 @@ from fixtures.serve.choice import TRITON_VARIABLE
 from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main
+from tests.fake_nvml import Nvml
 from tests.generator import Generator
+from tests.watched_gpu import Clock
 from tests.whole_runs import FAST, ONNX, Run, suite
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
@@ -273,3 +278,23 @@ def sync_page(
         return (status, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The time as the stand-in for NVML has it, and the system too, unless the test lets real time pass."""
+    return Clock()
+
+
+@pytest.fixture
+def nvml(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
+    """A machine with one GPU at 100 W."""
+    fake = Nvml(clock)
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    sole_gpu.cache_clear()
+    machine.gpus_of.cache_clear()
+    yield fake
+    sole_gpu.cache_clear()
+    machine.gpus_of.cache_clear()

@@ -107,6 +107,7 @@ def test_the_backend_is_told_what_it_knows(precision: str) -> None:
     assert set(config.parameters) <= set(KNOWN["triton_backend"]["parameters"])
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("provider", ["CUDA", "Tensorrt"])
 def test_the_list_is_what_an_installed_onnxruntime_gpu_has(provider: str) -> None:
     found = importlib.util.find_spec("onnxruntime")

@@ -129,6 +129,7 @@ def source(release: str, path: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.contract
 @pytest.mark.skipif(
     SOURCES not in os.environ, reason=f"needs a clone of Triton's server: set {SOURCES} to it"
 )

@@ -1,0 +1,123 @@
+"""What a point says of the GPU that it used: figures and throttling, by a stand-in for NVML."""
+
+import dataclasses
+import os
+
+import pynvml as NVML  # noqa: N812 - not the stand-in
+import pytest
+
+from fixtures.host.gpu import GpuTime
+from fixtures.host.nvml import sole_gpu
+from fixtures.measure import validity
+from tests.fake_nvml import Nvml
+from tests.watched_gpu import Clock, between, watched
+
+
+def test_the_use_of_a_point_is_that_of_all_its_passes(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = watched(clock, monkeypatch)
+    use = validity.gpu_use([between(watch, 0.1, 0.5), between(watch, 1.0, 1.9)], throughput_per_s=400)
+    assert use is not None
+    assert use.power_w == pytest.approx(100, rel=0.01)
+    assert use.energy_j_per_1000 == pytest.approx(250, rel=0.01)
+    assert (use.utilisation, use.memory_mib, use.sm_clock_mhz) == (pytest.approx(0.8), 5120, 1410)
+    assert use.energy_from == "counter"
+
+
+def test_a_longer_pass_weighs_more() -> None:
+    short, long = GpuTime(1, 100, "counter", ()), GpuTime(3, 900, "counter", ())
+    use = validity.gpu_use([short, long], throughput_per_s=1000)
+    assert use is not None
+    assert (use.power_w, use.energy_j_per_1000) == (250, 250)
+
+
+def test_without_a_watch_there_is_no_use() -> None:
+    assert validity.gpu_use([], 100) is None
+    assert validity.marks_of_gpu([]) == []
+
+
+@pytest.mark.parametrize(
+    ("refused", "field"),
+    [
+        ("nvmlDeviceGetUtilizationRates", "utilisation"),
+        ("nvmlDeviceGetMemoryInfo", "memory_mib"),
+        ("nvmlDeviceGetClockInfo", "sm_clock_mhz"),
+    ],
+)
+def test_a_figure_that_is_not_supported_is_absent_and_the_others_stay(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, refused: str, field: str
+) -> None:
+    nvml.refused = {refused}
+    use = validity.gpu_use([between(watched(clock, monkeypatch), 0.5, 1.5)], 100)
+    assert use is not None
+    assert [name for name, value in dataclasses.asdict(use).items() if value is None] == [field]
+
+
+def test_a_gpu_that_tells_nothing_has_no_figures_and_no_marks(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = sole_gpu(None)
+    assert found is not None
+    nvml.refused = {name for name in dir(nvml) if name.startswith("nvmlDeviceGet")}
+    stretch = between(watched(clock, monkeypatch, roots=(os.getpid(),)), 0.5, 1.5)
+    use = validity.gpu_use([stretch], 100)
+    assert use is not None
+    assert set(dataclasses.asdict(use).values()) == {None}
+    assert validity.marks_of_gpu([stretch]) == []
+
+
+def reason(name: str) -> int:
+    """A bit of the reasons for the clocks, by NVML's own name for it."""
+    value = getattr(NVML, f"nvmlClocksEventReason{name}", None) or getattr(
+        NVML, f"nvmlClocksThrottleReason{name}"
+    )
+    return int(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("SwPowerCap", "power cap"),
+        ("HwSlowdown", "hardware slowdown"),
+        ("SwThermalSlowdown", "software thermal"),
+        ("HwThermalSlowdown", "hardware thermal"),
+        ("HwPowerBrakeSlowdown", "power brake"),
+    ],
+)
+def test_power_and_heat_are_marked_with_their_share_of_the_time(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, name: str, words: str
+) -> None:
+    bit = reason(name)
+    nvml.reasons = lambda now_s: bit if now_s < 1 else 0
+    (mark,) = validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)])
+    assert mark.code == "gpu-throttled"
+    assert words in mark.text
+    assert "50%" in mark.text or "49%" in mark.text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["GpuIdle", "ApplicationsClocksSetting", "SyncBoost", "DisplayClockSetting", "BoardLimit", "Reliability"],
+)
+def test_idling_and_settings_are_no_throttling(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    bit = reason(name)
+    nvml.reasons = lambda _now: bit
+    assert validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)]) == []
+
+
+def test_a_reason_that_held_for_a_moment_is_no_throttling(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.reasons = lambda now_s: 0x8 if 1 < now_s < 1.03 else 0
+    assert validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)]) == []
+
+
+def test_a_driver_that_knows_only_the_older_name_is_asked_by_it(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.refused = {"nvmlDeviceGetCurrentClocksEventReasons"}
+    nvml.reasons = lambda _now: 0x40
+    assert validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)])
