@@ -10,7 +10,7 @@ from fixtures.errors import NotAvailableError
 from fixtures.formats import onnx, trt
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.serve.engines import check_engine
+from fixtures.serve.engine_version import check_engine
 
 
 @pytest.fixture(autouse=True)
