@@ -44,13 +44,15 @@ def test_a_local_server_reads_it_with_the_image_s_tensorrt_where_it_has_the_back
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server: Any = SimpleNamespace(kind="local", backends=tmp_path, image=None)
-    (tmp_path / "tensorrt").mkdir()
+    library = tmp_path / "tensorrt" / "libtriton_tensorrt.so"
+    library.parent.mkdir()
+    library.touch()
     check_engine(server, trt.FORMAT)
     monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
     with pytest.raises(NotAvailableError, match=r"10\.5\.0\.18"):
         check_engine(server, trt.FORMAT)
 
-    (tmp_path / "tensorrt").rmdir()
+    library.unlink()
     (tmp_path / "python").mkdir()
     (tmp_path / "python" / "triton_python_backend_stub").touch()
     check_engine(server, trt.FORMAT)
