@@ -14,7 +14,7 @@ from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import machine
 from fixtures.host.nvml import sole_gpu
-from fixtures.plugin import serving
+from fixtures.plugin import measuring_efficiency, serving
 from fixtures.plugin.selecting import selection
 from fixtures.plugin.serving import Deployed
 from fixtures.serve.releases import Image
@@ -23,7 +23,9 @@ from tests.fake_nvml import Nvml
 
 ROOT = Path(__file__).parents[2]
 TEST = """
+    import contextlib
     import pytest
+    from types import SimpleNamespace
     from tests.plugin.test_gpu_serving import SEEN
 
     @pytest.fixture(scope="session")
@@ -34,6 +36,34 @@ TEST = """
     def test_deployed(case, deployment, deploy):
         SEEN["deployment"] = deployment
         SEEN["deployed"] = deploy("online")
+
+    @pytest.fixture(scope="session")
+    def known_loads():
+        return lambda: [SimpleNamespace(scenario="online")]
+
+    @pytest.fixture(scope="session")
+    def beside():
+        return contextlib.contextmanager(lambda backend: iter([SimpleNamespace(wait_ready=lambda: None)]))
+
+    @pytest.fixture(scope="session")
+    def count_operations():
+        return lambda: None
+
+    @pytest.fixture(scope="session")
+    def peak():
+        return lambda *what: SEEN.update(peak=what)
+
+    @pytest.fixture
+    def measure_beside():
+        return lambda *what: None
+
+    @pytest.fixture
+    def recorder():
+        return SimpleNamespace(efficiency=lambda *what: None)
+
+    @pytest.mark.stage("efficiency")
+    def test_beside(case, measure_efficiency):
+        measure_efficiency()
     """
 SEEN: dict[str, Any] = {}
 """What the run of a test saw."""
@@ -59,10 +89,12 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             image=image,
             ready_s=1.0,
             load=lambda *_what: SEEN["backend"],
+            is_on_this_host=True,
         )
 
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(serving, "time_request", lambda *_what: 0.001)
+    monkeypatch.setattr(measuring_efficiency, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(selection, "why_not", lambda *_what: None)
     SEEN.clear()
     SEEN["backend"] = "onnxruntime"
@@ -73,11 +105,11 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         cached.cache_clear()
 
 
-def run(folder: Path, case: str, *arguments: str) -> int:
-    """Run a test that deploys one case of the A100."""
+def run(folder: Path, case: str, *arguments: str, test: str = "test_deployed") -> int:
+    """Run a test that deploys one case of the A100, or measures it beside the machine's peak."""
     file = folder / "test_of_a_server.py"
     file.write_text(textwrap.dedent(TEST))
-    names = [f"{file}::test_deployed[{case}]", "--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]
+    names = [f"{file}::{test}[{case}]", "--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]
     return pytest.main(
         [*names, "-q", "-p", "conftest", "-p", "no:cacheprovider", "--triton", "docker", *arguments]
     )
@@ -102,6 +134,14 @@ def test_a_case_in_fp32_is_deployed_with_tf32_or_without_and_its_server_told_so(
     deployment: Deployment = SEEN["deployment"]
     assert deployment.tf32 is tf32
     assert SEEN["variables"] == variables
+
+
+@pytest.mark.parametrize(("option", "tf32"), [("on", True), ("off", False)])
+def test_the_peak_beside_a_case_computes_in_tf32_where_the_case_does(
+    option: str, tf32: bool, tmp_path: Path
+) -> None:
+    assert run(tmp_path, "a100-resnet50-micro-onnx-fp32", "--tf32", option, test="test_beside") == 0
+    assert SEEN["peak"] == ("cuda", "fp32", tf32)
 
 
 def test_the_server_has_memory_ready_on_each_of_its_gpus(tmp_path: Path) -> None:
