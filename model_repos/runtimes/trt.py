@@ -10,6 +10,7 @@ def load(artifact, settings):
     settings: device_id.
     """
     device = torch.device("cuda", int(settings["device_id"]))
+    torch.cuda.set_device(device)  # an engine is of the GPU that is current when it is read
     engine = tensorrt.Runtime(tensorrt.Logger(tensorrt.Logger.WARNING)).deserialize_cuda_engine(
         artifact.read_bytes()
     )

@@ -49,8 +49,9 @@ def test_a_case_without_the_accelerator_keeps_none(tmp_path: Path) -> None:
 
 
 def test_in_a_container_they_are_kept_in_the_container(tmp_path: Path) -> None:
-    """The models are mounted read-only there, and no folder of this machine is."""
-    folder = engine_folder(CASE, "0f3c", in_container=True)
-    assert folder.endswith("/0f3c")
-    assert not folder.startswith("/models")
+    """The models are mounted read-only there, and no folder of this machine is. ONNX Runtime makes the last folder of the
+    path alone: the one above must be in every image."""
+    folder = Path(engine_folder(CASE, "0f3c", in_container=True))
+    assert folder.parent == Path("/tmp")
+    assert folder.name.endswith("0f3c")
     assert not list(tmp_path.iterdir())

@@ -2,6 +2,7 @@
 
 import configparser
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,24 @@ def test_the_doctor_of_an_environment_looks_at_that_one(environment: str) -> Non
     (command,) = lines_of(section["commands"], environment.replace("benchmarks", "doctor"))
 
     assert f"--environment {{work_dir}}/{environment} " in command
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        *("CUDA_HOME", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH"),
+        *("NVIDIA_TF32_OVERRIDE", "TRITONPROOF_TRITON", "TRITONPROOF_SERVER_ENV", "TRT_VERSION"),
+        *("DOCKER_HOST", "DOCKER_CONFIG", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS"),
+    ],
+)
+@pytest.mark.parametrize("section", ["testenv", "testenv:benchmarks", "testenv:doctor"])
+def test_what_the_driver_cuda_and_docker_are_told_by_the_environment_reaches_a_run(
+    section: str, variable: str
+) -> None:
+    """tox hides all else: a rootless Docker would not answer, and the GPU would be another one."""
+    (name,) = (one for one in TOX.sections() if one.partition("{")[0] == section)
+    patterns = TOX[name].get("pass_env", "{[testenv]pass_env}").split()
+    if "{[testenv]pass_env}" in patterns:
+        patterns += TOX["testenv"]["pass_env"].split()
+
+    assert any(fnmatchcase(variable, pattern) for pattern in patterns)

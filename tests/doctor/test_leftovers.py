@@ -130,6 +130,18 @@ def test_half_written_builds_and_unreadable_records_are_named(tmp_path: Path) ->
     assert "a.json.unreadable" in found.found
 
 
+def test_what_is_kept_to_be_found_again_is_told_with_its_size_and_is_free_to_delete(tmp_path: Path) -> None:
+    engines = tmp_path / "engines"
+    none = leftovers.files(tmp_path, tmp_path, engines)
+    (engines / "0f3c").mkdir(parents=True)
+    (engines / "0f3c" / "kernel.engine").write_bytes(bytes(3 << 20))
+    kept = leftovers.files(tmp_path, tmp_path, engines)
+
+    assert states(none, kept) == ["ok", "ok"]
+    assert "engines" not in none.found
+    assert f"3 MiB of TensorRT's engines in {engines}, free to delete" in kept.found
+
+
 def test_a_folder_of_locks_that_others_can_write_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> int:
         raise SetupError("others can write it", cure="chmod 700 it")

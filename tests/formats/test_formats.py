@@ -215,6 +215,16 @@ def test_packages_for_cpus_on_a_gpu_are_a_skip_that_names_the_environment_for_it
     assert FORMATS[mnemonic].missing("cuda", None, "fp16") is None
 
 
+def test_onnx_on_a_gpu_needs_the_onnx_runtime_for_gpus_beside_pytorch_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the one for CPUs a session would find no provider, whatever PyTorch is for."""
+    install(monkeypatch, "13.0", onnxruntime="1.31.1")
+    said = str(FORMATS["onnx"].missing("cuda", None, "fp32"))
+    assert said.startswith("needs onnxruntime-gpu")
+    assert "tox run -e benchmarks-gpu " in said
+
+
 @pytest.mark.parametrize(("mnemonic", "accelerator"), [("trt", None), ("onnx", "trt")])
 def test_tensorrt_s_formats_name_the_environment_that_has_it(
     mnemonic: str, accelerator: str | None, monkeypatch: pytest.MonkeyPatch

@@ -156,6 +156,19 @@ def test_the_network_is_strongly_typed_and_of_the_precision_s_export(
     assert [path.name for path in tmp_path.iterdir()] == ["model.plan"]
 
 
+@pytest.mark.parametrize("tf32", [True, False, None])
+def test_the_builder_computes_in_tf32_as_is_its_default_unless_it_is_told_not_to(
+    tf32: bool | None, job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls = play(monkeypatch)
+    monkeypatch.setattr(trt.onnx, "export", lambda _job, path: path.touch())  # an empty graph
+    trt.convert(dataclasses.replace(job, precision="fp32", tf32=tf32), tmp_path / "model.plan")
+
+    assert calls.get("clear_flag", []) == (
+        [(sys.modules["tensorrt"].BuilderFlag.TF32,)] if tf32 is False else []
+    )
+
+
 @pytest.mark.parametrize(
     ("fault", "said"), [({"parses": False}, "no such operator"), ({"builds": False}, "built no engine")]
 )

@@ -87,15 +87,17 @@ def test_a_version_is_the_same_whether_the_build_s_number_is_told_or_not(
 
 
 @pytest.mark.parametrize(("accelerator", "loaded"), [("trt", True), ("", False)])
-def test_tensorrt_is_loaded_before_onnx_runtime_looks_for_it(
+def test_cuda_and_tensorrt_are_loaded_before_onnx_runtime_looks_for_them(
     accelerator: str, loaded: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The provider finds libnvinfer only where it is in the process already, as its package is in no loader's path."""
-    seen: list[bool] = []
+    """A provider finds its libraries only where they are in the process already, as their packages are in no loader's
+    path."""
+    seen: list[tuple[bool, bool]] = []
+    preloaded: list[str] = []
 
     class Session:
         def __init__(self, *_arguments: Any, providers: list[str], **_options: Any) -> None:
-            seen.append("tensorrt" in sys.modules)
+            seen.append((preloaded == ["CUDA and cuDNN"], "tensorrt" in sys.modules))
             self.providers = providers
 
         def get_providers(self) -> list[str]:
@@ -105,7 +107,10 @@ def test_tensorrt_is_loaded_before_onnx_runtime_looks_for_it(
             return []
 
     played = SimpleNamespace(
-        InferenceSession=Session, SessionOptions=MagicMock, preload_dlls=lambda: None, __spec__=None
+        InferenceSession=Session,
+        SessionOptions=MagicMock,
+        preload_dlls=lambda: preloaded.append("CUDA and cuDNN"),
+        __spec__=None,
     )
     monkeypatch.setitem(sys.modules, "onnxruntime", played)
     (tmp_path / "tensorrt.py").touch()
@@ -121,4 +126,4 @@ def test_tensorrt_is_loaded_before_onnx_runtime_looks_for_it(
         sys.modules.pop("tensorrt", None)
         runtimes.load_runtime.cache_clear()
 
-    assert seen == [loaded]
+    assert seen == [(True, loaded)]

@@ -158,6 +158,21 @@ def test_of_two_kinds_the_first_runs_and_the_other_says_how_it_would(
     assert re.search(r"needs NVIDIA L4; this machine has Tesla T4, NVIDIA A100", reason)
 
 
+@pytest.mark.parametrize(
+    ("visible", "shows"),
+    [("0", "Tesla T4"), ("", "no NVIDIA GPU"), ("-1", "no NVIDIA GPU"), ("9", "no NVIDIA GPU")],
+)
+def test_a_gpu_that_the_caller_hides_is_not_said_to_be_missing(
+    nvml: Nvml, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, visible: str, shows: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    reasons = skip_reasons(collect(capsys, "--target", "a100,l4"))
+    assert reasons["a100"] == {
+        f"needs NVIDIA A100; CUDA_VISIBLE_DEVICES hides this machine's and shows {shows}"
+    }
+    assert reasons["l4"] == {f"needs NVIDIA L4; this machine has {shows}"}
+
+
 # --- several GPUs --------------------------------------------------------------------------------------------
 
 

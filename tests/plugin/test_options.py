@@ -125,11 +125,21 @@ def test_a_python_without_wheels_for_numpy_1_is_refused_with_the_cure() -> None:
             check_python(version)
 
 
-def test_tf32_is_on_unless_it_is_turned_off() -> None:
+def test_tf32_is_on_unless_it_is_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     assert settings().tf32
     assert not settings(tf32="off").tf32
     with pytest.raises(InputError, match=r"(?s)perhaps.*--tf32.*use on or off"):
         settings(tf32="perhaps")
+
+
+def test_tf32_is_off_where_the_environment_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVIDIA's libraries would compute without it, and a record that says otherwise would not be true."""
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    assert not settings().tf32
+    assert not settings(tf32="off").tf32
+    with pytest.raises(InputError, match=r"(?s)--tf32 on, NVIDIA_TF32_OVERRIDE=0.*leave --tf32 out"):
+        settings(tf32="on")
 
 
 def test_the_other_build_is_made_without_tf32_where_this_one_is() -> None:

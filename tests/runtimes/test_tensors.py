@@ -14,7 +14,7 @@ from fixtures.build import repository, runtimes
 from fixtures.build.configuration import model_config
 from fixtures.build.repository import BuiltModel
 from fixtures.formats import all_formats
-from fixtures.frameworks.pytorch import run
+from fixtures.frameworks.pytorch import run, tf32_products
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.serve.choice import Choice
@@ -118,6 +118,18 @@ def test_where_it_takes_tensors_a_model_in_process_still_takes_arrays(built: Bui
     ):
         assert isinstance(array, np.ndarray)
         np.testing.assert_allclose(array, values, atol=1e-5)
+
+
+@pytest.mark.parametrize("built", ["ts-trace"], indirect=True)
+@pytest.mark.parametrize("tf32", [True, False])
+def test_pytorch_s_convolutions_and_matrix_products_use_tf32_or_do_not(built: BuiltModel, tf32: bool) -> None:
+    """Its own default is TF32 for the former alone."""
+    settings = runtimes.runtime_settings(built.case, dataclasses.replace(DEPLOYMENT, tf32=tf32))
+    with tf32_products(allowed=not tf32):
+        runtimes.load_runtime("pytorch.py").load(
+            built.artifact, settings | {"device": "cpu", "device_id": "0"}
+        )
+        assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == (tf32, tf32)
 
 
 # --- in Triton ---------------------------------------------------------------------------------------------

@@ -84,10 +84,16 @@ class Stream:
 def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleNamespace]:
     """The runtime's function, with the stand-in's context and stream."""
     context, stream = Context(), Stream()
+    device: dict[str, Any] = {"current": "cuda:0"}
     tensorrt: Any = ModuleType("tensorrt")
     tensorrt.Logger = type("Logger", (), {"WARNING": 1, "__init__": lambda *_: None})
     engines = {b"engine": Engine(context)}
-    tensorrt.Runtime = lambda _logger: SimpleNamespace(deserialize_cuda_engine=engines.get)
+
+    def read(content: bytes) -> Engine | None:
+        device["of the engine"] = device["current"]
+        return engines.get(content)
+
+    tensorrt.Runtime = lambda _logger: SimpleNamespace(deserialize_cuda_engine=read)
     tensorrt.TensorIOMode = SimpleNamespace(INPUT="input")
     tensorrt.nptype = lambda kind: kind
     monkeypatch.setitem(sys.modules, "tensorrt", tensorrt)
@@ -98,9 +104,12 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleN
 
     on_cpu: Any = ModuleType("torch")
     on_cpu.__dict__.update(torch.__dict__)
-    on_cpu.device = lambda *_what: torch.device("cpu")
+    on_cpu.device = lambda kind, number: device.update(asked=f"{kind}:{number}") or torch.device("cpu")
     on_cpu.cuda = SimpleNamespace(
-        Stream=lambda _device: stream, stream=entered, current_stream=lambda _device: None
+        Stream=lambda _device: stream,
+        stream=entered,
+        current_stream=lambda _device: None,
+        set_device=lambda _device: device.update(current=device["asked"]),
     )
     monkeypatch.setitem(sys.modules, "torch", on_cpu)
     runtimes.load_runtime.cache_clear()
@@ -113,6 +122,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleN
         context=context,
         stream=stream,
         artifact=artifact,
+        device=device,
     )
     runtimes.load_runtime.cache_clear()
 
@@ -140,6 +150,12 @@ def test_it_waits_for_its_inputs_and_until_the_outputs_are_there(runtime: Simple
     runtime.predict([torch.zeros(1, 3), torch.zeros(1, 3, dtype=torch.int64)])
     assert runtime.stream.waited == ["for the inputs", "for the outputs"]
     assert runtime.context.streams == [Stream.cuda_stream]
+
+
+def test_an_engine_is_read_for_the_gpu_of_its_instance(runtime: SimpleNamespace) -> None:
+    """TensorRT puts it on the GPU that is current: on the first one, the second GPU's tensors would be out of reach."""
+    runtime.module.load(runtime.artifact, {"device_id": "1"})
+    assert runtime.device["of the engine"] == "cuda:1"
 
 
 def test_an_engine_of_another_tensorrt_is_refused(runtime: SimpleNamespace) -> None:

@@ -11,7 +11,7 @@ from fixtures.formats import onnx, trt
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.serve.backends import backend_library
-from fixtures.serve.engines import check_engine
+from fixtures.serve.engine_version import check_engine
 
 
 @pytest.fixture(autouse=True)
