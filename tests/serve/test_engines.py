@@ -10,6 +10,7 @@ from fixtures.errors import NotAvailableError
 from fixtures.formats import onnx, trt
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
+from fixtures.serve.backends import backend_library
 from fixtures.serve.engines import check_engine
 
 
@@ -44,13 +45,15 @@ def test_a_local_server_reads_it_with_the_image_s_tensorrt_where_it_has_the_back
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server: Any = SimpleNamespace(kind="local", backends=tmp_path, image=None)
-    (tmp_path / "tensorrt").mkdir()
+    library = backend_library(tmp_path, "tensorrt")
+    library.parent.mkdir()
+    library.touch()
     check_engine(server, trt.FORMAT)
     monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
     with pytest.raises(NotAvailableError, match=r"10\.5\.0\.18"):
         check_engine(server, trt.FORMAT)
 
-    (tmp_path / "tensorrt").rmdir()
+    library.unlink()
     (tmp_path / "python").mkdir()
     (tmp_path / "python" / "triton_python_backend_stub").touch()
     check_engine(server, trt.FORMAT)
