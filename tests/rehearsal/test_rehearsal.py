@@ -121,6 +121,36 @@ def test_a_case_that_fails_here_is_listed_with_its_reason_and_ends_no_other(
     assert f"--checkpoint resnet50-micro={broken}" in text, "the run there is given it too"
 
 
+def test_a_checklist_that_cannot_be_written_is_said_after_the_first_case(
+    command_line: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    broken = f"--checkpoint=resnet50-micro={file}"  # which takes no time
+    status, _ = command_line(
+        "--target=a100", "-k", "resnet50-micro and ts-trace", broken, f"--checklist={file}/checklist.md"
+    )
+    assert status == pytest.ExitCode.USAGE_ERROR
+    said = "".join(capfd.readouterr())
+    assert "the checklist cannot be written" in said
+    assert "ts-trace-fp32: failed" not in said
+
+
+def test_without_a_file_the_checklist_is_printed(
+    temporary: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "weights").touch()
+    status = pytest.main(
+        [
+            *("benchmarks", "--rehearse", "-q", "-p", "no:cacheprovider", "-p", "no:unraisableexception"),
+            *("--target=a100", "-k", "resnet50-micro and ts-trace-fp16"),
+            *(f"--checkpoint=resnet50-micro={tmp_path / 'weights'}", f"--results={tmp_path / 'results'}"),
+        ]
+    )
+    assert status == pytest.ExitCode.TESTS_FAILED
+    assert "# Rehearsal for NVIDIA A100" in capfd.readouterr().out
+
+
 def test_what_an_exporter_says_cannot_break_the_checklist() -> None:
     def convert(_job: ConversionJob, _path: Path) -> None:
         raise ProofError("<b>\x1b[31mno\x1b[0m</b>" + "long " * 1000)
