@@ -17,6 +17,7 @@ pytest_plugins = (
     "fixtures.plugin.telling.benchmark_entries",
     "fixtures.plugin.measuring_efficiency",
     "fixtures.plugin.searching",
+    "fixtures.plugin.rehearsing",
     "reports.run.outcomes",
     "reports.run.terminal_summary",
     "reports.run.exit_status",

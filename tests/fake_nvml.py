@@ -27,6 +27,7 @@ class Nvml:
         self.capabilities: dict[str, tuple[int, int]] = {}
         self.refused: set[str] = set()
         self.is_open = False
+        self.cuda_version = 12040
         self.power_w = 100.0
         self.counter_step_s = 0.0
         self.reasons: Callable[[float], int] = lambda _now: 0
@@ -49,6 +50,9 @@ class Nvml:
 
     def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
         return "550.1"
+
+    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:  # noqa: N802
+        return self.cuda_version
 
     def nvmlDeviceGetCount(self) -> int:  # noqa: N802
         return len(self.uuids)

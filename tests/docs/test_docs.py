@@ -44,7 +44,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_option_of_a_command_exists(page: Path, options: str) -> None:
-    for command in re.findall(r"tox run -e benchmarks(?:-[a-z0-9-]+)? -- ((?:.*\\\n)*.*)", page.read_text()):
+    for command in re.findall(
+        r"tox run -e (?:benchmarks(?:-[a-z0-9-]+)?|rehearsal) -- ((?:.*\\\n)*.*)", page.read_text()
+    ):
         for option in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", command.split("#")[0]):
             assert re.search(rf"^ +{option}\b", options, re.MULTILINE), option
 

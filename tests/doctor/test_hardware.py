@@ -7,35 +7,61 @@ import pytest
 from fixtures.doctor import hardware
 from fixtures.doctor.finding import Finding
 from fixtures.host import machine
-from fixtures.serve.launch import Choice
 from tests.doctor.findings import states
 
-EMBEDDED = Choice("embedded")
+
+@pytest.fixture
+def gpu_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ONNX Runtime for GPUs is installed."""
+    monkeypatch.setattr(machine, "version_of", {"onnxruntime-gpu": "1.28.0"}.get)
 
 
-def test_a_gpu_s_driver_and_packages_must_fit() -> None:
-    def look(driver: int, torch: str) -> Finding:
-        return hardware.gpu(EMBEDDED, ["NVIDIA A100"], driver, torch)
-
-    assert "PyTorch is missing or a build for CPUs" in look(12, "").found
-    assert "its driver is for CUDA 11, PyTorch for 12.8" in look(11, "12.8").found
-    assert "ONNX Runtime is the build for CPUs" in look(12, "12.8").found
-    assert states(look(12, ""), look(11, "12.8"), look(12, "12.8")) == ["problem"] * 3
+def look(driver: int, torch: str) -> Finding:
+    return hardware.gpu(["NVIDIA A100"], driver, torch)
 
 
-def test_a_gpu_with_its_packages_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "version_of", lambda _name: "1.23")
+def test_packages_for_cpus_are_a_problem_whichever_server_is_meant() -> None:
+    """A container serves with its own, but what it serves is converted and compared by this machine's."""
+    found = look(13, "")
 
-    assert states(hardware.gpu(EMBEDDED, ["NVIDIA A100"], 13, "12.8")) == ["ok"]
+    assert states(found) == ["problem"]
+    assert "PyTorch is missing or a build for CPUs" in found.found
+    assert "ONNX Runtime is the build for CPUs" in found.found
+    assert found.cure.startswith("tox run -e benchmarks-gpu,")
 
 
-def test_a_container_brings_its_own_packages_for_the_gpu() -> None:
-    assert states(hardware.gpu(Choice("docker", "image"), ["NVIDIA A100"], 12, "")) == ["ok"]
+@pytest.mark.parametrize(
+    ("driver", "torch", "cure"),
+    [
+        (12, "13.0", "tox run -e benchmarks-gpu-cuda12; or install a driver for CUDA 13.0"),
+        (11, "12.6", "install a driver for CUDA 12.6"),
+    ],
+)
+def test_a_driver_older_than_pytorch_s_cuda_is_a_problem_with_the_set_that_it_can_run(
+    gpu_packages: None, driver: int, torch: str, cure: str
+) -> None:
+    found = look(driver, torch)
+
+    assert states(found) == ["problem"]
+    assert f"driver for CUDA {driver}, but PyTorch is for CUDA {torch}" in found.found
+    assert found.cure == cure
+
+
+def test_pytorch_for_the_gpu_alone_is_not_enough() -> None:
+    found = look(13, "13.0")
+
+    assert states(found) == ["problem"]
+    assert "PyTorch" not in found.found
+    assert found.cure == "tox run -e benchmarks-gpu"
+
+
+def test_a_gpu_with_its_packages_is_well(gpu_packages: None) -> None:
+    assert states(look(13, "12.8"), look(13, "13.0")) == ["ok"] * 2
 
 
 def test_a_gpu_whose_driver_does_not_answer_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert states(hardware.gpu(EMBEDDED, [], on_bus=True), hardware.gpu(EMBEDDED, [], on_bus=False)) == [
+    assert states(hardware.gpu([], on_bus=True), hardware.gpu([], on_bus=False)) == [
         "warning",
         "ok",
     ]

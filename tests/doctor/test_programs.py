@@ -4,13 +4,16 @@ import fcntl
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fixtures.doctor import programs
 from fixtures.serve import wheels
 from fixtures.serve.launch import Choice
+from tests.doctor.conftest import Docker
 from tests.doctor.findings import states
+from tests.fake_nvml import Nvml
 
 EMBEDDED = Choice("embedded")
 
@@ -121,3 +124,46 @@ def test_a_container_needs_an_engine_that_answers_and_its_image(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     assert states(programs.triton(Choice("docker", "some/image"), "cpu")) == [state]
+
+
+TOOLKIT: dict[str, Any] = {"Runtimes": {"runc": {}, "nvidia": {}}}
+CDI: dict[str, Any] = {"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=GPU-aaaa"}]}
+IMAGE = "nvcr.io/nvidia/tritonserver:24.10-py3"
+
+
+@pytest.mark.parametrize(
+    ("about", "state"),
+    [(TOOLKIT, "ok"), (CDI, "ok"), ({"Runtimes": {"runc": {}}}, "problem"), ({}, "problem")],
+)
+def test_a_container_gets_the_gpu_by_nvidia_s_toolkit(
+    a100: Nvml, docker: Docker, about: dict[str, Any], state: str
+) -> None:
+    docker(about, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
+    found = programs.triton(Choice("docker", IMAGE), "cuda")
+
+    assert states(found) == [state]
+    assert ("nvidia-ctk runtime configure" in found.cure) == (state == "problem")
+    assert states(programs.triton(Choice("docker", IMAGE), "cpu")) == ["ok"], "a CPU's cases need none"
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_release_that_does_not_run_on_the_gpu_is_a_problem_before_it_is_pulled(
+    a100: Nvml, docker: Docker, is_here: bool
+) -> None:
+    a100.capabilities = {"GPU-aaaa": (10, 0)}
+    docker(TOOLKIT, ["NVIDIA_TRITON_SERVER_VERSION=24.10"] if is_here else None)
+    found = programs.triton(Choice("docker", IMAGE), "cuda")
+
+    assert states(found) == ["problem"]
+    assert "Triton 24.10 does not run on this GPU" in found.found
+    assert found.cure == "--triton docker:nvcr.io/nvidia/tritonserver:25.02-py3"
+
+
+def test_an_image_that_is_not_here_is_a_warning_with_the_command_that_pulls_it(
+    a100: Nvml, docker: Docker
+) -> None:
+    docker(TOOLKIT)
+    found = programs.triton(Choice("docker"), "cuda")
+
+    assert states(found) == ["warning"]
+    assert found.cure == f"docker pull {IMAGE}"

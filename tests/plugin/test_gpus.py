@@ -107,6 +107,31 @@ def test_the_header_names_the_gpus_and_says_what_is_not_known_of_several(
     assert f"{FIRST_A100}, {SECOND_A100}, whose energy and clocks are not watched" in two
 
 
+@pytest.mark.parametrize(
+    ("cuda_version", "environment"), [(12040, "benchmarks-gpu-cuda12"), (13000, "benchmarks-gpu")]
+)
+def test_a_gpu_with_packages_for_cpus_is_told_the_environment_in_the_header(
+    nvml: Nvml, capsys: pytest.CaptureFixture[str], cuda_version: int, environment: str
+) -> None:
+    nvml.cuda_version = cuda_version
+    (line,) = (
+        line
+        for line in collect(capsys, "-v", "--target", "a100").text.splitlines()
+        if line.startswith("packages:")
+    )
+    assert NAMES[FIRST_A100] in line
+    assert f"tox run -e {environment} " in line
+    assert "packages:" not in collect(capsys, "-v", "--target", "cpu").text
+
+
+def test_a_gpu_with_its_packages_has_no_such_line(
+    nvml: Nvml, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fixtures.plugin.telling.output.cuda_of_torch", lambda: "13.0")
+    monkeypatch.setattr(machine, "version_of", lambda _name: "1.28.0")
+    assert "packages:" not in collect(capsys, "-v", "--target", "a100").text
+
+
 def test_on_a_cpu_nothing_of_cuda_s_variables_changes(
     nvml: Nvml, seen: Seen, capsys: pytest.CaptureFixture[str]
 ) -> None:
