@@ -1,13 +1,17 @@
 """TF32: how far a GPU's products of FP32 lead from the framework's, emulated; and the framework's own stay exact."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
 
 from fixtures.formats import all_formats
 from fixtures.frameworks import pytorch
+from fixtures.host.targets import recognise
 from fixtures.models import all_models
-from fixtures.spec import Arrays, Model, Tolerance
+from fixtures.prove.parity import compare_conversion
+from fixtures.spec import Arrays, Case, Model, Tolerance
 from tests.frameworks.emulated_tf32 import EmulatedTf32, rounded
 
 ROWS = {"nnunet-micro": 4}
@@ -98,3 +102,20 @@ def test_a_network_for_another_device_is_a_copy(precision: str) -> None:
     assert {tensor.device.type for tensor in network.state_dict().values()} == {"cpu"}
     assert all(parameter is before[name] for name, parameter in network.named_parameters())
     assert not moved.training
+
+
+@pytest.mark.parametrize("tf32", [True, False, None])
+def test_fp32_in_tf32_is_held_to_the_tolerance_of_tf32_and_other_fp32_to_its_own(tf32: bool | None) -> None:
+    """On an A100 a right model in TF32 is ten to a hundred times further off than true FP32 is."""
+    model = next(model for model in MICRO if model.name == "resnet50-micro")
+    onnx = next(one for one in all_formats() if one.mnemonic == "onnx")
+    case = Case(recognise("NVIDIA A100"), model, onnx, None, "fp32")
+    weights, samples = model.load(None), model.samples("evaluation", None, None)
+    found = compare_conversion(
+        case, weights, functools.partial(model.run, weights.network), samples, 64, tf32=tf32
+    )
+    expected = tolerance(model, "tf32" if tf32 else "fp32")
+    assert (found.relative_error_limit, found.agreement_limit) == (
+        expected.relative_error,
+        expected.agreement,
+    )
