@@ -23,7 +23,7 @@ from fixtures.serve.server import Server
 from fixtures.spec import Case, Deployment, Model, Samples, Tensor, Weights
 
 MOST = 8
-DEPLOYMENT = Deployment(MOST, 1, (MOST,), 200_000, False, warmup=False)
+DEPLOYMENT = Deployment(MOST, 1, (MOST,), 2_000_000, False, warmup=False)
 FORMATS = {one.mnemonic: one for one in all_formats()}
 
 

@@ -57,6 +57,7 @@ def test_every_release_knows_the_options_of_the_memory_pools_of_each_gpu(count: 
 def test_the_server_with_the_embedded_one_s_options_is_of_the_first_release() -> None:
     command = local_command("tritonserver", Path("models"), PORTS, name="proof", backends=Path("backends"))
     assert options_in(command) <= known_options(RELEASES[0].name)
+    assert "--backend-directory=backends" in command, "it looks into its default alone, wherever it lies"
 
 
 @pytest.mark.parametrize(
