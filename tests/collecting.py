@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-_WITHOUT = ("-p", "no:cacheprovider", "-p", "no:unraisableexception")
+WITHOUT = ("-p", "no:cacheprovider", "-p", "no:unraisableexception")
 """At its end the latter has Python look for garbage five times, which takes seconds where tests have imported PyTorch and
 TensorFlow before; the tests' own pytest does the same once."""
 
@@ -48,7 +48,7 @@ def collect(
     collected = Collected()
     capsys.readouterr()
     collected.status = pytest.main(
-        [*paths, "--collect-only", "-q", *_WITHOUT, *arguments], plugins=[collected]
+        [*paths, "--collect-only", "-q", *WITHOUT, *arguments], plugins=[collected]
     )
     collected.text = "".join(capsys.readouterr())
     return collected

@@ -31,7 +31,7 @@ from reports.__main__ import main
 from tests.fake_nvml import Nvml
 from tests.generator import Generator
 from tests.watched_gpu import Clock
-from tests.whole_runs import FAST, ONNX, Run, suite
+from tests.whole_runs.suite import FAST, ONNX, Run, suite
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
 
@@ -58,21 +58,15 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
     del os.environ[variable]  # a run that a test starts is no worker of this one
 
 
-_WITH_WHOLE_RUNS = (
-    "tests/plugin/test_runs.py",
-    "tests/plugin/test_bad_use.py",
-    "tests/plugin/test_ended_runs.py",
-    "tests/compare/test_comparison_runs.py",
-    "tests/search/test_search_runs.py",
-    "tests/docs/test_own_model.py",
-)
-"""The files that start whole runs of the suite, which wait for each other at the machine's lock. They take longest."""
+_WHOLE_RUNS = "tests/whole_runs/"
+"""The folder of the tests that start whole runs of the suite, which wait for each other at the machine's lock. They take
+longest."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is run by name, and begin with what takes longest."""
     _leave_out_what_is_asked_for(config, items)
-    items.sort(key=lambda item: not item.nodeid.startswith(_WITH_WHOLE_RUNS))
+    items.sort(key=lambda item: not item.nodeid.startswith(_WHOLE_RUNS))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -82,7 +76,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class LoadRunsScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(_WITH_WHOLE_RUNS):
+            if nodeid.startswith(_WHOLE_RUNS):
                 return "whole runs"
             return str(super()._split_scope(nodeid))
 

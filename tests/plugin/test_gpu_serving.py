@@ -19,18 +19,18 @@ from fixtures.plugin.selecting import selection
 from fixtures.plugin.serving import Deployed
 from fixtures.serve.releases import Image
 from fixtures.spec import Deployment
+from tests.collecting import WITHOUT
 from tests.fake_nvml import Nvml
 
 ROOT = Path(__file__).parents[2]
 TEST = """
-    import contextlib
     import pytest
     from types import SimpleNamespace
     from tests.plugin.test_gpu_serving import SEEN
 
     @pytest.fixture(scope="session")
-    def build():
-        return None
+    def build(case):
+        return SimpleNamespace(case=case, digest="0f3c")
 
     @pytest.mark.stage("accuracy")
     def test_deployed(case, deployment, deploy):
@@ -40,10 +40,6 @@ TEST = """
     @pytest.fixture(scope="session")
     def known_loads():
         return lambda: [SimpleNamespace(scenario="online")]
-
-    @pytest.fixture(scope="session")
-    def beside():
-        return contextlib.contextmanager(lambda backend: iter([SimpleNamespace(wait_ready=lambda: None)]))
 
     @pytest.fixture(scope="session")
     def count_operations():
@@ -92,6 +88,12 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             is_on_this_host=True,
         )
 
+    @contextlib.contextmanager
+    def in_process(*_what: Any, **told: Any) -> Iterator[Any]:
+        SEEN["in process"] = told
+        yield SimpleNamespace(wait_ready=lambda: None)
+
+    monkeypatch.setattr(measuring_efficiency, "in_process", in_process)
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(serving, "time_request", lambda *_what: 0.001)
     monkeypatch.setattr(measuring_efficiency, "best_points", lambda _case, loads: loads)
@@ -110,9 +112,7 @@ def run(folder: Path, case: str, *arguments: str, test: str = "test_deployed") -
     file = folder / "test_of_a_server.py"
     file.write_text(textwrap.dedent(TEST))
     names = [f"{file}::{test}[{case}]", "--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]
-    return pytest.main(
-        [*names, "-q", "-p", "conftest", "-p", "no:cacheprovider", "--triton", "docker", *arguments]
-    )
+    return pytest.main([*names, "-q", "-p", "conftest", *WITHOUT, "--triton", "docker", *arguments])
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,13 @@ def test_the_peak_beside_a_case_computes_in_tf32_where_the_case_does(
 ) -> None:
     assert run(tmp_path, "a100-resnet50-micro-onnx-fp32", "--tf32", option, test="test_beside") == 0
     assert SEEN["peak"] == ("cuda", "fp32", tf32)
+
+
+@pytest.mark.parametrize(("way", "resident"), [("cuda", True), ("system", False)])
+def test_in_process_data_lie_where_the_server_gets_them(way: str, resident: bool, tmp_path: Path) -> None:
+    case = "a100-resnet50-micro-onnx-fp32"
+    assert run(tmp_path, case, "--shared-memory", way, test="test_beside") == 0
+    assert SEEN["in process"] == {"backend": "onnxruntime", "resident": resident}
 
 
 def test_the_server_has_memory_ready_on_each_of_its_gpus(tmp_path: Path) -> None:

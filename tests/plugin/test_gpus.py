@@ -107,6 +107,12 @@ def test_the_header_names_the_gpus_and_says_what_is_not_known_of_several(
     assert f"{FIRST_A100}, {SECOND_A100}, whose energy and clocks are not watched" in two
 
 
+def test_the_header_names_the_hardware_that_is_selected_and_what_of_it_is_not_here(
+    nvml: Nvml, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "target: a100, h100 (not on this machine); " in collect(capsys, "-v", "--target", "h100,a100").text
+
+
 @pytest.mark.parametrize(
     ("cuda_version", "environment"), [(12040, "benchmarks-gpu-cuda12"), (13000, "benchmarks-gpu")]
 )

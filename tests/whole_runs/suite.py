@@ -8,7 +8,7 @@ from pathlib import Path
 from reports.record import files
 from reports.record.schema import Record
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ONNX = "cpu-resnet50-micro-onnx-fp32"
 FAST = ("--point-budget-s", "0.5", "--batches", "1,8", "--concurrencies", "4")
 

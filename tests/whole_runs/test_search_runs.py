@@ -12,7 +12,7 @@ from fixtures.serve.launch import serve
 from fixtures.spec import Deployment
 from reports.run.exit_status import STATUS
 from reports.words.latency_budget import found_text
-from tests.whole_runs import ONNX, suite
+from tests.whole_runs.suite import ONNX, suite
 
 SMALL = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")
 

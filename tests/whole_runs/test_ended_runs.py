@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.conftest import program_name
-from tests.whole_runs import FAST, ONNX, ROOT, Run, command
+from tests.whole_runs.suite import FAST, ONNX, ROOT, Run, command
 
 
 def below(pid: int) -> list[psutil.Process]:

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from fixtures.models import resnet50
 from reports.run.exit_status import STATUS
-from tests.whole_runs import ONNX, ROOT, suite
+from tests.whole_runs.suite import ONNX, ROOT, suite
 
 
 def micro_weights(change: float, path: Path) -> Path:

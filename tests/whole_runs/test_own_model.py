@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reports.words.shown import shown
-from tests.whole_runs import ROOT, suite
+from tests.whole_runs.suite import ROOT, suite
 
 CASE = "cpu-biopsy-onnx-fp32"
 COPIED = ("benchmarks", "fixtures", "reports", "model_repos/runtimes", "conftest.py", "pyproject.toml")

@@ -13,7 +13,7 @@ from fixtures.serve.launch import serve
 from reports.record import schema
 from reports.run.exit_status import STATUS
 from tests.serve.programs import script
-from tests.whole_runs import FAST, ONNX, Run, suite
+from tests.whole_runs.suite import FAST, ONNX, Run, suite
 
 IN_PROCESS = re.compile(
     r"test_efficiency\[.*\] (\n.*)*PASSED \d+ % of in process \(\d+ to \d+\), [\d.]+ % of the machine's FP32"
