@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fixtures.data.squad import wording
+from fixtures.spec import Arrays, Model, Samples
 from tests.models import published
 from tests.models.published import State
 
@@ -38,3 +39,12 @@ def write_folder(state: State, path: Path) -> Path:
     more = (f"extra{number}" for number in range(739 - len(WORDS)))
     (path / "vocab.txt").write_text("\n".join([*WORDS, *more]) + "\n")
     return path
+
+
+def scores(model: Model, samples: Samples, outputs: Arrays) -> list[float]:
+    """The mean score of each metric for all questions, of some outputs."""
+    kept = model.keep(outputs)
+    found = [metric.score(kept, samples.labels, kept) for metric in model.metrics]
+    assert samples.items is not None
+    assert all(len(values) == samples.items.max() + 1 for values in found)
+    return [float(values.mean()) for values in found]

@@ -51,14 +51,6 @@ def listing(found: Rehearsed, step: str) -> str:
 
 
 @pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    return folder
-
-
-@pytest.fixture
 def command_line(tmp_path: Path, temporary: Path) -> Any:
     """Rehearse by a command line; gives its status and its checklist."""
 

@@ -12,14 +12,7 @@ import torch
 from fixtures.errors import InputError
 from fixtures.models import all_models, bert
 from fixtures.spec import Arrays, Model, Samples
-
-
-def scores(model: Model, samples: Samples, outputs: Arrays) -> list[float]:
-    kept = model.keep(outputs)
-    found = [metric.score(kept, samples.labels, kept) for metric in model.metrics]
-    assert samples.items is not None
-    assert all(len(values) == samples.items.max() + 1 for values in found)
-    return [float(values.mean()) for values in found]
+from tests.models.bert_folder import scores
 
 
 @pytest.fixture(scope="module")

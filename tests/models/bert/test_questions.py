@@ -10,7 +10,7 @@ from fixtures.data.squad import invented, squad_v1
 from fixtures.errors import InputError, NotAvailableError
 from fixtures.models import all_models, bert
 from fixtures.spec import Arrays, Model, Samples
-from tests.models.bert_folder import WORDS, small_state, write_folder
+from tests.models.bert_folder import WORDS, scores, small_state, write_folder
 
 
 @pytest.fixture
@@ -40,14 +40,6 @@ def perfect(samples: Samples, offset: int = 0) -> Arrays:
                 if text == wanted and window.central[start - window.first]:
                     starts[row, start], ends[row, end + offset] = 5, 5
     return dict(zip(bert.OUTPUTS, (starts, ends), strict=True))
-
-
-def scores(model: Model, samples: Samples, outputs: Arrays) -> list[float]:
-    kept = model.keep(outputs)
-    found = [metric.score(kept, samples.labels, kept) for metric in model.metrics]
-    assert samples.items is not None
-    assert all(len(values) == samples.items.max() + 1 for values in found)
-    return [float(values.mean()) for values in found]
 
 
 @pytest.fixture(scope="module")
