@@ -94,6 +94,24 @@ class Machine:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a measurement comes from: which run made it, on which machine, with which code."""
+
+    run: str
+    """The id of the run; one for all machines of a fleet."""
+    host: str
+    """The machine's network name; empty where it was left out for readers elsewhere."""
+    gpu_uuids: Sequence[str]
+    """The UUIDs of the GPUs, or MIG slices, that were used; empty on a CPU, and where they were left out."""
+    commit: str | None
+    """The commit of the suite's checkout, 40 hexadecimal digits; None where it is in no repository."""
+    clean: bool | None
+    """Whether the checkout's files were those of the commit; None where there is none."""
+    started: str
+    """When the run began, in UTC, ISO 8601."""
+
+
+@dataclass(frozen=True)
 class Serving:
     """Which server answered, and how the model was served."""
 
@@ -166,6 +184,8 @@ class Parity:
     """The least agreement that passes; None where weights are random, as their decisions are ties that any rounding
     breaks."""
     passed: bool
+    origin: Origin | None = None
+    """Where it comes from; None in records from before."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +242,8 @@ class Accuracy:
     requests: int
     """How many requests carried the samples, of mixed batch sizes and with many in flight."""
     passed: bool
+    origin: Origin | None = None
+    """Where it comes from; None in records from before."""
 
 
 @dataclass(frozen=True)
@@ -330,6 +352,8 @@ class Load:
     comparison: Comparison | None = None
     marks: Sequence[Mark] = ()
     """What a reader should know about this point."""
+    origin: Origin | None = None
+    """Where it comes from; None in records from before."""
 
 
 @dataclass(frozen=True)
@@ -370,6 +394,8 @@ class Efficiency:
     threads, measured in the same turns; on one GPU, times the number of the case's GPUs."""
     spinning: bool = False
     """Whether idle threads of ONNX Runtime spun in process, as those of Triton's own backend do."""
+    origin: Origin | None = None
+    """Where it comes from; None in records from before."""
 
 
 @dataclass(frozen=True)
@@ -393,6 +419,8 @@ class Search:
     """The file name of the winner's config.pbtxt, beside the record."""
     accuracy: Accuracy | None = None
     """The ledger of the winner; None until it was proven."""
+    origin: Origin | None = None
+    """Where it comes from; None in records from before."""
 
 
 @dataclass(frozen=True)

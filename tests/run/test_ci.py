@@ -28,6 +28,7 @@ KINDS = "not given and (not online or (cpu-resnet50-micro-onnx-fp32 and c032))"
 BENCHMARKS = """\
 import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
+from fixtures.host.origin import origin
 from fixtures.measure.record_entry import Measurement
 from fixtures.plugin.recording.recorder import Recorder
 from reports.record.schema import Start
@@ -39,7 +40,7 @@ RECORD = samples.record(conversion=None, accuracy=None, loads=())
 def recorder(request, settings, tmp_path):
     config = tmp_path / "config.pbtxt"
     config.write_text("")
-    return Recorder(RECORD, settings.results, config, request.node.user_properties)
+    return Recorder(RECORD, settings.results, config, origin("cpu"), request.node.user_properties)
 
 @pytest.fixture
 def server():
