@@ -12,6 +12,7 @@ pytest_plugins = (
     "fixtures.plugin.building",
     "fixtures.plugin.serving",
     "fixtures.plugin.recording.recorder",
+    "fixtures.plugin.recording.stage_seconds",
     "fixtures.plugin.proving",
     "fixtures.plugin.measuring",
     "fixtures.plugin.telling.benchmark_entries",
