@@ -4,6 +4,7 @@ pytest_plugins = (
     "fixtures.plugin.command_line.options",
     "fixtures.plugin.selecting.stage_markers",
     "fixtures.plugin.selecting.gpus_in_use",
+    "fixtures.plugin.selecting.shards",
     "fixtures.plugin.selecting.selection",
     "fixtures.plugin.selecting.order",
     "fixtures.plugin.telling.output",
