@@ -12,6 +12,7 @@ from reports.commands import (
     csv,
     export,
     html,
+    matrix,
     merge,
     plots,
     published,
@@ -20,7 +21,7 @@ from reports.commands import (
 )
 from reports.record import files
 
-_COMMANDS = (tables, html, plots, csv, export, compare, merge, published, readme)
+_COMMANDS = (tables, html, plots, csv, export, compare, merge, matrix, published, readme)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

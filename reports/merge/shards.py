@@ -37,6 +37,7 @@ def joined(group: Sequence[Stored]) -> tuple[Record, list[str]]:
         starts=_starts(group),
         loads=_points(group, lambda record: record.loads, place, full_point, conflicts),
         efficiency=_points(group, lambda record: record.efficiency, _place_of, _efficiency_text, conflicts),
+        stage_seconds=_stage_seconds(group),
     )
     return record, conflicts
 
@@ -97,6 +98,12 @@ def _place_of(one: Efficiency) -> tuple[str, int, int]:
 
 def _efficiency_text(one: Efficiency) -> str:
     return f"the efficiency of {one.scenario}, batch {one.batch}, concurrency {one.concurrency}"
+
+
+def _stage_seconds(group: Sequence[Stored]) -> dict[str, float]:
+    """The latest of each stage."""
+    ordered = sorted((stored.record for stored in group), key=lambda record: record.updated)
+    return {stage: seconds for record in ordered for stage, seconds in record.stage_seconds.items()}
 
 
 def _starts(group: Sequence[Stored]) -> tuple[Start, ...]:

@@ -444,6 +444,9 @@ class Record:
     search: Search | None = None
     price_per_hour: float | None = None
     """What an hour of the machine costs, in any currency."""
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that a test of each stage took, the mean of the stage's tests in the run that measured it last; starting the
+    server is in it, converting the model (`build.build_time_s`) is not. Empty in records from before."""
     updated: str = ""
     """The time of the last change in UTC, ISO 8601."""
     schema: int = SCHEMA

@@ -419,3 +419,17 @@ def test_a_write_that_fails_leaves_nothing(
     monkeypatch.setattr("shutil.copyfileobj", full)
     assert "No space left on device" in refused(*shards)
     assert len(copied) == 2
+
+
+def test_shards_of_a_case_keep_how_long_the_stages_of_each_took(
+    tmp_path: Path, merge: Callable[..., str]
+) -> None:
+    one = sample.record(loads=OFFLINE, stage_seconds={"offline": 3.0}, updated="2026-03-05T05:06:07+00:00")
+    other = sample.record(loads=ONLINE, stage_seconds={"online": 5.0, "offline": 1.0})
+    for name, record in (("one", one), ("other", other)):
+        files.write(record, files.path_of(record.case, tmp_path / name))
+
+    merge(tmp_path / "one", tmp_path / "other")
+
+    joined = files.read(files.path_of(one.case, tmp_path / "out"))
+    assert joined.stage_seconds == {"offline": 3.0, "online": 5.0}, "the latest of each"

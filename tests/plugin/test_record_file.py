@@ -189,3 +189,23 @@ def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("*/*") if path.suffix != ".lock") == [
         files.path_of(WHOLE.case, tmp_path).name
     ]
+
+
+def test_how_long_a_stage_took_changes_nothing_else_of_the_record(path: Path) -> None:
+    record_file.keep_stage_seconds(path, "online", 12.5)
+    record_file.keep_stage_seconds(path, "accuracy", 3.25)
+    record_file.keep_stage_seconds(path, "online", 11.0)
+
+    assert files.read(path) == dataclasses.replace(WHOLE, stage_seconds={"online": 11.0, "accuracy": 3.25})
+
+
+def test_how_long_a_stage_took_makes_no_record(tmp_path: Path) -> None:
+    record_file.keep_stage_seconds(tmp_path / "a40.json", "online", 12.5)
+
+    assert not (tmp_path / "a40.json").exists()
+
+
+def test_how_long_the_stages_took_stays_when_a_result_joins(tmp_path: Path, path: Path) -> None:
+    record_file.keep_stage_seconds(path, "online", 12.5)
+
+    assert add(FRESH, tmp_path, NEW).stage_seconds == {"online": 12.5}

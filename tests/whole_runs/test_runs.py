@@ -38,6 +38,12 @@ def test_a_run_converts_serves_proves_and_measures(first: Run) -> None:
     ]
 
 
+def test_a_record_says_how_long_each_stage_took(first: Run) -> None:
+    found = first.record(ONNX).stage_seconds
+    assert set(found) == {"conversion", "accuracy", "online", "offline", "efficiency"}
+    assert all(seconds > 0 for seconds in found.values())
+
+
 def test_every_load_point_has_intervals_and_components_that_add_up(first: Run) -> None:
     for load in first.record(ONNX).loads:
         for one in (load.throughput_per_s, *load.latency_ms.values()):

@@ -1,0 +1,160 @@
+"""The workflows for many machines in docs/ci.md: what they name is there, and they are in step with what is printed."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from reports.__main__ import main
+from reports.record import files
+from tests import samples
+from tests.collecting import collect
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "ci.md").read_text()
+
+
+def example(name: str) -> str:
+    """The YAML that follows the comment of that name."""
+    (found,) = re.findall(rf"<!-- {name} -->\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+    return str(found)
+
+
+GITHUB: dict[str, Any] = yaml.safe_load(example("github"))["jobs"]
+GITLAB: dict[str, Any] = yaml.safe_load(example("gitlab"))
+MEASURE = GITHUB["measure"]["steps"]
+
+
+def step(job: str, text: str) -> dict[str, Any]:
+    """The step of a job of GitHub whose command or action holds a text."""
+    found: dict[str, Any]
+    (found,) = [
+        one for one in GITHUB[job]["steps"] if text in f"{one.get('run')} {one.get('uses')} {one.get('with')}"
+    ]
+    return found
+
+
+def matrix(command: str) -> list[str]:
+    """The arguments of `python -m reports matrix` in a command line."""
+    found = re.search(r"-m reports (matrix [^)>]*)", command)
+    assert found is not None
+    return shlex.split(found[1])
+
+
+def test_the_child_pipeline_is_what_the_parent_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(matrix(GITLAB["matrix"]["script"][0])) == 0
+    assert capsys.readouterr().out == example("gitlab child")
+
+
+def test_the_parent_starts_the_file_that_it_keeps() -> None:
+    (kept,) = GITLAB["matrix"]["artifacts"]["paths"]
+    assert GITLAB["machines"]["trigger"]["include"] == [{"artifact": kept, "job": "matrix"}]
+    assert GITLAB["matrix"]["script"][0].endswith(f"> {kept}")
+    assert GITLAB["machines"]["trigger"]["strategy"] == "depend", "else a wrong model leaves the parent green"
+
+
+def test_the_jobs_of_github_have_all_that_the_workflow_takes_of_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(matrix(step("matrix", "reports matrix")["run"])) == 0
+    jobs = json.loads(capsys.readouterr().out)["include"]
+    used = set(re.findall(r"\$\{\{ matrix\.(\w+) \}\}", example("github")))
+    assert jobs
+    assert used == set(jobs[0]), "and nothing is printed in vain"
+    for job in jobs:
+        command = step("measure", "tox run -e")["run"]
+        for name in used:
+            command = command.replace(f"${{{{ matrix.{name} }}}}", str(job[name]))
+        words = shlex.split(command)
+        collected = collect(
+            capsys,
+            *[word for word in words[words.index("--") + 1 :] if not word.startswith("--junit-xml")],
+        )
+        assert collected.status == 0, collected.text
+
+
+def test_every_step_on_github_is_one_action_of_a_major_version_or_one_command() -> None:
+    for job in GITHUB.values():
+        assert {"runs-on", "timeout-minutes", "steps"} <= set(job)
+        for one in job["steps"]:
+            assert ("uses" in one) != ("run" in one)
+            assert re.fullmatch(r"actions/[a-z/-]+@v\d+", one.get("uses", "actions/none@v1"))
+
+
+def test_one_job_that_fails_ends_no_other_and_the_records_of_all_are_joined() -> None:
+    assert GITHUB["measure"]["strategy"]["fail-fast"] is False
+    kept = step("measure", "'records-${{ matrix.name }}'")
+    assert kept["if"] == GITHUB["merge"]["if"] == "${{ !cancelled() }}"
+    pattern = step("merge", "download-artifact")["with"]["pattern"]
+    assert kept["with"]["name"].startswith(pattern.removesuffix("*"))
+    assert kept["with"]["path"] == "reports/results", "the default of --results"
+
+
+@pytest.mark.parametrize("service", ["github", "gitlab"])
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_the_job_that_merges_makes_one_folder_of_what_the_jobs_left(
+    service: str, jobs: int, tmp_path: Path
+) -> None:
+    """With one artifact alone GitHub's action makes no folder of its name."""
+    if service == "github":
+        script = [one["run"] for one in GITHUB["merge"]["steps"] if "run" in one]
+        folder = tmp_path / step("merge", "download-artifact")["with"]["path"]
+    else:
+        script = yaml.safe_load(example("gitlab child"))["merge"]["script"]
+        folder = tmp_path / "reports" / "results"
+    formats = ("onnx", "trt", "ts-trace")[:jobs]
+    for number, mnemonic in enumerate(formats):
+        record = samples.record(case=samples.Case("a40", "resnet50", mnemonic, None, "fp16"))
+        own = folder if service == "github" and jobs == 1 else folder / f"a40-{number + 1}of{jobs}"
+        files.write(record, files.path_of(record.case, own))
+    shutil.copytree(
+        ROOT / "reports", tmp_path / "reports", dirs_exist_ok=True, ignore=shutil.ignore_patterns("results")
+    )
+    (command,) = [line for line in script if "reports merge" in line]
+    line = command.replace("python", shlex.quote(sys.executable), 1)
+    done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(files.read_all(tmp_path / "merged")) == jobs
+
+
+def test_the_reports_are_made_by_commands_that_there_are() -> None:
+    of_github = [one["run"] for one in GITHUB["merge"]["steps"] if "run" in one]
+    of_gitlab = yaml.safe_load(example("gitlab child"))["merge"]["script"]
+    commands = {
+        command
+        for line in (*of_github, *of_gitlab)
+        for command in re.findall(r"-e report -- (\w+)|-m reports (\w+)", line)
+    }
+    help_ = subprocess.run(
+        [sys.executable, "-m", "reports", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for names in commands:
+        assert re.search(rf"^ +{''.join(names)} ", help_.stdout, re.MULTILINE), names
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize(
+    ("schema", "names"),
+    [("vendor.github-workflows", ["github"]), ("vendor.gitlab-ci", ["gitlab", "gitlab child"])],
+)
+def test_the_examples_fit_the_services_own_schemas(schema: str, names: list[str], tmp_path: Path) -> None:
+    """Those of schemastore.org, which check-jsonschema brings along."""
+    install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(tmp_path), "check-jsonschema"]
+    installed = subprocess.run(install, capture_output=True, text=True, check=False)
+    if installed.returncode:
+        pytest.skip(f"needs PyPI: {installed.stderr.strip().splitlines()[-1]}")
+    paths = [tmp_path / f"{name.replace(' ', '-')}.yml" for name in names]
+    for path, name in zip(paths, names, strict=True):
+        path.write_text(example(name))
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, paths)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
