@@ -17,6 +17,7 @@ pytest_plugins = (
     "fixtures.plugin.proving",
     "fixtures.plugin.measuring",
     "fixtures.plugin.telling.benchmark_entries",
+    "fixtures.plugin.serving_reference",
     "fixtures.plugin.measuring_efficiency",
     "fixtures.plugin.searching",
     "fixtures.plugin.rehearsing",

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from reports.record.figures import bounds, of_load
-from reports.record.schema import Load, case_id
+from reports.record.schema import BesideReference, Load, case_id
 from reports.words.cost import cost
 from reports.words.rightness import main_score
 from reports.words.serving_cost import fraction_of_peak
@@ -70,5 +70,13 @@ def _beside(record: Shown, load: Load) -> dict[str, Any]:
                 "in_process_batch": beside.in_process_batch,
                 **bounds("in_process_ratio", "", beside.ratio),
                 "fraction_of_peak": fraction_of_peak(beside),
+                **_beside_reference(beside.beside),
             }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _beside_reference(beside: BesideReference | None) -> dict[str, Any]:
+    """The case's best point beside the format that all of its model are set beside."""
+    if beside is None:
+        return {}
+    return {"reference_format": beside.reference, **bounds("reference_ratio", "", beside.ratio)}

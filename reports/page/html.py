@@ -17,6 +17,7 @@ from reports.record.schema import Mark, case_id
 from reports.tables import summary
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
+from reports.words.ranking import advice, ranked, ranks, ratio_to_reference
 from reports.words.rightness import main_score
 from reports.words.shown import Shown
 
@@ -27,6 +28,8 @@ _AS_NUMBER = (
     "Floor",
     summary.RATE,
     summary.P99,
+    summary.RANK,
+    summary.BESIDE,
     summary.PUBLISHED,
     summary.IN_PROCESS,
     summary.COST,
@@ -71,13 +74,14 @@ def page(records: Sequence[Shown], results: Path) -> str:
         lstrip_blocks=True,
     )
     environment.filters["markdown"] = rendered
-    columns, rows = _summary(records)
+    columns, rows = _summary(ranked(records))
     style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
     return environment.get_template("page.html").render(
         style=Markup(style),
         script=Markup(script),
         script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         machines="\n\n".join(_machines(records)),
+        advice="\n".join(f"- {text(sentence)}" for sentence in advice(records)),
         choices={name: sorted({getattr(one.case, name) for one in records}) for name in _CHOICES},
         columns=columns,
         rows=rows,
@@ -123,7 +127,8 @@ def _machines(records: Sequence[Shown]) -> list[str]:
 
 
 def _summary(records: Sequence[Shown]) -> tuple[list[SummaryColumn], list[SummaryRow]]:
-    found = [summary.summary_row(record) for record in records]
+    placed = ranks(records)
+    found = [summary.summary_row(record, placed) for record in records]
     names = [
         name
         for name in summary.SUMMARY_COLUMNS
@@ -135,7 +140,9 @@ def _summary(records: Sequence[Shown]) -> tuple[list[SummaryColumn], list[Summar
     rows = []
     for record, cells in zip(records, found, strict=True):
         score = main_score(record)
+        ratio = ratio_to_reference(record)
         keys = {"Accuracy": score.served} if score else {}
+        keys |= {summary.BESIDE: ratio.value} if ratio else {}
         rows.append(
             SummaryRow(
                 record,

@@ -369,8 +369,19 @@ class Start:
 
 
 @dataclass(frozen=True)
+class BesideReference:
+    """The best load point of a case beside that of the format that all of its model are set beside."""
+
+    reference: str
+    """The id of that format's case; this one's own where it is the one."""
+    ratio: Estimate
+    """The throughput over that of the reference, of turns; 1 where this case is the one."""
+
+
+@dataclass(frozen=True)
 class Efficiency:
-    """What serving costs: the best load point beside the same artifact in process, measured in turns."""
+    """What serving costs: the best load point beside the same artifact in process, measured in turns; in the same turns
+    comes the format that all of the model are set beside."""
 
     scenario: str
     batch: int
@@ -394,6 +405,9 @@ class Efficiency:
     threads, measured in the same turns; on one GPU, times the number of the case's GPUs."""
     spinning: bool = False
     """Whether idle threads of ONNX Runtime spun in process, as those of Triton's own backend do."""
+    beside: BesideReference | None = None
+    """None where it is not the case's best point of all, where the reference format is not proven, and in records from
+    before."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
 

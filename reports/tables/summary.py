@@ -21,6 +21,7 @@ from reports.words.labels import (
 )
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import markdown, text
+from reports.words.ranking import ranked, ranks, ratio_to_reference, reference_names, reference_of
 from reports.words.rightness import (
     has_random_weights,
     main_score,
@@ -32,9 +33,11 @@ from reports.words.rightness import (
 from reports.words.serving_cost import version_note
 from reports.words.shown import Shown
 
-RATE, P99, PUBLISHED, IN_PROCESS = (
+RATE, P99, RANK, BESIDE, PUBLISHED, IN_PROCESS = (
     "Inferences/second",
     "P99 (ms)",
+    "Rank",
+    "Ratio to reference",
     "Ratio to published",
     "Ratio to in process",
 )
@@ -49,13 +52,15 @@ SUMMARY_COLUMNS = (
     RATE,
     "At",
     P99,
+    RANK,
+    BESIDE,
     PUBLISHED,
     IN_PROCESS,
     COST,
     "Note",
 )
 """A column without any figure is left out."""
-_ALIGNMENT = "lllllrlrrrrl"
+_ALIGNMENT = "lllllrlrrrrrrl"
 
 
 @dataclass(frozen=True)
@@ -80,13 +85,15 @@ def summary_table(records: Sequence[Shown]) -> str:
     )
 
 
-def _target_table(records: Sequence[Shown]) -> str:
+def _target_table(of_target: Sequence[Shown]) -> str:
+    records = ranked(of_target)
+    placed = ranks(records)
     bests = [_best(record) for record in records]
     notes = [_notes(record, best) for record, best in zip(records, bests, strict=True)]
     sentences = _sentences([note for of_case in notes for note in of_case])
     letters = {kind: _letter(place) for place, kind in enumerate(sentences)}
     rows = [
-        _cells(record, best) | {"Note": ", ".join(letters[note.kind] for note in of_case)}
+        _cells(record, best, placed) | {"Note": ", ".join(letters[note.kind] for note in of_case)}
         for record, best, of_case in zip(records, bests, notes, strict=True)
     ]
     columns = [name for name in SUMMARY_COLUMNS if any(cells[name] not in ("-", "") for cells in rows)]
@@ -100,7 +107,7 @@ def _target_table(records: Sequence[Shown]) -> str:
             [[cells[name] for name in columns] for cells in rows],
             "".join(alignment[name] for name in columns),
         ),
-        _legend(columns, [best for best in bests if best]),
+        _legend(columns, [best for best in bests if best], records),
         price_sentence(records) if COST in columns else "",
         serving_sentence(records),
         "\n".join(listed),
@@ -108,8 +115,8 @@ def _target_table(records: Sequence[Shown]) -> str:
     return "\n\n".join(filter(None, blocks))
 
 
-def _cells(record: Shown, best: Load | None) -> dict[str, str]:
-    """A row by column; `-` where there is no figure, or none may be shown."""
+def _cells(record: Shown, best: Load | None, placed: Mapping[str, int]) -> dict[str, str]:
+    """A row by column; `-` where there is no figure, or none may be shown. `placed` is what `ranks` gives."""
     case, score = record.case, main_score(record)
     limit = tightest(score) if score else None
     ceiling = "≤ " if score and score.better == "lower" else ""
@@ -123,10 +130,20 @@ def _cells(record: Shown, best: Load | None) -> dict[str, str]:
         RATE: THROUGHPUT.cell_with_half_width(best.throughput_per_s) if best else "-",
         "At": point(best) if best else "-",
         P99: latency(best, "p99") if best else "-",
+        RANK: str(placed.get(case_id(case), "-")),
+        BESIDE: _beside(record),
         PUBLISHED: RATIO.cell(published.value if published else None),
         IN_PROCESS: _in_process(record, best) if best else "-",
         COST: cost_cell(record, best),
     }
+
+
+def _beside(record: Shown) -> str:
+    ratio = ratio_to_reference(record)
+    if ratio is None:
+        return "-"
+    is_reference = reference_of(record) == case_id(record.case)
+    return "reference" if is_reference else RATIO.cell_with_interval(ratio)
 
 
 def _in_process(record: Shown, best: Load) -> str:
@@ -180,7 +197,7 @@ def _best(record: Shown) -> Load | None:
     return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
 
 
-def _legend(columns: Sequence[str], bests: Sequence[Load]) -> str:
+def _legend(columns: Sequence[str], bests: Sequence[Load], records: Sequence[Shown]) -> str:
     """What the columns that are there mean; empty where no case shows a speed."""
     if not bests:
         return ""
@@ -188,6 +205,12 @@ def _legend(columns: Sequence[str], bests: Sequence[Load]) -> str:
         f"{RATE}: the best of a case's load points, ± half the width of its {confidence_levels(bests)} confidence interval; "
         "P99 is the latency there. A batch is of the offline scenario, a concurrency of the online one."
     ]
+    if BESIDE in columns:
+        sentences.append(
+            f"{BESIDE}: over {' or '.join(reference_names(records))} of the same model, each at its best, measured in turns, "
+            f"with its 95 % interval. {RANK}: one more than how many formats of the model are shown to be faster; those "
+            "whose intervals meet share it."
+        )
     if PUBLISHED in columns:
         sentences.append(
             f"{PUBLISHED}: over NVIDIA's figure for the same GPU, format, precision and load point; what else differs: "
@@ -200,9 +223,9 @@ def _legend(columns: Sequence[str], bests: Sequence[Load]) -> str:
     return " ".join(sentences)
 
 
-def summary_row(record: Shown) -> Mapping[str, str]:
-    """The cells of one case by column, for a table of all targets."""
-    return _cells(record, _best(record))
+def summary_row(record: Shown, placed: Mapping[str, int]) -> Mapping[str, str]:
+    """The cells of one case by column, for a table of all targets; `placed` is what `ranks` gives."""
+    return _cells(record, _best(record), placed)
 
 
 def summary_marks(record: Shown) -> Sequence[Mark]:
@@ -215,7 +238,7 @@ def summary_remarks(columns: Sequence[str], records: Sequence[Shown]) -> Sequenc
     """What the columns that are there mean, and who served."""
     bests = [best for record in records if (best := _best(record))]
     found = (
-        _legend(columns, bests),
+        _legend(columns, bests, records),
         price_sentence(records) if COST in columns else "",
         serving_sentence(records),
     )

@@ -14,7 +14,7 @@ from fixtures.build.repository import BuiltModel
 from fixtures.efficiency import turns
 from fixtures.efficiency.best_point import batch_in_process, best_of, best_points, loads_of
 from fixtures.efficiency.in_process import in_process
-from fixtures.efficiency.turns import Turns, is_done, mean_of, take_turns
+from fixtures.efficiency.turns import Sides, Turns, is_done, mean_of, take_turns
 from fixtures.errors import NotAvailableError
 from fixtures.measure.job import input_data, jobs_of
 from fixtures.measure.stopping import MeasuringPlan
@@ -46,22 +46,28 @@ def test_all_sides_are_run_in_each_turn_in_random_order() -> None:
         return rate
 
     found = take_turns(
-        lambda: side("served", 90.0),
-        lambda: side("in process", 100.0),
-        lambda: side("peak", 1e9),
+        Sides(
+            lambda: side("served", 90.0),
+            lambda: side("in process", 100.0),
+            lambda: side("peak", 1e9),
+            lambda: side("reference", 60.0),
+        ),
         lambda so_far: len(so_far.served_per_s) == 40,
     )
 
-    rounds = [tuple(order[place : place + 3]) for place in range(0, len(order), 3)]
-    assert {frozenset(each) for each in rounds} == {frozenset(("served", "in process", "peak"))}
+    rounds = [tuple(order[place : place + 4]) for place in range(0, len(order), 4)]
+    assert {frozenset(each) for each in rounds} == {frozenset(("served", "in process", "peak", "reference"))}
     assert len(set(rounds)) > 1
     assert (found.served_per_s, found.in_process_per_s) == ((90.0,) * 40, (100.0,) * 40)
     assert found.peak_per_s == (1e9,) * 40
     assert found.ratio().value == pytest.approx(0.9)
+    beside = found.ratio_to_reference()
+    assert beside is not None
+    assert beside.value == pytest.approx(1.5)
 
 
 def test_without_a_product_of_the_precision_there_is_no_peak() -> None:
-    found = take_turns(lambda: 1.0, lambda: 2.0, None, lambda so_far: len(so_far.served_per_s) == 5)
+    found = take_turns(Sides(lambda: 1.0, lambda: 2.0), lambda so_far: len(so_far.served_per_s) == 5)
     assert found.peak_per_s == ()
     assert turns.record_entry(found, a_load("offline", 8, 1.0), 2, 8, None).peak_flops_per_s is None
 
@@ -70,7 +76,7 @@ def test_turns_go_on_until_the_ratio_is_known() -> None:
     plan = MeasuringPlan(precision_target=0.05, budget_s=1000)
     noisy = rates(80.0, 120.0)
     found = take_turns(
-        lambda: next(noisy), lambda: 100.0, None, lambda so_far: is_done(so_far, plan, slow=False)
+        Sides(lambda: next(noisy), lambda: 100.0), lambda so_far: is_done(so_far, plan, slow=False)
     )
     assert len(found.served_per_s) > 5
     assert found.ratio().high / found.ratio().low < 1.11
@@ -79,7 +85,7 @@ def test_turns_go_on_until_the_ratio_is_known() -> None:
 def test_turns_end_when_the_ratio_is_known_or_the_budget_spent() -> None:
     def taken(count: int, spread: float, spent_s: float) -> Turns:
         served = tuple(1 + spread * (-1) ** i for i in range(count))
-        return Turns(served, (1.0,) * count, (), spent_s)
+        return Turns(served, (1.0,) * count, spent_s=spent_s)
 
     plan = MeasuringPlan(precision_target=0.05, budget_s=10)
     assert not is_done(taken(4, 0.0, 1), plan, slow=False)

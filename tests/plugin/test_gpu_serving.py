@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 TEST = """
     import pytest
     from types import SimpleNamespace
+    from tests import samples
     from tests.plugin.test_gpu_serving import SEEN
 
     @pytest.fixture(scope="session")
@@ -39,7 +40,7 @@ TEST = """
 
     @pytest.fixture(scope="session")
     def known_loads():
-        return lambda: [SimpleNamespace(scenario="online")]
+        return lambda: [samples.load("online", 8, 100.0)]
 
     @pytest.fixture(scope="session")
     def count_operations():
@@ -48,6 +49,10 @@ TEST = """
     @pytest.fixture(scope="session")
     def peak():
         return lambda *what: SEEN.update(peak=what)
+
+    @pytest.fixture(scope="session")
+    def served_reference():
+        return lambda: None
 
     @pytest.fixture
     def measure_beside():

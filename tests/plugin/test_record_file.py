@@ -31,9 +31,10 @@ def path(tmp_path: Path) -> Path:
 
 def add(fresh: Record, results: Path, load: Load) -> Record:
     """Record one load point; returns what is then on disk."""
-    return files.read(
-        record_file.update(fresh, results, lambda stored: record_file.with_loads(stored, START, [load]))
-    )
+    written = record_file.update(fresh, results, lambda stored: record_file.with_loads(stored, START, [load]))
+    on_disk = files.read(files.path_of(fresh.case, results))
+    assert written == on_disk
+    return on_disk
 
 
 def points(loads: Sequence[Load]) -> list[tuple[str, int, int]]:

@@ -40,7 +40,7 @@ RECORD = samples.record(conversion=None, accuracy=None, loads=())
 def recorder(request, settings, tmp_path):
     config = tmp_path / "config.pbtxt"
     config.write_text("")
-    return Recorder(RECORD, settings.results, config, origin("cpu"), request.node.user_properties)
+    return Recorder(RECORD, settings.results, config, origin("cpu"), {}, request.node.user_properties)
 
 @pytest.fixture
 def server():

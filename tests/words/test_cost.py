@@ -143,8 +143,7 @@ def test_use_and_price_survive_the_record(tmp_path: Path) -> None:
 
 def test_the_price_of_the_newest_run_that_gives_one_wins(tmp_path: Path) -> None:
     def price_after(given: float | None) -> float | None:
-        path = record_file.update(priced(given, loads=()), tmp_path, lambda stored: stored)
-        return files.read(path).price_per_hour
+        return record_file.update(priced(given, loads=()), tmp_path, lambda stored: stored).price_per_hour
 
     assert price_after(None) is None
     assert price_after(2.0) == 2.0
@@ -155,7 +154,7 @@ def test_the_price_of_the_newest_run_that_gives_one_wins(tmp_path: Path) -> None
 def test_another_build_keeps_the_price(tmp_path: Path) -> None:
     record_file.update(priced(2.0), tmp_path, lambda stored: stored)
     other = priced(None, build=dataclasses.replace(priced().build, digest="another"), loads=())
-    stored = files.read(record_file.update(other, tmp_path, lambda stored: stored))
+    stored = record_file.update(other, tmp_path, lambda stored: stored)
     assert stored.price_per_hour == 2.0
     assert stored.loads == ()
 
