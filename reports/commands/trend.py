@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports import plots
-from reports.commands import Commands, UsageError, results, selection
+from reports.commands import Commands, UsageError, history, results, selection
 from reports.record import files as records
 from reports.record import sources
 
@@ -25,17 +25,11 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     trend = commands.add_parser(
         "trend",
-        parents=[results(), selection()],
+        parents=[results(), selection(), history()],
         help="show how figures went from run to run, and between which commits they changed",
         description="Print a table of the history: every case's throughput, p99 latency, served over in process, and "
         "accuracy, each machine apart, with the steps found in them. With --output draw them too. Needs numpy, scipy and "
         "ruptures, for pictures matplotlib.",
-    )
-    trend.add_argument(
-        "--history",
-        type=Path,
-        metavar="DIR",
-        help="folder of the history; default: reports/history, with --results that folder's own, DIR/history",
     )
     trend.add_argument(
         "--add",
@@ -97,11 +91,11 @@ def _run(options: argparse.Namespace) -> int:
     folder = options.history or files.folder_of(options.results)
     if options.add:
         _add(folder, options.add)
-    history = files.read(folder)
-    for sentence in history.damaged:
+    found_rows = files.read(folder)
+    for sentence in found_rows.damaged:
         print(sentence, file=sys.stderr)
     # All cases together tell what the machine did, so that steps are the same whatever is shown of them.
-    every = series.all_series(_latest(history.rows, options.last), join_hosts=options.join_hosts)
+    every = series.all_series(_latest(found_rows.rows, options.last), join_hosts=options.join_hosts)
     found = [one for one in every if options.k in one.case]
     if not found:
         raise UsageError(_nothing(folder, options.k, [one.case for one in every]))

@@ -3,7 +3,6 @@
 matplotlib is imported when something is drawn, so that what a picture shows can be checked without it.
 """
 
-import dataclasses
 import hashlib
 import json
 import re
@@ -102,8 +101,8 @@ def alternative(shown: Chart) -> str:
 
 def digest(shown: Chart, theme: Theme) -> str:
     """SHA-256 of everything that is drawn."""
-    data = {"drawing": DRAWING, "theme": theme, "chart": dataclasses.asdict(shown)}
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+    data = {"drawing": DRAWING, "theme": theme, "chart": shown}
+    return hashlib.sha256(json.dumps(data, sort_keys=True, default=vars).encode()).hexdigest()
 
 
 def digest_of(text: str) -> str | None:

@@ -37,8 +37,8 @@ def charts(series: Sequence[Series], over: Over = "runs") -> list[tuple[str, Cha
 
 def chart(series: Sequence[Series], over: Over = "runs") -> Chart:
     """What the picture of a case's series on one machine shows; those of one machine share their runs."""
-    rows = {(point.row.started, point.row.run): point.row for one in series for point in one.points}
-    ordered = [rows[place] for place in sorted(rows)]
+    rows = {number: row for one in series for number, row in zip(one.runs.tolist(), one.rows, strict=True)}
+    ordered = [rows[number] for number in sorted(rows)]
     xs = _places(ordered, over)
     kinds: dict[tuple[str, bool], list[Series]] = {}
     for one in series:
@@ -114,27 +114,31 @@ def _panel(title: str, series: Sequence[Series], xs: Mapping[tuple[str, str], fl
 
 
 def _row(one: Series, xs: Mapping[tuple[str, str], float]) -> TrendRow:
-    values = np.array([[p.value.value, p.value.low, p.value.high] for p in one.points])
-    middle = np.median(values[:, 0])
-    differences = 100 * ((values / middle - 1) if one.kind.is_relative else (values - middle))
-    places = np.array([xs[p.row.started, p.row.run] for p in one.points])
-    count = _together(len(places))
-    cut = np.array_split(np.arange(len(places)), -(-len(places) // count))
-    drawn = np.array([np.median(differences[part], axis=0) for part in cut])
-    steps = [_drawn(one, step, xs) for step in one.steps]
+    middle = np.median(one.figures[:, 0])
+    differences = 100 * ((one.figures / middle - 1) if one.kind.is_relative else (one.figures - middle))
+    places = np.array([xs[row.started, row.run] for row in one.rows])
+    drawn = _thinned(np.column_stack([places, differences])).round(4)
     found = "; ".join(step_text(one, step) for step in one.steps) or "no step"
     last = last_text(one)
-    drawn_values, lows, highs = (_plain(column) for column in drawn.T)
+    drawn_places, values, lows, highs = (column.tolist() for column in drawn.T)
     return TrendRow(
         name=one.at,
         text=last,
-        said=f"{one.at}: {last} in the last of {len(one.points):,} runs, {found}.",
-        xs=_plain(np.array([np.median(places[part]) for part in cut])),
-        values=drawn_values,
+        said=f"{one.at}: {last} in the last of {len(one.rows):,} runs, {found}.",
+        xs=drawn_places,
+        values=values,
         lows=lows,
         highs=highs,
-        steps=steps,
+        steps=[_drawn(one, step, xs) for step in one.steps],
     )
+
+
+def _thinned(columns: np.ndarray) -> np.ndarray:
+    """Medians of as many neighbouring runs as it takes, [points, columns]; the first stands for what is left over."""
+    count = _together(len(columns))
+    more = -len(columns) % count
+    whole = np.concatenate([np.repeat(columns[:1], more, axis=0), columns])
+    return np.asarray(np.median(whole.reshape(-1, count, columns.shape[1]), axis=1))
 
 
 def _drawn(one: Series, step: FoundStep, xs: Mapping[tuple[str, str], float]) -> DrawnStep:
@@ -145,7 +149,3 @@ def _drawn(one: Series, step: FoundStep, xs: Mapping[tuple[str, str], float]) ->
 def _together(runs: int) -> int:
     """How many neighbouring runs a point stands for."""
     return -(-runs // _MOST_POINTS)
-
-
-def _plain(values: np.ndarray) -> list[float]:
-    return [round(float(value), 4) for value in values]

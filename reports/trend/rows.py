@@ -75,7 +75,7 @@ def rows_of(record: Shown) -> list[Row]:
 
 def without_origin(record: Shown) -> int:
     """How many measurements of a record are in no history, as they do not say which run they are of."""
-    origins = [one.origin for one in (*record.loads, *record.efficiency)]
+    origins = [load.origin for load in record.loads] + [one.origin for one in record.efficiency]
     origins += [record.accuracy.origin] if record.accuracy else []
     return origins.count(None)
 

@@ -3,6 +3,7 @@
 Machines are kept apart by their stamp and host: a change of hardware, driver or versions is no step, but another series.
 """
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from reports.record.quantities import (
     Quantity,
 )
 from reports.record.schema import Estimate
-from reports.trend.rows import Row
+from reports.trend.rows import Figure, Row
 from reports.trend.steps import Step, steps
 
 _FEWEST_TOGETHER = 8
@@ -71,14 +72,6 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Point:
-    """The value in one run."""
-
-    row: Row
-    value: Estimate
-
-
-@dataclass(frozen=True)
 class FoundStep:
     """A step, by the runs that it lies between."""
 
@@ -91,7 +84,7 @@ class FoundStep:
     is_worse: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Series:
     """One quantity of a case over the runs of a machine, in their order."""
 
@@ -100,8 +93,18 @@ class Series:
     at: str
     """The load point, or the metric."""
     kind: Kind
-    points: Sequence[Point]
+    rows: Sequence[Row]
+    """A measurement of each run that has one."""
+    runs: np.ndarray
+    """The numbers of these runs among all of the history, in the order of time, [runs]."""
+    figures: np.ndarray
+    """Values with the bounds of their intervals, [runs, 3]."""
     steps: Sequence[FoundStep] = ()
+
+    @property
+    def last(self) -> Estimate:
+        """The value in the last run."""
+        return Estimate(*self.figures[-1].tolist())
 
     @property
     def changes(self) -> Quantity:
@@ -114,22 +117,24 @@ class Series:
 def all_series(rows: Iterable[Row], *, join_hosts: bool = False) -> list[Series]:
     """Every series of the rows with its steps, by machine, case and quantity; `join_hosts` takes the hosts of one stamp
     for one machine, as where each run has a new container."""
-    points: dict[tuple[Machine, str, str, str], list[Point]] = {}
-    for row in sorted(rows, key=lambda one: (one.started, one.run)):
+    ordered = sorted(rows, key=_place)
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(map(_place, ordered)))}
+    found: dict[tuple[Machine, str, str, str], list[tuple[Row, int, Figure]]] = {}
+    for row in ordered:
         machine = Machine(row.target, row.device, row.machine, "" if join_hosts else row.host)
+        number = numbers[_place(row)]
         for name, figure in row.figures.items():
             kind = "error" if name == "score" and row.better == "lower" else name
             if kind in KINDS and not (KINDS[kind].is_relative and min(figure) <= 0):
-                points.setdefault((machine, row.case, row.at, kind), []).append(Point(row, Estimate(*figure)))
-    plain = [
-        Series(machine, case, at, KINDS[kind], found) for (machine, case, at, kind), found in points.items()
-    ]
+                found.setdefault((machine, row.case, row.at, kind), []).append((row, number, figure))
     groups: dict[tuple[Machine, str], list[Series]] = {}
-    for one in plain:
-        groups.setdefault((one.machine, one.kind.name), []).append(one)
-    found = [stepped for group in groups.values() for stepped in _with_steps(group)]
+    for (machine, case, at, kind), points in found.items():
+        of_runs, runs, figures = zip(*points, strict=True)
+        one = Series(machine, case, at, KINDS[kind], of_runs, np.array(runs), np.array(figures))
+        groups.setdefault((machine, kind), []).append(one)
+    stepped = [one for group in groups.values() for one in _with_steps(group)]
     order = list(KINDS.values())
-    return sorted(found, key=lambda one: (_name(one.machine), one.case, order.index(one.kind), one.at))
+    return sorted(stepped, key=lambda one: (_name(one.machine), one.case, order.index(one.kind), one.at))
 
 
 def _name(machine: Machine) -> tuple[str, ...]:
@@ -139,21 +144,21 @@ def _name(machine: Machine) -> tuple[str, ...]:
 def _with_steps(group: Sequence[Series]) -> list[Series]:
     """The series of one machine and kind with their steps, once what moved them together from run to run is taken
     out."""
-    common = _common(group) if group[0].kind.moves_with_machine else {}
+    last = 1 + max(int(one.runs[-1]) for one in group)
+    common = _common(group) if group[0].kind.moves_with_machine else np.zeros(last)
     return [_stepped(one, common) for one in group]
 
 
-def _common(group: Sequence[Series]) -> dict[tuple[str, str], float]:
-    """How far all series of a machine were from their levels in each run, but for lasting steps of all, which stay."""
-    runs = sorted({_place(point.row) for one in group for point in one.points})
-    column = {place: number for number, place in enumerate(runs)}
-    table = np.full((len(group), len(runs)), np.nan)
+def _common(group: Sequence[Series]) -> np.ndarray:
+    """How far all series of a machine were from their levels in each run of the history, as a logarithm, [runs]; but for
+    lasting steps of all, which stay. 0 in runs that too few series tell of."""
+    common = np.zeros(1 + max(int(one.runs[-1]) for one in group))
+    table = np.full((len(group), len(common)), np.nan)
     for number, one in enumerate(group):
-        for point in one.points:
-            table[number, column[_place(point.row)]] = math.log(point.value.value)
+        table[number, one.runs] = np.log(one.figures[:, 0])
     many = (~np.isnan(table)).sum(axis=0) >= _FEWEST_TOGETHER
     if not many.any():
-        return {}
+        return common
     table = table[:, many]
     table = table[~np.isnan(table).all(axis=1)]
     moved = np.zeros(table.shape[1])
@@ -163,27 +168,24 @@ def _common(group: Sequence[Series]) -> dict[tuple[str, str], float]:
     lasting = np.zeros(len(moved))
     for step in steps(moved, np.zeros(len(moved)), group[0].kind.usual):
         lasting[step.at :] += step.change.value
-    return dict(zip((runs[i] for i in np.flatnonzero(many)), (moved - lasting).tolist(), strict=True))
+    common[many] = moved - lasting
+    return common
 
 
-def _stepped(one: Series, common: Mapping[tuple[str, str], float]) -> Series:
-    kind = one.kind
-    values = np.array([point.value.value for point in one.points])
-    widths = np.array([point.value.high - point.value.low for point in one.points])
-    usual = kind.usual
+def _stepped(one: Series, common: np.ndarray) -> Series:
+    kind, usual = one.kind, one.kind.usual
+    values, low, high = one.figures.T
+    errors = (high - low) / _TO_STANDARD_ERROR
     if kind.is_relative:
-        errors = widths / values / _TO_STANDARD_ERROR
-        values = np.log(values) - np.array([common.get(_place(point.row), 0.0) for point in one.points])
+        errors, values = errors / values, np.log(values) - common[one.runs]
     else:
-        errors = widths / _TO_STANDARD_ERROR
-        usual /= max(1, one.points[-1].row.samples)
+        usual /= max(1, one.rows[-1].samples)
     found = [_found(one, step) for step in steps(values, errors, usual)]
-    return Series(one.machine, one.case, one.at, kind, one.points, found)
+    return dataclasses.replace(one, steps=found)
 
 
 def _found(one: Series, step: Step) -> FoundStep:
-    rows = [point.row for point in one.points]
-    change = step.change
+    rows, change = one.rows, step.change
     if one.kind.is_relative:
         change = Estimate(*(math.expm1(bound) for bound in (change.value, change.low, change.high)))
     better = one.kind.quantity.better
@@ -208,9 +210,9 @@ def recent(series: Sequence[Series], commits: int) -> list[tuple[Series, FoundSt
     latest: dict[Machine, dict[str, str]] = {}
     for one in series:
         times = latest.setdefault(one.machine, {})
-        for point in one.points:
-            name = point.row.commit or point.row.run
-            times[name] = max(times.get(name, ""), point.row.started)
+        for row in one.rows:
+            name = row.commit or row.run
+            times[name] = max(times.get(name, ""), row.started)
     kept = {
         machine: set(sorted(times, key=lambda name: times[name])[-commits:])
         for machine, times in latest.items()

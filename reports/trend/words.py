@@ -36,7 +36,7 @@ def step_text(one: Series, step: FoundStep) -> str:
     size = one.changes.text_with_interval(step.change)
     parts = [f"{_between(step)}: {size}"]
     first, last = commit_text(step.earliest), commit_text(step.latest)
-    if first != last:
+    if step.earliest != step.latest:
         parts.append(f"the first with it is one of {first} to {last}, at 95 %")
     if step.before.triton != step.after.triton:
         parts.append(f"Triton {step.before.triton} became {step.after.triton}")
@@ -45,16 +45,20 @@ def step_text(one: Series, step: FoundStep) -> str:
     return "; ".join(parts)
 
 
+def _code(row: Row) -> tuple[str | None, bool | None]:
+    return row.commit, row.clean
+
+
 def _between(step: FoundStep) -> str:
     before, after = commit_text(step.before), commit_text(step.after)
-    if before != after:
+    if step.before.commit is None or _code(step.before) != _code(step.after):
         return f"between {before} and {after}"
     days = f"{step.before.started[:16]} and {step.after.started[:16]}"
     return f"between two runs of {before}, {days}, so not by a commit"
 
 
 def _summary(series: Sequence[Series]) -> str:
-    runs = {point.row.run: point.row for one in series for point in one.points}
+    runs = {row.run: row for one in series for row in one.rows}
     commits = {row.commit for row in runs.values()} - {None}
     days = sorted(row.started[:10] for row in runs.values())
     found = sum(len(one.steps) for one in series)
@@ -74,7 +78,7 @@ def _table(series: Iterable[Series]) -> str:
             one.case,
             one.at,
             one.kind.name,
-            f"{len(one.points):,}",
+            f"{len(one.rows):,}",
             last_text(one),
             "; ".join(_emphasised(one, step) for step in one.steps) or "-",
         ]
@@ -85,7 +89,7 @@ def _table(series: Iterable[Series]) -> str:
 
 def last_text(one: Series) -> str:
     """The value of the last run, with its unit and its interval where it has one."""
-    value = one.points[-1].value
+    value = one.last
     if value.low == value.high:
         return one.kind.quantity.text(value.value)
     return one.kind.quantity.text_with_interval(value)
