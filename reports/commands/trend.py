@@ -69,10 +69,15 @@ def add(commands: Commands) -> None:
     trend.add_argument(
         "--within",
         type=_positive,
-        default=20,
+        default=50,
         metavar="N",
-        help="of how many of the latest commits of a machine --fail-on looks at; older steps are taken for known. A step "
-        "is found some runs after its commit, so not fewer than 10; default: %(default)s",
+        help="at how many of the latest commits of a machine --fail-on looks; older steps are taken for known. A step "
+        "is found some runs after its commit, with noise tens of them; default: %(default)s",
+    )
+    trend.add_argument(
+        "--known",
+        metavar="COMMIT",
+        help="the first commit with a step that was accepted: --fail-on looks at later ones alone",
     )
     trend.set_defaults(run=_run)
 
@@ -162,7 +167,15 @@ def _status(found: Sequence["Series"], options: argparse.Namespace) -> int:
     """The exit status, once each step that decides it is named."""
     from reports.trend import series, words
 
-    worse = series.recent(found, options.within)
+    after = ""
+    if options.known:
+        of_commit = [
+            row.started for one in found for row in one.rows if (row.commit or "").startswith(options.known)
+        ]
+        if not of_commit:
+            raise UsageError(f"--known {options.known}: no run in the history is of this commit")
+        after = max(of_commit)
+    worse = [(one, step) for one, step in series.recent(found, options.within) if step.after.started > after]
     for one, step in worse:
         print(
             f"worse within the latest {options.within} commits: {one.case}, {one.at}, {one.kind.name}: "

@@ -54,7 +54,8 @@ def _between(step: FoundStep) -> str:
     if step.before.commit is None or _code(step.before) != _code(step.after):
         return f"between {before} and {after}"
     days = f"{step.before.started[:16]} and {step.after.started[:16]}"
-    return f"between two runs of {before}, {days}, so not by a commit"
+    same = f"between two runs of {before}, {days}"
+    return f"{same}, so not by a commit" if step.before.clean else same
 
 
 def _summary(series: Sequence[Series]) -> str:

@@ -44,7 +44,7 @@ def test_the_table_names_the_commits_of_a_step_and_its_size(tmp_path: Path, tren
         (SLOWER, STATUS["speed"]),
         (past.stepped(60, 50, 1.05), 0),
         (past.stepped(60, 0, 1.0), 0),
-        (past.stepped(90, 50, 0.95), 0),
+        (past.stepped(120, 50, 0.95), 0),
     ],
     ids=["slower", "faster", "as before", "slower long ago"],
 )
@@ -57,8 +57,15 @@ def test_the_gate_fails_for_a_recent_step_for_the_worse(
     assert (BETWEEN in errors) == bool(status)
 
 
+def test_a_step_that_is_known_fails_no_more(tmp_path: Path, trend: Callable) -> None:
+    files.append(tmp_path, past.rows(SLOWER))
+    assert trend("--fail-on", "step", "--known", past.COMMITS[50][:9])[0] == 0
+    assert trend("--fail-on", "step", "--known", past.COMMITS[49][:9])[0] == STATUS["speed"]
+    assert "no run" in trend("--fail-on", "step", "--known", "fffff")[2]
+
+
 def test_the_gate_counts_commits_and_not_runs(tmp_path: Path, trend: Callable) -> None:
-    rows = past.rows(past.stepped(90, 50, 0.95))
+    rows = past.rows(past.stepped(120, 50, 0.95))
     nightly = [
         row if n < 50 else dataclasses.replace(row, commit=past.COMMITS[50]) for n, row in enumerate(rows)
     ]
@@ -83,6 +90,15 @@ def test_a_step_without_a_commit_between_is_said_to_be_none_of_the_code(
 ) -> None:
     files.append(tmp_path, past.rows(SLOWER, commit=past.COMMITS[0]))
     assert "so not by a commit" in trend()[1]
+
+
+def test_of_two_runs_with_changed_files_nobody_knows_whether_it_was_the_code(
+    tmp_path: Path, trend: Callable
+) -> None:
+    files.append(tmp_path, past.rows(SLOWER, commit=past.COMMITS[0], clean=False))
+    text = trend()[1]
+    assert f"two runs of {past.COMMITS[0][:9]}-dirty" in text
+    assert "so not by a commit" not in text
 
 
 def test_steps_are_the_same_whatever_is_shown(tmp_path: Path, trend: Callable) -> None:
