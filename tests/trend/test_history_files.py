@@ -1,9 +1,11 @@
 """The history on disk: every measurement once, nothing lost and nothing half written, whoever adds at the same time."""
 
 import dataclasses
+import fcntl
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,18 @@ def test_processes_that_add_at_once_write_whole_lines_and_each_row_once(tmp_path
     assert [one.wait(timeout=120) for one in started] == [0, 0, 0]
     lines = (tmp_path / "cpu.jsonl").read_bytes().splitlines()
     assert len({rows.key(rows.decode(line)) for line in lines}) == len(lines) == 80
+
+
+def test_who_adds_waits_for_another_that_does_and_sees_what_it_added(tmp_path: Path) -> None:
+    added_by_thread: list[int] = []
+    adding = threading.Thread(target=lambda: added_by_thread.append(files.append(tmp_path, past.rows([1.0]))))
+    with (tmp_path / "cpu.jsonl").open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        adding.start()
+        adding.join(timeout=0.3)  # time to add without waiting, which would be wrong
+        other.write(rows.encode(past.row(0, 1.0)))
+    adding.join(timeout=60)
+    assert added_by_thread == [0]
 
 
 def test_a_full_disk_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
