@@ -25,4 +25,5 @@ pytest_plugins = (
     "reports.run.terminal_summary",
     "reports.run.exit_status",
     "reports.run.job_summary",
+    "reports.run.history",
 )

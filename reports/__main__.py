@@ -18,14 +18,15 @@ from reports.commands import (
     published,
     readme,
     tables,
+    trend,
 )
 from reports.record import files
 
-_COMMANDS = (tables, html, plots, csv, export, compare, merge, matrix, published, readme)
+_COMMANDS = (tables, html, plots, csv, export, compare, trend, merge, matrix, published, readme)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 1 where a check found drift, 2 for an error."""
+    """Run one command; returns the exit status: 0, 1 where a check found drift, 2 for an error, 10 or 12 where a trend failed."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:

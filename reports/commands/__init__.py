@@ -30,6 +30,18 @@ def results() -> argparse.ArgumentParser:
     return parser
 
 
+def history() -> argparse.ArgumentParser:
+    """The option that says where the history is."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument(
+        "--history",
+        type=Path,
+        metavar="DIR",
+        help="folder of the history; default: reports/history, with --results that folder's own, DIR/history",
+    )
+    return parser
+
+
 def selection() -> argparse.ArgumentParser:
     """The option that says which of them are meant."""
     parser = argparse.ArgumentParser(add_help=False)

@@ -1,9 +1,10 @@
 """`python -m reports html`: all records as one HTML page."""
 
 import argparse
+import sys
 from pathlib import Path
 
-from reports.commands import Commands, chosen, results, selection
+from reports.commands import Commands, chosen, history, results, selection
 from reports.record import files
 
 
@@ -11,7 +12,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     page = commands.add_parser(
         "html",
-        parents=[results(), selection()],
+        parents=[results(), selection(), history()],
         help="write all records as one HTML page",
         description="Write one HTML page that needs no network and no other file: a summary to filter and sort, then "
         "per case its tables, plots, configuration, machine, ledger with the worst samples, and the published figures. "
@@ -25,8 +26,14 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from reports.page.html import page
+    from reports.trend import files as histories
+    from reports.trend.series import all_series
 
-    text = page(chosen(options), options.results)
+    records = chosen(options)
+    found = histories.read(options.history or histories.folder_of(options.results))
+    for sentence in found.damaged:
+        print(sentence, file=sys.stderr)
+    text = page(records, options.results, all_series(found.rows))
     files.replace(options.output.resolve(), text.encode())
     print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB")
     return 0

@@ -1,6 +1,7 @@
 """What the HTML page shows of one case: markdown of the tables, plain text, pictures."""
 
 import base64
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Literal
 
 from reports import plots
 from reports.page.interval_tables import accuracy_text, intervals_table, machine_table
+from reports.plots import trend
+from reports.plots.shapes import Chart
 from reports.published.beside import legend, section
 from reports.published.matching import match
 from reports.record import files, per_sample, untrusted
@@ -15,12 +18,16 @@ from reports.record.per_sample import Part, SampleScores
 from reports.record.schema import Accuracy, case_id
 from reports.tables.case import scenario_section
 from reports.tables.points import loads_of
+from reports.trend.rows import machine_digest
+from reports.trend.series import Series
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
 from reports.words.rightness import main_score, metric_text, unmeasured
 from reports.words.serving_cost import efficiency_section
 from reports.words.shown import Shown
 
+_MOST_ROWS = 12
+"""Load points of the history that the page draws of each quantity."""
 _LARGEST_CONFIG_BYTES = 2**20  # those of this suite are below 4 KiB
 
 
@@ -88,10 +95,12 @@ class CaseSection:
     published: str
     configs: Sequence[ServedConfig]
     machine: str
+    trend: EmbeddedPicture | None
+    """How its figures went from run to run on its machine; None where the history has no two runs of it."""
 
 
-def section_of(record: Shown, results: Path) -> CaseSection:
-    """All of one case; raises RecordError where a file beside its record is damaged."""
+def section_of(record: Shown, results: Path, history: Sequence[Series] = ()) -> CaseSection:
+    """All of one case, with what the history has of it; raises RecordError where a file beside its record is damaged."""
     return CaseSection(
         record=record,
         name=case_id(record.case),
@@ -108,6 +117,7 @@ def section_of(record: Shown, results: Path) -> CaseSection:
         published=_published(record),
         configs=_configs(record, results),
         machine=machine_table(record),
+        trend=_trend(record, history),
     )
 
 
@@ -124,8 +134,31 @@ def status_of(record: Shown) -> Status:
 
 def picture(name: str, records: Sequence[Shown]) -> EmbeddedPicture:
     """A plot that `reports.plots.available` names."""
-    light, dark = (plots.svg(name, records, theme) for theme in plots.THEMES)
-    return EmbeddedPicture(_uri(light), _uri(dark), plots.alternative(plots.chart(name, records)))
+    return _embedded(plots.chart(name, records))
+
+
+def _embedded(chart: Chart) -> EmbeddedPicture:
+    light, dark = (plots.chart_svg(chart, theme) for theme in plots.THEMES)
+    return EmbeddedPicture(_uri(light), _uri(dark), plots.alternative(chart))
+
+
+def _trend(record: Shown, history: Sequence[Series]) -> EmbeddedPicture | None:
+    """The case's series on the record's machine: of several hosts with one stamp, that which was measured last."""
+    name, digest = case_id(record.case), machine_digest(record.machine)
+    found = [one for one in history if one.case == name and one.machine.digest == digest]
+    if not found:
+        return None
+    latest = max(found, key=lambda one: one.runs[-1]).machine
+    of_machine = [one for one in found if one.machine == latest]
+    if max(len(one.rows) for one in of_machine) < 2:
+        return None
+    kinds = dict.fromkeys(one.kind for one in of_machine)
+    drawn = [one for kind in kinds for one in [o for o in of_machine if o.kind == kind][:_MOST_ROWS]]
+    chart = trend.chart(drawn)
+    if left := len(of_machine) - len(drawn):
+        notes = [*chart.notes, f"{left} more rows are drawn by: python -m reports trend --output DIR"]
+        chart = dataclasses.replace(chart, notes=notes)
+    return _embedded(chart)
 
 
 def _uri(svg: str) -> str:

@@ -15,6 +15,7 @@ from reports import plots, tables
 from reports.page.case_section import Status, picture, section_of, status_of
 from reports.record.schema import Mark, case_id
 from reports.tables import summary
+from reports.trend.series import Series
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
 from reports.words.ranking import advice, ranked, ranks, ratio_to_reference
@@ -61,8 +62,9 @@ class SummaryRow:
     cells: Sequence[tuple[SummaryColumn, str, float | None]]
 
 
-def page(records: Sequence[Shown], results: Path) -> str:
-    """The page of `records`, beside which samples and configurations lie below the folder `results`.
+def page(records: Sequence[Shown], results: Path, history: Sequence[Series] = ()) -> str:
+    """The page of `records`, beside which samples and configurations lie below the folder `results`, with the `history` of
+    their cases.
 
     Raises RecordError where a file beside a record is damaged.
     """
@@ -90,7 +92,7 @@ def page(records: Sequence[Shown], results: Path) -> str:
             [*summary.summary_remarks([one.name for one in columns], records), _searches(records)]
         ),
         pictures=[picture(name, records) for name in plots.available(records)] if len(records) > 1 else [],
-        sections=[section_of(record, results) for record in records],
+        sections=[section_of(record, results, history) for record in records],
     )
 
 

@@ -3,7 +3,6 @@
 matplotlib is imported when something is drawn, so that what a picture shows can be checked without it.
 """
 
-import dataclasses
 import hashlib
 import json
 import re
@@ -71,19 +70,28 @@ def svg(
 ) -> str:
     """An `<svg>` element of 620 points' width, to stand in a file or in a page; the same records give the same text
     by one version of matplotlib. NothingToShowError as `chart`."""
-    from reports.plots.drawing import chart as drawing
-
-    shown = chart(name, records, latency_budget_ms)
-    return drawing.svg(shown, theme, alt_text.description(shown), digest(shown, theme))
+    return chart_svg(chart(name, records, latency_budget_ms), theme)
 
 
 def png(
     name: str, records: Sequence[Shown], theme: Theme = "light", latency_budget_ms: float | None = None
 ) -> bytes:
     """The picture as PNG, at 200 dots per inch. NothingToShowError as `chart`."""
+    return chart_png(chart(name, records, latency_budget_ms), theme)
+
+
+def chart_svg(shown: Chart, theme: Theme = "light") -> str:
+    """The `<svg>` element of what a picture shows, as `svg`."""
     from reports.plots.drawing import chart as drawing
 
-    return drawing.png(chart(name, records, latency_budget_ms), theme)
+    return drawing.svg(shown, theme, alt_text.description(shown), digest(shown, theme))
+
+
+def chart_png(shown: Chart, theme: Theme = "light") -> bytes:
+    """What a picture shows as PNG, as `png`."""
+    from reports.plots.drawing import chart as drawing
+
+    return drawing.png(shown, theme)
 
 
 def alternative(shown: Chart) -> str:
@@ -93,8 +101,8 @@ def alternative(shown: Chart) -> str:
 
 def digest(shown: Chart, theme: Theme) -> str:
     """SHA-256 of everything that is drawn."""
-    data = {"drawing": DRAWING, "theme": theme, "chart": dataclasses.asdict(shown)}
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+    data = {"drawing": DRAWING, "theme": theme, "chart": shown}
+    return hashlib.sha256(json.dumps(data, sort_keys=True, default=vars).encode()).hexdigest()
 
 
 def digest_of(text: str) -> str | None:

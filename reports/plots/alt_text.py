@@ -2,7 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
-from reports.plots.shapes import Budget, Chart, Curve, PlottedPoint, RowPanel, Rows, Series, Stack, Sweep
+from reports.plots.shapes import (
+    Budget,
+    Chart,
+    Curve,
+    PlottedPoint,
+    RowPanel,
+    Rows,
+    Series,
+    Stack,
+    Sweep,
+    Trend,
+)
 from reports.record.quantities import (
     ERROR,
     LATENCY,
@@ -55,6 +66,10 @@ def _numbers(chart: Chart) -> Iterator[str]:
                     f"{component_name(name)} {LATENCY.cell(ms)}" for name, ms in bar.components_ms.items()
                 )
                 yield f"{panel.title}, {panel.x_label.lower()} {bar.name}, milliseconds: {parts}."
+    elif isinstance(content, Trend):
+        for trend_panel in content.panels:
+            yield f"{trend_panel.title}:"
+            yield from (row.said for row in trend_panel.rows)
     else:
         yield from _of_rows(content)
     if isinstance(content, Sweep | Curve) and content.budget:
@@ -101,6 +116,11 @@ def _gist(chart: Chart) -> str:
         return f"latency components of {len(bars)} load points" if len(bars) > 1 else "latency components"
     if isinstance(content, Rows):
         return "; ".join(_panel_gist(panel, content) for panel in content.panels)
+    if isinstance(content, Trend):
+        steps = [
+            f"{row.name} {step.text}" for panel in content.panels for row in panel.rows for step in row.steps
+        ]
+        return f"steps: {', '.join(steps)}" if steps else "no step"
     latencies = content.latencies if isinstance(content, Sweep) else [content.latency]
     points = [point for one in content.series for point in one.points]
     ends = points if len(points) == 1 else [points[0], points[-1]]

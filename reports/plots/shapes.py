@@ -126,13 +126,59 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class DrawnStep:
+    """A lasting change, between two neighbouring points of a line."""
+
+    x: float
+    text: str
+    """Its size: `-3.1 %`."""
+    is_worse: bool
+
+
+@dataclass(frozen=True)
+class TrendRow:
+    """One quantity over runs. Values are differences from their median, in the panel's unit."""
+
+    name: str
+    text: str
+    """The value of the last run, with its unit."""
+    said: str
+    """The row in a sentence, with its steps."""
+    xs: Sequence[float]
+    values: Sequence[float]
+    lows: Sequence[float]
+    highs: Sequence[float]
+    steps: Sequence[DrawnStep]
+
+
+@dataclass(frozen=True)
+class TrendPanel:
+    """Rows of one quantity, all drawn to one scale."""
+
+    title: str
+    unit: str
+    rows: Sequence[TrendRow]
+    reach: float
+    """The difference from the median at which a row ends, in the unit; what is beyond is drawn at its edge."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """How the figures of a case went from run to run."""
+
+    panels: Sequence[TrendPanel]
+    ticks: Sequence[tuple[float, str]]
+    """Some runs along the axis, and what they are called."""
+
+
+@dataclass(frozen=True)
 class Chart:
     """One picture."""
 
     name: str
     title: str
     subtitle: str
-    content: Sweep | Curve | Stack | Rows
+    content: Sweep | Curve | Stack | Rows | Trend
     notes: Sequence[str]
     """What a reader should know, a line each."""
     caption: str

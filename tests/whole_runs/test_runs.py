@@ -12,6 +12,7 @@ from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from reports.record import schema
 from reports.run.exit_status import STATUS
+from reports.trend import files as history
 from tests.serve.programs import script
 from tests.whole_runs.suite import FAST, ONNX, Run, suite
 
@@ -52,6 +53,21 @@ def test_every_load_point_has_intervals_and_components_that_add_up(first: Run) -
         # Little's law: what is in flight is the rate of requests times the time each takes.
         in_flight = load.throughput_per_s.value / load.batch * load.latency_ms["avg"].value / 1e3
         assert in_flight == pytest.approx(load.concurrency, rel=0.25)
+
+
+def test_each_measurement_of_a_run_is_in_the_history_of_its_records(first: Run) -> None:
+    found = history.read(first.results / "history")
+    record = first.record(ONNX)
+    assert not found.damaged
+    assert {row.at for row in found.rows if row.kind == "load"} == {
+        "offline b001-c001",
+        "offline b008-c001",
+        "online b001-c004",
+    }
+    assert record.accuracy is not None
+    assert record.accuracy.origin is not None
+    assert {row.run for row in found.rows} == {record.accuracy.origin.run}
+    assert {row.kind for row in found.rows} == {"load", "accuracy", "efficiency"}
 
 
 def test_a_run_prints_conditions_figures_and_the_summary(first: Run) -> None:

@@ -8,9 +8,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from reports.plots.drawing import loads, markup, rows, stack
+from reports.plots.drawing import loads, markup, rows, stack, trend
 from reports.plots.drawing.sheet import Sheet
-from reports.plots.shapes import Chart, Curve, Rows, Stack, Sweep
+from reports.plots.shapes import Chart, Curve, Rows, Stack, Sweep, Trend
 from reports.plots.theme import LOOKS, SMALL_PT, TITLE_PT, WIDTH_IN, Theme, settings
 
 _TOP_IN, _LINE_IN, _MARGIN_IN = 0.68, 0.15, 0.15
@@ -54,18 +54,22 @@ def _figure(chart: Chart, theme: Theme) -> Figure:
     return figure
 
 
-def _height(content: Sweep | Curve | Stack | Rows) -> float:
+def _height(content: Sweep | Curve | Stack | Rows | Trend) -> float:
     if isinstance(content, Rows):
         return rows.height_in(content)
+    if isinstance(content, Trend):
+        return trend.height_in(content)
     return stack.height_in(content) if isinstance(content, Stack) else loads.height_in(content)
 
 
-def _draw(content: Sweep | Curve | Stack | Rows, page: Sheet) -> None:
+def _draw(content: Sweep | Curve | Stack | Rows | Trend, page: Sheet) -> None:
     if isinstance(content, Sweep):
         loads.sweep(content, page)
     elif isinstance(content, Curve):
         loads.curve(content, page)
     elif isinstance(content, Stack):
         stack.stack(content, page)
+    elif isinstance(content, Trend):
+        trend.trend(content, page)
     else:
         rows.rows(content, page)

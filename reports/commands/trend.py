@@ -1,0 +1,187 @@
+"""`python -m reports trend`: how each case's figures went from run to run, and where they changed for good."""
+
+import argparse
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports import plots
+from reports.commands import Commands, UsageError, history, results, selection
+from reports.record import files as records
+from reports.record import sources
+
+if TYPE_CHECKING:  # they need numpy, which other commands do without
+    from reports.trend.rows import Row
+    from reports.trend.series import Series
+
+_SPEED, _ACCURACY = 10, 12
+"""The statuses of a run that failed for speed or for accuracy, `reports.run.exit_status.STATUS`: that module needs pytest,
+which these reports do without."""
+
+
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    trend = commands.add_parser(
+        "trend",
+        parents=[results(), selection(), history()],
+        help="show how figures went from run to run, and between which commits they changed",
+        description="Print a table of the history: every case's throughput, p99 latency, served over in process, and "
+        "accuracy, each machine apart, with the steps found in them. With --output draw them too. Needs numpy, scipy and "
+        "ruptures, for pictures matplotlib.",
+    )
+    trend.add_argument(
+        "--add",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FOLDER",
+        help="first add the measurements of records, and the history, of other machines or CI jobs; each is added once, "
+        "however often it is given",
+    )
+    trend.add_argument("--output", type=Path, metavar="DIR", help="draw each case into this folder")
+    trend.add_argument("--format", choices=("svg", "png"), default="svg", help="default: %(default)s")
+    trend.add_argument(
+        "--theme", choices=(*plots.THEMES, "both"), default="both", help="default: %(default)s"
+    )
+    trend.add_argument(
+        "--over",
+        choices=("runs", "time"),
+        default="runs",
+        help="what lies along the pictures: runs in their order, named by their commits, or their dates; default: "
+        "%(default)s",
+    )
+    trend.add_argument(
+        "--last", type=_positive, metavar="N", help="look at the latest N runs alone; default: all of them"
+    )
+    trend.add_argument(
+        "--join-hosts",
+        action="store_true",
+        help="take hosts of the same stamp for one machine, as where each run has a container of its own",
+    )
+    trend.add_argument(
+        "--fail-on",
+        choices=("step",),
+        help="exit with 10 where a speed has a step for the worse within the latest commits (--within), with 12 where an "
+        "accuracy has",
+    )
+    trend.add_argument(
+        "--within",
+        type=_positive,
+        default=50,
+        metavar="N",
+        help="at how many of the latest commits of a machine --fail-on looks; older steps are taken for known. A step "
+        "is found some runs after its commit, with noise tens of them; default: %(default)s",
+    )
+    trend.add_argument(
+        "--known",
+        metavar="COMMIT",
+        help="the first commit with a step that was accepted: --fail-on looks at later ones alone",
+    )
+    trend.set_defaults(run=_run)
+
+
+def _positive(text: str) -> int:
+    """A whole number from 1."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1")
+    return value
+
+
+def _run(options: argparse.Namespace) -> int:
+    from reports.trend import files, series, words
+
+    folder = options.history or files.folder_of(options.results)
+    if options.add:
+        _add(folder, options.add)
+    found_rows = files.read(folder)
+    for sentence in found_rows.damaged:
+        print(sentence, file=sys.stderr)
+    # All cases together tell what the machine did, so that steps are the same whatever is shown of them.
+    every = series.all_series(_latest(found_rows.rows, options.last), join_hosts=options.join_hosts)
+    found = [one for one in every if options.k in one.case]
+    if not found:
+        raise UsageError(_nothing(folder, options.k, [one.case for one in every]))
+    print(words.document(found))
+    if options.output is not None:
+        _draw(found, options)
+    return _status(found, options) if options.fail_on else 0
+
+
+def _nothing(folder: Path, substring: str, cases: Sequence[str]) -> str:
+    """Why there is nothing to show."""
+    if not cases:
+        return (
+            f"{folder}: no history (TARGET.jsonl). A run of the benchmarks adds to it, and --add FOLDER what other "
+            "machines measured."
+        )
+    names = ", ".join(dict.fromkeys(cases))
+    return f"{folder}: no case has {substring!r} in its name. There are: {names}"
+
+
+def _add(folder: Path, given: list[Path]) -> None:
+    from reports.trend import files
+    from reports.trend.rows import rows_of, without_origin
+    from reports.words.shown import shown
+
+    for source in given:
+        found = files.read(source if any(source.glob(f"*{files.SUFFIX}")) else files.folder_of(source))
+        for sentence in found.damaged:
+            print(sentence, file=sys.stderr)
+        stored = []
+        if records.record_paths(source) or records.record_paths_in(source) or not found.rows:
+            stored = [shown(one.record) for one in sources.read([source])[0].records.values()]
+        added = files.append(folder, [*found.rows, *(row for one in stored for row in rows_of(one))])
+        print(f"{source}: added {added} measurements to {folder}", file=sys.stderr)
+        if silent := sum(map(without_origin, stored)):
+            print(
+                f"{source}: {silent} measurements are of an earlier version, which did not record their run: left out",
+                file=sys.stderr,
+            )
+
+
+def _latest(rows: Sequence["Row"], runs: int | None) -> Sequence["Row"]:
+    """The rows of the latest so many runs."""
+    if runs is None:
+        return rows
+    order = sorted({(row.started, row.run) for row in rows})[-runs:]
+    kept = {run for _, run in order}
+    return [row for row in rows if row.run in kept]
+
+
+def _draw(found: Sequence["Series"], options: argparse.Namespace) -> None:
+    from reports.plots import trend
+
+    themes = plots.THEMES if options.theme == "both" else (options.theme,)
+    for (name, chart), theme in itertools.product(trend.charts(found, options.over), themes):
+        path = options.output / f"{name}-{theme}.{options.format}"
+        draw = plots.chart_png if options.format == "png" else plots.chart_svg
+        content = draw(chart, theme)
+        records.replace(path, content if isinstance(content, bytes) else content.encode())
+        print(path)
+
+
+def _status(found: Sequence["Series"], options: argparse.Namespace) -> int:
+    """The exit status, once each step that decides it is named."""
+    from reports.trend import series, words
+
+    after = ""
+    if options.known:
+        of_commit = [
+            row.started for one in found for row in one.rows if (row.commit or "").startswith(options.known)
+        ]
+        if not of_commit:
+            raise UsageError(f"--known {options.known}: no run in the history is of this commit")
+        after = max(of_commit)
+    worse = [(one, step) for one, step in series.recent(found, options.within) if step.after.started > after]
+    for one, step in worse:
+        print(
+            f"worse within the latest {options.within} commits: {one.case}, {one.at}, {one.kind.name}: "
+            f"{words.step_text(one, step)}",
+            file=sys.stderr,
+        )
+    if any(one.kind.name == "accuracy" for one, _ in worse):
+        return _ACCURACY
+    return _SPEED if worse else 0

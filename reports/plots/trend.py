@@ -1,0 +1,151 @@
+"""Pictures of the history: how each case's figures went from run to run, and where they changed for good."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from reports.plots.shapes import Chart, DrawnStep, Trend, TrendPanel, TrendRow
+from reports.trend.rows import Row
+from reports.trend.series import FoundStep, Machine, Series
+from reports.trend.words import commit_text, last_text, machine_text, step_text
+
+Over = Literal["runs", "time"]
+_MOST_POINTS = 250
+"""Points of a line, some two to a millimetre; of more runs each point is the median of neighbours."""
+_TICKS = 6
+_LEAST_REACH = {True: 4.0, False: 0.5}
+"""Percent, or points of a score, that a row reaches at least: noise of less looks like the little it is."""
+_DAY_S = 86400
+
+
+def charts(series: Sequence[Series], over: Over = "runs") -> list[tuple[str, Chart]]:
+    """A picture for each case on each machine, with the name of its file: `trend-CASE`, and the machine's stamp, and a
+    number, where that is the name of several."""
+    groups: dict[tuple[Machine, str], list[Series]] = {}
+    for one in series:
+        groups.setdefault((one.machine, one.case), []).append(one)
+    found: list[tuple[str, Chart]] = []
+    for machine, case in groups:
+        stamps = [other.digest for other, name in groups if name == case]
+        name = f"trend-{case}" + (f"-{machine.digest}" if len(stamps) > 1 else "")
+        taken = sum(other == name or other.startswith(f"{name}.") for other, _ in found)
+        found.append((f"{name}.{taken + 1}" if taken else name, chart(groups[machine, case], over)))
+    return found
+
+
+def chart(series: Sequence[Series], over: Over = "runs") -> Chart:
+    """What the picture of a case's series on one machine shows; those of one machine share their runs."""
+    rows = {number: row for one in series for number, row in zip(one.runs.tolist(), one.rows, strict=True)}
+    ordered = [rows[number] for number in sorted(rows)]
+    xs = _places(ordered, over)
+    kinds: dict[tuple[str, bool], list[Series]] = {}
+    for one in series:
+        kinds.setdefault((one.kind.name, one.kind.is_relative), []).append(one)
+    panels = [_panel(f"{name[0].upper()}{name[1:]}", found, xs) for (name, _), found in kinds.items()]
+    first = series[0]
+    notes = [
+        "Each row: the difference from its median, with 95 % intervals; what is beyond the row is drawn at its edge.",
+        "Lines across: steps found, solid ▼ for the worse, dashed ▲ for the better.",
+    ]
+    if len(ordered) > _MOST_POINTS:
+        notes.append(f"Each point is the median of {_together(len(ordered))} runs.")
+    days = dict.fromkeys((ordered[0].started[:10], ordered[-1].started[:10]))
+    tritons = ", ".join(dict.fromkeys(row.triton for row in ordered if row.triton))
+    caption = [machine_text(first.machine), f"Triton {tritons}" if tritons else "", " to ".join(days)]
+    return Chart(
+        "trend",
+        "From run to run",
+        f"{first.case}, {len(ordered):,} run{'' if len(ordered) == 1 else 's'}",
+        Trend(panels, _ticks(ordered, xs, over)),
+        notes,
+        " · ".join(filter(None, caption)),
+    )
+
+
+def _places(ordered: Sequence[Row], over: Over) -> dict[tuple[str, str], float]:
+    """Where each run stands along the axis: its number, or its time in days."""
+    places = [float(number) for number in range(len(ordered))]
+    if over == "time":
+        times = [_time(row) for row in ordered]
+        places = [(one - times[0]).total_seconds() / _DAY_S for one in times]
+    return {(row.started, row.run): x for row, x in zip(ordered, places, strict=True)}
+
+
+def _time(row: Row) -> datetime.datetime:
+    """When the run began; the epoch where it does not say."""
+    try:
+        found = datetime.datetime.fromisoformat(row.started)
+    except ValueError:
+        found = datetime.datetime.fromtimestamp(0, datetime.UTC)
+    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+
+
+def _ticks(
+    ordered: Sequence[Row], xs: Mapping[tuple[str, str], float], over: Over
+) -> list[tuple[float, str]]:
+    """Some runs, evenly along the axis, by their commits with the day, or by the day alone."""
+    places = np.array([xs[row.started, row.run] for row in ordered])
+    wanted = np.linspace(places[0], places[-1], min(_TICKS, len(ordered)))
+    chosen = dict.fromkeys(int(np.argmin(np.abs(places - x))) for x in wanted)
+    return [
+        (
+            float(places[i]),
+            ordered[i].started[:10]
+            if over == "time"
+            else f"{_commit(ordered[i])}\n{ordered[i].started[:10]}",
+        )
+        for i in chosen
+    ]
+
+
+def _commit(row: Row) -> str:
+    return commit_text(row) if row.commit else "no commit"
+
+
+def _panel(title: str, series: Sequence[Series], xs: Mapping[tuple[str, str], float]) -> TrendPanel:
+    relative = series[0].kind.is_relative
+    rows = [_row(one, xs) for one in series]
+    # Outliers, a run in some dozens, do not press all others flat.
+    far = max(float(np.percentile(np.abs(row.values), 95)) for row in rows)
+    reach = max(_LEAST_REACH[relative], 1.3 * far)
+    return TrendPanel(title, "%" if relative else "points", rows, round(reach, 1))
+
+
+def _row(one: Series, xs: Mapping[tuple[str, str], float]) -> TrendRow:
+    middle = np.median(one.figures[:, 0])
+    differences = 100 * ((one.figures / middle - 1) if one.kind.is_relative else (one.figures - middle))
+    places = np.array([xs[row.started, row.run] for row in one.rows])
+    drawn = _thinned(np.column_stack([places, differences])).round(4)
+    found = "; ".join(step_text(one, step) for step in one.steps) or "no step"
+    last = last_text(one)
+    drawn_places, values, lows, highs = (column.tolist() for column in drawn.T)
+    return TrendRow(
+        name=one.at,
+        text=last,
+        said=f"{one.at}: {last} in the last of {len(one.rows):,} runs, {found}.",
+        xs=drawn_places,
+        values=values,
+        lows=lows,
+        highs=highs,
+        steps=[_drawn(one, step, xs) for step in one.steps],
+    )
+
+
+def _thinned(columns: np.ndarray) -> np.ndarray:
+    """Medians of as many neighbouring runs as it takes, [points, columns]; the first stands for what is left over."""
+    count = _together(len(columns))
+    more = -len(columns) % count
+    whole = np.concatenate([np.repeat(columns[:1], more, axis=0), columns])
+    return np.asarray(np.median(whole.reshape(-1, count, columns.shape[1]), axis=1))
+
+
+def _drawn(one: Series, step: FoundStep, xs: Mapping[tuple[str, str], float]) -> DrawnStep:
+    x = (xs[step.before.started, step.before.run] + xs[step.after.started, step.after.run]) / 2
+    return DrawnStep(x, one.changes.text(step.change.value), step.is_worse)
+
+
+def _together(runs: int) -> int:
+    """How many neighbouring runs a point stands for."""
+    return -(-runs // _MOST_POINTS)

@@ -1,0 +1,62 @@
+"""Adds what each test measured to the history, as soon as the test has ended: a killed run keeps what it had."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.record import files as records
+from reports.run.outcomes import is_worker
+from reports.trend import files, rows
+from reports.words.shown import shown
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("tritonproof").addoption(
+        "--history",
+        metavar="DIR",
+        help="where a row for each measurement is kept for `python -m reports trend`; default: reports/history, with "
+        "--results DIR in DIR/history",
+    )
+
+
+@dataclass(eq=False)
+class HistoryKeeper:
+    """Adds the measurements of the records that tests name; a plugin of pytest that is told of each test."""
+
+    results: Path
+    folder: Path
+    troubles: dict[str, None] = field(default_factory=dict)
+    """What kept rows from being added, each once."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "teardown":
+            return
+        for name, value in report.user_properties:
+            if name == "record":
+                self._add(self.results / str(value))
+
+    def _add(self, path: Path) -> None:
+        """All that the record may show; what an earlier test has added is there already."""
+        try:
+            files.append(self.folder, rows.rows_of(shown(records.read(path))))
+        except OSError as error:
+            self.troubles[f"{error.strerror}: {self.folder}"] = None
+        except records.RecordError as error:
+            self.troubles[str(error)] = None
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        for trouble in self.troubles:
+            terminalreporter.write_line(f"the history lacks measurements of this run: {trouble}")
+        if self.troubles:
+            terminalreporter.write_line(
+                f"add them once that is mended: python -m reports trend --history {self.folder} --add {self.results}"
+            )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not is_worker(config):
+        results, given = Path(config.option.results).absolute(), config.option.history
+        folder = files.folder_of(results) if given is None else Path(given).absolute()
+        config.pluginmanager.register(HistoryKeeper(results, folder), "tritonproof-history")

@@ -1,0 +1,130 @@
+"""The history on disk: a file of rows for each target, to which whole lines are added and nothing else is done.
+
+It needs the standard library alone.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports.record import untrusted
+from reports.record.files import RecordError
+from reports.trend.rows import Key, Row, decode, encode, key
+
+SUFFIX = ".jsonl"
+_ROOT = Path(__file__).parents[2]
+_DEFAULT_RESULTS = _ROOT / "reports" / "results"
+_RUN = re.compile(rb'^\{"run": ?("(?:[^"\\]|\\.)*")', re.MULTILINE)
+"""The id of the run at the beginning of a line, where `encode` puts it."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What the files of a folder hold."""
+
+    rows: Sequence[Row]
+    damaged: Sequence[str]
+    """A sentence for each line that is no row, and was left out."""
+
+
+def folder_of(results: Path) -> Path:
+    """Where the history of the records in a folder lies: `reports/history` for the checkout's own, for others in the
+    folder, so that a scratch run never adds to the checkout's."""
+    if results.resolve() == _DEFAULT_RESULTS.resolve():
+        return results.parent / "history"
+    return results / "history"
+
+
+def append(folder: Path, rows: Iterable[Row]) -> int:
+    """Add the rows that are not there yet; returns how many that were.
+
+    Processes that add at once wait for each other, and a row is in a file whole or not at all. Raises OSError where the
+    folder cannot be written, and then nothing was added to the target's file.
+    """
+    by_target: dict[str, dict[Key, Row]] = {}
+    for row in rows:
+        by_target.setdefault(row.target, {}).setdefault(key(row), row)
+    return sum(
+        _append(folder / f"{target}{SUFFIX}", [*found.values()]) for target, found in by_target.items()
+    )
+
+
+def read(folder: Path) -> History:
+    """All rows of a folder in the order they were added, each once; none where there is no such folder.
+
+    Raises RecordError where a file cannot be read.
+    """
+    rows: dict[Key, Row] = {}
+    damaged: list[str] = []
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        for number, line in enumerate(_content(path).splitlines(), 1):
+            try:
+                row = decode(line)
+            except ValueError as error:
+                damaged.append(f"{path}, line {number}: left out: {error}. All other lines were read.")
+            else:
+                rows.setdefault(key(row), row)
+    return History([*rows.values()], damaged)
+
+
+def _append(path: Path, rows: Sequence[Row]) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with open(descriptor, "rb", closefd=False) as file:
+            present = file.read()
+        known = _keys(present, {row.run for row in rows})
+        fresh = [row for row in rows if key(row) not in known]
+        # A line that a kill cut off stays a line of its own, and is told of when it is read.
+        start = b"\n" if present and not present.endswith(b"\n") else b""
+        if fresh:
+            _write(descriptor, path, start + b"".join(map(encode, fresh)), len(present))
+        return len(fresh)
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, path: Path, content: bytes, size: int) -> None:
+    """Write all, or take away what was written."""
+    try:
+        if os.write(descriptor, content) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
+
+
+def _keys(content: bytes, runs: Collection[str]) -> set[Key]:
+    """The keys of the rows of these runs. The others' lines are not parsed: after each test of a run a year of history
+    is looked through."""
+    wanted = {json.dumps(run).encode() for run in runs}
+    found = set()
+    for match in _RUN.finditer(content):
+        if match[1] in wanted:
+            end = content.find(b"\n", match.start())
+            try:
+                found.add(key(decode(content[match.start() : end if end >= 0 else len(content)])))
+            except ValueError:
+                continue
+    return found
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with untrusted.opened(path) as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            content = file.read(untrusted.LARGEST_BYTES + 1)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(content) > untrusted.LARGEST_BYTES:
+        limit = untrusted.LARGEST_BYTES // 2**20
+        raise RecordError(f"{path}: larger than {limit} MiB. Move its first lines into another folder.")
+    return content

@@ -1,0 +1,192 @@
+"""What of a record goes into the history: a row for each measurement that says which run it comes from."""
+
+import dataclasses
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from reports.record import untrusted
+from reports.record.schema import Estimate, Load, Machine, Origin, case_id, point_id
+from reports.words.labels import kind_of_device
+from reports.words.shown import Shown
+
+Figure = tuple[float, float, float]
+"""A value with the bounds of its interval: value, low, high; three times the value where no interval is known."""
+Kind = Literal["load", "accuracy", "efficiency"]
+_KINDS = ("load", "accuracy", "efficiency")
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement: a load point, a metric of the ledger, or a scenario's efficiency."""
+
+    run: str
+    """The id of the run that measured it."""
+    started: str
+    """When that run began, in UTC, ISO 8601."""
+    host: str
+    """The machine's network name; empty where it was left out."""
+    machine: str
+    """Eight hexadecimal digits that stand for the machine's stamp: hardware, driver, system and versions."""
+    device: str
+    """The CPU or GPU, as a reader knows it."""
+    commit: str | None
+    """The commit of the checkout; None where it was in no repository."""
+    clean: bool | None
+    """Whether the checkout's files were those of the commit; None where there is none."""
+    target: str
+    case: str
+    kind: Kind
+    at: str
+    """The load point (`offline b008-c001`), or the name of the metric."""
+    figures: Mapping[str, Figure]
+    """By name, with units: throughput_per_s, latency_p50_ms, latency_p99_ms; score; in_process_ratio."""
+    build: str
+    """The digest of what the artifact was made from."""
+    triton: str | None = None
+    """The version of Triton; None where the case was not served."""
+    better: Literal["higher", "lower"] = "higher"
+    """Which way a metric is better; higher: it is a fraction."""
+    samples: int = 0
+    """On how many samples a metric was measured."""
+    passed: bool = True
+    """Whether a ledger's limits were kept."""
+    marks: tuple[str, ...] = ()
+    """The codes of why it is to be read with care."""
+
+
+Key = tuple[str, str, str, str, str, str]
+
+
+def key(row: Row) -> Key:
+    """What a row is in a history once: run, machine, case, and point or metric."""
+    return (row.run, row.host, row.machine, row.case, row.kind, row.at)
+
+
+def rows_of(record: Shown) -> list[Row]:
+    """A row for each measurement of a record that may be shown and says where it comes from."""
+    return [*_of_loads(record), *_of_accuracy(record), *_of_efficiency(record)]
+
+
+def without_origin(record: Shown) -> int:
+    """How many measurements of a record are in no history, as they do not say which run they are of."""
+    origins = [load.origin for load in record.loads] + [one.origin for one in record.efficiency]
+    origins += [record.accuracy.origin] if record.accuracy else []
+    return origins.count(None)
+
+
+def machine_digest(machine: Machine) -> str:
+    """Eight hexadecimal digits that stand for a stamp."""
+    stamp = json.dumps(dataclasses.asdict(machine), sort_keys=True)
+    return hashlib.sha256(stamp.encode()).hexdigest()[:8]
+
+
+def encode(row: Row) -> bytes:
+    """The row as a line of JSON; a number that is not finite is a ValueError. `run` comes first."""
+    return json.dumps(dataclasses.asdict(row), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def decode(line: bytes) -> Row:
+    """The row of a line, of whatever origin; raises ValueError with what is wrong."""
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("not a whole line of JSON, as a kill or a full disk leaves it") from None
+    if not isinstance(data, dict):
+        raise ValueError("not an object")
+    try:
+        figures = {str(name): _figure(value) for name, value in data.pop("figures").items()}
+        marks = tuple(map(str, data.pop("marks", ())))
+        row = Row(**data, figures=figures, marks=marks)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"keys are not those of a row: {str(error)[:80]}") from None
+    _check(row)
+    return row
+
+
+def _figure(value: Any) -> Figure:
+    if not (isinstance(value, list) and len(value) == 3):
+        raise ValueError("a figure is not value, low and high")
+    found: Figure = (float(value[0]), float(value[1]), float(value[2]))
+    if not all(map(math.isfinite, found)):
+        raise ValueError("a figure is not a finite number")
+    return found
+
+
+def _check(row: Row) -> None:
+    texts = (row.run, row.started, row.host, row.machine, row.device, row.case, row.at, row.build)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a name is not text")
+    if row.kind not in _KINDS or row.better not in ("higher", "lower") or type(row.samples) is not int:
+        raise ValueError("kind, better or samples is none of a row's")
+    if not (isinstance(row.target, str) and untrusted.is_plain(row.target) and untrusted.is_plain(row.case)):
+        raise ValueError("the case's name is none: letters, digits, '.', '_' and '-' alone")
+    if row.commit is not None and not (isinstance(row.commit, str) and _COMMIT.fullmatch(row.commit)):
+        raise ValueError("the commit is not a number of hexadecimal digits")
+
+
+def _of_loads(record: Shown) -> Iterator[Row]:
+    for load in record.loads:
+        if load.origin is not None:
+            latencies = {
+                f"latency_{name}_ms": figure(load.latency_ms[name])
+                for name in ("p50", "p99")
+                if name in load.latency_ms
+            }
+            figures = {"throughput_per_s": figure(load.throughput_per_s), **latencies}
+            marks = tuple(dict.fromkeys(mark.code for mark in load.marks))
+            yield _row(record, load.origin, "load", _point(load), figures, marks=marks)
+
+
+def _of_accuracy(record: Shown) -> Iterator[Row]:
+    ledger = record.accuracy
+    if ledger is None or ledger.origin is None or record.accuracy_missing:
+        return
+    for score in ledger.scores:
+        figures = {"score": (score.served, score.served, score.served)}
+        more = {"better": score.better, "samples": ledger.samples, "passed": ledger.passed}
+        yield _row(record, ledger.origin, "accuracy", score.metric, figures, **more)
+
+
+def _of_efficiency(record: Shown) -> Iterator[Row]:
+    for one in record.efficiency:
+        if one.origin is not None:
+            at = f"{one.scenario} {point_id(one.batch, one.concurrency)}"
+            yield _row(record, one.origin, "efficiency", at, {"in_process_ratio": figure(one.ratio)})
+
+
+def _row(
+    record: Shown, origin: Origin, kind: Kind, at: str, figures: Mapping[str, Figure], **more: Any
+) -> Row:
+    return Row(
+        run=origin.run,
+        started=origin.started,
+        host=origin.host,
+        machine=machine_digest(record.machine),
+        device=kind_of_device(record),
+        commit=origin.commit,
+        clean=origin.clean,
+        target=record.case.target,
+        case=case_id(record.case),
+        kind=kind,
+        at=at,
+        figures=figures,
+        build=record.build.digest,
+        triton=record.serving.triton if record.serving else None,
+        **more,
+    )
+
+
+def _point(load: Load) -> str:
+    place = point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals)
+    return f"{load.scenario} {place}"
+
+
+def figure(estimate: Estimate) -> Figure:
+    """The value with its bounds."""
+    return (estimate.value, estimate.low, estimate.high)

@@ -1,0 +1,225 @@
+"""Series of one quantity over the runs of one machine, with the steps in them.
+
+Machines are kept apart by their stamp and host: a change of hardware, driver or versions is no step, but another series.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reports.record.quantities import (
+    CHANGE,
+    ERROR,
+    LATENCY,
+    METRIC_CHANGES,
+    RATIO,
+    SCORE,
+    THROUGHPUT,
+    Quantity,
+)
+from reports.record.schema import Estimate
+from reports.trend.rows import Figure, Row
+from reports.trend.steps import Step, steps
+
+_FEWEST_TOGETHER = 8
+"""Series that tell what a machine did to all of them in a run: the median of so many adds a tenth to their scatter."""
+_ROUNDS = 3
+"""Times that levels and the common movement are taken in turns; they stay as they are from the second on."""
+_TO_STANDARD_ERROR = 2 * 1.96
+"""The width of a 95 % interval over the standard error."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A quantity that is followed."""
+
+    name: str
+    quantity: Quantity
+    usual: float
+    """The spread from run to run that is expected before anything is known; of the logarithm, or for a score that is a
+    fraction in samples."""
+    is_relative: bool
+    """Whether changes are fractions of the value, so that logarithms are looked at."""
+    moves_with_machine: bool
+    """Whether a slow day of the machine moves it."""
+
+
+#: Speeds of one build vary by 1 to 3 % from run to run on one machine, tails by more. A score repeats but for samples
+#: that are near ties, an error but for its last digits: one model's formats agree to a tenth of a percent
+#: (`reports/readme`, fastpitch-micro).
+KINDS: Mapping[str, Kind] = {
+    "throughput_per_s": Kind("throughput", THROUGHPUT, 0.02, True, True),
+    "latency_p99_ms": Kind("p99 latency", LATENCY, 0.05, True, True),
+    "in_process_ratio": Kind("served / in process", RATIO, 0.02, True, False),
+    "score": Kind("accuracy", SCORE, 0.5, False, False),
+    "error": Kind("accuracy", ERROR, 0.001, True, False),
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the figures of a series have in common."""
+
+    target: str
+    device: str
+    digest: str
+    """Of its stamp."""
+    host: str
+    """Empty where hosts are left out, or taken together."""
+
+
+@dataclass(frozen=True)
+class FoundStep:
+    """A step, by the runs that it lies between."""
+
+    before: Row
+    after: Row
+    earliest: Row
+    latest: Row
+    change: Estimate
+    """As a fraction of the level before, or of a score that is a fraction the difference."""
+    is_worse: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One quantity of a case over the runs of a machine, in their order."""
+
+    machine: Machine
+    case: str
+    at: str
+    """The load point, or the metric."""
+    kind: Kind
+    rows: Sequence[Row]
+    """A measurement of each run that has one."""
+    runs: np.ndarray
+    """The numbers of these runs among all of the history, in the order of time, [runs]."""
+    figures: np.ndarray
+    """Values with the bounds of their intervals, [runs, 3]."""
+    steps: Sequence[FoundStep] = ()
+
+    @property
+    def last(self) -> Estimate:
+        """The value in the last run."""
+        return Estimate(*self.figures[-1].tolist())
+
+    @property
+    def changes(self) -> Quantity:
+        """How a change is written: in percent, or of a score in points."""
+        if self.kind.is_relative:
+            return CHANGE
+        return METRIC_CHANGES["higher"]
+
+
+def all_series(rows: Iterable[Row], *, join_hosts: bool = False) -> list[Series]:
+    """Every series of the rows with its steps, by machine, case and quantity; `join_hosts` takes the hosts of one stamp
+    for one machine, as where each run has a new container."""
+    ordered = sorted(rows, key=_place)
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(map(_place, ordered)))}
+    found: dict[tuple[Machine, str, str, str], list[tuple[Row, int, Figure]]] = {}
+    for row in ordered:
+        machine = Machine(row.target, row.device, row.machine, "" if join_hosts else row.host)
+        number = numbers[_place(row)]
+        for name, figure in row.figures.items():
+            kind = "error" if name == "score" and row.better == "lower" else name
+            if kind in KINDS and not (KINDS[kind].is_relative and min(figure) <= 0):
+                found.setdefault((machine, row.case, row.at, kind), []).append((row, number, figure))
+    groups: dict[tuple[Machine, str], list[Series]] = {}
+    for (machine, case, at, kind), points in found.items():
+        of_runs, runs, figures = zip(*points, strict=True)
+        one = Series(machine, case, at, KINDS[kind], of_runs, np.array(runs), np.array(figures))
+        groups.setdefault((machine, kind), []).append(one)
+    stepped = [one for group in groups.values() for one in _with_steps(group)]
+    order = list(KINDS.values())
+    return sorted(stepped, key=lambda one: (_name(one.machine), one.case, order.index(one.kind), one.at))
+
+
+def _name(machine: Machine) -> tuple[str, ...]:
+    return (machine.target, machine.host, machine.device, machine.digest)
+
+
+def _with_steps(group: Sequence[Series]) -> list[Series]:
+    """The series of one machine and kind with their steps, once what moved them together from run to run is taken
+    out."""
+    last = 1 + max(int(one.runs[-1]) for one in group)
+    common = _common(group) if group[0].kind.moves_with_machine else np.zeros(last)
+    return [_stepped(one, common) for one in group]
+
+
+def _common(group: Sequence[Series]) -> np.ndarray:
+    """How far all series of a machine were from their levels in each run of the history, as a logarithm, [runs]; but for
+    lasting steps of all, which stay. 0 in runs that too few series tell of."""
+    common = np.zeros(1 + max(int(one.runs[-1]) for one in group))
+    table = np.full((len(group), len(common)), np.nan)
+    for number, one in enumerate(group):
+        table[number, one.runs] = np.log(one.figures[:, 0])
+    many = (~np.isnan(table)).sum(axis=0) >= _FEWEST_TOGETHER
+    if not many.any():
+        return common
+    table = table[:, many]
+    table = table[~np.isnan(table).all(axis=1)]
+    moved = np.zeros(table.shape[1])
+    for _ in range(_ROUNDS):
+        levels = np.nanmedian(table - moved, axis=1, keepdims=True)
+        moved = np.nanmedian(table - levels, axis=0)
+    lasting = np.zeros(len(moved))
+    for step in steps(moved, np.zeros(len(moved)), group[0].kind.usual):
+        lasting[step.at :] += step.change.value
+    common[many] = moved - lasting
+    return common
+
+
+def _stepped(one: Series, common: np.ndarray) -> Series:
+    kind, usual = one.kind, one.kind.usual
+    values, low, high = one.figures.T
+    errors = (high - low) / _TO_STANDARD_ERROR
+    if kind.is_relative:
+        errors, values = errors / values, np.log(values) - common[one.runs]
+    else:
+        usual /= max(1, one.rows[-1].samples)
+    found = [_found(one, step) for step in steps(values, errors, usual)]
+    return dataclasses.replace(one, steps=found)
+
+
+def _found(one: Series, step: Step) -> FoundStep:
+    rows, change = one.rows, step.change
+    if one.kind.is_relative:
+        change = Estimate(*(math.expm1(bound) for bound in (change.value, change.low, change.high)))
+    better = one.kind.quantity.better
+    return FoundStep(
+        before=rows[step.at - 1],
+        after=rows[step.at],
+        earliest=rows[step.earliest],
+        latest=rows[step.latest],
+        change=change,
+        is_worse=change.value < 0 if better == "higher" else change.value > 0,
+    )
+
+
+def _place(row: Row) -> tuple[str, str]:
+    """What orders runs, and tells them apart."""
+    return (row.started, row.run)
+
+
+def recent(series: Sequence[Series], commits: int) -> list[tuple[Series, FoundStep]]:
+    """The steps for the worse whose first run at the new level is of the latest so many commits of its machine; a run
+    outside of any repository counts as one."""
+    latest: dict[Machine, dict[str, str]] = {}
+    for one in series:
+        times = latest.setdefault(one.machine, {})
+        for row in one.rows:
+            name = row.commit or row.run
+            times[name] = max(times.get(name, ""), row.started)
+    kept = {
+        machine: set(sorted(times, key=lambda name: times[name])[-commits:])
+        for machine, times in latest.items()
+    }
+    return [
+        (one, step)
+        for one in series
+        for step in one.steps
+        if step.is_worse and (step.after.commit or step.after.run) in kept[one.machine]
+    ]

@@ -1,0 +1,69 @@
+"""Histories for the tests: rows of a case over many runs, and noise as that of records."""
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from reports.trend.rows import Row
+
+COMMITS = [f"{number:08x}{0:032x}" for number in range(0x1000, 0x1000 + 2000)]
+"""The commits of the runs, in their order."""
+CASE = "cpu-resnet50-micro-onnx-fp32"
+
+
+def row(number: int, throughput_per_s: float = 100.0, **changes: Any) -> Row:
+    """A load point in the run of this number, one run a day."""
+    started = datetime.datetime(2025, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(days=number)
+    value = throughput_per_s
+    fields: dict[str, Any] = {
+        "run": f"run-{number}",
+        "started": started.isoformat(),
+        "host": "ci-1",
+        "machine": "0a1b2c3d",
+        "device": "A CPU",
+        "commit": COMMITS[number],
+        "clean": True,
+        "target": "cpu",
+        "case": CASE,
+        "kind": "load",
+        "at": "offline b008-c001",
+        "figures": {"throughput_per_s": (value, 0.99 * value, 1.01 * value)},
+        "build": "0f3c",
+        "triton": "2.51.0",
+    }
+    return Row(**(fields | changes))
+
+
+def rows(values: Sequence[float], **changes: Any) -> list[Row]:
+    """A load point in a run of each day."""
+    return [row(number, value, **changes) for number, value in enumerate(values)]
+
+
+def stepped(runs: int, at: int, factor: float, spread: float = 0.004, seed: int = 0) -> list[float]:
+    """Throughputs whose level changes once, from the run `at` on."""
+    noise = np.random.default_rng(seed).normal(0, spread, runs)
+    return [100 * float(np.exp(one)) * (factor if number >= at else 1) for number, one in enumerate(noise)]
+
+
+def machine(generator: np.random.Generator, runs: int, spread: float, memory: float) -> np.ndarray:
+    """What a machine does to all its figures from run to run, as a logarithm: noise of which so much is left a run
+    later, [runs]."""
+    fresh = generator.normal(0, spread * np.sqrt(1 - memory**2), runs)
+    found = np.empty(runs)
+    found[0] = generator.normal(0, spread)
+    for number in range(1, runs):
+        found[number] = memory * found[number - 1] + fresh[number]
+    return found
+
+
+def noisy(generator: np.random.Generator, runs: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of one series' speeds and their standard errors, [runs] each: Student's t with 4 degrees of freedom of
+    this standard deviation, the measuring's own error, drift of up to 2 %, and one run in a hundred 5 to 40 % slower."""
+    errors = generator.lognormal(np.log(0.005), 0.5, runs)
+    values = spread * generator.standard_t(4, runs) / np.sqrt(2) + errors * generator.normal(size=runs)
+    values += generator.uniform(-0.02, 0.02) * np.linspace(0, 1, runs)
+    slow = generator.random(runs) < 0.01
+    values[slow] -= generator.uniform(0.05, 0.4, slow.sum())
+    return values, errors

@@ -1,0 +1,221 @@
+"""Steps in noisy histories: those that were planted are found where they are, and no others."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from reports.trend.series import Series, all_series
+from reports.trend.steps import steps
+from tests.trend import past
+
+USUAL = 0.02
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What was found of planted steps of 3 %."""
+
+    planted: int
+    found: int
+    near: int
+    """Found within two commits."""
+    inside: int
+    """Found, and the planted commit is one of those that are named at 95 %."""
+    false: int
+
+
+def history(
+    seed: int,
+    spread: float,
+    runs: int = 1000,
+    count: int = 200,
+    share: float = 0.25,
+    place: int | None = None,
+) -> tuple[list[Series], dict[str, int]]:
+    """Throughputs of many load points on one machine whose own noise, of 1.5 %, lasts some runs; and the runs from which
+    on a share of them is 3 % faster or slower, by load point: of each another, or `place`."""
+    generator = np.random.default_rng(seed)
+    together = past.machine(generator, runs, 0.015, 0.8)
+    rows, planted = [], {}
+    for number in range(count):
+        at = f"online b001-c{number:03d}"
+        values, errors = past.noisy(generator, runs, spread)
+        values += together
+        if generator.random() < share:
+            planted[at] = place or int(generator.integers(runs // 6, runs - runs // 6))
+            values[planted[at] :] += generator.choice((-0.03, 0.03))
+        speeds = 1000 * np.exp(values)
+        bounds = np.stack([speeds, speeds * (1 - 1.96 * errors), speeds * (1 + 1.96 * errors)], axis=1)
+        rows += [
+            past.row(run, at=at, figures={"throughput_per_s": (value, low, high)})
+            for run, (value, low, high) in enumerate(bounds.tolist())
+        ]
+    return all_series(rows), planted
+
+
+def tally(found: list[Series], planted: dict[str, int]) -> Tally:
+    near = inside = false = hits = 0
+    for one in found:
+        places = [past.COMMITS.index(step.after.commit or "") for step in one.steps]
+        true = planted.get(one.at)
+        of_planted = [
+            (abs(place - true), step)
+            for place, step in zip(places, one.steps, strict=True)
+            if true is not None and abs(place - true) <= 25
+        ]
+        false += len(one.steps) - min(1, len(of_planted))
+        if of_planted and true is not None:
+            distance, step = min(of_planted, key=lambda pair: pair[0])
+            hits += 1
+            near += distance <= 2
+            inside += (step.earliest.commit or "") <= past.COMMITS[true] <= (step.latest.commit or "")
+    return Tally(len(planted), hits, near, inside, false)
+
+
+def test_a_step_is_named_by_its_size_and_the_runs_it_lies_between() -> None:
+    (one,) = all_series(past.rows(past.stepped(60, 40, 0.97)))
+    (step,) = one.steps
+    assert (step.before.commit, step.after.commit) == (past.COMMITS[39], past.COMMITS[40])
+    assert step.change.low <= -0.03 <= step.change.high
+    assert step.change.high - step.change.low < 0.02
+    assert step.is_worse
+
+
+def test_more_latency_is_worse_and_less_is_better() -> None:
+    for factor, is_worse in ((1.1, True), (0.9, False)):
+        values = past.stepped(60, 40, factor)
+        rows = [past.row(n, figures={"latency_p99_ms": (v, v, v)}) for n, v in enumerate(values)]
+        (one,) = all_series(rows)
+        assert [step.is_worse for step in one.steps] == [is_worse]
+
+
+def test_outliers_are_no_step() -> None:
+    values = past.stepped(100, 0, 1.0)
+    for number in (20, 50, 51, 52, 99):
+        values[number] *= 0.7
+    (one,) = all_series(past.rows(values))
+    assert not one.steps
+
+
+def test_slow_drift_is_no_step() -> None:
+    generator = np.random.default_rng(1)
+    values = generator.normal(0, 0.01, 1000) + np.linspace(0, 0.05, 1000)
+    assert steps(values, np.zeros(1000), USUAL) == []
+
+
+def test_runs_that_were_measured_badly_do_not_make_a_step() -> None:
+    generator = np.random.default_rng(2)
+    values, errors = generator.normal(0, 0.005, 100), np.full(100, 0.003)
+    values[60:66] += 0.025
+    assert steps(values[:66], errors[:66], 0.005)
+    errors[60:66] = 0.05
+    assert not steps(values[:66], errors[:66], 0.005)
+
+
+def test_a_slow_week_of_the_machine_is_no_step_of_its_cases() -> None:
+    generator = np.random.default_rng(3)
+    week = np.where((np.arange(100) >= 40) & (np.arange(100) < 47), -0.1, 0.0)
+    rows = [
+        past.row(number, 100 * float(np.exp(value)), at=f"online b001-c{point:03d}")
+        for point in range(12)
+        for number, value in enumerate(week + generator.normal(0, 0.01, 100))
+    ]
+    assert not any(one.steps for one in all_series(rows))
+
+
+def test_a_step_of_all_cases_is_found_in_them() -> None:
+    rows = [
+        row
+        for point in range(12)
+        for row in past.rows(past.stepped(100, 60, 0.95, seed=point), at=f"online b001-c{point:03d}")
+    ]
+    found = all_series(rows)
+    assert [[step.after.commit for step in one.steps] for one in found] == [[past.COMMITS[60]]] * 12
+
+
+def test_a_step_of_some_cases_is_none_of_the_others() -> None:
+    rows = [
+        row
+        for point in range(12)
+        for row in past.rows(
+            past.stepped(100, 60, 0.95 if point < 8 else 1.0, seed=point), at=f"online b001-c{point:03d}"
+        )
+    ]
+    assert [len(one.steps) for one in all_series(rows)] == [1] * 8 + [0] * 4
+
+
+def test_a_lost_sample_that_lasts_is_a_step_of_the_accuracy() -> None:
+    scores = [0.98] * 30 + [0.974] * 10
+    rows = [
+        past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
+        for n, s in enumerate(scores)
+    ]
+    (one,) = all_series(rows)
+    (step,) = one.steps
+    assert (step.after.commit, step.is_worse) == (past.COMMITS[30], True)
+    assert step.change.value == pytest.approx(-0.006)
+
+
+def test_machines_and_hosts_are_never_joined() -> None:
+    fast = past.rows([100.0] * 20)
+    for changes in ({"machine": "ffffffff"}, {"host": "ci-2"}):
+        other = past.rows([50.0] * 40, **changes)[20:]
+        found = all_series([*fast, *other])
+        assert [len(one.rows) for one in found] == [20, 20]
+        assert not any(one.steps for one in found)
+
+
+def test_hosts_of_one_stamp_are_one_machine_where_that_is_asked_for() -> None:
+    rows = [past.row(number, host=f"container-{number}") for number in range(20)]
+    assert len(all_series(rows)) == 20
+    (one,) = all_series(rows, join_hosts=True)
+    assert len(one.rows) == 20
+
+
+def test_planted_steps_are_found_and_no_others() -> None:
+    """A small part of the simulation below."""
+    found = tally(*history(seed=0, spread=0.01, runs=400, count=30, share=0.5))
+    assert found.planted > 10
+    assert found.near >= 0.9 * found.planted
+    assert found.false == 0
+
+
+@pytest.mark.campaign
+def test_a_step_of_3_percent_in_1000_commits_of_200_series_is_located() -> None:
+    tallies = [tally(*history(seed, spread=0.0125)) for seed in range(3)]
+    planted = sum(one.planted for one in tallies)
+    print(*tallies, sep="\n")
+    assert sum(one.near for one in tallies) >= 0.95 * planted
+    assert sum(one.inside for one in tallies) >= 0.95 * sum(one.found for one in tallies)
+    assert all(one.false <= 1 for one in tallies)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("spread", [0.005, 0.01, 0.015, 0.02, 0.025, 0.03])
+def test_the_power_is_that_of_the_documentation(spread: float) -> None:
+    """The figures of docs/trend.md."""
+    one = tally(*history(seed=7, spread=spread, share=0.5))
+    print(spread, one)
+    assert one.false <= 1
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("spread", [0.005, 0.01, 0.015, 0.02, 0.03])
+def test_a_new_level_is_found_the_later_the_more_noise_there_is(spread: float) -> None:
+    """The figures of docs/trend.md, too."""
+    shares = []
+    for later in (4, 6, 8, 10, 15, 20, 30, 50):
+        one = tally(*history(5, spread, runs=300, count=100, share=0.4, place=300 - later))
+        shares.append((later, round(one.found / one.planted, 2)))
+    print(spread, shares)
+    assert shares[-1][1] >= shares[0][1]
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("runs", [20, 50, 100, 300])
+def test_short_histories_have_no_false_step_either(runs: int) -> None:
+    tallies = [tally(*history(seed, 0.02, runs, share=0.0)) for seed in range(5)]
+    print(runs, *tallies, sep="\n")
+    # Of 5 histories of 200 series: at most one false step in 1,000 commits of a series.
+    assert sum(one.false for one in tallies) <= runs * 200 * 5 / 1000

@@ -1,0 +1,67 @@
+"""The plugin that adds what each test measured, and what a run says where it cannot."""
+
+from pathlib import Path
+
+import pytest
+
+from reports.record import files as records
+from reports.run.history import HistoryKeeper
+from reports.trend import files
+from tests import samples
+from tests.trend.test_history_files import measured
+
+
+def report(when: str, **properties: str) -> pytest.TestReport:
+    """The end of a stage of a test."""
+    return pytest.TestReport(
+        "benchmarks/test_load.py::test_offline",
+        ("", 1, ""),
+        {},
+        "passed",
+        None,
+        when,  # type: ignore[arg-type]
+        user_properties=list(properties.items()),
+    )
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> HistoryKeeper:
+    """One of a results folder that holds a record."""
+    samples.store(tmp_path / "results", measured())
+    return HistoryKeeper(tmp_path / "results", tmp_path / "history")
+
+
+NAME = "a40/a40-resnet50-onnx-trt-fp16.json"
+
+
+def test_what_a_test_recorded_is_in_the_history_when_it_ends(keeper: HistoryKeeper) -> None:
+    for when in ("setup", "call", "teardown"):
+        keeper.pytest_runtest_logreport(report(when, record=NAME))
+    assert len(files.read(keeper.folder).rows) == 6
+
+
+def test_the_speed_of_a_wrong_case_is_not_added(keeper: HistoryKeeper) -> None:
+    samples.store(keeper.results, measured(accuracy=samples.failed_accuracy()))
+    keeper.pytest_runtest_logreport(report("teardown", record=NAME))
+    assert {row.kind for row in files.read(keeper.folder).rows} == {"accuracy"}
+
+
+def test_a_test_without_a_record_adds_nothing(keeper: HistoryKeeper) -> None:
+    keeper.pytest_runtest_logreport(report("teardown", figure="1 infer/s"))
+    assert not keeper.folder.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told_once_and_stops_nothing(keeper: HistoryKeeper) -> None:
+    keeper.folder.write_text("a file is here")
+    lines: list[str] = []
+
+    class Terminal:
+        write_line = lines.append
+
+    for _ in range(3):
+        keeper.pytest_runtest_logreport(report("teardown", record=NAME))
+    keeper.pytest_terminal_summary(Terminal())
+    assert len(lines) == 2
+    assert str(keeper.folder) in lines[0]
+    assert "--add" in lines[1]
+    assert records.read(keeper.results / NAME)

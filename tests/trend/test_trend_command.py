@@ -1,0 +1,187 @@
+"""`python -m reports trend`: what it prints and draws, when it fails, and what it takes from elsewhere."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from reports.__main__ import main
+from reports.run.exit_status import STATUS
+from reports.trend import files
+from tests import samples
+from tests.trend import past
+from tests.trend.test_history_files import ORIGIN, measured
+
+SLOWER = past.stepped(60, 50, 0.95)
+BETWEEN = f"between {past.COMMITS[49][:9]} and {past.COMMITS[50][:9]}"
+
+
+@pytest.fixture
+def trend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command on the history in `tmp_path`; gives status, output and errors."""
+
+    def run(*options: str) -> tuple[int, str, str]:
+        status = main(["trend", "--history", str(tmp_path), *options])
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+def test_the_table_names_the_commits_of_a_step_and_its_size(tmp_path: Path, trend: Callable) -> None:
+    files.append(tmp_path, past.rows(SLOWER))
+    status, text, _ = trend()
+    assert status == 0
+    (line,) = [line for line in text.splitlines() if past.CASE in line]
+    assert f"**{BETWEEN}: -" in line
+    assert "%" in line
+
+
+@pytest.mark.parametrize(
+    ("values", "status"),
+    [
+        (SLOWER, STATUS["speed"]),
+        (past.stepped(60, 50, 1.05), 0),
+        (past.stepped(60, 0, 1.0), 0),
+        (past.stepped(120, 50, 0.95), 0),
+    ],
+    ids=["slower", "faster", "as before", "slower long ago"],
+)
+def test_the_gate_fails_for_a_recent_step_for_the_worse(
+    tmp_path: Path, trend: Callable, values: list[float], status: int
+) -> None:
+    files.append(tmp_path, past.rows(values))
+    found, _, errors = trend("--fail-on", "step")
+    assert found == status
+    assert (BETWEEN in errors) == bool(status)
+
+
+def test_a_step_that_is_known_fails_no_more(tmp_path: Path, trend: Callable) -> None:
+    files.append(tmp_path, past.rows(SLOWER))
+    assert trend("--fail-on", "step", "--known", past.COMMITS[50][:9])[0] == 0
+    assert trend("--fail-on", "step", "--known", past.COMMITS[49][:9])[0] == STATUS["speed"]
+    assert "no run" in trend("--fail-on", "step", "--known", "fffff")[2]
+
+
+def test_the_gate_counts_commits_and_not_runs(tmp_path: Path, trend: Callable) -> None:
+    rows = past.rows(past.stepped(120, 50, 0.95))
+    nightly = [
+        row if n < 50 else dataclasses.replace(row, commit=past.COMMITS[50]) for n, row in enumerate(rows)
+    ]
+    files.append(tmp_path, nightly)
+    assert trend("--fail-on", "step")[0] == STATUS["speed"]
+
+
+def test_an_accuracy_that_fell_is_no_matter_of_speed(tmp_path: Path, trend: Callable) -> None:
+    scores = [0.98] * 30 + [0.97] * 10
+    files.append(
+        tmp_path,
+        [
+            past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
+            for n, s in enumerate(scores)
+        ],
+    )
+    assert trend("--fail-on", "step")[0] == STATUS["accuracy"]
+
+
+def test_a_step_without_a_commit_between_is_said_to_be_none_of_the_code(
+    tmp_path: Path, trend: Callable
+) -> None:
+    files.append(tmp_path, past.rows(SLOWER, commit=past.COMMITS[0]))
+    assert "so not by a commit" in trend()[1]
+
+
+def test_of_two_runs_with_changed_files_nobody_knows_whether_it_was_the_code(
+    tmp_path: Path, trend: Callable
+) -> None:
+    files.append(tmp_path, past.rows(SLOWER, commit=past.COMMITS[0], clean=False))
+    text = trend()[1]
+    assert f"two runs of {past.COMMITS[0][:9]}-dirty" in text
+    assert "so not by a commit" not in text
+
+
+def test_steps_are_the_same_whatever_is_shown(tmp_path: Path, trend: Callable) -> None:
+    for case in range(12):
+        files.append(
+            tmp_path, past.rows(past.stepped(60, 50, 0.95, seed=case), case=f"cpu-model{case}-onnx-fp32")
+        )
+    every = [line.split(" | ")[-1].strip() for line in trend()[1].splitlines() if "cpu-model7" in line]
+    one = [
+        line.split(" | ")[-1].strip() for line in trend("-k", "model7")[1].splitlines() if "model7" in line
+    ]
+    assert every == one
+
+
+def test_a_picture_of_each_case_is_drawn_for_both_themes(tmp_path: Path, trend: Callable) -> None:
+    files.append(tmp_path, past.rows(SLOWER))
+    for over in ("runs", "time"):
+        assert trend("--output", str(tmp_path / over), "--over", over)[0] == 0
+        names = sorted(path.name for path in (tmp_path / over).iterdir())
+        assert names == [f"trend-{past.CASE}-dark.svg", f"trend-{past.CASE}-light.svg"]
+    root = ElementTree.parse(tmp_path / "runs" / names[0]).getroot()
+    texts = [element.text or "" for element in root.iter()]
+    assert any(BETWEEN in text for text in texts), "the description lacks the step"
+    assert any(text.startswith("▼ -") for text in texts)
+
+
+def test_cases_of_two_machines_are_two_pictures(tmp_path: Path, trend: Callable) -> None:
+    files.append(tmp_path, past.rows(SLOWER) + past.rows(SLOWER, host="ci-2"))
+    trend("--output", str(tmp_path / "out"), "--theme", "light", "--format", "png")
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_one_run_alone_is_a_trend_without_steps(tmp_path: Path, trend: Callable) -> None:
+    files.append(tmp_path, past.rows([100.0]))
+    status, text, _ = trend("--output", str(tmp_path / "out"), "--over", "time")
+    assert status == 0
+    assert "1 run of 1 commit" in text
+
+
+def test_records_and_histories_of_other_machines_are_added_once(tmp_path: Path, trend: Callable) -> None:
+    shard = tmp_path / "shard"
+    samples.store(shard, measured())
+    files.append(shard / "history", past.rows([100.0, 101.0]))
+    for expected in ("added 8 ", "added 0 "):
+        status, text, errors = trend("--add", str(shard))
+        assert status == 0
+        assert expected in errors
+        assert "a40-resnet50" in text
+
+
+def test_records_that_do_not_say_their_run_are_told_of(tmp_path: Path, trend: Callable) -> None:
+    files.append(tmp_path, past.rows([100.0]))
+    samples.store(tmp_path / "old", samples.record())
+    assert "6 measurements are of an earlier version" in trend("--add", str(tmp_path / "old"))[2]
+
+
+def test_the_latest_runs_alone_are_looked_at_on_request(tmp_path: Path, trend: Callable) -> None:
+    files.append(tmp_path, past.rows(SLOWER))
+    assert "8 runs of 8 commits" in trend("--last", "8")[1]
+
+
+def test_no_history_is_an_error_with_its_cure(tmp_path: Path, trend: Callable) -> None:
+    status, _, errors = trend()
+    assert status == 2
+    assert "--add" in errors
+    files.append(tmp_path, past.rows([1.0]))
+    assert past.CASE in trend("-k", "nothing")[2]
+
+
+def test_the_page_shows_the_trend_of_a_case_on_its_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, output = tmp_path / "results", tmp_path / "report.html"
+    arguments = ["html", "--results", str(results), "--output", str(output)]
+    samples.store(results, measured())
+    assert main(arguments) == 0
+    assert "From run to run" not in output.read_text()
+    for number in range(2):
+        origin = dataclasses.replace(
+            ORIGIN, run=f"run-{number}", started=f"2026-03-0{number + 1}T00:00:00+00:00"
+        )
+        samples.store(tmp_path / "other", measured(origin))
+        assert main(["trend", "--history", str(results / "history"), "--add", str(tmp_path / "other")]) == 0
+    assert main(arguments) == 0
+    assert "From run to run" in output.read_text()
+    capsys.readouterr()
