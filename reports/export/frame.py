@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.record.figures import bounds, of_load
+from reports.record.figures import bounds, of_load, ratio_bounds
 from reports.record.schema import Load, case_id
 from reports.words.cost import cost
 from reports.words.rightness import main_score
@@ -68,7 +68,7 @@ def _beside(record: Shown, load: Load) -> dict[str, Any]:
             found |= {
                 **bounds("in_process", "_per_s", beside.in_process_per_s),
                 "in_process_batch": beside.in_process_batch,
-                **bounds("in_process_ratio", "", beside.ratio),
+                **ratio_bounds("in_process_ratio", beside.ratio),
                 "fraction_of_peak": fraction_of_peak(beside),
             }
     return {name: value for name, value in found.items() if value is not None}

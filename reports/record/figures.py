@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from reports.record.quantities import RATIO
 from reports.record.schema import Accuracy, Efficiency, Estimate, Load, Parity, Score, Search
 
 Figures = dict[str, float | int | str]
@@ -58,7 +59,7 @@ def of_load(load: Load) -> Figures:
         **{f"gpu_{name}": value for name, value in use.items()},
     )
     if load.comparison is not None:
-        found |= bounds("comparison_ratio", "", load.comparison.ratio)
+        found |= ratio_bounds("comparison_ratio", load.comparison.ratio)
         found |= {
             "comparison_method": load.comparison.method,
             "comparison_verdict": load.comparison.verdict,
@@ -70,7 +71,7 @@ def of_efficiency(found: Sequence[Efficiency]) -> Figures:
     """What serving costs, of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
     figures: Figures = {}
     for one in found:
-        figures |= bounds(f"{one.scenario}_in_process_ratio", "", one.ratio)
+        figures |= ratio_bounds(f"{one.scenario}_in_process_ratio", one.ratio)
         figures |= bounds(f"{one.scenario}_in_process", "_per_s", one.in_process_per_s)
     return figures
 
@@ -122,6 +123,11 @@ def bounds(name: str, unit: str, estimate: Estimate) -> Figures:
         f"{name}_low{unit}": estimate.low,
         f"{name}_high{unit}": estimate.high,
     }
+
+
+def ratio_bounds(name: str, ratio: Estimate) -> Figures:
+    """A ratio with its interval, as `bounds` has them; nothing where the interval is too wide for it to be shown."""
+    return bounds(name, "", ratio) if RATIO.is_shown(ratio) else {}
 
 
 def _known(**values: float | int | str | None) -> Figures:

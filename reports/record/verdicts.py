@@ -3,12 +3,17 @@
 It needs the standard library alone.
 """
 
-from reports.record.quantities import DURATION, GIVEN_SHARE, RATIO
+from reports.record.quantities import DURATION, GIVEN_SHARE, RATIO, WIDEST_RATIO
 from reports.record.schema import Comparison, verdict_of
+
+TOO_WIDE = f"ratio not shown (its interval is wider than a factor of {WIDEST_RATIO:g})"
+"""What stands in a sentence in place of such a ratio."""
 
 
 def comparison_text(one: Comparison) -> str:
     """The ratio with its interval, to what, and what that shows: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
+    if not RATIO.is_shown(one.ratio):
+        return f"{TOO_WIDE} to {one.reference}: {comparison_verdict(one)}"
     return f"ratio {ratio_text(one)} to {one.reference}: {comparison_verdict(one)}"
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.published.matching import published_ratio
-from reports.record.quantities import RATIO, THROUGHPUT
-from reports.record.schema import MARKS, Load, Mark, case_id
+from reports.record.quantities import NOT_SHOWN, NOTHING, RATIO, THROUGHPUT, WIDEST_RATIO
+from reports.record.schema import MARKS, Estimate, Load, Mark, case_id
 from reports.tables.provenance import serving_sentence
 from reports.tables.resources import cost_cell, price_sentence
 from reports.words.labels import (
@@ -100,7 +100,7 @@ def _target_table(records: Sequence[Shown]) -> str:
             [[cells[name] for name in columns] for cells in rows],
             "".join(alignment[name] for name in columns),
         ),
-        _legend(columns, [best for best in bests if best]),
+        _legend(columns, [best for best in bests if best], rows),
         price_sentence(records) if COST in columns else "",
         serving_sentence(records),
         "\n".join(listed),
@@ -123,10 +123,16 @@ def _cells(record: Shown, best: Load | None) -> dict[str, str]:
         RATE: THROUGHPUT.cell_with_half_width(best.throughput_per_s) if best else "-",
         "At": point(best) if best else "-",
         P99: latency(best, "p99") if best else "-",
-        PUBLISHED: RATIO.cell(published.value if published else None),
+        PUBLISHED: _published(published),
         IN_PROCESS: _in_process(record, best) if best else "-",
         COST: cost_cell(record, best),
     }
+
+
+def _published(ratio: Estimate | None) -> str:
+    if ratio is None:
+        return NOTHING
+    return RATIO.cell(ratio.value) if RATIO.is_shown(ratio) else NOT_SHOWN
 
 
 def _in_process(record: Shown, best: Load) -> str:
@@ -180,7 +186,7 @@ def _best(record: Shown) -> Load | None:
     return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
 
 
-def _legend(columns: Sequence[str], bests: Sequence[Load]) -> str:
+def _legend(columns: Sequence[str], bests: Sequence[Load], rows: Sequence[Mapping[str, str]]) -> str:
     """What the columns that are there mean; empty where no case shows a speed."""
     if not bests:
         return ""
@@ -197,6 +203,8 @@ def _legend(columns: Sequence[str], bests: Sequence[Load]) -> str:
         sentences.append(
             f"{IN_PROCESS}: over the same artifact without a server, measured in turns, with its 95 % interval."
         )
+    if any(cells[name].startswith(NOT_SHOWN) for cells in rows for name in (PUBLISHED, IN_PROCESS)):
+        sentences.append(f"A ratio whose interval is wider than a factor of {WIDEST_RATIO:g} is not shown.")
     return " ".join(sentences)
 
 
@@ -215,7 +223,7 @@ def summary_remarks(columns: Sequence[str], records: Sequence[Shown]) -> Sequenc
     """What the columns that are there mean, and who served."""
     bests = [best for record in records if (best := _best(record))]
     found = (
-        _legend(columns, bests),
+        _legend(columns, bests, [summary_row(record) for record in records]),
         price_sentence(records) if COST in columns else "",
         serving_sentence(records),
     )

@@ -130,8 +130,8 @@ def test_what_differs_alike_in_all_cases_is_said_once(shown: Any) -> None:
         (900, 0.01, "**slower**"),
         (1100, 0.01, "*faster*"),
         (1000, 0.01, "no difference shown"),
-        (900, 0.2, "no difference shown"),
-        (1100, 0.2, "no difference shown"),
+        (900, 0.12, "no difference shown"),
+        (1100, 0.12, "no difference shown"),
     ],
 )
 def test_a_difference_of_speed_needs_an_interval_beside_one(
