@@ -53,6 +53,8 @@ def of_load(load: Load) -> Figures:
     for name, value in load.latency_ms.items():
         found |= bounds(f"latency_{name}", "_ms", value)
     found |= {f"{name}_ms": value for name, value in load.components_ms.items()}
+    for name, one in load.certified.items():
+        found |= _known(**{f"certified_{name}_ms": one.bound_ms})
     found |= _known(
         slip_ms=load.slip_ms,
         marks=" ".join(mark.code for mark in load.marks) or None,

@@ -322,6 +322,22 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class CertifiedPercentile:
+    """What can be signed of a percentile of the latencies: the bound by MLPerf LoadGen's early stopping, which counts
+    requests as independent of each other."""
+
+    value_ms: float
+    """The percentile of the requests that were measured."""
+    bound_ms: float | None
+    """What the percentile is at most, with the given confidence; None of too few requests."""
+    requests: int
+    """How many requests it is of."""
+    requests_missing: int
+    """How many more it takes until there is a bound; 0 where there is one."""
+    confidence: float = 0.99
+
+
+@dataclass(frozen=True)
 class Load:
     """One load point: throughput and latency with their intervals, and where the time went."""
 
@@ -352,6 +368,8 @@ class Load:
     comparison: Comparison | None = None
     marks: Sequence[Mark] = ()
     """What a reader should know about this point."""
+    certified: Mapping[str, CertifiedPercentile] = field(default_factory=dict)
+    """What can be signed of the latencies, by the percentile's name: p99 and p99.9. Empty in records from before."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
 

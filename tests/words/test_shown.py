@@ -14,7 +14,16 @@ from reports import plots
 from reports.__main__ import main
 from reports.marked import markers
 from reports.record import files
-from reports.record.schema import Comparison, Efficiency, Estimate, Limit, Record, Search, case_id
+from reports.record.schema import (
+    CertifiedPercentile,
+    Comparison,
+    Efficiency,
+    Estimate,
+    Limit,
+    Record,
+    Search,
+    case_id,
+)
 from reports.record.verdicts import comparison_text
 from reports.run import job_summary, terminal_summary
 from reports.run.outcomes import Outcomes
@@ -33,7 +42,15 @@ def planted(**changes: object) -> Record:
     latencies = {name: samples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
     compared = Comparison("HEAD~1", "interleaved", Estimate(PER_S, PER_S, PER_S), 0.03, "slower", 8, None)
     loads = [
-        samples.load(scenario, size, PER_S, latency_ms=latencies, components_ms={}, comparison=compared)
+        samples.load(
+            scenario,
+            size,
+            PER_S,
+            latency_ms=latencies,
+            components_ms={},
+            comparison=compared,
+            certified={"p99": CertifiedPercentile(MS, MS, 1500, 0)},
+        )
         for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))
     ]
     one = samples.record()
