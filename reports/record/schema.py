@@ -314,11 +314,18 @@ class Comparison:
     allowed_slowdown: float
     """The slow-down that passes, as a fraction: 0.03 lets the ratio be 0.97."""
     verdict: SpeedWord
-    """slower: the whole interval lies below what is allowed; not slower: the whole above; not shown: neither."""
+    """slower: the whole interval lies below what is allowed, and that is shown among all points of the run; not slower:
+    the whole lies above; not shown: neither."""
     passes: int
     """How many passes of each build the ratio is of."""
     seconds_to_settle: float | None
-    """Estimated measuring time, beyond what was spent, until the interval leaves the limit; None where settled."""
+    """Estimated measuring time, beyond what was spent, until the verdict is settled; None where it is."""
+    chance: float | None = None
+    """The chance of so slow a build, or a slower one, where it is just as slow as allowed, over all looks at this point;
+    None in records from before, whose verdict is the interval's."""
+    points: int = 1
+    """How many load points the run compared: `slower` is said so that any of them is a false alarm in at most one of a
+    hundred runs."""
 
 
 @dataclass(frozen=True)
