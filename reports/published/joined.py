@@ -100,7 +100,7 @@ def _ratios(name: str, unit: str, measured: Estimate | None, reference: float | 
     """A figure, the published one and their ratio, which is empty where its interval is too wide for it to be shown."""
     value, low, high = (measured.value, measured.low, measured.high) if measured else (None, None, None)
     ratio = over_published(measured, reference) if measured and reference else None
-    bounds = (None, None, None)
+    bounds: tuple[float | None, float | None, float | None] = (None, None, None)
     if ratio is not None and RATIO.is_shown(ratio):
         bounds = (ratio.value, ratio.low, ratio.high)
     return {

@@ -25,6 +25,7 @@ MARKS = {
     "unfinished": "the run ended before all passes were measured",
     "few-requests": "fewer than 100 requests: p99 is the largest latency",
     "wide-interval": "the budget was spent before the interval was as narrow as asked",
+    "not-certified": "the budget was spent before the percentile asked for was certified",
     "not-warm": "latencies were not shown to be stationary before the measurement",
     "damaged-passes": "passes repeated because the load generator left nothing usable",
     "client-bound": "the load generator, not the server, limits the throughput",
