@@ -17,8 +17,9 @@ from fixtures.compare.comparison import (
     together,
     verdict,
 )
-from reports.record.ratio import paired_chance, paired_ratio, shown_by_holm, unpaired_ratio
+from reports.record.ratio import FALSE_ALARMS, paired_chance, paired_ratio, shown_by_holm, unpaired_ratio
 from reports.record.schema import Comparison, Estimate
+from reports.record.verdicts import ALARM_CONFIDENCE
 
 TRIALS = 1000
 
@@ -204,3 +205,7 @@ def test_seconds_to_settle_at_the_limit_are_capped_and_none_once_settled() -> No
     assert seconds_to_settle(Estimate(0.97, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
     assert seconds_to_settle(Estimate(0.9701, 0.9, 1.0), 0.03, 30.0) == MOST_SECONDS_TO_SETTLE
     assert seconds_to_settle(Estimate(0.9, 0.89, 0.91), 0.03, 30.0) is None
+
+
+def test_the_words_say_how_sure_the_verdict_is() -> None:
+    assert pytest.approx(1 - FALSE_ALARMS) == ALARM_CONFIDENCE
