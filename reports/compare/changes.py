@@ -13,6 +13,8 @@ from reports.compare.case_changes import (
 from reports.compare.paired_scores import Paired
 from reports.compare.records import CaseChange, Changes
 from reports.compare.setup_changes import Setting
+from reports.record.quantities import GIVEN_SHARE
+from reports.record.ratio import FALSE_ALARMS
 from reports.record.sources import Source
 from reports.words.markdown import markdown, text
 
@@ -109,12 +111,11 @@ def _legend(changes: Changes) -> list[str]:
     points = [point for case in changes.cases for point in case.points]
     blocks = []
     if points:
-        chance = round(0.05 * len(points))
         blocks.append(
-            f"Speed: the ratio is {after} over {before}, with Welch's 95 % interval of the passes on record; slower "
-            "and faster are what it shows, of each point by itself"
-            + (f" (of {len(points)} alike, about {chance} would differ by chance alone)" if chance else "")
-            + ". It covers what varied while each was measured, not what the machine changed in between: "
+            f"Speed: the ratio is {after} over {before}, with Welch's 95 % interval of the passes on record, of each "
+            f"point by itself; slower and faster are what is shown among {len(points)} points, so that chance alone "
+            f"calls any of them slower, or any of them faster, in at most {GIVEN_SHARE.text(FALSE_ALARMS)} of all "
+            "comparisons (Holm's correction). It covers what varied while each was measured, not what the machine changed in between: "
             "`--against` measures both in turns."
         )
     if any(score.pairs for case in changes.cases for score in case.scores):

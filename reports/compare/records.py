@@ -1,5 +1,6 @@
 """Records of one run beside those of another: what changed in setup, in accuracy and in speed."""
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,14 @@ from reports.compare.paired_scores import Paired, paired
 from reports.compare.setup_changes import Setting, differing
 from reports.record import files, per_sample
 from reports.record.files import RecordError
-from reports.record.ratio import FEWEST_PASSES, speeds, unpaired_ratio
+from reports.record.ratio import (
+    FALSE_ALARMS,
+    FEWEST_PASSES,
+    shown_by_holm,
+    speeds,
+    unpaired_chance,
+    unpaired_ratio,
+)
 from reports.record.schema import Estimate, Load, LoadSetting, Place, Score, Verdict, case_id, place
 from reports.record.sources import Source, Stored
 from reports.words.rightness import unmeasured
@@ -30,6 +38,10 @@ class ScoreChange:
     """Empty where there are pairs."""
 
 
+_BY_CHANCE: Sequence[Verdict] = ("failed", "passed")
+"""What each of PointChange.chances shows where it is small."""
+
+
 @dataclass(frozen=True)
 class PointChange:
     """One load point that both measured."""
@@ -39,8 +51,10 @@ class PointChange:
     ratio: Estimate | None
     """Speed after over before: throughput, or at a given request rate the inverse of the mean latency; None of too
     few passes."""
-    verdict: Verdict
-    """Whether the point is shown to be faster (passed) or slower (failed) than before."""
+    verdict: Verdict = "not shown"
+    """Whether the point is shown to be faster (passed) or slower (failed) than before, among all points of both."""
+    chances: tuple[float, float] = (1.0, 1.0)
+    """The chance of a point as slow, and as fast, as this one, where nothing has changed."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +108,12 @@ def compare(before: Source, after: Source) -> Changes:
             f"{after.name}: has no case in common with {before.name}. It has {_names(after)}; "
             f"{before.name} has {_names(before)}. To compare different cases of one model, give two record files."
         )
+    cases = [_case(_side(first), _side(second)) for first, second in pairs]
     paired_names = {case_id(stored.record.case) for pair in pairs for stored in pair}
     return Changes(
         before,
         after,
-        [_case(_side(first), _side(second)) for first, second in pairs],
+        _judged(cases),
         [name for name in before.records if name not in paired_names],
         [name for name in after.records if name not in paired_names],
     )
@@ -206,7 +221,28 @@ def _served(stored: Side) -> Mapping[str, Mapping[str, float]] | str:
 def _point(before: Load, after: Load) -> PointChange:
     mine, theirs = speeds(after), speeds(before)
     if min(len(mine), len(theirs)) < FEWEST_PASSES:
-        return PointChange(before, after, None, "not shown")
-    ratio = unpaired_ratio(mine, theirs)
-    verdict: Verdict = "passed" if ratio.low > 1 else "failed" if ratio.high < 1 else "not shown"
-    return PointChange(before, after, ratio, verdict)
+        return PointChange(before, after, None)
+    chances = unpaired_chance(mine, theirs, 1.0), unpaired_chance(theirs, mine, 1.0)
+    return PointChange(before, after, unpaired_ratio(mine, theirs), chances=chances)
+
+
+def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
+    """The cases with what each point shows among all: any of them is wrong in at most FALSE_ALARMS of all comparisons,
+    of slower points and of faster ones each."""
+    measured = [point for case in cases for point in case.points if point.ratio is not None]
+    verdicts: dict[int, Verdict] = {}
+    for which, verdict in enumerate(_BY_CHANCE):
+        shown_ones = shown_by_holm([point.chances[which] for point in measured], FALSE_ALARMS)
+        verdicts |= {
+            id(point): verdict for point, is_shown in zip(measured, shown_ones, strict=True) if is_shown
+        }
+    return [
+        dataclasses.replace(
+            case,
+            points=[
+                dataclasses.replace(point, verdict=verdicts.get(id(point), "not shown"))
+                for point in case.points
+            ],
+        )
+        for case in cases
+    ]

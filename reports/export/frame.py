@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.record.figures import bounds, of_load
+from reports.record.figures import bounds, of_load, ratio_bounds
 from reports.record.schema import BesideReference, Load, case_id
 from reports.words.cost import cost
 from reports.words.rightness import main_score
@@ -68,7 +68,7 @@ def _beside(record: Shown, load: Load) -> dict[str, Any]:
             found |= {
                 **bounds("in_process", "_per_s", beside.in_process_per_s),
                 "in_process_batch": beside.in_process_batch,
-                **bounds("in_process_ratio", "", beside.ratio),
+                **ratio_bounds("in_process_ratio", beside.ratio),
                 "fraction_of_peak": fraction_of_peak(beside),
                 **_beside_reference(beside.beside),
             }
@@ -79,4 +79,4 @@ def _beside_reference(beside: BesideReference | None) -> dict[str, Any]:
     """The case's best point beside the format that all of its model are set beside."""
     if beside is None:
         return {}
-    return {"reference_format": beside.reference, **bounds("reference_ratio", "", beside.ratio)}
+    return {"reference_format": beside.reference, **ratio_bounds("reference_ratio", beside.ratio)}

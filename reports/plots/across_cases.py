@@ -11,9 +11,9 @@ from reports.plots.captions import (
     throughput_codes,
 )
 from reports.plots.shapes import Chart, NothingToShowError, RowPanel, Rows, ValueRow
-from reports.record.quantities import METRICS, SHARE, THROUGHPUT
-from reports.record.schema import Efficiency, Estimate, Load, Score, case_id
-from reports.record.verdicts import comparison_verdict
+from reports.record.quantities import METRICS, RATIO, SHARE, SHARE_OF_SPEED, THROUGHPUT
+from reports.record.schema import Comparison, Efficiency, Estimate, Load, Score, case_id
+from reports.record.verdicts import TOO_WIDE, comparison_verdict
 from reports.words.labels import full_point, point, size
 from reports.words.rightness import main_score, metric_text, tightest
 from reports.words.serving_cost import fraction_of_peak
@@ -114,8 +114,8 @@ def comparison(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
     for record, load, one in compared:
         row = ValueRow(
             f"{_short_name(record)}, {point(load)}",
-            {"ratio": one.ratio},
-            comparison_verdict(one) + _signs(load, signs),
+            {"ratio": one.ratio} if RATIO.is_shown(one.ratio) else {},
+            _comparison_text(one) + _signs(load, signs),
             bool(throughput_codes(load)),
             1 - one.allowed_slowdown,
         )
@@ -129,6 +129,10 @@ def comparison(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
     return Chart(
         "comparison", "Speed beside another build", subtitle(records), content, notes, caption(records)
     )
+
+
+def _comparison_text(one: Comparison) -> str:
+    return comparison_verdict(one) if RATIO.is_shown(one.ratio) else f"{TOO_WIDE}: {comparison_verdict(one)}"
 
 
 def _ledger_panel(model: str, metric: str, found: Sequence[tuple[str, Score]]) -> RowPanel:
@@ -188,11 +192,15 @@ def _signs(load: Load, signs: Mapping[str, str]) -> str:
 
 def _efficiency_row(record: Shown, one: Efficiency) -> ValueRow:
     ratio, peak = one.ratio, fraction_of_peak(one)
+    is_shown = SHARE_OF_SPEED.is_shown(ratio)
+    served = Estimate(100 * ratio.value, 100 * ratio.low, 100 * ratio.high, ratio.confidence)
     values = {
-        "served": Estimate(100 * ratio.value, 100 * ratio.low, 100 * ratio.high, ratio.confidence),
+        **({"served": served} if is_shown else {}),
         **({"peak": _exact(100 * peak)} if peak is not None else {}),
     }
-    text = SHARE.text(ratio.value) + (f", {SHARE.text(peak)} of the peak" if peak is not None else "")
+    text = (SHARE_OF_SPEED.text(ratio.value) if is_shown else TOO_WIDE) + (
+        f", {SHARE.text(peak)} of the peak" if peak is not None else ""
+    )
     return ValueRow(
         _short_name(record),
         values,

@@ -18,7 +18,7 @@ from reports.published.matching import (
     point_of,
     served_as,
 )
-from reports.record.quantities import LATENCY, RATIO, SCORE
+from reports.record.quantities import LATENCY, NOT_SHOWN, NOTHING, RATIO, SCORE, WIDEST_RATIO
 from reports.record.schema import Estimate, Load, Record, case_id
 from reports.words.labels import confidence_levels, device, full_point, marked_throughput, sequence_length
 from reports.words.markdown import markdown, text
@@ -83,8 +83,8 @@ def legend(matches: Sequence[Match]) -> str:
     interval = f"{levels} interval" if levels else "interval"
     return (
         "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
-        f"the measured {interval} over the published value, which was published without one. Latencies are in "
-        "milliseconds. What the published figures leave out: reports/published/README.md."
+        f"the measured {interval} over the published value, which was published without one; a ratio whose interval "
+        f"is wider than a factor of {WIDEST_RATIO:g} is not shown. Latencies are in milliseconds. What the published figures leave out: reports/published/README.md."
     )
 
 
@@ -144,20 +144,28 @@ def _summary(record: Record, rows: Sequence[PublishedRow]) -> str:
 
 
 def _cells(load: Load, pair: Mapping[str, Any]) -> list[str]:
-    bounds = (pair[f"throughput_ratio{part}"] for part in ("", "_low", "_high"))
     cells = [
         full_point(load),
         marked_throughput(load),
         _as_published(pair["throughput_published_per_s"]),
-        RATIO.cell_with_interval(Estimate(*bounds)),
+        _ratio_cell(pair, "throughput", "per_s", interval=True),
     ]
     for name in ("latency_p99", "latency_avg"):
         cells += [
             LATENCY.cell(pair[f"{name}_ms"]),
             _as_published(pair[f"{name}_published_ms"]),
-            RATIO.cell(pair[f"{name}_ratio"]),
+            _ratio_cell(pair, name, "ms", interval=False),
         ]
     return cells
+
+
+def _ratio_cell(pair: Mapping[str, Any], name: str, unit: str, *, interval: bool) -> str:
+    """The ratio; `not shown` where both figures are there and the interval is too wide for it."""
+    value, low, high = (pair[f"{name}_ratio{part}"] for part in ("", "_low", "_high"))
+    if value is None:
+        has_both = pair[f"{name}_{unit}"] is not None and pair[f"{name}_published_{unit}"]
+        return NOT_SHOWN if has_both else NOTHING
+    return RATIO.cell_with_interval(Estimate(value, low, high)) if interval else RATIO.cell(value)
 
 
 def _as_published(value: float | None) -> str:

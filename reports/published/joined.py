@@ -13,10 +13,12 @@ from reports.published.matching import (
     is_same_format,
     is_same_gpu,
     measured_as,
+    over_published,
     pairs,
     point,
     served_as,
 )
+from reports.record.quantities import RATIO
 from reports.record.schema import Estimate, Load, Record, case_id
 from reports.words.labels import device
 from reports.words.rightness import notes
@@ -95,21 +97,19 @@ def joined_row(record: Shown, at: Load | HiddenPoint, row: PublishedRow) -> dict
 
 
 def _ratios(name: str, unit: str, measured: Estimate | None, reference: float | None) -> dict[str, Any]:
-    """The published value has no interval, so the ratio's is the measured one over it."""
+    """A figure, the published one and their ratio, which is empty where its interval is too wide for it to be shown."""
     value, low, high = (measured.value, measured.low, measured.high) if measured else (None, None, None)
+    ratio = over_published(measured, reference) if measured and reference else None
+    bounds: tuple[float | None, float | None, float | None] = (None, None, None)
+    if ratio is not None and RATIO.is_shown(ratio):
+        bounds = (ratio.value, ratio.low, ratio.high)
     return {
         f"{name}_{unit}": value,
         f"{name}_low_{unit}": low,
         f"{name}_high_{unit}": high,
         f"{name}_published_{unit}": reference,
-        f"{name}_ratio": _ratio(value, reference),
-        f"{name}_ratio_low": _ratio(low, reference),
-        f"{name}_ratio_high": _ratio(high, reference),
+        **dict(zip((f"{name}_ratio{part}" for part in ("", "_low", "_high")), bounds, strict=True)),
     }
-
-
-def _ratio(measured: float | None, reference: float | None) -> float | None:
-    return measured / reference if measured is not None and reference else None
 
 
 def score_percent_of(record: Record, metric: str | None) -> float | None:

@@ -54,7 +54,11 @@ def published_ratio(record: Shown, load: Load) -> Estimate | None:
     reference = next((row["throughput_per_s"] for row in rows), None)
     if not reference:
         return None
-    measured = load.throughput_per_s
+    return over_published(load.throughput_per_s, reference)
+
+
+def over_published(measured: Estimate, reference: float) -> Estimate:
+    """A measured figure over a published one, which has no interval: the ratio's is the measured one over it."""
     bounds = (measured.value / reference, measured.low / reference, measured.high / reference)
     return Estimate(*bounds, measured.confidence)
 

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from reports.record.quantities import RATIO
 from reports.record.schema import Accuracy, Efficiency, Estimate, Load, Parity, Score, Search
 
 Figures = dict[str, float | int | str]
@@ -52,13 +53,15 @@ def of_load(load: Load) -> Figures:
     for name, value in load.latency_ms.items():
         found |= bounds(f"latency_{name}", "_ms", value)
     found |= {f"{name}_ms": value for name, value in load.components_ms.items()}
+    for name, one in load.certified.items():
+        found |= _known(**{f"certified_{name}_ms": one.bound_ms})
     found |= _known(
         slip_ms=load.slip_ms,
         marks=" ".join(mark.code for mark in load.marks) or None,
         **{f"gpu_{name}": value for name, value in use.items()},
     )
     if load.comparison is not None:
-        found |= bounds("comparison_ratio", "", load.comparison.ratio)
+        found |= ratio_bounds("comparison_ratio", load.comparison.ratio)
         found |= {
             "comparison_method": load.comparison.method,
             "comparison_verdict": load.comparison.verdict,
@@ -70,7 +73,7 @@ def of_efficiency(found: Sequence[Efficiency]) -> Figures:
     """What serving costs, of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
     figures: Figures = {}
     for one in found:
-        figures |= bounds(f"{one.scenario}_in_process_ratio", "", one.ratio)
+        figures |= ratio_bounds(f"{one.scenario}_in_process_ratio", one.ratio)
         figures |= bounds(f"{one.scenario}_in_process", "_per_s", one.in_process_per_s)
     return figures
 
@@ -122,6 +125,11 @@ def bounds(name: str, unit: str, estimate: Estimate) -> Figures:
         f"{name}_low{unit}": estimate.low,
         f"{name}_high{unit}": estimate.high,
     }
+
+
+def ratio_bounds(name: str, ratio: Estimate) -> Figures:
+    """A ratio with its interval, as `bounds` has them; nothing where the interval is too wide for it to be shown."""
+    return bounds(name, "", ratio) if RATIO.is_shown(ratio) else {}
 
 
 def _known(**values: float | int | str | None) -> Figures:

@@ -16,6 +16,11 @@ FormatSpec = Callable[[float, int], str]
 
 NOTHING = "-"
 """What stands where there is no value."""
+NOT_SHOWN = "not shown"
+"""What stands where there is a value whose interval is too wide for it to be shown."""
+WIDEST_RATIO = 1.5
+"""The most that the upper bound of a ratio of speeds may be of the lower for the ratio to be shown. A wider one does not
+even tell a gain of a tenth from a loss of a quarter: 1.10 with bounds of a factor of 1.5 is 0.90 to 1.35."""
 _MOST_DIGITS_MORE = 9
 """Digits that may be added to tell two values apart: a double has no more to give."""
 
@@ -34,6 +39,12 @@ class Quantity:
     """The factor from the value in a record to the unit: 100 for a fraction that is written in percent."""
     signed: bool = False
     """Whether a plus is written too."""
+    widest: float | None = None
+    """The most that an interval's upper bound may be of its lower for the figure to be shown; None for no such limit."""
+
+    def is_shown(self, estimate: Estimate) -> bool:
+        """Whether the interval is narrow enough for the figure to be shown."""
+        return self.widest is None or estimate.high <= self.widest * estimate.low
 
     def cell(self, value: float | None) -> str:
         """The figure as a table's column has it, whose heading says the unit; `-` for None."""
@@ -44,12 +55,16 @@ class Quantity:
         return self._with_unit(self._written(value, self._spec(value), ","))
 
     def cell_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 (11.9 to 12.8)`, all with the digits of the value; see `apart`."""
+        """`12.3 (11.9 to 12.8)`, all with the digits of the value, or `not shown`; see `apart` and `widest`."""
+        if not self.is_shown(estimate):
+            return NOT_SHOWN
         value, low, high = self._bounds(estimate, apart_from, "")
         return f"{value} ({low} to {high})"
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 ms (11.9 to 12.8)`, with thousands apart; see `apart`."""
+        """`12.3 ms (11.9 to 12.8)`, with thousands apart, or `not shown`; see `apart` and `widest`."""
+        if not self.is_shown(estimate):
+            return NOT_SHOWN
         value, low, high = self._bounds(estimate, apart_from, ",")
         return f"{self._with_unit(value)} ({low} to {high})"
 
@@ -145,8 +160,10 @@ LATENCY = Quantity("ms", fixed(3), "lower")
 """To the microsecond, which is what the load generator's clock gives."""
 LATENCY_BUDGET = Quantity("ms", _AS_GIVEN)
 REQUEST_RATE = Quantity("/s", _AS_GIVEN)
-RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher")
-"""One speed over another."""
+RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher", widest=WIDEST_RATIO)
+"""One speed over another, or one latency over another."""
+SHARE_OF_SPEED = Quantity("%", by_size((10, 0)), "higher", scale=100, widest=WIDEST_RATIO)
+"""One speed over another that it hardly exceeds, such as that in process."""
 SHARE = Quantity("%", by_size((10, 0)), scale=100)
 """A measured fraction, such as of the peak or of the time."""
 GIVEN_SHARE = Quantity("%", _AS_GIVEN, scale=100)

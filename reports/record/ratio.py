@@ -1,4 +1,5 @@
-"""The ratio of two speeds with its interval: of passes that were paired, and of passes of two times."""
+"""The ratio of two speeds with its interval, and how surely one is slower: of passes that were paired, and of passes of
+two times; of one comparison, and of many at once."""
 
 import functools
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ Speeds = Sequence[float] | np.ndarray
 CONFIDENCE = Estimate.confidence
 FEWEST_PAIRS = 6
 """The fewest pairs of passes for a ratio: of fewer, no interval of ranks holds it in 95 of 100 cases."""
+FALSE_ALARMS = 0.01
+"""The most of the runs of a build beside itself in which any of its load points may be called slower: one in a hundred."""
 FEWEST_PASSES = 2
 """The fewest passes of each side for the interval of a ratio of two times: of one there is no spread."""
 
@@ -45,13 +48,51 @@ def paired_ratio(mine: Speeds, theirs: Speeds, confidence: float = CONFIDENCE) -
 @functools.cache
 def _outside(count: int, confidence: float) -> int:
     """How many of the ordered means lie outside of the interval at either end: the quantile of Wilcoxon's T+."""
+    return max(0, int(np.searchsorted(_up_to(count), (1 - confidence) / 2, side="right")) - 1)
+
+
+@functools.cache
+def _up_to(count: int) -> np.ndarray:
+    """The chance of each value of Wilcoxon's T+ of so many pairs, and of all below it, [values]."""
     chances = np.ones(1)
     for rank in range(1, count + 1):
         longer = np.zeros(len(chances) + rank)
         longer[: len(chances)] += chances / 2
         longer[rank:] += chances / 2
         chances = longer
-    return max(0, int(np.searchsorted(np.cumsum(chances), (1 - confidence) / 2, side="right")) - 1)
+    return np.cumsum(chances)
+
+
+def paired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
+    """The chance of pairs as slow as these, or slower, where the true ratio is `limit`: Wilcoxon's, one-sided.
+
+    At most 2^-pairs, however slow: few pairs show nothing among many points.
+    """
+    differences = np.log(mine) - np.log(theirs) - np.log(limit)
+    first, second = np.triu_indices(len(differences))
+    above = int(((differences[first] + differences[second]) >= 0).sum())
+    return float(_up_to(len(differences))[above])
+
+
+def unpaired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
+    """The same of passes of two times: Welch's, one-sided."""
+    from scipy import stats  # slow to import, and collecting tests imports this module
+
+    logs = np.log(mine) - np.log(limit), np.log(theirs)
+    if logs[0].std() == logs[1].std() == 0:
+        return 0.0 if logs[0].mean() < logs[1].mean() else 1.0
+    return float(stats.ttest_ind(*logs, equal_var=False, alternative="less").pvalue)
+
+
+def shown_by_holm(chances: Sequence[float], level: float) -> list[bool]:
+    """Which of several comparisons show what each has such a chance to show by luck, so that any of them is wrong in no
+    more than `level` of all cases: Holm (1979), whatever they have to do with each other."""
+    found = [False] * len(chances)
+    for done, place in enumerate(sorted(range(len(chances)), key=lambda one: chances[one])):
+        if chances[place] > level / (len(chances) - done):
+            break
+        found[place] = True
+    return found
 
 
 def unpaired_ratio(mine: Speeds, theirs: Speeds) -> Estimate:

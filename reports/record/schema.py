@@ -25,6 +25,7 @@ MARKS = {
     "unfinished": "the run ended before all passes were measured",
     "few-requests": "fewer than 100 requests: p99 is the largest latency",
     "wide-interval": "the budget was spent before the interval was as narrow as asked",
+    "not-certified": "the budget was spent before the percentile asked for was certified",
     "not-warm": "latencies were not shown to be stationary before the measurement",
     "damaged-passes": "passes repeated because the load generator left nothing usable",
     "client-bound": "the load generator, not the server, limits the throughput",
@@ -314,11 +315,34 @@ class Comparison:
     allowed_slowdown: float
     """The slow-down that passes, as a fraction: 0.03 lets the ratio be 0.97."""
     verdict: SpeedWord
-    """slower: the whole interval lies below what is allowed; not slower: the whole above; not shown: neither."""
+    """slower: the whole interval lies below what is allowed, and that is shown among all points of the run; not slower:
+    the whole lies above; not shown: neither."""
     passes: int
     """How many passes of each build the ratio is of."""
     seconds_to_settle: float | None
-    """Estimated measuring time, beyond what was spent, until the interval leaves the limit; None where settled."""
+    """Estimated measuring time, beyond what was spent, until the verdict is settled; None where it is."""
+    chance: float | None = None
+    """The chance of so slow a build, or a slower one, where it is just as slow as allowed, over all looks at this point;
+    None in records from before, whose verdict is the interval's."""
+    points: int = 1
+    """How many load points the run compared: `slower` is said so that any of them is a false alarm in at most one of a
+    hundred runs."""
+
+
+@dataclass(frozen=True)
+class CertifiedPercentile:
+    """What can be signed of a percentile of the latencies: the bound by MLPerf LoadGen's early stopping, which counts
+    requests as independent of each other."""
+
+    value_ms: float
+    """The percentile of the requests that were measured."""
+    bound_ms: float | None
+    """What the percentile is at most, with the given confidence; None of too few requests."""
+    requests: int
+    """How many requests it is of."""
+    requests_missing: int
+    """How many more it takes until there is a bound; 0 where there is one."""
+    confidence: float = 0.99
 
 
 @dataclass(frozen=True)
@@ -352,6 +376,8 @@ class Load:
     comparison: Comparison | None = None
     marks: Sequence[Mark] = ()
     """What a reader should know about this point."""
+    certified: Mapping[str, CertifiedPercentile] = field(default_factory=dict)
+    """What can be signed of the latencies, by the percentile's name: p99 and p99.9. Empty in records from before."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
 

@@ -3,12 +3,20 @@
 It needs the standard library alone.
 """
 
-from reports.record.quantities import DURATION, GIVEN_SHARE, RATIO
+from reports.record.quantities import DURATION, GIVEN_SHARE, RATIO, WIDEST_RATIO
 from reports.record.schema import Comparison, verdict_of
+
+ALARM_CONFIDENCE = 0.99
+"""The confidence that none of the points that a run calls slower is a false alarm, as `reports.record.ratio.FALSE_ALARMS`
+has it."""
+TOO_WIDE = f"ratio not shown (its interval is wider than a factor of {WIDEST_RATIO:g})"
+"""What stands in a sentence in place of such a ratio."""
 
 
 def comparison_text(one: Comparison) -> str:
     """The ratio with its interval, to what, and what that shows: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
+    if not RATIO.is_shown(one.ratio):
+        return f"{TOO_WIDE} to {one.reference}: {comparison_verdict(one)}"
     return f"ratio {ratio_text(one)} to {one.reference}: {comparison_verdict(one)}"
 
 
@@ -21,10 +29,25 @@ def comparison_verdict(one: Comparison) -> str:
     """What a comparison shows, and where it shows nothing how long it would take."""
     verdict = verdict_of(one)
     if verdict == "failed":
-        allowed, level = map(GIVEN_SHARE.text, (one.allowed_slowdown, one.ratio.confidence))
-        return f"slower than the {allowed} allowed, shown at {level}"
+        return f"slower than the {GIVEN_SHARE.text(one.allowed_slowdown)} allowed, {_shown_at(one)}"
     if verdict == "not shown" and one.seconds_to_settle is not None:
         seconds = one.seconds_to_settle
         more = f"about {DURATION.text(seconds)}" if seconds < 3600 else "an hour or"
-        return f"not shown, {more} more would settle it"
-    return one.verdict
+        return f"{_not_shown(one)}, {more} more would settle it"
+    return _not_shown(one) if verdict == "not shown" else one.verdict
+
+
+def _shown_at(one: Comparison) -> str:
+    if one.chance is None:
+        return f"shown at {GIVEN_SHARE.text(one.ratio.confidence)}"
+    among = f" among the {one.points} points compared" if one.points > 1 else ""
+    return f"shown at {GIVEN_SHARE.text(ALARM_CONFIDENCE)}{among}"
+
+
+def _not_shown(one: Comparison) -> str:
+    """`not shown`, and where the point alone would seem slower, among how many it is not."""
+    if one.ratio.high >= 1 - one.allowed_slowdown:
+        return "not shown"
+    return (
+        f"not shown among the {one.points} points compared" if one.points > 1 else "not shown surely enough"
+    )

@@ -1,6 +1,7 @@
 """All tables of one case: offline, online, what serving costs, and what a search found."""
 
 from reports.record.schema import LoadSetting
+from reports.tables.certified import certified_table
 from reports.tables.other_build import comparison_table
 from reports.tables.points import offline_table, online_table
 from reports.tables.resources import resources_table
@@ -37,6 +38,7 @@ def scenario_section(record: Shown, scenario: str) -> str:
         parameters_table(record, scenario),
         batching[scenario],
         table(record),
+        certified_table(record, scenario),
         resources_table(record, scenario),
     ]
     if compared := "" if record.no_speed else comparison_table([record], scenario):

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from reports.record.schema import case_id
-from reports.record.verdicts import comparison_verdict, ratio_text
+from reports.record.quantities import GIVEN_SHARE
+from reports.record.schema import Comparison, case_id
+from reports.record.verdicts import ALARM_CONFIDENCE, comparison_verdict, ratio_text
 from reports.words.labels import full_point
 from reports.words.markdown import markdown
 from reports.words.shown import Shown
@@ -29,4 +30,18 @@ def comparison_table(records: Sequence[Shown], scenario: str | None = None) -> s
             for at in record.hidden
             if at.compared_with is not None and scenario in (None, at.scenario)
         ]
-    return markdown(COLUMNS, rows, "lllll") if rows else ""
+    if not rows:
+        return ""
+    found = [load.comparison for record in records for load in record.loads if load.comparison is not None]
+    return "\n\n".join([markdown(COLUMNS, rows, "lllll"), *_corrected(found)])
+
+
+def _corrected(found: Sequence[Comparison]) -> list[str]:
+    """How sure `slower` is, where the verdicts are of all points together."""
+    if not any(one.chance is not None for one in found):
+        return []
+    return [
+        f"`slower` is said so that, of a build beside itself, any point of the run is called so in at most "
+        f"{GIVEN_SHARE.text(1 - ALARM_CONFIDENCE)} of the runs (Holm's correction for the number of points); the intervals "
+        "are those of each point by itself."
+    ]

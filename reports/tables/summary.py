@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.published.matching import published_ratio
-from reports.record.quantities import RATIO, THROUGHPUT
-from reports.record.schema import MARKS, Load, Mark, case_id
+from reports.record.quantities import NOT_SHOWN, NOTHING, RATIO, THROUGHPUT, WIDEST_RATIO
+from reports.record.schema import MARKS, Estimate, Load, Mark, case_id
 from reports.tables.provenance import serving_sentence
 from reports.tables.resources import cost_cell, price_sentence
 from reports.words.labels import (
@@ -107,7 +107,7 @@ def _target_table(of_target: Sequence[Shown]) -> str:
             [[cells[name] for name in columns] for cells in rows],
             "".join(alignment[name] for name in columns),
         ),
-        _legend(columns, [best for best in bests if best], records),
+        _legend(columns, [best for best in bests if best], records, rows),
         price_sentence(records) if COST in columns else "",
         serving_sentence(records),
         "\n".join(listed),
@@ -132,7 +132,7 @@ def _cells(record: Shown, best: Load | None, placed: Mapping[str, int]) -> dict[
         P99: latency(best, "p99") if best else "-",
         RANK: str(placed.get(case_id(case), "-")),
         BESIDE: _beside(record),
-        PUBLISHED: RATIO.cell(published.value if published else None),
+        PUBLISHED: _published(published),
         IN_PROCESS: _in_process(record, best) if best else "-",
         COST: cost_cell(record, best),
     }
@@ -144,6 +144,12 @@ def _beside(record: Shown) -> str:
         return "-"
     is_reference = reference_of(record) == case_id(record.case)
     return "reference" if is_reference else RATIO.cell_with_interval(ratio)
+
+
+def _published(ratio: Estimate | None) -> str:
+    if ratio is None:
+        return NOTHING
+    return RATIO.cell(ratio.value) if RATIO.is_shown(ratio) else NOT_SHOWN
 
 
 def _in_process(record: Shown, best: Load) -> str:
@@ -197,7 +203,12 @@ def _best(record: Shown) -> Load | None:
     return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
 
 
-def _legend(columns: Sequence[str], bests: Sequence[Load], records: Sequence[Shown]) -> str:
+def _legend(
+    columns: Sequence[str],
+    bests: Sequence[Load],
+    records: Sequence[Shown],
+    rows: Sequence[Mapping[str, str]],
+) -> str:
     """What the columns that are there mean; empty where no case shows a speed."""
     if not bests:
         return ""
@@ -220,6 +231,8 @@ def _legend(columns: Sequence[str], bests: Sequence[Load], records: Sequence[Sho
         sentences.append(
             f"{IN_PROCESS}: over the same artifact without a server, measured in turns, with its 95 % interval."
         )
+    if any(cells[name].startswith(NOT_SHOWN) for cells in rows for name in (BESIDE, PUBLISHED, IN_PROCESS)):
+        sentences.append(f"A ratio whose interval is wider than a factor of {WIDEST_RATIO:g} is not shown.")
     return " ".join(sentences)
 
 
@@ -237,8 +250,9 @@ def summary_marks(record: Shown) -> Sequence[Mark]:
 def summary_remarks(columns: Sequence[str], records: Sequence[Shown]) -> Sequence[str]:
     """What the columns that are there mean, and who served."""
     bests = [best for record in records if (best := _best(record))]
+    placed = ranks(records)
     found = (
-        _legend(columns, bests, records),
+        _legend(columns, bests, records, [summary_row(record, placed) for record in records]),
         price_sentence(records) if COST in columns else "",
         serving_sentence(records),
     )

@@ -1,6 +1,6 @@
 """What a search within a latency budget found, in words."""
 
-from reports.record.quantities import DURATION, GAIN, LATENCY, LATENCY_BUDGET, THROUGHPUT
+from reports.record.quantities import DURATION, GAIN, LATENCY, LATENCY_BUDGET, RATIO, THROUGHPUT
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
 from reports.words.shown import Shown
 
@@ -69,6 +69,8 @@ def lead_text(lead: Estimate | None) -> str:
     """How much faster than the second best configuration, if that is shown."""
     if lead is None:
         return "no other configuration kept the budget"
+    if not RATIO.is_shown(lead):
+        return _rough_lead_text(lead)
     gain = _gain(lead.value, lead.low, lead.high)
     if lead.low > 1:
         return f"{GAIN.text(gain.value)} faster than the runner-up ({_percents(gain)})"
@@ -77,6 +79,15 @@ def lead_text(lead: Estimate | None) -> str:
         faster = f"{GAIN.text(other.value)} faster ({_percents(other)})"
         return f"one that is {faster} is not shown to keep the budget"
     return f"no different from the runner-up ({_percents(gain)})"
+
+
+def _rough_lead_text(lead: Estimate) -> str:
+    """The same where the interval is too wide for a figure: which is faster may be shown all the same."""
+    if lead.low > 1:
+        return "faster than the runner-up, by how much is not shown"
+    if lead.high < 1:
+        return "one that is faster, by how much is not shown, is not shown to keep the budget"
+    return "not shown to be faster than the runner-up, nor to be slower"
 
 
 def _gain(*ratios: float) -> Estimate:

@@ -45,8 +45,10 @@ def ranked(records: Sequence[Shown]) -> list[Shown]:
 
 def ranks(records: Sequence[Shown]) -> Mapping[str, int]:
     """The rank of each ranked case by its id: one more than how many formats of its model are shown to be faster, by
-    intervals that do not meet. Formats that are not told apart share a rank."""
-    ratios = [(one, ratio) for one in records if (ratio := ratio_to_reference(one)) is not None]
+    intervals that do not meet. Formats that are not told apart share a rank; one whose ratio is known too badly to be
+    shown has none."""
+    found = ((one, ratio_to_reference(one)) for one in records)
+    ratios = [(one, ratio) for one, ratio in found if ratio is not None and RATIO.is_shown(ratio)]
     return {
         case_id(one.case): 1
         + sum(other.low > ratio.high for rival, other in ratios if _group(rival.case) == _group(one.case))

@@ -2,8 +2,18 @@
 
 from collections.abc import Sequence
 
-from reports.record.quantities import INTEGER_WORK_RATE, RATIO, SHARE, THROUGHPUT, WORK, WORK_RATE, Quantity
-from reports.record.schema import Efficiency, Estimate, Record
+from reports.record.quantities import (
+    INTEGER_WORK_RATE,
+    RATIO,
+    SHARE,
+    SHARE_OF_SPEED,
+    THROUGHPUT,
+    WORK,
+    WORK_RATE,
+    Quantity,
+)
+from reports.record.schema import Efficiency, Record
+from reports.record.verdicts import TOO_WIDE
 from reports.words.labels import size
 from reports.words.markdown import markdown, text
 from reports.words.shown import Shown
@@ -42,7 +52,7 @@ def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
     parts = []
     for one in found:
         name = f"{one.scenario} " if len(found) > 1 else ""
-        parts.append(f"{name}{SHARE.text(one.ratio.value)} of in process {_interval(one.ratio)}")
+        parts.append(f"{name}{_share_of_in_process(one)}")
         fraction = fraction_of_peak(one)
         if fraction is not None and one.peak_flops_per_s is not None:
             peak = work_rate(precision).text(one.peak_flops_per_s.value)
@@ -54,9 +64,19 @@ def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
     return "; ".join(parts)
 
 
+def _share_of_in_process(one: Efficiency) -> str:
+    if not SHARE_OF_SPEED.is_shown(one.ratio):
+        return f"{TOO_WIDE} to in process"
+    share, _, interval = _share_cell(one).partition(" (")
+    return f"{share} of in process ({interval}"
+
+
 def fraction_of_peak(one: Efficiency) -> float | None:
-    """What the served inferences compute per second, over what the matrix product does."""
+    """What the served inferences compute per second, over what the matrix product does; None where that is not known,
+    or the interval of either speed is too wide for a ratio of it to be shown."""
     if one.flops_per_inference is None or one.peak_flops_per_s is None:
+        return None
+    if not all(map(SHARE_OF_SPEED.is_shown, (one.served_per_s, one.peak_flops_per_s))):
         return None
     return one.served_per_s.value * one.flops_per_inference / one.peak_flops_per_s.value
 
@@ -131,7 +151,7 @@ def _row(one: Efficiency) -> list[str]:
         THROUGHPUT.cell(one.served_per_s.value),
         THROUGHPUT.cell(one.in_process_per_s.value),
         str(one.in_process_batch),
-        f"{SHARE.text(one.ratio.value)} {_interval(one.ratio)}",
+        _share_cell(one),
         WORK.cell(flops),
         WORK_RATE.cell(peak.value if peak else None),
         "-" if fraction is None else SHARE.text(fraction),
@@ -159,9 +179,9 @@ def _several(record: Record) -> str:
     )
 
 
-def _interval(ratio: Estimate) -> str:
-    """`(95 to 99)`, with the digits of the ratio in percent."""
-    return SHARE.cell_with_interval(ratio).partition(" ")[2]
+def _share_cell(one: Efficiency) -> str:
+    """`97 % (95 to 99)`, with the digits of the share; or `not shown`."""
+    return SHARE_OF_SPEED.text_with_interval(one.ratio)
 
 
 def work_rate(precision: str) -> Quantity:

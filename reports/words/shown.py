@@ -105,7 +105,13 @@ def _search(record: Record) -> tuple[Search | None, str]:
     if not why:
         return search, ""
     load = dataclasses.replace(
-        search.load, throughput_per_s=_NO_FIGURE, latency_ms={}, components_ms={}, passes=(), gpu=None
+        search.load,
+        throughput_per_s=_NO_FIGURE,
+        latency_ms={},
+        components_ms={},
+        passes=(),
+        gpu=None,
+        certified={},
     )
     budget = LATENCY_BUDGET.text(search.budget_ms)
     return dataclasses.replace(

@@ -57,7 +57,7 @@ def earlier(tmp_path: Path) -> Path:
 
 def test_a_point_on_record_is_compared_by_its_passes(earlier: Path) -> None:
     found = baseline.read(str(earlier))
-    passes = baseline.earlier_passes(found, stored().case, ONLINE, 0.03)
+    passes = baseline.earlier_passes(found, stored().case, ONLINE, 0.03, 1)
     assert passes is not None
     one = comparison.compare_records([90.0, 91.0, 89.0], passes, 0.9)
     assert (one.method, one.verdict, one.reference) == ("records", "slower", str(earlier))
@@ -68,7 +68,7 @@ def test_at_a_rate_the_latencies_are_compared(tmp_path: Path) -> None:
     one = stored(concurrency=0, request_rate_per_s=50.0, arrivals="poisson")
     files.write(one, files.path_of(one.case, tmp_path))
     point = LoadPoint("online", 1, 0, 50.0, "poisson")
-    found = baseline.earlier_passes(baseline.read(str(tmp_path)), one.case, point, 0.03)
+    found = baseline.earlier_passes(baseline.read(str(tmp_path)), one.case, point, 0.03, 1)
     assert found is not None
     assert found.speeds == pytest.approx([1 / 20, 1 / (2000 / 101), 1 / (2000 / 99)])
 
@@ -76,9 +76,9 @@ def test_at_a_rate_the_latencies_are_compared(tmp_path: Path) -> None:
 def test_a_case_or_point_that_is_not_on_record_has_no_earlier_passes(earlier: Path) -> None:
     found = baseline.read(str(earlier))
     other = dataclasses.replace(stored().case, precision="int8")
-    assert baseline.earlier_passes(found, other, ONLINE, 0.03) is None
+    assert baseline.earlier_passes(found, other, ONLINE, 0.03, 1) is None
     for point in (LoadPoint("online", 1, 4), LoadPoint("offline", 1, 2)):
-        assert baseline.earlier_passes(found, stored().case, point, 0.03) is None
+        assert baseline.earlier_passes(found, stored().case, point, 0.03, 1) is None
 
 
 @pytest.mark.parametrize(

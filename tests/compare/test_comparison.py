@@ -100,8 +100,8 @@ def test_progress_of_pairs_shows_their_ratio() -> None:
     state = measured.against(measured.begin(job), job.server, "theirs", OTHER)
     take = LoadGenerator(lambda job, _number: 10.0 if job.name == "mine" else 9.0).take
     sweep.measure([state], MeasuringPlan(budget_s=60), take=take, report=said.append)
-    assert [now.doing for now in said[2:]] == ["pair"] * 8
-    assert progress_text(said[-1]) == "pair 8, 0 of 1 points known; ratio 0.90 (0.90 to 0.90)"
+    assert [now.doing for now in said[2:]] == ["pair"] * 16
+    assert progress_text(said[-1]) == "pair 16, 0 of 1 points known; ratio 0.90 (0.90 to 0.90)"
 
 
 # --- in words ----------------------------------------------------------------------------------------------
@@ -137,8 +137,9 @@ def test_a_comparison_is_one_sentence(ratio: Estimate, said: str) -> None:
 
 
 def test_a_comparison_is_a_row_of_its_case() -> None:
-    load = samples.load("online", 2, 95.0, comparison=compare_pairs([95.0] * 8, [100.0] * 8, OTHER, 5.0))
+    load = samples.load("online", 2, 95.0, comparison=compare_pairs([95.0] * 9, [100.0] * 9, OTHER, 5.0))
     table = tables.comparison_table([shown(samples.record(loads=(load,)))])
+    assert "Holm" in table
     for cell in (
         "`a40-resnet50-onnx-trt-fp16`",
         "online, concurrency 2",

@@ -1,6 +1,7 @@
 """Real servers of known speed, measured by the real load generator. What is asserted holds on a busy machine too."""
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from fixtures.measure.record_entry import Measurement
 from fixtures.measure.stopping import MeasuringPlan
+from fixtures.measure.sweep import Progress
 from fixtures.self_check import timed_model, timed_server
+from fixtures.self_check.coverage import coverage
 from fixtures.spec import LoadPoint
 from reports.record.schema import Load
 
@@ -25,8 +28,7 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[timed_server.Tim
 
 
 def measured(timed: timed_server.Timed, shape: str, point: LoadPoint, budget_s: float) -> Load:
-    run, _ = timed
-    outcome = run(shape, point, plan=MeasuringPlan(budget_s=budget_s))[point]
+    outcome = timed.run(shape, point, plan=MeasuringPlan(budget_s=budget_s))[point]
     assert isinstance(outcome, Measurement), outcome
     return outcome.load
 
@@ -39,7 +41,7 @@ def test_a_server_of_known_service_time_is_measured_right(timed: timed_server.Ti
     found = measured(timed, shape, LoadPoint("online", 1, 8), budget_s=2)
 
     rate = found.throughput_per_s
-    truth_per_s = timed[1](shape, found.requests)
+    truth_per_s = timed.busy_rate_per_s(shape, found.requests)
     # The self-check asks for twice the interval or 2 % on an idle machine; on a busy one the server's clock leaves out
     # gaps that are longer than any request.
     assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.2 * truth_per_s)
@@ -66,3 +68,36 @@ def test_a_rate_that_is_too_high_shows_in_latencies_and_in_the_mark(timed: timed
     assert found.latency_ms["p99"].value > 10 * SERVICE_MS, (
         "a generator that waits would show one service time"
     )
+
+
+def test_a_second_of_standstill_moves_the_percentiles_as_arithmetic_says(timed: timed_server.Timed) -> None:
+    """The eight requests in flight take a second longer, and no other does."""
+    point, stops = LoadPoint("online", 1, 8), list[threading.Timer]()
+
+    def report(now: Progress) -> None:
+        if now.number == 3 and not stops:
+            stops.append(threading.Timer(1.2, timed.stand_still, [1.0]))
+            stops[0].start()
+
+    # Passes of three seconds, so that the second lies inside of one; six of them.
+    plan = MeasuringPlan(budget_s=100.0, precision_target=1.0)
+    outcome = timed.run("fixed", point, plan=plan, report=report)[point]
+    stops[0].join()
+    assert isinstance(outcome, Measurement), outcome
+    latencies_s = np.array(outcome.latencies_s)
+    assert (latencies_s > 0.9).sum() == point.concurrency
+    p99_ms, p999_ms = outcome.load.latency_ms["p99"].value, outcome.load.certified["p99.9"].value_ms
+    assert len(latencies_s) > 900, "eight are fewer than one in a hundred, and more than one in a thousand"
+    assert p99_ms < 900 < p999_ms
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("shape", timed_model.SHAPES_MS)
+def test_95_of_100_intervals_hold_the_truth_on_a_live_server(timed: timed_server.Timed, shape: str) -> None:
+    """Throughput, p50 and p99; takes ten minutes a shape on a machine that has nothing else to do."""
+    found = coverage(timed, shape, MeasuringPlan(), 100, lambda _done: None)
+
+    print(f"{shape}: {found.text}")
+    # Three standard errors of the share of 100 are 6.5 points, of the mean of three figures fewer.
+    assert min(found.held.values()) >= 88, found.text
+    assert 92 <= np.mean(list(found.held.values())) <= 98.5, found.text

@@ -72,7 +72,7 @@ def pair(count: int, theirs_ms: float, elapsed_s: float = 0.5) -> PointState:
 
 def test_a_comparison_is_done_when_it_is_settled_whichever_way() -> None:
     done = stopping.until_known(PATIENT)
-    assert [done(pair(8, 10)), done(pair(8, 8)), done(pair(8, 9.7))] == [True, True, False]
+    assert [done(pair(8, 10)), done(pair(16, 8)), done(pair(16, 9.7))] == [True, True, False]
     assert not done(pair(7, 8)), "looks are few"
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from reports.record.schema import Estimate
 from tests import samples
 from tests.published.cases import case_on, cells, joined, latencies, written
 
@@ -62,3 +63,14 @@ def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
     assert [row[1] for row in cells(text)] == ["100.0", "1000.0*"]
     assert "\n\nMarked points (*):\n\n- offline, batch 8: the client was saturated\n\n" in text
     assert joined(one)["notes"].dropna().tolist() == ["the client was saturated"]
+
+
+def test_a_ratio_whose_interval_is_too_wide_is_not_shown() -> None:
+    """The throughput's is known well; the p99's reaches from half of the published one to twice of it."""
+    latency = {"p99": Estimate(5.636, 2.8, 11.3), "avg": samples.estimate(5.078)}
+    one = case_on("a40 resnet50 onnx trt fp16", samples.load("offline", 8, 1573.6, latency_ms=latency))
+    (row,) = cells(written(one))
+    assert row[3] == "1.00 (0.98 to 1.02)"
+    assert row[6] == "not shown"
+    assert row[9] == "1.00"
+    assert joined(one)[["latency_p99_ratio", "latency_p99_ratio_low"]].isna().all(axis=None)

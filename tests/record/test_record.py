@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from reports.record import files, schema
-from reports.record.schema import Comparison, CpuUse, Efficiency, GpuUse, Record, Search, Start
+from reports.record.schema import (
+    CertifiedPercentile,
+    Comparison,
+    CpuUse,
+    Efficiency,
+    GpuUse,
+    Record,
+    Search,
+    Start,
+)
 from tests import samples
 
 Keys = tuple[str | int, ...]
@@ -26,6 +35,10 @@ def complete() -> Record:
         gpu=GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
         comparison=comparison,
         marks=samples.marks("a pass was repeated: 1"),
+        certified={
+            "p99": CertifiedPercentile(2.1, 2.4, 1500, 0),
+            "p99.9": CertifiedPercentile(2.6, None, 1500, 5136),
+        },
     )
     return samples.record(
         loads=(whole, *others),

@@ -54,6 +54,8 @@ def test_the_figure_says_how_fast_where_and_how_sure() -> None:
     ("lead", "said"),
     [
         (Estimate(1.03, 0.98, 1.08), "no different from the runner-up (-2 to 8 %)"),
+        (Estimate(2.0, 1.5, 2.6), "faster than the runner-up, by how much is not shown"),
+        (Estimate(1.3, 0.9, 1.9), "not shown to be faster than the runner-up, nor to be slower"),
         (Estimate(0.8, 0.76, 0.84), "one that is 25 % faster (19 to 32 %) is not shown to keep the budget"),
     ],
 )

@@ -55,7 +55,7 @@ def test_a_slower_runtime_fails_the_run(repos: Path, slower: tuple[str, ...], tm
     options = ("--against", str(other.parent), "--point-budget-s", "60")
     done = suite(*POINT, *slower, *options, repos=tmp_path / "repos", results=tmp_path)
     assert done.status == STATUS["speed"], done.text
-    assert "slower than the 3 % allowed, shown at 95 %" in done.text
+    assert "slower than the 3 % allowed, shown at 99 %" in done.text
     found = done.record().loads[0].comparison
     assert found is not None
     assert found.verdict == "slower", "it is on record"

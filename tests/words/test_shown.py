@@ -1,4 +1,5 @@
-"""May a speed be shown? A case that is not proven right shows none, in no output of any command."""
+"""May a speed, or a ratio of speeds, be shown? A case that is not proven right shows none, in no output of any command;
+nor does one show a ratio whose interval is too wide."""
 
 import base64
 import dataclasses
@@ -13,7 +14,17 @@ from reports import plots
 from reports.__main__ import main
 from reports.marked import markers
 from reports.record import files
-from reports.record.schema import Comparison, Efficiency, Estimate, Limit, Record, Search, case_id
+from reports.record.schema import (
+    CertifiedPercentile,
+    Comparison,
+    Efficiency,
+    Estimate,
+    Limit,
+    Record,
+    Search,
+    case_id,
+)
+from reports.record.verdicts import comparison_text
 from reports.run import job_summary, terminal_summary
 from reports.run.outcomes import Outcomes
 from reports.run.written import shown_records
@@ -31,7 +42,15 @@ def planted(**changes: object) -> Record:
     latencies = {name: samples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
     compared = Comparison("HEAD~1", "interleaved", Estimate(PER_S, PER_S, PER_S), 0.03, "slower", 8, None)
     loads = [
-        samples.load(scenario, size, PER_S, latency_ms=latencies, components_ms={}, comparison=compared)
+        samples.load(
+            scenario,
+            size,
+            PER_S,
+            latency_ms=latencies,
+            components_ms={},
+            comparison=compared,
+            certified={"p99": CertifiedPercentile(MS, MS, 1500, 0)},
+        )
         for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))
     ]
     one = samples.record()
@@ -177,6 +196,55 @@ def test_the_same_outputs_show_the_speed_of_what_is_right(
     output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert TRACE.search(OUTPUTS[output](stored(planted(), tmp_path), capsys))
+
+
+RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
+"""A ratio of 2.1654 or its bounds, as a factor, in percent, or as how much more it is."""
+
+
+SAYING_WHY = ("tables", "page", "marked file", "terminal summary", "job summary")
+"""Outputs of sentences, where a ratio that is missing is named as such."""
+
+
+def with_ratios(low: float, high: float) -> Record:
+    """A case that is proven right and has one ratio everywhere: to in process, to another build, to the runner-up."""
+    ratio = Estimate(2.1654, low, high)
+    compared = Comparison("HEAD~1", "interleaved", ratio, 0.03, "slower", 8, None)
+    one = planted()
+    loads = tuple(
+        dataclasses.replace(load, throughput_per_s=samples.estimate(4321.0), comparison=compared)
+        for load in one.loads
+    )
+    (cost,) = one.efficiency
+    assert one.search is not None
+    search = dataclasses.replace(one.search, lead=ratio, load=loads[0], accuracy=samples.accuracy())
+    return planted(loads=loads, efficiency=(dataclasses.replace(cost, ratio=ratio),), search=search)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_a_ratio_whose_interval_is_wider_than_a_factor_of_one_and_a_half_is_in_no_output(
+    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = OUTPUTS[output](stored(with_ratios(0.753, 5.889), tmp_path), capsys)
+    readable = re.sub(r"(?s)<style.*?</style>|<(path|use|rect|clipPath|g)\b[^>]*>", "", text)
+    assert not RATIO_TRACE.findall(readable)
+    assert not re.findall(r"\b0\.75|\b5\.8[89]|\b75 to|\b58[89]\b", readable)
+    assert output not in SAYING_WHY or "wider than a factor of 1.5" in text
+
+
+@pytest.mark.parametrize(
+    "output", ["tables", "csv", "page", "pictures", "marked file", "terminal summary", "job summary"]
+)
+def test_the_same_outputs_show_a_ratio_that_is_known_well(
+    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert RATIO_TRACE.search(OUTPUTS[output](stored(with_ratios(2.0, 2.3), tmp_path), capsys))
+
+
+def test_a_slow_down_is_shown_even_where_its_figure_is_not() -> None:
+    far = Comparison("HEAD~1", "interleaved", Estimate(0.3, 0.2, 0.4), 0.03, "slower", 8, None)
+    assert "slower than the 3 % allowed" in comparison_text(far)
+    assert "0.3" not in comparison_text(far)
 
 
 def test_the_record_on_disk_keeps_what_was_measured(tmp_path: Path) -> None:
