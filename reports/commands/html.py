@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from reports.commands import Commands, chosen, results, selection
+from reports.commands import Commands, chosen, names_left_out, results, selection
 from reports.record import files
 
 
@@ -11,7 +11,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     page = commands.add_parser(
         "html",
-        parents=[results(), selection()],
+        parents=[results(), selection(), names_left_out()],
         help="write all records as one HTML page",
         description="Write one HTML page that needs no network and no other file: a summary to filter and sort, then "
         "per case its tables, plots, configuration, machine, ledger with the worst samples, and the published figures. "
