@@ -36,7 +36,9 @@ def store(results: Path, *records: Record) -> Path:
 
 def origin(host: str = "node1", run: int = 1, *gpu_uuids: str) -> Origin:
     """Where a measurement of a machine's run with that number comes from; a run of a higher number is a later one."""
-    return Origin(f"{run:032x}", host, gpu_uuids, "c0ffee" + "0" * 34, True, f"2026-03-{run:02d}T00:00:00+00:00")
+    return Origin(
+        f"{run:032x}", host, gpu_uuids, "c0ffee" + "0" * 34, True, f"2026-03-{run:02d}T00:00:00+00:00"
+    )
 
 
 def measured_at(where: Origin, one: Record) -> Record:

@@ -30,7 +30,9 @@ def _run(options: argparse.Namespace) -> int:
 
     found = folders.merge(options.records, options.output, anonymous=options.anonymous)
     for path in found.left_out:
-        why = "may name the machine" if options.anonymous and not path.is_absolute() else "belongs to no record"
+        why = (
+            "may name the machine" if options.anonymous and not path.is_absolute() else "belongs to no record"
+        )
         print(f"left out, since it {why}: {path}", file=sys.stderr)
     for sentence in found.earlier:
         print(sentence, file=sys.stderr)

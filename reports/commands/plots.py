@@ -47,9 +47,7 @@ def _positive(text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     records = chosen(options)
     themes = plots.THEMES if options.theme == "both" else (options.theme,)
-    groups = [(name_of(one), [one]) for one in records] + (
-        [("", records)] if len(records) > 1 else []
-    )
+    groups = [(name_of(one), [one]) for one in records] + ([("", records)] if len(records) > 1 else [])
     for case, group in groups:
         names = plots.available(group)
         if not names:

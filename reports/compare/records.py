@@ -11,7 +11,7 @@ from reports.compare.setup_changes import Setting, differing
 from reports.record import files, per_sample
 from reports.record.files import RecordError
 from reports.record.ratio import FEWEST_PASSES, speeds, unpaired_ratio
-from reports.record.schema import Estimate, Load, LoadSetting, Place, Score, Verdict, case_id, place
+from reports.record.schema import Estimate, Load, LoadSetting, Place, Score, Verdict, place
 from reports.record.sources import Source, Stored
 from reports.words.rightness import unmeasured
 from reports.words.shown import Shown, shown
@@ -94,7 +94,9 @@ def compare(before: Source, after: Source) -> Changes:
             f"{after.name}: has no case in common with {before.name}. It has {_names(after)}; "
             f"{before.name} has {_names(before)}. To compare different cases of one model, give two record files."
         )
-    paired_names = {case_id(stored.record.case) for pair in pairs for stored in pair}
+    paired_names = {
+        files.name_of(one.record.case, files.machine_in(one.path)) for pair in pairs for one in pair
+    }
     return Changes(
         before,
         after,
@@ -120,7 +122,8 @@ def _names(source: Source) -> str:
 
 
 def _side(stored: Stored) -> Side:
-    return Side(shown(stored.record), stored.path, stored.letter)
+    machine = files.machine_in(stored.path)
+    return Side(shown(stored.record, machine, machine), stored.path, stored.letter)
 
 
 def _case(before: Side, after: Side) -> CaseChange:

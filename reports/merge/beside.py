@@ -4,10 +4,10 @@ It needs the standard library alone.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reports.merge.inputs import Input, Inputs, beside
+from reports.merge.inputs import Input
 from reports.merge.one_case import Kept
 from reports.record import files, per_sample, untrusted
 from reports.record.machines import Key
@@ -19,9 +19,12 @@ _FIRST_BYTES = 4096
 """Of a log: it begins with the time of its first line, so that logs are in the order of time."""
 
 
-def files_beside(kept: Kept, place: Path, inputs: Inputs, conflicts: list[str]) -> dict[Path, Path]:
+def files_beside(
+    kept: Kept, place: Path, beside: Mapping[Path, Sequence[Path]], conflicts: list[str]
+) -> dict[Path, Path]:
     """The files of a kept record but for itself, by their place below the output, which are of the record's `place` with
-    another ending. A sentence for each that cannot be had is added to the conflicts.
+    another ending; `beside` has those of each record's file. A sentence for each that cannot be had is added to the
+    conflicts.
 
     Raises OSError where one is a symbolic link, or no regular file.
     """
@@ -29,7 +32,7 @@ def files_beside(kept: Kept, place: Path, inputs: Inputs, conflicts: list[str]) 
     logs: dict[str, dict[bytes, Path]] = {}
     for one in kept.inputs:
         for record in one.paths:
-            for path in beside(record, inputs):
+            for path in beside[record]:
                 ending = str(path.relative_to(record.parent))[len(record.stem) :]
                 if strange := [part for part in Path(f"_{ending}").parts if not untrusted.is_plain(part)]:
                     name = strange[-1].removeprefix("_") if strange[-1] == f"_{ending}" else strange[-1]
@@ -43,9 +46,9 @@ def files_beside(kept: Kept, place: Path, inputs: Inputs, conflicts: list[str]) 
                     holding.setdefault(ending, []).append((one, path))
     found = {}
     for ending, held in holding.items():
-        path = _chosen(kept, ending, held, conflicts)
-        if path is not None:
-            found[place.parent / f"{place.name}{ending}"] = path
+        chosen = _chosen(kept, ending, held, conflicts)
+        if chosen is not None:
+            found[place.parent / f"{place.name}{ending}"] = chosen
     for stem, of in logs.items():
         for number, key in enumerate(sorted(of), 1):
             again = f".{number}" if number > 1 else ""
@@ -59,9 +62,7 @@ def _order(log: Path, folder: Path) -> bytes:
         return file.read(_FIRST_BYTES) + untrusted.digest(log, folder)
 
 
-def _chosen(
-    kept: Kept, ending: str, held: Sequence[tuple[Input, Path]], conflicts: list[str]
-) -> Path | None:
+def _chosen(kept: Kept, ending: str, held: Sequence[tuple[Input, Path]], conflicts: list[str]) -> Path | None:
     """The one file of those that several records have beside them: of a ledger's samples, and of a search, that of a
     record which holds what is kept; of others that of the latest. None where it belongs to nothing that is kept."""
     key = _measured(ending)

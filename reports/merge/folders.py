@@ -104,10 +104,10 @@ def _add(work: _Work, name: str, records: Sequence[Input], given: Inputs) -> Non
 def _write(work: _Work, kept: Kept, given: Inputs) -> None:
     case = kept.inputs[0].record.case
     path = files.path_of(case, work.staged, kept.machine)
-    beside = files_beside(kept, path.with_name(path.stem), given, work.conflicts)
-    for one in kept.inputs:
-        for record in one.paths:
-            work.copied.update([record, *inputs.beside(record, given)])
+    beside = {record: inputs.beside(record, given) for one in kept.inputs for record in one.paths}
+    for record, others in beside.items():
+        work.copied.update([record, *others])
+    copies = files_beside(kept, path.with_name(path.stem), beside, work.conflicts)
     work.records += 1
     if len(kept.inputs) > 1:
         work.joined.append(files.name_of(case, kept.machine))
@@ -116,7 +116,7 @@ def _write(work: _Work, kept: Kept, given: Inputs) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     content = kept.content.content if isinstance(kept.content, Input) else files.encode(kept.content)
     path.write_bytes(content)
-    for place, source in beside.items():
+    for place, source in copies.items():
         place.parent.mkdir(parents=True, exist_ok=True)
         with untrusted.opened(source) as file, place.open("xb") as copy:
             shutil.copyfileobj(file, copy)

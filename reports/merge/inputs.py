@@ -60,7 +60,7 @@ def found(arguments: Iterable[Path]) -> Inputs:
     folders = {path.parent for paths in records.values() for path in paths}
     return Inputs(
         {name: _once(paths) for name, paths in sorted(records.items())},
-        {folder: sorted(os.listdir(folder)) for folder in folders},
+        {folder: sorted(entry.name for entry in folder.iterdir()) for folder in folders},
         given,
     )
 
@@ -117,7 +117,7 @@ def visible(path: Path) -> list[Path]:
         return [path]
     inside: list[Path] = []
     for folder, names, here in os.walk(path):
-        links = [name for name in names if os.path.islink(os.path.join(folder, name))]
+        links = [name for name in names if Path(folder, name).is_symlink()]
         names[:] = sorted(name for name in names if not name.startswith(".") and name not in links)
         inside += [Path(folder, name) for name in sorted([*here, *links]) if not name.startswith(".")]
     return sorted(inside)

@@ -53,7 +53,9 @@ def rests_of(records: Sequence[Input], conflicts: list[str]) -> dict[MachineId, 
     for one in records:
         for name, rest in _rests(one).items():
             other = found.get(name)
-            prices = {price for price in (rest.price_per_hour, other and other.price_per_hour) if price is not None}
+            prices = {
+                price for price in (rest.price_per_hour, other and other.price_per_hour) if price is not None
+            }
             if len(prices) > 1:
                 conflicts.append(
                     f"{priced[name].path} and {one.path}: both have price_per_hour, and it differs. Leave one of the "
@@ -100,7 +102,9 @@ def _rests(one: Input) -> dict[MachineId, Rest]:
     }
     found = {name: parts.get(name, own) for name in one.machines}
     return {
-        name: rest if sorted(rest.gpu_uuids) == list(name.gpu_uuids) else dataclasses.replace(rest, gpu_uuids=name.gpu_uuids)
+        name: rest
+        if sorted(rest.gpu_uuids) == list(name.gpu_uuids)
+        else dataclasses.replace(rest, gpu_uuids=name.gpu_uuids)
         for name, rest in found.items()
     }
 
@@ -110,7 +114,11 @@ def whole(like: Record, found: Sequence[Measurement], rests: Mapping[MachineId, 
     ordered = sorted(rests.values(), key=lambda rest: rest.time)
     last = ordered[-1]
     is_alike = all(rest == last for rest in ordered)
-    uuids = last.gpu_uuids if len(rests) == 1 else tuple(sorted({uuid for rest in ordered for uuid in rest.gpu_uuids}))
+    uuids = (
+        last.gpu_uuids
+        if len(rests) == 1
+        else tuple(sorted({uuid for rest in ordered for uuid in rest.gpu_uuids}))
+    )
     ledger = next((one for one in found if one.key == ("accuracy",)), None)
     missing = [rest.accuracy_missing for rest in ordered if rest.accuracy_missing is not None]
     served = [rest.serving for rest in ordered if rest.serving is not None]
@@ -130,7 +138,9 @@ def whole(like: Record, found: Sequence[Measurement], rests: Mapping[MachineId, 
         starts=_all(Start, "start", found),
         loads=_all(Load, "load", found),
         efficiency=_all(Efficiency, "efficiency", found),
-        parts=() if len(rests) == 1 or is_alike else tuple(_part(name, rests[name]) for name in sorted(rests)),
+        parts=()
+        if len(rests) == 1 or is_alike
+        else tuple(_part(name, rests[name]) for name in sorted(rests)),
     )
 
 

@@ -8,12 +8,12 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from reports.compare.setup_changes import Setting, differing
 from reports.merge.inputs import Input
 from reports.merge.machine_parts import Rest, rests_of, whole
-from reports.record import decoding, machines
+from reports.record import decoding
 from reports.record.machines import NAMELESS, Key, MachineId, Measurement
 from reports.record.schema import Machine, Record
 from reports.words.labels import full_point
@@ -39,8 +39,7 @@ class Kept:
     """The record itself: an input that holds it as it is, else a new one."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """One measurement with the record it is in."""
 
     one: Measurement
@@ -109,7 +108,9 @@ def _plain_setup(record: Record) -> tuple[Any, ...]:
 
 def stamp_of(machine: Machine) -> tuple[Any, ...]:
     """What two machines of one stamp have in common: all but the UUIDs of their GPUs."""
-    names = (field.name for field in dataclasses.fields(Machine) if field.name not in ("gpu_uuids", "versions"))
+    names = (
+        field.name for field in dataclasses.fields(Machine) if field.name not in ("gpu_uuids", "versions")
+    )
     return (*(getattr(machine, name) for name in names), *sorted(machine.versions.items()))
 
 
@@ -127,6 +128,8 @@ def _measurements(records: Iterable[Input]) -> list[Found]:
 
 def _without_repeats(found: Sequence[Found]) -> list[Found]:
     """Without those whose machine's name was left out and that are there with it too."""
+    if not any(map(_is_nameless, {each.one.machine for each in found})):
+        return list(found)
     told: dict[tuple[Key, str], list[Found]] = {}
     for each in found:
         if each.one.origin is not None and not _is_nameless(each.one.machine):
@@ -151,7 +154,8 @@ def _is_same(one: Measurement, other: Measurement) -> bool:
         one.missing == other.missing
         and all(getattr(one.value, name) == getattr(other.value, name) for name in names)
         and all(
-            getattr(one.origin, name) == getattr(other.origin, name) for name in ("commit", "clean", "started")
+            getattr(one.origin, name) == getattr(other.origin, name)
+            for name in ("commit", "clean", "started")
         )
     )
 
@@ -160,8 +164,16 @@ def _field_names(value: Any) -> Sequence[str]:
     return getattr(value, "__struct_fields__", None) or [field.name for field in dataclasses.fields(value)]
 
 
-def _latest(found: Sequence[Found], conflicts: list[str]) -> tuple[dict[MachineId, dict[Key, list[Found]]], int]:
+def _latest(
+    found: Sequence[Found], conflicts: list[str]
+) -> tuple[dict[MachineId, dict[Key, list[Found]]], int]:
     """By machine, of each thing that it measured the latest: all records that hold it. And how many are earlier."""
+    measured = {(each.one.machine, each.one.key) for each in found}
+    if len(measured) == len(found):  # as it is where each machine has one record
+        only: dict[MachineId, dict[Key, list[Found]]] = {}
+        for each in found:
+            only.setdefault(each.one.machine, {})[each.one.key] = [each]
+        return only, 0
     alike: dict[tuple[MachineId, Key], list[list[Found]]] = {}
     for each in found:
         groups = alike.setdefault((each.one.machine, each.one.key), [])
@@ -174,7 +186,9 @@ def _latest(found: Sequence[Found], conflicts: list[str]) -> tuple[dict[MachineI
     chosen: dict[MachineId, dict[Key, list[Found]]] = {}
     earlier = 0
     for (machine, key), groups in alike.items():
-        chosen.setdefault(machine, {})[key] = groups[0] if len(groups) == 1 else _stands(machine, groups, conflicts)
+        chosen.setdefault(machine, {})[key] = (
+            groups[0] if len(groups) == 1 else _stands(machine, groups, conflicts)
+        )
         earlier += len(groups) - 1
     return chosen, earlier
 
@@ -332,7 +346,10 @@ def _kept(
 def _stands_alone(one: Input, group: Sequence[MachineId]) -> bool:
     """Whether a record is of one machine and in the order of all records, so that it is what joining makes of it."""
     uuids = tuple(sorted(one.record.machine.gpu_uuids))
-    keys = [[found.key for found in one.measured if found.key[0] == kind] for kind in ("start", "load", "efficiency")]
+    keys = [
+        [found.key for found in one.measured if found.key[0] == kind]
+        for kind in ("start", "load", "efficiency")
+    ]
     is_of_one = [*group] == [*one.machines] and len(group) == 1 and not one.record.parts
     return is_of_one and uuids == group[0].gpu_uuids and all(of == sorted(of) for of in keys)
 

@@ -12,14 +12,14 @@ from reports.published.beside import legend, section
 from reports.published.matching import match
 from reports.record import files, per_sample, untrusted
 from reports.record.per_sample import Part, SampleScores
-from reports.record.schema import Accuracy, case_id
+from reports.record.schema import Accuracy
 from reports.tables.case import scenario_section
 from reports.tables.points import loads_of
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
 from reports.words.rightness import main_score, metric_text, unmeasured
 from reports.words.serving_cost import efficiency_section
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 _LARGEST_CONFIG_BYTES = 2**20  # those of this suite are below 4 KiB
 
@@ -94,16 +94,17 @@ def section_of(record: Shown, results: Path) -> CaseSection:
     """All of one case; raises RecordError where a file beside its record is damaged."""
     return CaseSection(
         record=record,
-        name=case_id(record.case),
+        name=name_of(record),
         status=status_of(record),
         accuracy=accuracy_text(record),
-        worst=_worst(per_sample.of_record(record, results), record.accuracy),
+        worst=_worst(per_sample.of_record(record, results, record.kept_as), record.accuracy),
         scenarios=[_scenario(record, one) for one in ("offline", "online")],
         pictures=[picture(name, [record]) for name in _plots_of(record)],
         efficiency=efficiency_section(record),
         search=text(search_paragraph(record)),
         worst_of_search=_worst(
-            per_sample.of_search(record, results), record.search.accuracy if record.search else None
+            per_sample.of_search(record, results, record.kept_as),
+            record.search.accuracy if record.search else None,
         ),
         published=_published(record),
         configs=_configs(record, results),
@@ -186,16 +187,16 @@ def _published(record: Shown) -> str:
 
 def _configs(record: Shown, results: Path) -> list[ServedConfig]:
     """The configurations of the case and of a search's winner, as far as they lie beside the record."""
-    path = files.path_of(record.case, results)
+    path = files.path_of(record.case, results, record.kept_as)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search and record.search.config:
-        name = files.config_of_search(path)
+        name = files.config_of_search(files.path_of(record.case, results))
         if record.search.config != name:
             raise files.RecordError(
                 f"{path}: search.config: {record.search.config[:80]!r} is not {name}, the name that a search gives the "
                 "file. Delete the record and measure the case again."
             )
-        wanted.append((path.parent / name, "config.pbtxt of the search's winner"))
+        wanted.append((path.parent / files.config_of_search(path), "config.pbtxt of the search's winner"))
     texts = [(title, _read(file, path.parent)) for file, title in wanted]
     return [ServedConfig(title, text) for title, text in texts if text is not None]
 

@@ -20,7 +20,9 @@ def numbered(machines: Iterable[MachineId]) -> Mapping[MachineId, str]:
         is_numbered = machine.host.startswith(NAMELESS) and number.isdecimal()
         return (not is_numbered, int(number) if is_numbered else 0, machine)
 
-    return {machine: f"{NAMELESS}{number}" for number, machine in enumerate(sorted(set(machines), key=order), 1)}
+    return {
+        machine: f"{NAMELESS}{number}" for number, machine in enumerate(sorted(set(machines), key=order), 1)
+    }
 
 
 def without_names(record: Record, names: Mapping[MachineId, str]) -> Record:

@@ -5,6 +5,7 @@ It says whether a file is a whole one and nothing of what is wrong with it; `fil
 
 import dataclasses
 import functools
+import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,8 @@ VERSION_KEY = "schema"
 def plain(kind: type[_Kind], content: bytes) -> _Kind | None:
     """What a file holds, with the attributes of the dataclass `kind`, but for its methods; None where it is not a whole
     one of that kind, or msgspec is not there. Lists are tuples, and an unknown key or a wrong type is refused."""
-    decoder = _decoder(kind)
+    of: Any = kind  # a type of a type variable is not hashable to mypy
+    decoder = _decoder(of)
     if decoder is None:
         return None
     try:
@@ -35,18 +37,19 @@ def plain(kind: type[_Kind], content: bytes) -> _Kind | None:
 
 def built(kind: type[_Kind], value: Any) -> _Kind:
     """The dataclass of a value that `plain` gave; the value itself where it is one."""
-    found: _Kind = value if isinstance(value, kind) else _builder(kind)(value)
+    of: Any = kind
+    found: _Kind = value if isinstance(value, kind) else _builder(of)(value)
     return found
 
 
 @functools.cache
-def hints(kind: type) -> Mapping[str, Any]:
+def hints(kind: Any) -> Mapping[str, Any]:
     """The types of a dataclass's fields; finding them takes longer than reading a value."""
     return typing.get_type_hints(kind)
 
 
 @functools.cache
-def _decoder(kind: type) -> Any:
+def _decoder(kind: Any) -> Any:
     return None if msgspec is None else msgspec.json.Decoder(_mirror(kind))
 
 
@@ -54,20 +57,21 @@ def _mirror(kind: Any) -> Any:
     """The type that msgspec reads for one of the schema's: a list becomes a tuple, a dataclass a struct of its fields."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
-        return typing.Union[tuple(_mirror(one) for one in arguments)]  # noqa: UP007, a tuple of types takes no `|`
+        return functools.reduce(operator.or_, map(_mirror, arguments))
     if origin is Sequence:
-        return tuple[_mirror(arguments[0]), ...]
+        return types.GenericAlias(tuple, (_mirror(arguments[0]), ...))
     if origin is tuple:
-        return tuple[tuple(_mirror(one) for one in arguments)]
+        return types.GenericAlias(tuple, tuple(map(_mirror, arguments)))
     if origin is Mapping:
-        return dict[str, _mirror(arguments[1])]
-    return _struct(kind) if dataclasses.is_dataclass(kind) else kind
+        return types.GenericAlias(dict, (str, _mirror(arguments[1])))
+    is_value_of_ours: bool = dataclasses.is_dataclass(kind)
+    return _struct(kind) if is_value_of_ours else kind
 
 
 @functools.cache
-def _struct(kind: type) -> Any:
+def _struct(kind: Any) -> Any:
     fields: list[Any] = []
-    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+    for field in dataclasses.fields(kind):
         known = _mirror(hints(kind)[field.name])
         if field.name == VERSION_KEY:
             fields.append((field.name, known))
@@ -103,9 +107,7 @@ def _of_dataclass(kind: Any) -> Callable[[Any], Any]:
 
     def build(value: Any) -> Any:
         return kind(
-            **{
-                name: getattr(value, name) if of is None else of(getattr(value, name)) for name, of in fields
-            }
+            **{name: getattr(value, name) if of is None else of(getattr(value, name)) for name, of in fields}
         )
 
     return build

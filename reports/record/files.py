@@ -161,7 +161,10 @@ def read_named(results: Path) -> list[tuple[str, Record]]:
     """
     paths = record_paths(results)
     found = read_each(paths)
-    names = [machines.label_of(record) if machine_in(path) else "" for path, record in zip(paths, found, strict=True)]
+    names = [
+        machines.label_of(record) if machine_in(path) else ""
+        for path, record in zip(paths, found, strict=True)
+    ]
     places = [path_of(record.case, results, name) for record, name in zip(found, names, strict=True)]
     wrong = [
         f"{path}: holds the case whose file is {place}. Give it that name, or take it out of the folder."

@@ -1,13 +1,13 @@
 """Which machine made each measurement of a record, and what that machine is called beside others.
 
-It needs the standard library alone.
+It needs the standard library alone. What is made by the hundred thousand are tuples.
 """
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from reports.record.schema import Origin, Record, place
 
@@ -18,8 +18,7 @@ _LONGEST_UUID = len("GPU-1a2b3c4d")
 """As much of a UUID as `nvidia-smi -L` is searched for by eye."""
 
 
-@dataclass(frozen=True, order=True)
-class MachineId:
+class MachineId(NamedTuple):
     """What tells two machines of one kind apart: the host, and on it the GPUs that were used."""
 
     host: str
@@ -46,8 +45,7 @@ Key = tuple[Any, ...]
 """What was measured: `("load", "offline", 8, 1, 0.0, "")`, `("accuracy",)` and so on."""
 
 
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(NamedTuple):
     """One measurement of a record, of whatever kind."""
 
     key: Key
@@ -78,24 +76,24 @@ def measurements(record: Record) -> list[Measurement]:
     the record names; else of a machine that is not told."""
     found = list(_values(record))
     told = {machine_of(value.origin) for _, value, _ in found if value.origin is not None}
-    told |= {_machine(part.host, part.gpu_uuids) for part in record.parts}
-    other = told.pop() if len(told) == 1 else _machine("", () if told else record.machine.gpu_uuids)
+    told |= {_machine(part.host, tuple(part.gpu_uuids)) for part in record.parts}
+    other = told.pop() if len(told) == 1 else _machine("", () if told else tuple(record.machine.gpu_uuids))
     return [
-        Measurement(key, value, machine_of(value.origin) if value.origin is not None else other, missing)
+        Measurement(key, value, other if value.origin is None else machine_of(value.origin), missing)
         for key, value, missing in found
     ]
 
 
 def machine_of(origin: Origin) -> MachineId:
     """The machine that an origin names."""
-    return _machine(origin.host, origin.gpu_uuids)
+    return _machine(origin.host, tuple(origin.gpu_uuids))
 
 
 def machines_of(record: Record, measured: Sequence[Measurement] | None = None) -> list[MachineId]:
     """The machines that the record's measurements, or those of them that are given, were made on, in the order of their
     names."""
     found = {one.machine for one in (measurements(record) if measured is None else measured)}
-    return sorted(found) or [_machine("", record.machine.gpu_uuids)]
+    return sorted(found) or [_machine("", tuple(record.machine.gpu_uuids))]
 
 
 def label_of(record: Record) -> str:
@@ -109,7 +107,8 @@ def origins_of(record: Record) -> list[Origin]:
     return [origin for key in sorted(found) if (origin := found[key]) is not None]
 
 
-def _machine(host: str, gpu_uuids: Sequence[str]) -> MachineId:
+@functools.lru_cache(maxsize=4096)
+def _machine(host: str, gpu_uuids: tuple[str, ...]) -> MachineId:
     return MachineId(host, tuple(sorted(gpu_uuids)))
 
 

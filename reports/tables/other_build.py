@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from reports.record.schema import case_id
 from reports.record.verdicts import comparison_verdict, ratio_text
 from reports.words.labels import full_point
 from reports.words.markdown import markdown
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 COLUMNS = ("Case", "At", "Speed, ratio", "To", "Verdict")
 
@@ -18,7 +17,7 @@ def comparison_table(records: Sequence[Shown], scenario: str | None = None) -> s
     """
     rows: list[list[str]] = []
     for record in records:
-        case = f"`{case_id(record.case)}`"
+        case = f"`{name_of(record)}`"
         rows += [
             [case, full_point(load), ratio_text(one), one.reference, comparison_verdict(one)]
             for load in record.loads

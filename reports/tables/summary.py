@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reports.published.matching import published_ratio
 from reports.record.quantities import RATIO, THROUGHPUT
-from reports.record.schema import MARKS, Load, Mark, case_id
+from reports.record.schema import MARKS, Load, Mark
 from reports.tables.provenance import serving_sentence
 from reports.tables.resources import cost_cell, price_sentence
 from reports.words.labels import (
@@ -30,7 +30,7 @@ from reports.words.rightness import (
     unscored,
 )
 from reports.words.serving_cost import version_note
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 RATE, P99, PUBLISHED, IN_PROCESS = (
     "Inferences/second",
@@ -44,6 +44,7 @@ SUMMARY_COLUMNS = (
     "Model",
     "Format",
     "Precision",
+    "Machine",
     "Accuracy",
     "Floor",
     RATE,
@@ -55,7 +56,7 @@ SUMMARY_COLUMNS = (
     "Note",
 )
 """A column without any figure is left out."""
-_ALIGNMENT = "lllllrlrrrrl"
+_ALIGNMENT = "llllllrlrrrrl"
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _target_table(records: Sequence[Shown]) -> str:
     columns = [name for name in SUMMARY_COLUMNS if any(cells[name] not in ("-", "") for cells in rows)]
     alignment = dict(zip(SUMMARY_COLUMNS, _ALIGNMENT, strict=True))
     listed = [f"- {letters[kind]}: {text(sentence)}" for kind, sentence in sentences.items()]
-    found = ((case_id(record.case), search_paragraph(record)) for record in records)
+    found = ((name_of(record), search_paragraph(record)) for record in records)
     listed += [f"- `{case}`: {text(paragraph)}" for case, paragraph in found if paragraph]
     blocks = [
         markdown(
@@ -118,6 +119,7 @@ def _cells(record: Shown, best: Load | None) -> dict[str, str]:
         "Model": case.model,
         "Format": ", ".join(filter(None, (record.build.format, accelerator(case, ""), several_gpus(case)))),
         "Precision": case.precision.upper(),
+        "Machine": text(record.of_machine) or "-",
         "Accuracy": f"{score.metric} {metric_text(score, score.served)}" if score else unscored(record),
         "Floor": f"{ceiling}{metric_text(score, limit.value)}" if score and limit else "-",
         RATE: THROUGHPUT.cell_with_half_width(best.throughput_per_s) if best else "-",

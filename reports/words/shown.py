@@ -12,7 +12,7 @@ from reports.record import files, machines
 from reports.record.anonymous import numbered, without_names
 from reports.record.figures import Figures, of_point
 from reports.record.quantities import LATENCY_BUDGET
-from reports.record.schema import Estimate, Load, Record, Search, verdict_of
+from reports.record.schema import Estimate, Load, Origin, Record, Search, verdict_of
 from reports.words.rightness import (
     conversion_failure,
     has_random_weights,
@@ -37,6 +37,8 @@ class HiddenPoint:
     """The other build that it was measured beside; None where there was none."""
     measured: Figures
     """What `reports.record.figures.of_point` says of it."""
+    origin: Origin | None = None
+    """Where it comes from; None in records from before."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,16 @@ class Shown(Record):
     """The load points that were measured and are not shown."""
     of_machine: str = ""
     """What the record's machine is called where several measured the case; else empty."""
+    kept_as: str = ""
+    """The same as the name of its file says it, which is another where readers are not to know."""
 
 
-def name_of(record: Shown) -> str:
+def name_of(record: Record) -> str:
     """What a reader knows a record by: its case, and where several machines measured that, which of them."""
-    return files.name_of(record.case, record.of_machine)
+    return files.name_of(record.case, record.of_machine if isinstance(record, Shown) else "")
 
 
-def shown(record: Record, of_machine: str = "") -> Shown:
+def shown(record: Record, of_machine: str = "", kept_as: str = "") -> Shown:
     """What of a record may be shown.
 
     A case shows its speed where its conversion and its accuracy hold. One whose weights are random has no task
@@ -72,7 +76,14 @@ def shown(record: Record, of_machine: str = "") -> Shown:
     if no_speed:
         fields |= {"loads": (), "efficiency": ()}
     hidden = [_hidden(load) for load in record.loads] if no_speed else []
-    return Shown(**fields | {"search": search}, no_speed=no_speed, no_winner=no_winner, hidden=tuple(hidden), of_machine=of_machine)
+    return Shown(
+        **fields | {"search": search},
+        no_speed=no_speed,
+        no_winner=no_winner,
+        hidden=tuple(hidden),
+        of_machine=of_machine,
+        kept_as=kept_as,
+    )
 
 
 def read_all(results: Path, *, anonymous: bool = False) -> list[Shown]:
@@ -83,11 +94,11 @@ def read_all(results: Path, *, anonymous: bool = False) -> list[Shown]:
     """
     found = files.read_named(results)
     if not anonymous:
-        return [shown(record, name) for name, record in found]
+        return [shown(record, name, name) for name, record in found]
     several = [record for name, record in found if name or len(machines.machines_of(record)) > 1]
     names = numbered(machine for record in several for machine in machines.machines_of(record))
     told = [(name, without_names(record, names)) for name, record in found]
-    return [shown(record, machines.label_of(record) if name else "") for name, record in told]
+    return [shown(record, machines.label_of(record) if name else "", name) for name, record in told]
 
 
 def _why_no_speed(record: Record) -> str:
@@ -140,4 +151,5 @@ def _hidden(load: Load) -> HiddenPoint:
         load.arrivals,
         load.comparison.reference if load.comparison else None,
         of_point(load),
+        load.origin,
     )

@@ -11,7 +11,7 @@ import pytest
 from reports.merge import folders
 from reports.record import files, machines, per_sample
 from reports.record.files import RecordError
-from reports.record.schema import Load, Origin, Record, Start
+from reports.record.schema import Load, Origin, Parity, Record, Start
 from tests import samples
 
 OFFLINE = [samples.load("offline", batch, 1000.0) for batch in (1, 2, 4)]
@@ -64,7 +64,9 @@ def test_equal_figures_of_two_hosts_are_two_measurements(tmp_path: Path) -> None
     ],
 )
 def test_two_gpus_of_one_host_stay_apart(first: str, second: str, tmp_path: Path) -> None:
-    both = [samples.measured_at(samples.origin("node1", 1, uuid), samples.record()) for uuid in (first, second)]
+    both = [
+        samples.measured_at(samples.origin("node1", 1, uuid), samples.record()) for uuid in (first, second)
+    ]
     out = merged(tmp_path / "out", *(stored(tmp_path / str(n), one) for n, one in enumerate(both)))
     assert {tuple(one.machine.gpu_uuids) for one in files.read_all(out)} == {(first,), (second,)}
 
@@ -80,7 +82,9 @@ def test_gpus_of_records_from_before_stay_apart_by_their_uuids(tmp_path: Path) -
 
 def test_hosts_whose_names_differ_in_what_no_file_may_be_called_stay_apart(tmp_path: Path) -> None:
     hosts = ["node.1", "node-1", "node/1", "../node-1", "NODE-1", "x" * 300, "x" * 301, "\x1b[2J"]
-    out = merged(tmp_path / "out", *(stored(tmp_path / str(n), of_host(host)) for n, host in enumerate(hosts)))
+    out = merged(
+        tmp_path / "out", *(stored(tmp_path / str(n), of_host(host)) for n, host in enumerate(hosts))
+    )
     assert {one.host for record in files.read_all(out) for one in machines.origins_of(record)} == set(hosts)
 
 
@@ -95,7 +99,9 @@ def test_of_two_runs_on_one_host_the_later_figures_stand(tmp_path: Path) -> None
 
 def test_two_figures_of_one_run_on_one_host_are_refused(tmp_path: Path) -> None:
     shards = stored(tmp_path / "a", of_host("node1")), stored(tmp_path / "b", of_host("node1", speed=900))
-    with pytest.raises(RecordError, match="both measured offline, batch 1, with different figures, in one run"):
+    with pytest.raises(
+        RecordError, match="both measured offline, batch 1, with different figures, in one run"
+    ):
         folders.merge(shards, tmp_path / "out")
 
 
@@ -113,7 +119,9 @@ def test_a_joined_case_stays_joined_beside_a_third_machine(tmp_path: Path) -> No
     begun = dataclasses.replace(of_host("node1"), loads=())
     rest = of_host("node2", conversion=None, accuracy=None)
     other = of_host("node3", run=2)
-    out = merged(tmp_path / "out", *(stored(tmp_path / str(n), one) for n, one in enumerate((begun, rest, other))))
+    out = merged(
+        tmp_path / "out", *(stored(tmp_path / str(n), one) for n, one in enumerate((begun, rest, other)))
+    )
     assert [speeds(one) for one in files.read_all(out)] == [[1000, 1000], [1000, 1000]]
     assert all(one.accuracy for one in files.read_all(out))
 
@@ -121,7 +129,8 @@ def test_a_joined_case_stays_joined_beside_a_third_machine(tmp_path: Path) -> No
 def test_records_that_say_no_machine_are_not_taken_for_one_of_several(tmp_path: Path) -> None:
     from_before = samples.record(loads=())
     shards = [
-        stored(tmp_path / str(n), one) for n, one in enumerate((from_before, of_host("node1"), of_host("node2")))
+        stored(tmp_path / str(n), one)
+        for n, one in enumerate((from_before, of_host("node1"), of_host("node2")))
     ]
     with pytest.raises(RecordError, match=r"0/a40/.*does not say on which machine"):
         folders.merge(shards, tmp_path / "out")
@@ -135,7 +144,9 @@ def test_samples_go_with_the_ledger_that_counts_them(tmp_path: Path) -> None:
         found = per_sample.SampleScores(samples.record().case, "0f3c", ("a",), scores, ())
         per_sample.write(found, per_sample.path_of(found.case, shards[-1]))
     out = merged(tmp_path / "out", *reversed(shards))
-    assert per_sample.read(per_sample.path_of(samples.record().case, out)).scores == {"top-1": {"served": (1.0,)}}
+    assert per_sample.read(per_sample.path_of(samples.record().case, out)).scores == {
+        "top-1": {"served": (1.0,)}
+    }
 
 
 def test_what_stands_beside_the_record_of_each_machine_stays_beside_it(tmp_path: Path) -> None:
@@ -143,7 +154,9 @@ def test_what_stands_beside_the_record_of_each_machine_stays_beside_it(tmp_path:
     for host in ("node1", "node2"):
         shards.append(stored(tmp_path / host, of_host(host)))
         (shards[-1] / "a40" / "a40-resnet50-onnx-trt-fp16.config.pbtxt").write_text(host)
-        files.replace(shards[-1] / "a40" / "a40-resnet50-onnx-trt-fp16.search" / "config.pbtxt", host.encode())
+        files.replace(
+            shards[-1] / "a40" / "a40-resnet50-onnx-trt-fp16.search" / "config.pbtxt", host.encode()
+        )
     out = merged(tmp_path / "out", *shards)
     for host in ("node1", "node2"):
         case = f"a40-resnet50-onnx-trt-fp16@{host}"
@@ -152,7 +165,9 @@ def test_what_stands_beside_the_record_of_each_machine_stays_beside_it(tmp_path:
     assert content(merged(tmp_path / "again", out, *shards)) == content(out)
 
 
-def test_a_record_without_a_machine_beside_those_of_machines_is_refused_by_every_reader(tmp_path: Path) -> None:
+def test_a_record_without_a_machine_beside_those_of_machines_is_refused_by_every_reader(
+    tmp_path: Path,
+) -> None:
     out = merged(tmp_path / "out", stored(tmp_path / "a", of_host("a")), stored(tmp_path / "b", of_host("b")))
     stored(out, of_host("c"))
     with pytest.raises(RecordError, match="beside records of the same case that name their machines"):
@@ -185,7 +200,7 @@ def record_of(chance: random.Random, hosts: Sequence[str]) -> Record:
             where, speed = made()
             loads.append(dataclasses.replace(load, throughput_per_s=samples.estimate(speed), origin=where))
     if chance.random() < 0.5:
-        fields["conversion"] = dataclasses.replace(samples.record().conversion, origin=made()[0])
+        fields["conversion"] = Parity(64, 0.0004, 0.01, 1.0, 0.99, passed=True, origin=made()[0])
     if chance.random() < 0.5:
         where, _ = made()
         fields["accuracy"] = samples.accuracy(origin=where)
