@@ -8,19 +8,17 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from reports.compare.setup_changes import Setting, differing
 from reports.merge.inputs import Input
+from reports.merge.machine_groups import START, Found, groups, text_of
 from reports.merge.machine_parts import Rest, rests_of, whole
 from reports.record import decoding
 from reports.record.machines import NAMELESS, Key, MachineId, Measurement
 from reports.record.schema import Machine, Record
-from reports.words.labels import full_point
 
 _CURE_OF_SETUP = "Measure the case again with one build and one setup, or leave one of the files out."
-_START = "start"
-"""The kind of measurement that every run of a scenario makes anew, and that sets no two machines apart."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +35,6 @@ class Kept:
     """What its machine is called beside others; empty where there are none."""
     content: Input | Record
     """The record itself: an input that holds it as it is, else a new one."""
-
-
-class Found(NamedTuple):
-    """One measurement with the record it is in."""
-
-    one: Measurement
-    within: Input
 
 
 @dataclass(frozen=True)
@@ -65,11 +56,11 @@ def outcome(records: Sequence[Input], conflicts: list[str]) -> Outcome:
         return Outcome([], 0)
     found = _without_repeats(_measurements(records))
     chosen, earlier = _latest(found, conflicts)
-    groups = _groups(chosen, conflicts)
+    together = groups(chosen, conflicts)
     rests = rests_of(records, conflicts)
     if len(conflicts) > before:
         return Outcome([], 0)
-    kept = [_kept(group, chosen, rests, records, is_one_of_several=len(groups) > 1) for group in groups]
+    kept = [_kept(group, chosen, rests, records, is_one_of_several=len(together) > 1) for group in together]
     return Outcome(kept, earlier)
 
 
@@ -198,12 +189,12 @@ def _stands(machine: MachineId, groups: Sequence[list[Found]], conflicts: list[s
     come from, that of the record that was changed last."""
 
     def time_of(group: Sequence[Found]) -> tuple[str, str]:
-        when = max(each.within.record.updated for each in group) if group[0].one.key[0] == _START else ""
+        when = max(each.within.record.updated for each in group) if group[0].one.key[0] == START else ""
         return group[0].one.started, when
 
     ordered = sorted(groups, key=lambda group: (time_of(group), repr(group[0].one.value)))
     *others, last = ordered
-    if last[0].one.key[0] == _START:
+    if last[0].one.key[0] == START:
         return last
     is_sure = not _is_nameless(machine) or (not machine.host and bool(machine.gpu_uuids))
     if not is_sure or time_of(others[-1]) == time_of(last):
@@ -217,96 +208,9 @@ def _two_figures(first: Found, second: Found, is_sure: bool) -> str:
     if is_sure:
         why = "in one run" if one.one.run else "and do not say in which run"
     return (
-        f"{one.within.path} and {other.within.path}: both {_text(one.one)}, with different figures, {why}. Measure it "
+        f"{one.within.path} and {other.within.path}: both {text_of(one.one)}, with different figures, {why}. Measure it "
         "once, or leave one of the files out."
     )
-
-
-def _text(one: Measurement) -> str:
-    if one.key[0] == "load":
-        return f"measured {full_point(one.value)}"
-    if one.key[0] == "efficiency":
-        _, scenario, batch, concurrency = one.key
-        return f"measured the efficiency of {scenario}, batch {batch}, concurrency {concurrency}"
-    return f"have {one.key[0]}"
-
-
-# --- which machines ----------------------------------------------------------------------------------------
-
-
-def _groups(
-    chosen: Mapping[MachineId, Mapping[Key, Sequence[Found]]], conflicts: list[str]
-) -> list[list[MachineId]]:
-    """The machines whose measurements make one record: all where none measured what another did, else those of one run
-    of which that is true, and each of the others by itself."""
-    names = sorted(chosen) or [MachineId("", ())]
-    keys = {name: {key for key in chosen.get(name, ()) if key[0] != _START} for name in names}
-    if not _overlap(names, keys) and _may_join(names, chosen):
-        return [names]
-    for name in names:
-        others = [other for other in names if other != name and _may_be_one(name, other)]
-        if others and not name.host:
-            conflicts.append(_not_told(chosen[name], chosen[others[0]]))
-    runs = {
-        name: {each.one.run for found in chosen[name].values() for each in found} - {""} for name in names
-    }
-    groups = []
-    for group in _linked(names, runs):
-        is_one = not _overlap(group, keys) and _may_join(group, chosen)
-        groups += [group] if is_one else [[name] for name in group]
-    return groups
-
-
-def _overlap(names: Sequence[MachineId], keys: Mapping[MachineId, set[Key]]) -> bool:
-    seen: set[Key] = set()
-    for name in names:
-        if not seen.isdisjoint(keys[name]):
-            return True
-        seen |= keys[name]
-    return False
-
-
-def _may_join(names: Sequence[MachineId], chosen: Mapping[MachineId, Mapping[Key, Sequence[Found]]]) -> bool:
-    """Whether each measurement still says its machine in a record of all: where there are two, it has to say so itself."""
-    told = [name for name in names if name.is_told]
-    if len(told) < 2:
-        return True
-    return all(each.one.origin for name in names for found in chosen[name].values() for each in found)
-
-
-def _may_be_one(name: MachineId, other: MachineId) -> bool:
-    """Whether a machine without a name may be another."""
-    return not name.gpu_uuids or not other.gpu_uuids or name.gpu_uuids == other.gpu_uuids
-
-
-def _not_told(one: Mapping[Key, Sequence[Found]], other: Mapping[Key, Sequence[Found]]) -> str:
-    shared = sorted(key for key in one if key in other and key[0] != _START)
-    first = one[shared[0]][0] if shared else next(iter(one.values()))[0]
-    second = other[shared[0]][0] if shared else next(iter(other.values()))[0]
-    if not shared:
-        return (
-            f"{first.within.path}: does not say on which machine it was measured, and several measured this case, such as "
-            f"that of {second.within.path}. Merge it with the records of its own machine first, or leave it out."
-        )
-    return (
-        f"{first.within.path} and {second.within.path}: both {_text(first.one)}, and {first.within.path} does not say on "
-        "which machine. Leave one of the files out."
-    )
-
-
-def _linked(names: Sequence[MachineId], runs: Mapping[MachineId, set[str]]) -> list[list[MachineId]]:
-    """The machines by the runs that they share, with others or by way of others."""
-    groups: list[tuple[list[MachineId], set[str]]] = []
-    for name in names:
-        mine: tuple[list[MachineId], set[str]] = ([name], set(runs[name]))
-        apart = []
-        for group in groups:
-            if group[1].isdisjoint(mine[1]):
-                apart.append(group)
-            else:
-                mine = ([*group[0], *mine[0]], group[1] | mine[1])
-        groups = [*apart, mine]
-    return sorted(sorted(group) for group, _ in groups)
 
 
 # --- the record --------------------------------------------------------------------------------------------
