@@ -5,16 +5,18 @@ It says whether a file is a whole one and nothing of what is wrong with it; `fil
 
 import dataclasses
 import functools
+import importlib
 import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+msgspec: Any
 try:
-    import msgspec
+    msgspec = importlib.import_module("msgspec")
 except ModuleNotFoundError:  # a bare environment reads the same records, slower
-    msgspec = None  # type: ignore[assignment]
+    msgspec = None
 
 _Kind = TypeVar("_Kind")
 VERSION_KEY = "schema"
