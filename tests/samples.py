@@ -17,11 +17,13 @@ from reports.record.schema import (
     Load,
     Machine,
     Mark,
+    Origin,
     Parity,
     Pass,
     Record,
     Score,
     Serving,
+    place,
 )
 
 
@@ -30,6 +32,31 @@ def store(results: Path, *records: Record) -> Path:
     for one in records:
         files.write(one, files.path_of(one.case, results))
     return results
+
+
+def origin(host: str = "node1", run: int = 1, *gpu_uuids: str) -> Origin:
+    """Where a measurement of a machine's run with that number comes from; a run of a higher number is a later one."""
+    return Origin(
+        f"{run:032x}", host, gpu_uuids, "c0ffee" + "0" * 34, True, f"2026-03-{run:02d}T00:00:00+00:00"
+    )
+
+
+def measured_at(where: Origin, one: Record) -> Record:
+    """The record with all of its measurements from there."""
+
+    def stamped(value: Any) -> Any:
+        return value and dataclasses.replace(value, origin=where)
+
+    return dataclasses.replace(
+        one,
+        machine=dataclasses.replace(one.machine, gpu_uuids=where.gpu_uuids),
+        conversion=stamped(one.conversion),
+        accuracy=stamped(one.accuracy),
+        search=stamped(one.search),
+        starts=tuple(map(stamped, one.starts)),
+        loads=tuple(sorted(map(stamped, one.loads), key=place)),
+        efficiency=tuple(map(stamped, one.efficiency)),
+    )
 
 
 def estimate(value: float, relative: float = 0.02) -> Estimate:

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 from typing import TypeAlias
 
-from reports.record.schema import case_id
 from reports.words import shown
 from reports.words.shown import Shown
 
@@ -49,15 +48,24 @@ def selection() -> argparse.ArgumentParser:
     return parser
 
 
+def names_left_out() -> argparse.ArgumentParser:
+    """The option for what is published elsewhere."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument(
+        "--anonymous", action="store_true", help="leave out the names of hosts and the UUIDs of GPUs"
+    )
+    return parser
+
+
 def chosen(options: argparse.Namespace) -> list[Shown]:
     """The records that the options select, as a reader may see them; raises UsageError if there are none."""
-    records = shown.read_all(options.results)
+    records = shown.read_all(options.results, anonymous=options.anonymous)
     if not records:
         raise UsageError(
             f"{options.results}: no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"
         )
-    found = [r for r in records if options.k in case_id(r.case)]
+    found = [r for r in records if options.k in shown.name_of(r)]
     if not found:
-        names = ", ".join(case_id(r.case) for r in records)
+        names = ", ".join(map(shown.name_of, records))
         raise UsageError(f"{options.results}: no case has {options.k!r} in its name. There are: {names}")
     return found

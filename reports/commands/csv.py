@@ -2,14 +2,14 @@
 
 import argparse
 
-from reports.commands import Commands, chosen, results, selection
+from reports.commands import Commands, chosen, names_left_out, results, selection
 
 
 def add(commands: Commands) -> None:
     """Add the command to the parser."""
     plain = commands.add_parser(
         "csv",
-        parents=[results(), selection()],
+        parents=[results(), selection(), names_left_out()],
         help="print every load point as a row of CSV",
         description="Print one row per load point, one column per quantity with its unit. Needs pandas.",
     )

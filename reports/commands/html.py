@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from reports.commands import Commands, chosen, history, results, selection
+from reports.commands import Commands, chosen, history, names_left_out, results, selection
 from reports.record import files
 
 
@@ -12,7 +12,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     page = commands.add_parser(
         "html",
-        parents=[results(), selection(), history()],
+        parents=[results(), selection(), history(), names_left_out()],
         help="write all records as one HTML page",
         description="Write one HTML page that needs no network and no other file: a summary to filter and sort, then "
         "per case its tables, plots, configuration, machine, ledger with the worst samples, and the published figures. "

@@ -4,17 +4,19 @@ import argparse
 import sys
 from pathlib import Path
 
-from reports.commands import Commands
+from reports.commands import Commands, names_left_out
 
 
 def add(commands: Commands) -> None:
     """Add the command to the parser."""
     join = commands.add_parser(
         "merge",
+        parents=[names_left_out()],
         help="join the records of several machines or CI jobs into one folder",
-        description="Write the records of several folders, with what stands beside them, into a new one. Load points of "
-        "one case become one record where machine, build and setup are the same. Two machine stamps of one target, or "
-        "different figures of one point, are conflicts: they are named, and nothing is written.",
+        description="Write the records of several folders, with what stands beside them, into a new one. Each measurement "
+        "is there once, whatever the order of the folders and however often one is given; of two of one point on one "
+        "machine the later stands. Two machines of one kind that measured the same case stay apart, as records CASE@MACHINE. "
+        "Two machine stamps of one target, or another build, are conflicts: they are named, and nothing is written.",
     )
     join.add_argument(
         "records", type=Path, nargs="+", metavar="A", help="folders of records, or single files"
@@ -25,14 +27,19 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from reports.merge import folders
-    from reports.record import sources
 
-    found = folders.plan(sources.read(options.records))
-    is_new = folders.write(found, options.output)
+    found = folders.merge(options.records, options.output, anonymous=options.anonymous)
     for path in found.left_out:
-        print(f"left out, since it belongs to no record: {path}", file=sys.stderr)
-    done = "wrote" if is_new else "already holds"
-    print(f"{options.output}: {done} {len(found.cases)} record{'s' * (len(found.cases) != 1)}")
+        why = (
+            "may name the machine" if options.anonymous and not path.is_absolute() else "belongs to no record"
+        )
+        print(f"left out, since it {why}: {path}", file=sys.stderr)
+    for sentence in found.earlier:
+        print(sentence, file=sys.stderr)
+    done = "wrote" if found.is_new else "already holds"
+    print(f"{options.output}: {done} {found.records} record{'s' * (found.records != 1)}")
     if found.joined:
         print(f"joined from several: {', '.join(found.joined)}")
+    if found.apart:
+        print(f"measured by several machines, each of which has a record: {', '.join(found.apart)}")
     return 0

@@ -5,16 +5,17 @@ import itertools
 from pathlib import Path
 
 from reports import plots
-from reports.commands import Commands, chosen, results, selection
+from reports.commands import Commands, chosen, names_left_out, results, selection
 from reports.marked import pictures, regions
-from reports.record import files, schema
+from reports.record import files
+from reports.words.shown import name_of
 
 
 def add(commands: Commands) -> None:
     """Add the command to the parser."""
     drawn = commands.add_parser(
         "plots",
-        parents=[results(), selection()],
+        parents=[results(), selection(), names_left_out()],
         help="draw the records into picture files",
         description="Draw all that each case, and all cases side by side, have to show, and print the files' names. "
         "Needs matplotlib.",
@@ -46,9 +47,7 @@ def _positive(text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     records = chosen(options)
     themes = plots.THEMES if options.theme == "both" else (options.theme,)
-    groups = [(schema.case_id(one.case), [one]) for one in records] + (
-        [("", records)] if len(records) > 1 else []
-    )
+    groups = [(name_of(one), [one]) for one in records] + ([("", records)] if len(records) > 1 else [])
     for case, group in groups:
         names = plots.available(group)
         if not names:

@@ -3,14 +3,14 @@
 import argparse
 import sys
 
-from reports.commands import Commands, chosen, results, selection
+from reports.commands import Commands, chosen, names_left_out, results, selection
 
 
 def add(commands: Commands) -> None:
     """Add the command to the parser."""
     beside = commands.add_parser(
         "published",
-        parents=[results(), selection()],
+        parents=[results(), selection(), names_left_out()],
         help="set records beside the figures NVIDIA published",
         description="Print each case beside the published figures of the same model, format, accelerator, "
         "precision and load points, with the ratios of throughput and latency: on its own GPU where they were "

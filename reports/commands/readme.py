@@ -38,6 +38,9 @@ def add(commands: Commands) -> None:
         metavar="DIR",
         help="folder of the pictures; default: where a region's picture lies, else 'plots' beside FILE",
     )
+    keep.add_argument(
+        "--hosts", action="store_true", help="name hosts and the UUIDs of GPUs, which are left out otherwise"
+    )
     keep.set_defaults(run=_run)
 
 
@@ -46,7 +49,7 @@ def _run(options: argparse.Namespace) -> int:
     folder = pictures.link_to(options.plots, file) if options.plots else None
     try:
         text = file.read_bytes().decode()
-        records = read_all(options.results)
+        records = read_all(options.results, anonymous=not options.hosts)
         synced, names = regions.sync(text, records, folder), regions.drifted(text, records, folder)
         shown = regions.pictures(synced, records, file.resolve().parent)
     except UnicodeDecodeError as error:

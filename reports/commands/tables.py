@@ -4,15 +4,15 @@ import argparse
 import itertools
 
 from reports import tables
-from reports.commands import Commands, chosen, results, selection
-from reports.record import schema
+from reports.commands import Commands, chosen, names_left_out, results, selection
+from reports.words.shown import name_of
 
 
 def add(commands: Commands) -> None:
     """Add the command to the parser."""
     show = commands.add_parser(
         "tables",
-        parents=[results(), selection()],
+        parents=[results(), selection(), names_left_out()],
         help="print the tables of all records",
         description="Print a summary of all cases, then the tables of each, grouped by target.",
     )
@@ -26,5 +26,5 @@ def _run(options: argparse.Namespace) -> int:
         of_target = list(group)
         print(f"\n## {target}\n\n{tables.machine_sentence(of_target)}")
         for one in of_target:
-            print(f"\n### {schema.case_id(one.case)}\n\n{tables.case_section(one)}")
+            print(f"\n### {name_of(one)}\n\n{tables.case_section(one)}")
     return 0

@@ -6,10 +6,11 @@ from reports.compare.paired_scores import Paired
 from reports.compare.records import CaseChange, PointChange, ScoreChange, Side
 from reports.compare.setup_changes import Setting
 from reports.record.quantities import METRIC_CHANGES, P_VALUE, RATIO
-from reports.record.schema import Record, Score, case_id
+from reports.record.schema import Record, Score
 from reports.words.labels import full_point, latency, marked_throughput
 from reports.words.markdown import markdown, text
 from reports.words.rightness import metric_text, notes, unmeasured
+from reports.words.shown import name_of
 
 _SHOWN_IDS = 5
 _SPEED = {"failed": "**slower**", "passed": "*faster*", "not shown": "no difference shown"}
@@ -118,7 +119,7 @@ def _marks(case: CaseChange) -> list[str]:
 
 def case_name(case: CaseChange) -> str:
     """The case's name; those of both sides where they differ."""
-    names = dict.fromkeys(case_id(stored.record.case) for stored in (case.before, case.after))
+    names = dict.fromkeys(name_of(stored.record) for stored in (case.before, case.after))
     return " → ".join(names)
 
 

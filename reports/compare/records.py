@@ -19,7 +19,7 @@ from reports.record.ratio import (
     unpaired_chance,
     unpaired_ratio,
 )
-from reports.record.schema import Estimate, Load, LoadSetting, Place, Score, Verdict, case_id, place
+from reports.record.schema import Estimate, Load, LoadSetting, Place, Score, Verdict, place
 from reports.record.sources import Source, Stored
 from reports.words.rightness import unmeasured
 from reports.words.shown import Shown, shown
@@ -109,7 +109,9 @@ def compare(before: Source, after: Source) -> Changes:
             f"{before.name} has {_names(before)}. To compare different cases of one model, give two record files."
         )
     cases = [_case(_side(first), _side(second)) for first, second in pairs]
-    paired_names = {case_id(stored.record.case) for pair in pairs for stored in pair}
+    paired_names = {
+        files.name_of(one.record.case, files.machine_in(one.path)) for pair in pairs for one in pair
+    }
     return Changes(
         before,
         after,
@@ -135,7 +137,8 @@ def _names(source: Source) -> str:
 
 
 def _side(stored: Stored) -> Side:
-    return Side(shown(stored.record), stored.path, stored.letter)
+    machine = files.machine_in(stored.path)
+    return Side(shown(stored.record, machine, machine), stored.path, stored.letter)
 
 
 def _case(before: Side, after: Side) -> CaseChange:

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from reports.record.figures import bounds, of_load, ratio_bounds
-from reports.record.schema import BesideReference, Load, case_id
+from reports.record.schema import BesideReference, Load, Origin, case_id
 from reports.words.cost import cost
 from reports.words.rightness import main_score
 from reports.words.serving_cost import fraction_of_peak
@@ -21,10 +21,29 @@ def load_points(records: Sequence[Shown]) -> pd.DataFrame:
 
 def _rows(record: Shown) -> list[dict[str, Any]]:
     case = _case(record)
-    hidden = [case | at.measured | {"why_no_speed": record.no_speed} for at in record.hidden]
-    return hidden + [
-        case | of_load(load) | _cost(record, load) | _beside(record, load) for load in record.loads
+    hidden = [
+        case | _origin(record, at.origin) | at.measured | {"why_no_speed": record.no_speed}
+        for at in record.hidden
     ]
+    return hidden + [
+        case | _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
+        for load in record.loads
+    ]
+
+
+def _origin(record: Shown, one: Origin | None) -> dict[str, Any]:
+    """Where a point comes from; without what the record does not say, or was left out."""
+    uuids = one.gpu_uuids if one else record.machine.gpu_uuids
+    found = {
+        "machine": record.of_machine or None,
+        "host": (one.host or None) if one else None,
+        "gpu_uuids": " ".join(uuids) or None,
+        "run": one.run if one else None,
+        "run_started": one.started if one else None,
+        "commit": one.commit if one else None,
+        "clean": one.clean if one else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _case(record: Shown) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reports.record.figures import of_served, percent
-from reports.record.schema import Estimate, Load, case_id, point_id
+from reports.record.schema import Estimate, Load, point_id
 from reports.words.rightness import main_score, notes
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 
 def bencher(records: Sequence[Shown]) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def bencher(records: Sequence[Shown]) -> dict[str, Any]:
     for record in records:
         measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
         scores = {name: {"value": value} for score in measured for name, value in of_served(score).items()}
-        found |= {case_id(record.case): scores} if scores else {}
+        found |= {name_of(record): scores} if scores else {}
         for name, load in _points(record):
             found[name] = {
                 "throughput": _metric(load.throughput_per_s),
@@ -56,12 +56,12 @@ FORMATS: Mapping[str, Callable[[Sequence[Shown]], Any]] = {
 
 def left_out(records: Sequence[Shown]) -> list[str]:
     """A line for each case whose speed is not exported, with the reason."""
-    return [f"{case_id(record.case)}: {record.no_speed}" for record in records if record.hidden]
+    return [f"{name_of(record)}: {record.no_speed}" for record in records if record.hidden]
 
 
 def _points(record: Shown) -> list[tuple[str, Load]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
-    name = case_id(record.case)
+    name = name_of(record)
     points = [
         (load, point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals))
         for load in record.loads
@@ -72,7 +72,7 @@ def _points(record: Shown) -> list[tuple[str, Load]]:
 def _scores(records: Sequence[Shown], better: str) -> list[dict[str, Any]]:
     """The scores that tables show, of cases that have one. A further metric may be an error of rounding alone, which
     doubles without meaning."""
-    shown = [(case_id(record.case), score) for record in records if (score := main_score(record))]
+    shown = [(name_of(record), score) for record in records if (score := main_score(record))]
     return [
         {
             "name": f"{name} {score.metric}",

@@ -15,9 +15,8 @@ from reports.marked import markers
 from reports.marked.markers import Ask
 from reports.marked.pictures import PictureFile, element, file_name, stem
 from reports.plots.shapes import NothingToShowError
-from reports.record.schema import case_id
 from reports.words.markdown import text as plain
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 PLOTS = "plots"
 """The folder of pictures, beside the file that shows them."""
@@ -113,7 +112,7 @@ def _split(text: str, records: Sequence[Shown]) -> list[str | Region]:
         else:
             parts.append(_region(number, line, marker["name"], lines))
     if not any(isinstance(part, Region) for part in parts):
-        case = case_id(records[0].case) if records else "CASE_ID"
+        case = name_of(records[0]) if records else "CASE_ID"
         raise ReadmeError(
             f"no markers. Paste those you need, and run again:\n\n{markers.EXAMPLE.format(case=case)}"
         )
@@ -190,7 +189,7 @@ def _framed(region: Region, text: str) -> str:
 def _records(region: Region, records: Sequence[Shown]) -> Sequence[Shown]:
     """All records, or the one of the region's case; ReadmeError where there is none."""
     case = region.asked.case
-    found = [record for record in records if case in ("", case_id(record.case))]
+    found = [record for record in records if case in ("", name_of(record))]
     if found:
         return found
     problem = f"there is no record of {case}" if case else "there are no records"

@@ -1,101 +1,138 @@
 """Joining records of several machines or CI jobs into one results folder: all of it, or nothing and what conflicts.
 
-It needs the standard library alone.
+It needs the standard library alone, and goes case by case, so that any number of records takes the memory of few.
 """
 
-import dataclasses
-import glob
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reports.compare.setup_changes import differing
-from reports.merge.shards import fields_text, joined
-from reports.record import files, per_sample, untrusted
+from reports.merge import inputs, nameless
+from reports.merge.beside import files_beside
+from reports.merge.inputs import Input, Inputs
+from reports.merge.one_case import Kept, fields_text, outcome, stamp_of
+from reports.record import files, untrusted
 from reports.record.files import RecordError
-from reports.record.schema import Machine, case_id
-from reports.record.sources import Source, Stored
-
-_LOG_SUFFIX = ".server.log"
 
 
 @dataclass(frozen=True)
-class MergePlan:
-    """What a merge writes."""
+class Merged:
+    """What a merge wrote."""
 
-    files: Mapping[Path, bytes | Path]
-    """What each file below the output is to hold: its content, or the file to copy."""
-    cases: Sequence[str]
+    is_new: bool
+    """False where the folder was there already, with the same in it."""
+    records: int
     joined: Sequence[str]
-    """The cases whose load points come from several records."""
+    """The records that several were joined in."""
+    apart: Sequence[str]
+    """The cases that several machines measured, each of which has a record."""
+    earlier: Sequence[str]
+    """A sentence for each case of which later figures stand in place of earlier ones."""
     left_out: Sequence[Path]
     """What the folders hold beside their records and the files of these."""
 
 
-def plan(sources: Sequence[Source]) -> MergePlan:
-    """What merging the sources gives; raises RecordError that names every conflict."""
-    cases: dict[str, list[Stored]] = {}
-    for source in sources:
-        for name, stored in source.records.items():
-            cases.setdefault(name, []).append(stored)
-    conflicts = _mixed_stamps([stored for group in cases.values() for stored in group])
-    found: dict[Path, bytes | Path] = {}
-    if not conflicts:
-        for name, group in cases.items():
-            record, clashes = joined(group)
-            place = Path(record.case.target, name)
-            found[place.with_name(f"{name}.json")] = (
-                group[0].path if len(group) == 1 else files.encode(record)
-            )
-            beside, differ = _beside(group, place)
-            found |= beside
-            conflicts += clashes + differ
-    if conflicts:
-        lines = "".join(f"\n- {conflict}" for conflict in conflicts)
-        raise RecordError(f"the records cannot be merged, and nothing was written:{lines}")
-    copied = {path.resolve() for group in cases.values() for path in _of_cases(group)}
-    left_out = [
-        path for source in sources for path in _visible(Path(source.name)) if path.resolve() not in copied
-    ]
-    several = [name for name, group in cases.items() if len(group) > 1]
-    return MergePlan(found, sorted(cases), several, left_out)
+@dataclass
+class _Work:
+    """What is known so far."""
+
+    staged: Path
+    stamps: dict[str, dict[object, dict[str, Path]]] = field(default_factory=dict)
+    """By target and machine stamp the cases, each with a record's file."""
+    conflicts: list[str] = field(default_factory=list)
+    records: int = 0
+    joined: list[str] = field(default_factory=list)
+    apart: list[str] = field(default_factory=list)
+    earlier: list[str] = field(default_factory=list)
+    copied: set[Path] = field(default_factory=set)
 
 
-def write(found: MergePlan, output: Path) -> bool:
-    """Write a plan as a new folder, whole or not at all; False where it is there already.
+def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -> Merged:
+    """Write the records of folders and files, with what stands beside them, as a new folder: whole, or not at all.
 
-    Raises RecordError where the folder holds anything else, which is never overwritten.
+    Raises RecordError that names every conflict, or every file that is not a whole record, and where the folder holds
+    anything else than this merge gives, which is never overwritten.
     """
-    if output.exists() and _holds(output, found):
-        return False
-    staged = output.parent / f".{output.name}-{uuid.uuid4().hex}.tmp"
-    try:
-        for place, content in found.files.items():
-            target = staged / place
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, Path):
-                with untrusted.opened(content) as file, target.open("xb") as copy:
-                    shutil.copyfileobj(file, copy)
-            else:
-                target.write_bytes(content)
-        staged.replace(output)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-    return True
-
-
-def _holds(output: Path, found: MergePlan) -> bool:
-    """Whether the folder holds exactly the plan; False where it is empty."""
-    if not output.is_dir():
+    given = inputs.found(arguments)
+    if output.exists() and not output.is_dir():
         raise RecordError(f"{output}: not a folder. Give a new one with --output.")
-    present = {path.relative_to(output): path for path in output.rglob("*") if path.is_file()}
-    if not present and not any(output.iterdir()):
+    work = _Work(output.parent / f".{output.name}-{uuid.uuid4().hex}.tmp")
+    damaged: list[str] = []
+    try:
+        for name, paths in given.records.items():
+            try:
+                records = inputs.read(name, paths)
+            except RecordError as error:
+                damaged.append(str(error))
+            else:
+                _add(work, name, records, given)
+        if damaged:
+            raise RecordError("\n".join(damaged))
+        if conflicts := _mixed_stamps(work) or work.conflicts:
+            lines = "".join(f"\n- {conflict}" for conflict in conflicts)
+            raise RecordError(f"the records cannot be merged, and nothing was written:{lines}")
+        logs = nameless.without_names(work.staged) if anonymous else []
+        is_new = not _holds(output, work.staged)
+        if is_new:
+            work.staged.replace(output)
+    finally:
+        shutil.rmtree(work.staged, ignore_errors=True)
+    left_out = [path for one in given.given for path in inputs.visible(one) if path not in work.copied]
+    return Merged(is_new, work.records, work.joined, work.apart, work.earlier, [*left_out, *logs])
+
+
+def _add(work: _Work, name: str, records: Sequence[Input], given: Inputs) -> None:
+    """Put what is to be kept of a case into the staged folder, unless there was a conflict before."""
+    for one in records:
+        of_target = work.stamps.setdefault(one.record.case.target, {})
+        of_target.setdefault(stamp_of(one.record.machine), {})[name] = one.path
+    if any(len(of_target) > 1 for of_target in work.stamps.values()):
+        return
+    found = outcome(records, work.conflicts)
+    for kept in found.kept:
+        _write(work, kept, given)
+    if len(found.kept) > 1:
+        work.apart.append(name)
+    if found.earlier:
+        number = f"{found.earlier} figure{'s' * (found.earlier != 1)}"
+        work.earlier.append(f"{name}: {number} of earlier runs gave way to later ones of the same machine")
+
+
+def _write(work: _Work, kept: Kept, given: Inputs) -> None:
+    case = kept.inputs[0].record.case
+    path = files.path_of(case, work.staged, kept.machine)
+    beside = {record: inputs.beside(record, given) for one in kept.inputs for record in one.paths}
+    for record, others in beside.items():
+        work.copied.update([record, *others])
+    copies = files_beside(kept, path.with_name(path.stem), beside, work.conflicts)
+    work.records += 1
+    if len(kept.inputs) > 1:
+        work.joined.append(files.name_of(case, kept.machine))
+    if work.conflicts:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = kept.content.content if isinstance(kept.content, Input) else files.encode(kept.content)
+    path.write_bytes(content)
+    for place, source in copies.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with untrusted.opened(source) as file, place.open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+
+
+def _holds(output: Path, staged: Path) -> bool:
+    """Whether the folder holds exactly what is staged; False where it is empty."""
+    if not output.exists() or not any(output.iterdir()):
         return False
-    for place in sorted(present.keys() | found.files.keys()):
-        same = place in present and place in found.files
-        if not same or present[place].read_bytes() != _content(found.files[place]):
+    present, wanted = (
+        {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+        for folder in (output, staged)
+    )
+    for place in sorted(present.keys() | wanted.keys()):
+        same = place in present and place in wanted
+        if not same or present[place].read_bytes() != wanted[place].read_bytes():
             raise RecordError(
                 f"{output}: holds other files than this merge gives ({place}). Nothing was written; give a new folder "
                 "with --output."
@@ -103,105 +140,27 @@ def _holds(output: Path, found: MergePlan) -> bool:
     return True
 
 
-def _content(content: bytes | Path) -> bytes:
-    if isinstance(content, bytes):
-        return content
-    with untrusted.opened(content) as file:
-        return file.read()
-
-
-# --- stamps ------------------------------------------------------------------------------------------------
-
-
-def _mixed_stamps(stored: Sequence[Stored]) -> list[str]:
+def _mixed_stamps(work: _Work) -> list[str]:
     """A sentence for each further machine stamp of a target, whose tables would mix them."""
-    stamps: dict[str, list[list[Stored]]] = {}
-    for one in stored:
-        groups = stamps.setdefault(one.record.case.target, [])
-        alike = next(
-            (group for group in groups if _is_same_stamp(group[0].record.machine, one.record.machine)), None
-        )
-        if alike is None:
-            groups.append([one])
-        else:
-            alike.append(one)
-    return [_stamps(target, groups[0], other) for target, groups in stamps.items() for other in groups[1:]]
+    found = []
+    for target, stamps in work.stamps.items():
+        first, *others = stamps.values()
+        found += [_stamps(target, first, other) for other in others]
+    return found
 
 
-def _is_same_stamp(one: Machine, other: Machine) -> bool:
-    """Whether two records are of one machine: two GPUs of it, of one kind, are as alike as it gets, and a table names
-    each."""
-    return dataclasses.replace(one, gpu_uuids=()) == dataclasses.replace(other, gpu_uuids=())
-
-
-def _stamps(target: str, first: Sequence[Stored], second: Sequence[Stored]) -> str:
+def _stamps(target: str, first: dict[str, Path], second: dict[str, Path]) -> str:
     """Names a case of both where there is one."""
-    of_case = {case_id(one.record.case): one for one in first}
-    pairs = [(of_case[name], one) for one in second if (name := case_id(one.record.case)) in of_case]
-    one, other = pairs[0] if pairs else (first[0], second[0])
+    name = next((name for name in second if name in first), None)
+    one, other = sorted((of[name] if name else next(iter(of.values())) for of in (first, second)), key=str)
     parts = ("machine.", "versions.")
-    fields = [setting for setting in differing(one.record, other.record) if setting.name.startswith(parts)]
+    fields = [
+        setting
+        for setting in differing(files.read(one), files.read(other))
+        if setting.name.startswith(parts) and setting.name != "machine.gpu_uuids"
+    ]
     more = f", and {len(first) + len(second) - 2} more" if len(first) + len(second) > 2 else ""
     return (
-        f"target {target}: two machine stamps: {one.path} and {other.path}{more} differ in {fields_text(fields)}. "
+        f"target {target}: two machine stamps: {one} and {other}{more} differ in {fields_text(fields)}. "
         "Merge the records of each machine into a folder of its own; `python -m reports compare` sets them side by side."
     )
-
-
-# --- what stands beside the records ------------------------------------------------------------------------
-
-
-def _beside(group: Sequence[Stored], place: Path) -> tuple[dict[Path, Path], list[str]]:
-    """The files of a case but for its records, by their place below the output, and those that conflict.
-
-    Raises OSError where one is a symbolic link, or no regular file.
-    """
-    found: dict[Path, Path] = {}
-    conflicts = []
-    for number, stored in enumerate(group, 1):
-        folder = stored.path.parent
-        for path in _of_case(stored):
-            relative = path.relative_to(folder)
-            to = place.parent / f"{place.name}{str(relative)[len(stored.path.stem) :]}"
-            if number > 1 and path.name.endswith(_LOG_SUFFIX):
-                to = to.with_name(f"{to.name.removesuffix(_LOG_SUFFIX)}.{number}{_LOG_SUFFIX}")
-            if strange := [part for part in to.parts if not untrusted.is_plain(part)]:
-                conflicts.append(
-                    f"{path}: {strange[-1]!r} is no name for a file beside records: letters, digits, '.', '_' and '-' "
-                    "alone. Rename it, or take it out of the folder."
-                )
-                continue
-            if f".{path.name}".endswith(files.SAMPLES_SUFFIX):
-                per_sample.read(path, folder)  # raises if it is damaged
-            content = untrusted.digest(path, folder)
-            other = found.setdefault(to, path)
-            if other != path and untrusted.digest(other) != content:
-                conflicts.append(
-                    f"{other} and {path} differ. Take the one that does not belong to the records out of its folder."
-                )
-    return found, conflicts
-
-
-def _of_cases(group: Sequence[Stored]) -> Iterator[Path]:
-    for stored in group:
-        yield stored.path
-        yield from _of_case(stored)
-
-
-def _of_case(stored: Stored) -> list[Path]:
-    """The files whose names, or whose folders' names, begin with that of the record."""
-    entries = sorted(stored.path.parent.glob(f"{glob.escape(stored.path.stem)}.*"))
-    return [
-        path
-        for entry in entries
-        if entry != stored.path
-        for path in ([entry] if entry.is_symlink() else _visible(entry))
-    ]
-
-
-def _visible(path: Path) -> list[Path]:
-    """The file itself, or what is in the folder but for folders; not what is hidden, such as locks. A link is a file."""
-    if not path.is_dir():
-        return [path]
-    inside = sorted(one for one in path.rglob("*") if one.is_symlink() or not one.is_dir())
-    return [one for one in inside if not any(part.startswith(".") for part in one.relative_to(path).parts)]

@@ -24,7 +24,7 @@ from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
 from reports.words.rightness import main_score, metric_text, unmeasured
 from reports.words.serving_cost import efficiency_section
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 _MOST_ROWS = 12
 """Load points of the history that the page draws of each quantity."""
@@ -103,16 +103,17 @@ def section_of(record: Shown, results: Path, history: Sequence[Series] = ()) -> 
     """All of one case, with what the history has of it; raises RecordError where a file beside its record is damaged."""
     return CaseSection(
         record=record,
-        name=case_id(record.case),
+        name=name_of(record),
         status=status_of(record),
         accuracy=accuracy_text(record),
-        worst=_worst(per_sample.of_record(record, results), record.accuracy),
+        worst=_worst(per_sample.of_record(record, results, record.kept_as), record.accuracy),
         scenarios=[_scenario(record, one) for one in ("offline", "online")],
         pictures=[picture(name, [record]) for name in _plots_of(record)],
         efficiency=efficiency_section(record),
         search=text(search_paragraph(record)),
         worst_of_search=_worst(
-            per_sample.of_search(record, results), record.search.accuracy if record.search else None
+            per_sample.of_search(record, results, record.kept_as),
+            record.search.accuracy if record.search else None,
         ),
         published=_published(record),
         configs=_configs(record, results),
@@ -219,16 +220,16 @@ def _published(record: Shown) -> str:
 
 def _configs(record: Shown, results: Path) -> list[ServedConfig]:
     """The configurations of the case and of a search's winner, as far as they lie beside the record."""
-    path = files.path_of(record.case, results)
+    path = files.path_of(record.case, results, record.kept_as)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search and record.search.config:
-        name = files.config_of_search(path)
+        name = files.config_of_search(files.path_of(record.case, results))
         if record.search.config != name:
             raise files.RecordError(
                 f"{path}: search.config: {record.search.config[:80]!r} is not {name}, the name that a search gives the "
                 "file. Delete the record and measure the case again."
             )
-        wanted.append((path.parent / name, "config.pbtxt of the search's winner"))
+        wanted.append((path.parent / files.config_of_search(path), "config.pbtxt of the search's winner"))
     texts = [(title, _read(file, path.parent)) for file, title in wanted]
     return [ServedConfig(title, text) for title, text in texts if text is not None]
 

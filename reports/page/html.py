@@ -13,14 +13,14 @@ from markupsafe import Markup
 
 from reports import plots, tables
 from reports.page.case_section import Status, picture, section_of, status_of
-from reports.record.schema import Mark, case_id
+from reports.record.schema import Mark
 from reports.tables import summary
 from reports.trend.series import Series
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
 from reports.words.ranking import advice, ranked, ranks, ratio_to_reference
 from reports.words.rightness import main_score
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 _TEMPLATES = Path(__file__).parent
 _CHOICES = ("target", "model", "format", "precision")
@@ -38,7 +38,7 @@ _AS_NUMBER = (
 """Columns of the summary that are ordered by a number; of accuracy by the score, the others by what they show."""
 _AS_TEXT = ("Accuracy", "Floor")
 """The columns ordered by a number that begin with words, and so stand on the left."""
-_SAID_OTHERWISE = ("Model", "Precision", "Note")
+_SAID_OTHERWISE = ("Model", "Precision", "Machine", "Note")
 """Columns of the summary that the case's name and its badges say here."""
 
 
@@ -115,17 +115,20 @@ def rendered(source: str, level: int = 3) -> Markup:
 
 def _searches(records: Sequence[Shown]) -> str:
     """What the searches found, a line for each case that was searched."""
-    found = ((case_id(record.case), search_paragraph(record)) for record in records)
+    found = ((name_of(record), search_paragraph(record)) for record in records)
     return "\n".join(f"- `{text(name)}`: {text(paragraph)}" for name, paragraph in found if paragraph)
 
 
 def _machines(records: Sequence[Shown]) -> list[str]:
     """A sentence for each; which case is of which, its own section says."""
-    found: list[Shown] = []
+    found: list[list[Shown]] = []
     for record in records:
-        if all(record.machine != other.machine for other in found):
-            found.append(record)
-    return [tables.machine_sentence([one]) for one in found]
+        group = next((group for group in found if group[0].machine == record.machine), None)
+        if group is None:
+            found.append([record])
+        else:
+            group.append(record)
+    return [tables.machine_sentence(group) for group in found]
 
 
 def _summary(records: Sequence[Shown]) -> tuple[list[SummaryColumn], list[SummaryRow]]:
@@ -148,7 +151,7 @@ def _summary(records: Sequence[Shown]) -> tuple[list[SummaryColumn], list[Summar
         rows.append(
             SummaryRow(
                 record,
-                case_id(record.case),
+                name_of(record),
                 status_of(record),
                 summary.summary_marks(record),
                 [(column, cells[column.name], keys.get(column.name)) for column in columns],

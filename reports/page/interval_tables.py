@@ -14,6 +14,7 @@ from reports.record.quantities import (
 from reports.record.schema import Accuracy, Disagreement, Load, Parity, Record, Score, meets
 from reports.words.labels import confidence_levels, device, point
 from reports.words.markdown import markdown, text
+from reports.words.origins import origin_rows
 from reports.words.rightness import metric_text, tightest, unmeasured
 
 _LATENCIES = ("avg", "p50", "p90", "p95", "p99")
@@ -117,6 +118,7 @@ def machine_table(record: Record) -> str:
             "Build",
             f"{SIZE.text(build.size_mib)} in {DURATION.text(build.build_time_s)}, digest {build.digest}",
         ),
+        *origin_rows(record),
         ("Last change of the record", record.updated or "unknown"),
     ]
     return markdown(("Part", "Value"), rows, "ll")

@@ -12,12 +12,12 @@ from reports.plots.captions import (
 )
 from reports.plots.shapes import Chart, NothingToShowError, RowPanel, Rows, ValueRow
 from reports.record.quantities import METRICS, RATIO, SHARE, SHARE_OF_SPEED, THROUGHPUT
-from reports.record.schema import Comparison, Efficiency, Estimate, Load, Score, case_id
+from reports.record.schema import Comparison, Efficiency, Estimate, Load, Score
 from reports.record.verdicts import TOO_WIDE, comparison_verdict
 from reports.words.labels import full_point, point, size
 from reports.words.rightness import main_score, metric_text, tightest
 from reports.words.serving_cost import fraction_of_peak
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 
 def accuracy_ledger(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
@@ -37,7 +37,7 @@ def accuracy_ledger(records: Sequence[Shown], _budget_ms: float | None) -> Chart
         {"framework": "framework", "converted": "converted, in process", "served": "served by Triton"},
         [_ledger_panel(model, metric, found) for (model, metric), found in panels.items()],
     )
-    missing = [case_id(r.case) for r in records if main_score(r) is None]
+    missing = [name_of(r) for r in records if main_score(r) is None]
     notes = ["Hatched: beyond the limit, which fails."]
     notes += [f"Without a score: {', '.join(missing)}."] if missing else []
     return Chart(
@@ -49,13 +49,13 @@ def best_throughput(records: Sequence[Shown], _budget_ms: float | None) -> Chart
     """The highest throughput of each case that may show one, and at which load point."""
     if not any(record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
-    best = {case_id(record.case): _best(record) for record in records}
+    best = {name_of(record): _best(record) for record in records}
     signs = letters(load for load in best.values() if load)
     panels = [
         RowPanel(
             model,
             "Inferences per second",
-            [_best_row(one, best[case_id(one.case)], signs) for one in group],
+            [_best_row(one, best[name_of(one)], signs) for one in group],
             "throughput",
         )
         for model, group in _grouped(records, lambda record: _model_on_target(record, records))

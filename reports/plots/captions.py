@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from reports.record.schema import MARKS, Load, Machine, Record, case_id
+from reports.record.schema import MARKS, Load, Machine, Record
 from reports.words.labels import confidence_levels
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 #: The plots show intervals, so a wide one needs no mark.
 SHOWN_ANYWAY = {"wide-interval"}
@@ -78,7 +78,7 @@ def intervals_note(records: Sequence[Shown]) -> str:
 
 def subtitle(records: Sequence[Record]) -> str:
     """The case, or how many there are."""
-    return case_id(records[0].case) if len(records) == 1 else f"{len(records)} cases"
+    return name_of(records[0]) if len(records) == 1 else f"{len(records)} cases"
 
 
 def _codes(load: Load) -> list[str]:

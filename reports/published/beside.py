@@ -19,11 +19,11 @@ from reports.published.matching import (
     served_as,
 )
 from reports.record.quantities import LATENCY, NOT_SHOWN, NOTHING, RATIO, SCORE, WIDEST_RATIO
-from reports.record.schema import Estimate, Load, Record, case_id
+from reports.record.schema import Estimate, Load, Record
 from reports.words.labels import confidence_levels, device, full_point, marked_throughput, sequence_length
 from reports.words.markdown import markdown, text
 from reports.words.rightness import notes
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 _TABLE = (
     "Load point",
@@ -38,7 +38,7 @@ _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concu
 
 def document(matches: Sequence[Match]) -> str:
     """All records as markdown: a section per case, in it a table per published GPU."""
-    sections = [f"## {case_id(one.record.case)}\n\n{section(one)}" for one in matches if one.rows]
+    sections = [f"## {name_of(one.record)}\n\n{section(one)}" for one in matches if one.rows]
     blocks = ["# Measured beside published"]
     if sections:
         blocks += [legend(matches), *sections]
@@ -52,15 +52,13 @@ def not_compared(matches: Sequence[Match]) -> list[str]:
     cases: dict[str, list[str]] = {}
     for one in matches:
         if one.missing:
-            cases.setdefault(one.missing, []).append(f"`{case_id(one.record.case)}`")
+            cases.setdefault(one.missing, []).append(f"`{name_of(one.record)}`")
     return [f"{', '.join(names)}: {reason}" for reason, names in cases.items()]
 
 
 def remarks(matches: Sequence[Match]) -> list[str]:
     """What the tidy table cannot hold: the cases without rows, and the points of others without a pair."""
-    points = [
-        f"`{case_id(one.record.case)}`: {line}" for one in matches if one.rows for line in _unmatched(one)
-    ]
+    points = [f"`{name_of(one.record)}`: {line}" for one in matches if one.rows for line in _unmatched(one)]
     return points + not_compared(matches)
 
 
@@ -192,7 +190,7 @@ def _how(record: Record, figures: Set[PointKey], alone: Set[PointKey]) -> str:
     """The command that measures published points; results join a record only at the same largest batch."""
     largest = max((batch for _, batch, _ in alone), default=0)
     grows = largest > record.deployment.max_batch_size
-    command = f"tox run -e benchmarks -- -k {case_id(record.case)}"
+    command = f"tox run -e benchmarks -- -k {name_of(record)}"
     for scenario, (_, option) in _SWEEPS.items():
         if sizes := _sizes(figures if grows else alone, scenario):
             command += f" {option} {sizes}"

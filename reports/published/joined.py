@@ -19,10 +19,10 @@ from reports.published.matching import (
     served_as,
 )
 from reports.record.quantities import RATIO
-from reports.record.schema import Estimate, Load, Record, case_id
+from reports.record.schema import Estimate, Load, Record
 from reports.words.labels import device
 from reports.words.rightness import notes
-from reports.words.shown import HiddenPoint, Shown
+from reports.words.shown import HiddenPoint, Shown, name_of
 
 # The quantities that are compared: name and unit of the columns, here and in the published figures.
 _QUANTITIES = (("throughput", "per_s"), ("latency_p99", "ms"), ("latency_avg", "ms"))
@@ -73,7 +73,7 @@ def joined_row(record: Shown, at: Load | HiddenPoint, row: PublishedRow) -> dict
     """The row of the tidy table, by column; without what was measured at a hidden point."""
     load = at if isinstance(at, Load) else None
     cells = {
-        "case": case_id(record.case),
+        "case": name_of(record),
         **{name: getattr(record.case, name) for name in _OF_CASE},
         "device": device(record),
         "passed": not record.no_speed,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from reports.record import files
-from reports.record.schema import Accuracy, Case, Record, case_id
+from reports.record.schema import Accuracy, Case, Record
 
 SCHEMA = 1
 STAGES = ("framework", "converted", "served")
@@ -53,14 +53,15 @@ class SampleScores:
     schema: int = SCHEMA
 
 
-def path_of(case: Case, results: Path) -> Path:
-    """Where the samples of the case's own ledger lie below the folder `results`: beside its record."""
-    return files.path_of(case, results).with_suffix(files.SAMPLES_SUFFIX)
+def path_of(case: Case, results: Path, machine: str = "") -> Path:
+    """Where the samples of the case's own ledger lie below the folder `results`: beside its record, which may be that of
+    one of several machines."""
+    return files.path_of(case, results, machine).with_suffix(files.SAMPLES_SUFFIX)
 
 
-def path_of_search(case: Case, results: Path) -> Path:
+def path_of_search(case: Case, results: Path, machine: str = "") -> Path:
     """Where those of a search's winner lie: beside the winner's config.pbtxt."""
-    return results / case.target / f"{case_id(case)}.search" / "samples.json"
+    return results / case.target / f"{files.name_of(case, machine)}.search" / "samples.json"
 
 
 def write(samples: SampleScores, path: Path) -> None:
@@ -85,15 +86,15 @@ def read(path: Path, folder: Path | None = None) -> SampleScores:
     return found
 
 
-def of_record(record: Record, results: Path) -> SampleScores | None:
+def of_record(record: Record, results: Path, machine: str = "") -> SampleScores | None:
     """The samples that the record's ledger counts; None where there is no such file, or it is of another build."""
-    return of_ledger(record, record.accuracy, path_of(record.case, results))
+    return of_ledger(record, record.accuracy, path_of(record.case, results, machine))
 
 
-def of_search(record: Record, results: Path) -> SampleScores | None:
+def of_search(record: Record, results: Path, machine: str = "") -> SampleScores | None:
     """The same for the ledger of a search's winner."""
     accuracy = record.search.accuracy if record.search else None
-    path = path_of_search(record.case, results)
+    path = path_of_search(record.case, results, machine)
     return of_ledger(record, accuracy, path, path.parent.parent)
 
 

@@ -1,4 +1,4 @@
-"""What `compare` and `merge` are given: folders of records, or single ones, each with the file it came from."""
+"""What `compare` is given: folders of records, or single ones, each with the file it came from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from string import ascii_uppercase
 
 from reports.record import files
 from reports.record.files import RecordError
-from reports.record.schema import Record, case_id
+from reports.record.schema import Record
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Source:
     is_file: bool
     """A single record, not a folder."""
     records: Mapping[str, Stored]
-    """The records by the names of their cases, in the order of these."""
+    """The records by what they are called, in the order of these: the case, and its machine where several measured it."""
 
 
 def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
@@ -58,10 +58,10 @@ def _letter(number: int) -> str:
 
 def _source(argument: Path, letter: str, substring: str) -> Source:
     records: dict[str, Stored] = {}
-    paths = _paths(argument)
+    paths = record_files(argument)
     for path, record in zip(paths, files.read_each(paths), strict=True):
         stored = Stored(record, path, letter)
-        name = case_id(record.case)
+        name = files.name_of(record.case, files.machine_in(path))
         if name in records:
             raise RecordError(
                 f"{path}: holds the case {name}, which is in {records[name].path} too. Give one of the two files "
@@ -76,8 +76,9 @@ def _source(argument: Path, letter: str, substring: str) -> Source:
     return Source(str(argument), letter, argument.is_file(), chosen)
 
 
-def _paths(argument: Path) -> list[Path]:
-    """The record itself, or those of a results folder, or those that lie in a folder of one target."""
+def record_files(argument: Path) -> list[Path]:
+    """The files of an argument's records: the record itself, or those of a results folder, or those that lie in a folder of one target.
+    Raises RecordError where there is none."""
     if argument.is_file():
         if argument.name.endswith(files.SAMPLES_SUFFIX):
             name = argument.name.removesuffix(files.SAMPLES_SUFFIX)

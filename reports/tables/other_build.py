@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from reports.record.quantities import GIVEN_SHARE
-from reports.record.schema import Comparison, case_id
+from reports.record.schema import Comparison
 from reports.record.verdicts import ALARM_CONFIDENCE, comparison_verdict, ratio_text
 from reports.words.labels import full_point
 from reports.words.markdown import markdown
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 COLUMNS = ("Case", "At", "Speed, ratio", "To", "Verdict")
 
@@ -19,7 +19,7 @@ def comparison_table(records: Sequence[Shown], scenario: str | None = None) -> s
     """
     rows: list[list[str]] = []
     for record in records:
-        case = f"`{case_id(record.case)}`"
+        case = f"`{name_of(record)}`"
         rows += [
             [case, full_point(load), ratio_text(one), one.reference, comparison_verdict(one)]
             for load in record.loads

@@ -4,20 +4,28 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from reports.record.schema import Machine, Record, Serving, case_id
+from reports.record.schema import Machine, Record, Serving
 from reports.words.markdown import text
+from reports.words.origins import measured_text
+from reports.words.shown import name_of
 
 Shared = TypeVar("Shared")
 
 
 def machine_sentence(records: Sequence[Record]) -> str:
-    """The machine the records were measured on; a list by case if there was more than one."""
+    """The machine the records were measured on, a list by case if there was more than one; and in which runs."""
     stamps = _cases_of(records, lambda record: dataclasses.replace(record.machine, gpu_uuids=()))
     if len(stamps) == 1:
         found = f"Measured on {_machine(stamps[0][0])}."
     else:
         found = "Measured on more than one machine or set of versions:\n\n" + _listed(stamps, _machine)
-    return found + _gpus_used(records)
+    return found + _gpus_used(records) + _origins(records)
+
+
+def _origins(records: Sequence[Record]) -> str:
+    """The hosts, commits and runs; empty where no record says."""
+    found = measured_text(records)
+    return f"\n\nMeasured {text(found)}." if found else ""
 
 
 def _gpus_used(records: Sequence[Record]) -> str:
@@ -50,7 +58,7 @@ def _cases_of(records: Sequence[Record], part: Callable[[Record], Shared]) -> li
         cases = next((cases for one, cases in found if one == part(record)), None)
         if cases is None:
             found.append((part(record), cases := []))
-        cases.append(f"`{case_id(record.case)}`")
+        cases.append(f"`{name_of(record)}`")
     return found
 
 

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from reports.published.names import names_of
 from reports.record.quantities import DURATION, LATENCY, SCORE
-from reports.record.schema import Record, case_id
+from reports.record.schema import Record
 from reports.tables.points import loads_of
 from reports.words.labels import backend_accelerator, device, image_resolution, sequence_length
 from reports.words.markdown import markdown, text
+from reports.words.origins import measured_text
 from reports.words.rightness import accuracy_sentence, main_score, unscored
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 _BATCHER = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
 """What the dynamic batcher goes by; BERT's tables leave it out, as only its offline scenario was published."""
@@ -41,7 +42,7 @@ def configuration_list(record: Shown, scenario: str) -> str:
     )
     published = names_of(record.case.model, scenario)
     lines = [
-        ("Case", f"`{case_id(record.case)}`"),
+        ("Case", f"`{name_of(record)}`"),
         *(_settings(record, scenario, published.configuration) if published.parameters else ()),
         ("Options", ", ".join(name for name, on in options if on)),
         (
@@ -53,7 +54,7 @@ def configuration_list(record: Shown, scenario: str) -> str:
         ),
         ("Start", _start(record, scenario)),
         ("Accuracy", accuracy_sentence(record)),
-        ("Measured", record.updated.partition("T")[0]),
+        ("Measured", "; ".join(filter(None, (record.updated.partition("T")[0], measured_text([record]))))),
     ]
     return "\n".join(f"- {name}: {text(value)}" for name, value in lines if value)
 

@@ -31,7 +31,7 @@ from reports.words.rightness import (
     unscored,
 )
 from reports.words.serving_cost import version_note
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 RATE, P99, RANK, BESIDE, PUBLISHED, IN_PROCESS = (
     "Inferences/second",
@@ -47,6 +47,7 @@ SUMMARY_COLUMNS = (
     "Model",
     "Format",
     "Precision",
+    "Machine",
     "Accuracy",
     "Floor",
     RATE,
@@ -60,7 +61,7 @@ SUMMARY_COLUMNS = (
     "Note",
 )
 """A column without any figure is left out."""
-_ALIGNMENT = "lllllrlrrrrrrl"
+_ALIGNMENT = "llllllrlrrrrrrl"
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def _target_table(of_target: Sequence[Shown]) -> str:
     columns = [name for name in SUMMARY_COLUMNS if any(cells[name] not in ("-", "") for cells in rows)]
     alignment = dict(zip(SUMMARY_COLUMNS, _ALIGNMENT, strict=True))
     listed = [f"- {letters[kind]}: {text(sentence)}" for kind, sentence in sentences.items()]
-    found = ((case_id(record.case), search_paragraph(record)) for record in records)
+    found = ((name_of(record), search_paragraph(record)) for record in records)
     listed += [f"- `{case}`: {text(paragraph)}" for case, paragraph in found if paragraph]
     blocks = [
         markdown(
@@ -125,12 +126,13 @@ def _cells(record: Shown, best: Load | None, placed: Mapping[str, int]) -> dict[
         "Model": case.model,
         "Format": ", ".join(filter(None, (record.build.format, accelerator(case, ""), several_gpus(case)))),
         "Precision": case.precision.upper(),
+        "Machine": text(record.of_machine) or "-",
         "Accuracy": f"{score.metric} {metric_text(score, score.served)}" if score else unscored(record),
         "Floor": f"{ceiling}{metric_text(score, limit.value)}" if score and limit else "-",
         RATE: THROUGHPUT.cell_with_half_width(best.throughput_per_s) if best else "-",
         "At": point(best) if best else "-",
         P99: latency(best, "p99") if best else "-",
-        RANK: str(placed.get(case_id(case), "-")),
+        RANK: str(placed.get(name_of(record), "-")),
         BESIDE: _beside(record),
         PUBLISHED: _published(published),
         IN_PROCESS: _in_process(record, best) if best else "-",

@@ -1,5 +1,8 @@
 """What a search within a latency budget found, in words."""
 
+from pathlib import Path
+
+from reports.record import files
 from reports.record.quantities import DURATION, GAIN, LATENCY, LATENCY_BUDGET, RATIO, THROUGHPUT
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
 from reports.words.shown import Shown
@@ -18,7 +21,18 @@ def search_paragraph(record: Shown) -> str:
     return (
         f"{found_text(search)}. Searched in {search.passes} passes of {search.configurations} configurations, "
         f"{DURATION.text(search.duration_s)}. The configuration, for which conversion and accuracy hold: "
-        f"`{search.config}`."
+        f"`{_config(record)}`."
+    )
+
+
+def _config(record: Shown) -> str:
+    """The file of the winner's configuration, beside the record, from the folder of that."""
+    if not record.search or not record.search.config:
+        return ""
+    return (
+        files.config_of_search(Path(f"{files.name_of(record.case, record.kept_as)}.json"))
+        if record.kept_as
+        else record.search.config
     )
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from reports.record.quantities import RATIO
-from reports.record.schema import Case, Estimate, case_id
+from reports.record.schema import Estimate, case_id
 from reports.words.labels import accelerator, several_gpus
 from reports.words.rightness import main_score, metric_text
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
-_Group = tuple[str, str, int]
-"""Target, model and number of GPUs: formats of one group are ranked among each other."""
+_Group = tuple[str, str, int, str]
+"""Target, model, number of GPUs, and machine where several measured: formats of one group are ranked among each other."""
 
 
 def format_name(record: Shown) -> str:
@@ -34,24 +34,24 @@ def reference_of(record: Shown) -> str | None:
 def ranked(records: Sequence[Shown]) -> list[Shown]:
     """The records with the formats of each model in the order of their speed, the fastest first; those that are not
     ranked come last, as they came. Models stay in their order."""
-    order = {group: place for place, group in enumerate(dict.fromkeys(_group(one.case) for one in records))}
+    order = {group: place for place, group in enumerate(dict.fromkeys(_group(one) for one in records))}
 
     def place(record: Shown) -> tuple[int, float]:
         ratio = ratio_to_reference(record)
-        return order[_group(record.case)], -ratio.value if ratio else 0.0
+        return order[_group(record)], -ratio.value if ratio else 0.0
 
     return sorted(records, key=place)
 
 
 def ranks(records: Sequence[Shown]) -> Mapping[str, int]:
-    """The rank of each ranked case by its id: one more than how many formats of its model are shown to be faster, by
+    """The rank of each ranked record by its name: one more than how many formats of its model are shown to be faster, by
     intervals that do not meet. Formats that are not told apart share a rank; one whose ratio is known too badly to be
     shown has none."""
     found = ((one, ratio_to_reference(one)) for one in records)
     ratios = [(one, ratio) for one, ratio in found if ratio is not None and RATIO.is_shown(ratio)]
     return {
-        case_id(one.case): 1
-        + sum(other.low > ratio.high for rival, other in ratios if _group(rival.case) == _group(one.case))
+        name_of(one): 1
+        + sum(other.low > ratio.high for rival, other in ratios if _group(rival) == _group(one))
         for one, ratio in ratios
     }
 
@@ -61,13 +61,13 @@ def advice(records: Sequence[Shown]) -> list[str]:
     placed = ranks(records)
     found: dict[_Group, list[Shown]] = {}
     for one in ranked(records):
-        if case_id(one.case) in placed:
-            found.setdefault(_group(one.case), []).append(one)
+        if name_of(one) in placed:
+            found.setdefault(_group(one), []).append(one)
     return [_sentence(group, placed, records) for group in found.values() if len(group) > 1]
 
 
 def _sentence(group: Sequence[Shown], placed: Mapping[str, int], records: Sequence[Shown]) -> str:
-    best = [one for one in group if placed[case_id(one.case)] == 1]
+    best = [one for one in group if placed[name_of(one)] == 1]
     case = best[0].case
     where = f"`{case.model}` on `{case.target}`" + (f", {several_gpus(case)}" if case.gpus > 1 else "")
     if len(best) == 1:
@@ -100,5 +100,6 @@ def _name_of(name: str | None, records: Sequence[Shown]) -> str:
     return next((format_name(one) for one in records if case_id(one.case) == name), str(name))
 
 
-def _group(case: Case) -> _Group:
-    return case.target, case.model, case.gpus
+def _group(record: Shown) -> _Group:
+    case = record.case
+    return case.target, case.model, case.gpus, record.of_machine

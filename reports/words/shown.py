@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.record import files
+from reports.record import files, machines
+from reports.record.anonymous import numbered, without_names
 from reports.record.figures import Figures, of_point
 from reports.record.quantities import LATENCY_BUDGET
-from reports.record.schema import Estimate, Load, Record, Search, verdict_of
+from reports.record.schema import Estimate, Load, Origin, Record, Search, verdict_of
 from reports.words.rightness import (
     conversion_failure,
     has_random_weights,
@@ -36,6 +37,8 @@ class HiddenPoint:
     """The other build that it was measured beside; None where there was none."""
     measured: Figures
     """What `reports.record.figures.of_point` says of it."""
+    origin: Origin | None = None
+    """Where it comes from; None in records from before."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,18 @@ class Shown(Record):
     what it was for and how right its winner is, and its load has no figures."""
     hidden: Sequence[HiddenPoint] = ()
     """The load points that were measured and are not shown."""
+    of_machine: str = ""
+    """What the record's machine is called where several measured the case; else empty."""
+    kept_as: str = ""
+    """The same as the name of its file says it, which is another where readers are not to know."""
 
 
-def shown(record: Record) -> Shown:
+def name_of(record: Record) -> str:
+    """What a reader knows a record by: its case, and where several machines measured that, which of them."""
+    return files.name_of(record.case, record.of_machine if isinstance(record, Shown) else "")
+
+
+def shown(record: Record, of_machine: str = "", kept_as: str = "") -> Shown:
     """What of a record may be shown.
 
     A case shows its speed where its conversion and its accuracy hold. One whose weights are random has no task
@@ -64,12 +76,29 @@ def shown(record: Record) -> Shown:
     if no_speed:
         fields |= {"loads": (), "efficiency": ()}
     hidden = [_hidden(load) for load in record.loads] if no_speed else []
-    return Shown(**fields | {"search": search}, no_speed=no_speed, no_winner=no_winner, hidden=tuple(hidden))
+    return Shown(
+        **fields | {"search": search},
+        no_speed=no_speed,
+        no_winner=no_winner,
+        hidden=tuple(hidden),
+        of_machine=of_machine,
+        kept_as=kept_as,
+    )
 
 
-def read_all(results: Path) -> list[Shown]:
-    """Every record below a results folder as a reader may see it; raises as `reports.record.files.read_all`."""
-    return [shown(record) for record in files.read_all(results)]
+def read_all(results: Path, *, anonymous: bool = False) -> list[Shown]:
+    """Every record below a results folder as a reader may see it; raises as `reports.record.files.read_named`.
+
+    Where it is to be anonymous, neither hosts nor UUIDs of GPUs are in it; machines that measured the same case are
+    numbered.
+    """
+    found = files.read_named(results)
+    if not anonymous:
+        return [shown(record, name, name) for name, record in found]
+    several = [record for name, record in found if name or len(machines.machines_of(record)) > 1]
+    names = numbered(machine for record in several for machine in machines.machines_of(record))
+    told = [(name, without_names(record, names)) for name, record in found]
+    return [shown(record, machines.label_of(record) if name else "", name) for name, record in told]
 
 
 def _why_no_speed(record: Record) -> str:
@@ -128,4 +157,5 @@ def _hidden(load: Load) -> HiddenPoint:
         load.arrivals,
         load.comparison.reference if load.comparison else None,
         of_point(load),
+        load.origin,
     )

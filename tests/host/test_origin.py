@@ -1,6 +1,8 @@
 """A measurement says which run, machine and commit it comes from."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,43 @@ def test_a_folder_outside_any_repository_has_no_commit(tmp_path: Path) -> None:
 def test_the_environment_tells_the_commit_of_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(origin.COMMIT, "a" * 40 + "-dirty")
     assert commit_of.__wrapped__(tmp_path) == ("a" * 40, False)
+
+
+def test_a_container_may_be_told_the_name_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(origin.HOST, "node7")
+    assert origin.origin("cpu").host == "node7"
+
+
+WORKER = """
+import time
+from pathlib import Path
+from fixtures.plugin.recording.recorder import run_of
+
+def test_one(request, worker_id):
+    time.sleep(1.1 * int(worker_id[2:]))  # starts are told in seconds
+    Path(f"{worker_id}.txt").write_text(" ".join(run_of(request.config)))
+"""
+
+
+def test_all_workers_of_a_run_say_the_same_run_and_start(tmp_path: Path) -> None:
+    (tmp_path / "test_workers.py").write_text(WORKER)
+    options = (
+        "-q",
+        "-n2",
+        "--dist=each",
+        "-p",
+        "fixtures.plugin.recording.recorder",
+        "-p",
+        "no:cacheprovider",
+    )
+    subprocess.run(
+        [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", *options],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(origin.ROOT), *sys.path])},
+        check=True,
+    )
+    first, second = ((tmp_path / f"gw{number}.txt").read_text() for number in range(2))
+    assert first == second
 
 
 def test_all_measurements_of_a_process_are_of_one_run() -> None:

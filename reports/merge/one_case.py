@@ -1,0 +1,269 @@
+"""The records of one case, of whatever machines and runs, as the records that are to be kept of it.
+
+What is kept depends on the measurements alone, however they were spread over records: each is there once, the later of
+two of one machine stands, and machines that measured the same thing stay apart. It needs the standard library alone.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reports.compare.setup_changes import Setting, differing
+from reports.merge.inputs import Input
+from reports.merge.machine_groups import START, Found, groups, text_of
+from reports.merge.machine_parts import Rest, rests_of, whole
+from reports.record import decoding
+from reports.record.machines import NAMELESS, Key, MachineId, Measurement
+from reports.record.schema import Machine, Record
+
+_CURE_OF_SETUP = "Measure the case again with one build and one setup, or leave one of the files out."
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One record that is to be kept of a case."""
+
+    inputs: Sequence[Input]
+    """The records that say something of its machines."""
+    of: Mapping[Key, Sequence[Input]]
+    """Those that hold what is kept, by measurement."""
+    latest: Sequence[Input]
+    """Those that say what is kept besides."""
+    machine: str
+    """What its machine is called beside others; empty where there are none."""
+    content: Input | Record
+    """The record itself: an input that holds it as it is, else a new one."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What becomes of the records of a case."""
+
+    kept: Sequence[Kept]
+    earlier: int
+    """How many measurements gave way to a later one of the same machine."""
+
+
+def outcome(records: Sequence[Input], conflicts: list[str]) -> Outcome:
+    """What to keep of a case's records; a sentence for each conflict is added, and then nothing is kept."""
+    if len(records) == 1:
+        return Outcome([_alone(records[0])], 0)
+    before = len(conflicts)
+    conflicts += [text for other in records[1:] for text in _setup(records[0], other)]
+    if len(conflicts) > before:
+        return Outcome([], 0)
+    found = _without_repeats(_measurements(records))
+    chosen, earlier = _latest(found, conflicts)
+    together = groups(chosen, conflicts)
+    rests = rests_of(records, conflicts)
+    if len(conflicts) > before:
+        return Outcome([], 0)
+    kept = [_kept(group, chosen, rests, records, is_one_of_several=len(together) > 1) for group in together]
+    return Outcome(kept, earlier)
+
+
+def _alone(one: Input) -> Kept:
+    keys = {found.key: [one] for found in one.measured}
+    return Kept([one], keys, [one], "", one)
+
+
+def _setup(first: Input, second: Input) -> list[str]:
+    """What the two were built and served with, if it differs; one that was not served yet says nothing."""
+    if _plain_setup(first.record) == _plain_setup(second.record) and _same_serving(first, second):
+        return []
+    first, second = sorted((first, second), key=lambda one: str(one.path))
+    before, after = (decoding.built(Record, one.record) for one in (first, second))
+    served = before.serving and after.serving
+    found = [
+        setting
+        for setting in differing(before, after)
+        if setting.name != "machine.gpu_uuids" and (served or not setting.name.startswith("serving."))
+    ]
+    if not found:
+        return []
+    return [f"{first.path} and {second.path} differ in {fields_text(found)}. {_CURE_OF_SETUP}"]
+
+
+def _same_serving(first: Input, second: Input) -> bool:
+    one, other = first.record.serving, second.record.serving
+    return one is None or other is None or one == other
+
+
+def _plain_setup(record: Record) -> tuple[Any, ...]:
+    build = record.build
+    made = (build.digest, build.weights, build.format, build.engine)
+    return stamp_of(record.machine), record.deployment, made
+
+
+def stamp_of(machine: Machine) -> tuple[Any, ...]:
+    """What two machines of one stamp have in common: all but the UUIDs of their GPUs."""
+    names = (
+        field.name for field in dataclasses.fields(Machine) if field.name not in ("gpu_uuids", "versions")
+    )
+    return (*(getattr(machine, name) for name in names), *sorted(machine.versions.items()))
+
+
+def fields_text(settings: Sequence[Setting]) -> str:
+    """`build.digest (0f3c and 77aa), ...`."""
+    return ", ".join(f"{one.name} ({one.before} and {one.after})" for one in settings)
+
+
+# --- which measurements ------------------------------------------------------------------------------------
+
+
+def _measurements(records: Iterable[Input]) -> list[Found]:
+    return [Found(one, within) for within in records for one in within.measured]
+
+
+def _without_repeats(found: Sequence[Found]) -> list[Found]:
+    """Without those whose machine's name was left out and that are there with it too."""
+    if not any(map(_is_nameless, {each.one.machine for each in found})):
+        return list(found)
+    told: dict[tuple[Key, str], list[Found]] = {}
+    for each in found:
+        if each.one.origin is not None and not _is_nameless(each.one.machine):
+            told.setdefault((each.one.key, each.one.run), []).append(each)
+    return [
+        each
+        for each in found
+        if each.one.origin is None
+        or not _is_nameless(each.one.machine)
+        or not any(_is_same(each.one, other.one) for other in told.get((each.one.key, each.one.run), ()))
+    ]
+
+
+def _is_nameless(machine: MachineId) -> bool:
+    return not machine.host or machine.host.startswith(NAMELESS)
+
+
+def _is_same(one: Measurement, other: Measurement) -> bool:
+    """Whether all but the machine's name is equal."""
+    names = [name for name in _field_names(one.value) if name != "origin"]
+    return (
+        one.missing == other.missing
+        and all(getattr(one.value, name) == getattr(other.value, name) for name in names)
+        and all(
+            getattr(one.origin, name) == getattr(other.origin, name)
+            for name in ("commit", "clean", "started")
+        )
+    )
+
+
+def _field_names(value: Any) -> Sequence[str]:
+    return getattr(value, "__struct_fields__", None) or [field.name for field in dataclasses.fields(value)]
+
+
+def _latest(
+    found: Sequence[Found], conflicts: list[str]
+) -> tuple[dict[MachineId, dict[Key, list[Found]]], int]:
+    """By machine, of each thing that it measured the latest: all records that hold it. And how many are earlier."""
+    measured = {(each.one.machine, each.one.key) for each in found}
+    if len(measured) == len(found):  # as it is where each machine has one record
+        only: dict[MachineId, dict[Key, list[Found]]] = {}
+        for each in found:
+            only.setdefault(each.one.machine, {})[each.one.key] = [each]
+        return only, 0
+    alike: dict[tuple[MachineId, Key], list[list[Found]]] = {}
+    for each in found:
+        groups = alike.setdefault((each.one.machine, each.one.key), [])
+        for group in groups:
+            if group[0].one.value == each.one.value and group[0].one.missing == each.one.missing:
+                group.append(each)
+                break
+        else:
+            groups.append([each])
+    chosen: dict[MachineId, dict[Key, list[Found]]] = {}
+    earlier = 0
+    for (machine, key), groups in alike.items():
+        chosen.setdefault(machine, {})[key] = (
+            groups[0] if len(groups) == 1 else _stands(machine, groups, conflicts)
+        )
+        earlier += len(groups) - 1
+    return chosen, earlier
+
+
+def _stands(machine: MachineId, groups: Sequence[list[Found]], conflicts: list[str]) -> list[Found]:
+    """What stands of several figures of one thing: the one of the latest run. Of two starts that do not say where they
+    come from, that of the record that was changed last."""
+
+    def time_of(group: Sequence[Found]) -> tuple[str, str]:
+        when = max(each.within.record.updated for each in group) if group[0].one.key[0] == START else ""
+        return group[0].one.started, when
+
+    ordered = sorted(groups, key=lambda group: (time_of(group), repr(group[0].one.value)))
+    *others, last = ordered
+    if last[0].one.key[0] == START:
+        return last
+    is_sure = not _is_nameless(machine) or (not machine.host and bool(machine.gpu_uuids))
+    if not is_sure or time_of(others[-1]) == time_of(last):
+        conflicts.append(_two_figures(others[-1][0], last[0], is_sure))
+    return last
+
+
+def _two_figures(first: Found, second: Found, is_sure: bool) -> str:
+    one, other = sorted((first, second), key=lambda found: str(found.within.path))
+    why = "and do not say on which machine"
+    if is_sure:
+        why = "in one run" if one.one.run else "and do not say in which run"
+    return (
+        f"{one.within.path} and {other.within.path}: both {text_of(one.one)}, with different figures, {why}. Measure it "
+        "once, or leave one of the files out."
+    )
+
+
+# --- the record --------------------------------------------------------------------------------------------
+
+
+def _kept(
+    group: Sequence[MachineId],
+    chosen: Mapping[MachineId, Mapping[Key, Sequence[Found]]],
+    rests: Mapping[MachineId, Rest],
+    records: Sequence[Input],
+    *,
+    is_one_of_several: bool,
+) -> Kept:
+    found = {name: chosen.get(name, {}) for name in group}
+    holding: dict[Key, list[Input]] = {}
+    for key, each in itertools.chain.from_iterable(of.items() for of in found.values()):
+        holding.setdefault(key, []).extend(one.within for one in each)
+    own = [one for one in records if not set(group).isdisjoint(one.machines)]
+    said = max((rests[name] for name in group), key=lambda rest: rest.time)
+    content: Input | Record
+    if len(own) == 1 and _stands_alone(own[0], group):
+        content = own[0]
+    else:
+        besides = {name: _without_ledger(rests[name], found[name]) for name in group}
+        record = whole(own[0].record, found_values(found), besides)
+        same = next((one for one in own if decoding.built(Record, one.record) == record), None)
+        content = same or record
+    return Kept(
+        own,
+        holding,
+        [one for one in own if one.record.updated == said.updated],
+        group[0].label if is_one_of_several else "",
+        content,
+    )
+
+
+def _stands_alone(one: Input, group: Sequence[MachineId]) -> bool:
+    """Whether a record is of one machine and in the order of all records, so that it is what joining makes of it."""
+    uuids = tuple(sorted(one.record.machine.gpu_uuids))
+    keys = [
+        [found.key for found in one.measured if found.key[0] == kind]
+        for kind in ("start", "load", "efficiency")
+    ]
+    is_of_one = [*group] == [*one.machines] and len(group) == 1 and not one.record.parts
+    return is_of_one and uuids == group[0].gpu_uuids and all(of == sorted(of) for of in keys)
+
+
+def _without_ledger(rest: Rest, found: Mapping[Key, Sequence[Found]]) -> Rest:
+    """Why the task's metric is missing goes with the ledger, where there is one."""
+    return dataclasses.replace(rest, accuracy_missing=None) if ("accuracy",) in found else rest
+
+
+def found_values(found: Mapping[MachineId, Mapping[Key, Sequence[Found]]]) -> list[Measurement]:
+    """The measurements themselves, in the order of records."""
+    pairs = [(each[0].one, name) for name, of in found.items() for each in of.values()]
+    return [one for one, _ in sorted(pairs, key=lambda pair: (pair[0].key, pair[1]))]
