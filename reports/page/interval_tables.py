@@ -11,7 +11,16 @@ from reports.record.quantities import (
     SIZE,
     THROUGHPUT,
 )
-from reports.record.schema import Accuracy, Disagreement, Load, Parity, Record, Score, meets
+from reports.record.schema import (
+    Accuracy,
+    Disagreement,
+    Load,
+    OutputDifference,
+    Parity,
+    Record,
+    Score,
+    meets,
+)
 from reports.words.labels import confidence_levels, device, point
 from reports.words.markdown import markdown, text
 from reports.words.rightness import metric_text, tightest, unmeasured
@@ -66,7 +75,11 @@ def ledger(accuracy: Accuracy) -> str:
         f"{COUNT.text(accuracy.samples)} samples, sent in {COUNT.text(accuracy.requests)} requests of mixed batch "
         "sizes with many in flight."
     )
-    return "\n\n".join([said, *([scores] if accuracy.scores else []), differ])
+    blocks = [said, *([scores] if accuracy.scores else []), differ]
+    if accuracy.outputs:
+        columns = ("Output, beside the same file in process", "Mean", "Limit", "Largest", "Limit", "Sample")
+        blocks.append(markdown(columns, [_output_row(one) for one in accuracy.outputs], "lrrrrl"))
+    return "\n\n".join(blocks)
 
 
 def conversion_sentence(conversion: Parity | None) -> str:
@@ -138,6 +151,13 @@ def _score_rows(score: Score) -> list[list[str]]:
         ]
         for place, limit in enumerate(limits)
     ]
+
+
+def _output_row(one: OutputDifference) -> list[str]:
+    quantity = AGREEMENT if one.kind == "differing" else RELATIVE_ERROR
+    figures = (one.mean, one.mean_limit, one.largest, one.largest_limit)
+    what = "integers that differ" if one.kind == "differing" else "relative error"
+    return [f"{one.output}, {what}", *map(quantity.cell, figures), one.sample or "-"]
 
 
 def _disagreement_row(one: Disagreement) -> list[str]:

@@ -6,10 +6,12 @@ from reports.record.schema import (
     Disagreement,
     Limit,
     Load,
+    OutputDifference,
     Parity,
     Record,
     Score,
     meets,
+    within_limits,
 )
 
 
@@ -50,6 +52,7 @@ def ledger_failures(accuracy: Accuracy) -> list[str]:
         worst = tightest(score, unmet(score))
         failures += [limit_text(score, worst)] if worst else []
     failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
+    failures += [_output_failure(one) for one in accuracy.outputs if not within_limits(one)]
     if failures or accuracy.passed:
         return failures
     return [f"the accuracy check failed ({_scores(accuracy)})"]
@@ -142,6 +145,18 @@ def _agreement_failure(one: Disagreement) -> str:
         f"{' and '.join(one.between)} decide differently "
         f"(agreement {AGREEMENT.text(one.agreement)}, limit {AGREEMENT.text(one.agreement_limit or 0.0)})"
     )
+
+
+def _output_failure(one: OutputDifference) -> str:
+    if one.kind == "differing":
+        how = f"{AGREEMENT.text(one.mean)} of its integers differ, limit {AGREEMENT.text(one.mean_limit)}"
+    else:
+        how = (
+            f"on the mean {RELATIVE_ERROR.text(one.mean)}, limit {RELATIVE_ERROR.text(one.mean_limit)}; "
+            f"at most {RELATIVE_ERROR.text(one.largest)}, limit {RELATIVE_ERROR.text(one.largest_limit)}"
+        )
+    place = f"sample {one.sample}: expected {one.expected:.6g}, given {one.given:.6g}"
+    return f"the served output {one.output} is not what the same file gives in process ({how}; worst in {place}; {one.source})"
 
 
 def metric_text(score: Score, value: float) -> str:
