@@ -7,6 +7,7 @@ from reports.record.quantities import (
     COUNT,
     DURATION,
     LATENCY,
+    RATIO,
     RELATIVE_ERROR,
     SIZE,
     THROUGHPUT,
@@ -90,6 +91,11 @@ def conversion_sentence(conversion: Parity | None) -> str:
     if conversion.relative_error is not None:
         error, limit = conversion.relative_error, conversion.relative_error_limit
         parts.append(f"relative error {RELATIVE_ERROR.text(error)} (limit {RELATIVE_ERROR.text(limit)})")
+    if conversion.error_in_costs is not None and conversion.error_in_costs_limit is not None:
+        times, limit = conversion.error_in_costs, conversion.error_in_costs_limit
+        parts.append(
+            f"mean error {RATIO.text(times)} times what the precision itself costs (limit {RATIO.text(limit)})"
+        )
     least = conversion.agreement_limit
     limit_text = "" if least is None else f" (limit {AGREEMENT.text(least)})"
     parts.append(f"agreement {AGREEMENT.text(conversion.agreement)}{limit_text}")

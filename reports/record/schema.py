@@ -186,6 +186,14 @@ class Parity:
     passed: bool
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
+    precision_cost: float | None = None
+    """What the precision itself costs the output that is the worst by it: the mean absolute error of the framework's own
+    network with its values rounded as the precision holds them, over the mean absolute value. None in FP32, where no
+    output is a floating-point number, and in records from before."""
+    error_in_costs: float | None = None
+    """The mean error of that output of the converted model, in such costs; about 1 for a right one."""
+    error_in_costs_limit: float | None = None
+    """The most that passes."""
 
 
 @dataclass(frozen=True)

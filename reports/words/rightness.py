@@ -1,6 +1,6 @@
 """What a record says of a case's rightness, in words: its scores, their limits, and what keeps them not."""
 
-from reports.record.quantities import AGREEMENT, METRICS, RELATIVE_ERROR
+from reports.record.quantities import AGREEMENT, METRICS, RATIO, RELATIVE_ERROR
 from reports.record.schema import (
     Accuracy,
     Disagreement,
@@ -124,6 +124,11 @@ def conversion_failure(conversion: Parity | None) -> str | None:
         parts.append(
             f"relative error {RELATIVE_ERROR.text(conversion.relative_error)}, "
             f"limit {RELATIVE_ERROR.text(conversion.relative_error_limit)}"
+        )
+    if conversion.error_in_costs is not None and conversion.error_in_costs_limit is not None:
+        parts.append(
+            f"{RATIO.text(conversion.error_in_costs)} times what the precision itself costs this model, "
+            f"limit {RATIO.text(conversion.error_in_costs_limit)}"
         )
     if conversion.agreement_limit is not None:
         parts.append(
