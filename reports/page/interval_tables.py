@@ -7,11 +7,21 @@ from reports.record.quantities import (
     COUNT,
     DURATION,
     LATENCY,
+    RATIO,
     RELATIVE_ERROR,
     SIZE,
     THROUGHPUT,
 )
-from reports.record.schema import Accuracy, Disagreement, Load, Parity, Record, Score, meets
+from reports.record.schema import (
+    Accuracy,
+    Disagreement,
+    Load,
+    OutputDifference,
+    Parity,
+    Record,
+    Score,
+    meets,
+)
 from reports.words.labels import confidence_levels, device, point
 from reports.words.markdown import markdown, text
 from reports.words.origins import origin_rows
@@ -67,7 +77,11 @@ def ledger(accuracy: Accuracy) -> str:
         f"{COUNT.text(accuracy.samples)} samples, sent in {COUNT.text(accuracy.requests)} requests of mixed batch "
         "sizes with many in flight."
     )
-    return "\n\n".join([said, *([scores] if accuracy.scores else []), differ])
+    blocks = [said, *([scores] if accuracy.scores else []), differ]
+    if accuracy.outputs:
+        columns = ("Output, beside the same file in process", "Mean", "Limit", "Largest", "Limit", "Sample")
+        blocks.append(markdown(columns, [_output_row(one) for one in accuracy.outputs], "lrrrrl"))
+    return "\n\n".join(blocks)
 
 
 def conversion_sentence(conversion: Parity | None) -> str:
@@ -78,6 +92,11 @@ def conversion_sentence(conversion: Parity | None) -> str:
     if conversion.relative_error is not None:
         error, limit = conversion.relative_error, conversion.relative_error_limit
         parts.append(f"relative error {RELATIVE_ERROR.text(error)} (limit {RELATIVE_ERROR.text(limit)})")
+    if conversion.error_in_costs is not None and conversion.error_in_costs_limit is not None:
+        times, limit = conversion.error_in_costs, conversion.error_in_costs_limit
+        parts.append(
+            f"mean error {RATIO.text(times)} times what the precision itself costs (limit {RATIO.text(limit)})"
+        )
     least = conversion.agreement_limit
     limit_text = "" if least is None else f" (limit {AGREEMENT.text(least)})"
     parts.append(f"agreement {AGREEMENT.text(conversion.agreement)}{limit_text}")
@@ -140,6 +159,13 @@ def _score_rows(score: Score) -> list[list[str]]:
         ]
         for place, limit in enumerate(limits)
     ]
+
+
+def _output_row(one: OutputDifference) -> list[str]:
+    quantity = AGREEMENT if one.kind == "differing" else RELATIVE_ERROR
+    figures = (one.mean, one.mean_limit, one.largest, one.largest_limit)
+    what = "integers that differ" if one.kind == "differing" else "relative error"
+    return [f"{one.output}, {what}", *map(quantity.cell, figures), one.sample or "-"]
 
 
 def _disagreement_row(one: Disagreement) -> list[str]:

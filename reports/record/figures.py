@@ -17,6 +17,9 @@ def of_conversion(conversion: Parity) -> Figures:
         relative_error_limit=conversion.relative_error_limit,
         agreement=conversion.agreement,
         agreement_limit=conversion.agreement_limit,
+        precision_cost=conversion.precision_cost,
+        error_in_costs=conversion.error_in_costs,
+        error_in_costs_limit=conversion.error_in_costs_limit,
     )
 
 

@@ -187,6 +187,14 @@ class Parity:
     passed: bool
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
+    precision_cost: float | None = None
+    """What the precision itself costs the output that is the worst by it: the mean absolute error of the framework's own
+    network with its values rounded as the precision holds them, over the mean absolute value. None in FP32, where no
+    output is a floating-point number, and in records from before."""
+    error_in_costs: float | None = None
+    """The mean error of that output of the converted model, in such costs; about 1 for a right one."""
+    error_in_costs_limit: float | None = None
+    """The most that passes."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +241,34 @@ class Score:
 
 
 @dataclass(frozen=True)
+class OutputDifference:
+    """How far an output of the served model is from that of the same file in process, on all samples.
+
+    Where integer outputs differ, the other outputs of the same row are not compared: a duration rounded up moves all
+    that follows it.
+    """
+
+    output: str
+    """The output's name."""
+    kind: Literal["error", "differing"]
+    """What `largest` and `mean` are. error: absolute differences of floating-point numbers as a share of the largest, and
+    of the mean absolute value in process; differing: the fraction of integers that are not equal, of the worst row and
+    of all."""
+    largest: float
+    largest_limit: float
+    mean: float
+    mean_limit: float
+    sample: str
+    """The id of the row with the largest difference; empty where nothing differs."""
+    expected: float
+    """What the model gave in process at the place of the largest difference."""
+    given: float
+    """What the server answered there."""
+    source: str
+    """Where the limits come from, in words."""
+
+
+@dataclass(frozen=True)
 class Accuracy:
     """The ledger: the task's metrics after each stage, on the same samples."""
 
@@ -245,6 +281,8 @@ class Accuracy:
     passed: bool
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
+    outputs: Sequence[OutputDifference] = ()
+    """How far each output of the served model is from the converted one's in process; empty in records from before."""
 
 
 @dataclass(frozen=True)
@@ -555,6 +593,11 @@ def place(load: LoadSetting) -> Place:
 def verdict_of(one: Comparison | Search) -> Verdict:
     """Whether a build is not slower than the other, or a configuration keeps its budget."""
     return _VERDICTS[one.verdict]
+
+
+def within_limits(one: OutputDifference) -> bool:
+    """Whether an output is as near to that in process as it has to be, on the mean and where it is the farthest off."""
+    return one.largest <= one.largest_limit and one.mean <= one.mean_limit
 
 
 def meets(better: str, score: float, limit: float) -> bool:

@@ -1,15 +1,17 @@
 """What a record says of a case's rightness, in words: its scores, their limits, and what keeps them not."""
 
-from reports.record.quantities import AGREEMENT, METRICS, RELATIVE_ERROR
+from reports.record.quantities import AGREEMENT, METRICS, RATIO, RELATIVE_ERROR
 from reports.record.schema import (
     Accuracy,
     Disagreement,
     Limit,
     Load,
+    OutputDifference,
     Parity,
     Record,
     Score,
     meets,
+    within_limits,
 )
 
 
@@ -50,6 +52,7 @@ def ledger_failures(accuracy: Accuracy) -> list[str]:
         worst = tightest(score, unmet(score))
         failures += [limit_text(score, worst)] if worst else []
     failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
+    failures += [_output_failure(one) for one in accuracy.outputs if not within_limits(one)]
     if failures or accuracy.passed:
         return failures
     return [f"the accuracy check failed ({_scores(accuracy)})"]
@@ -122,6 +125,11 @@ def conversion_failure(conversion: Parity | None) -> str | None:
             f"relative error {RELATIVE_ERROR.text(conversion.relative_error)}, "
             f"limit {RELATIVE_ERROR.text(conversion.relative_error_limit)}"
         )
+    if conversion.error_in_costs is not None and conversion.error_in_costs_limit is not None:
+        parts.append(
+            f"{RATIO.text(conversion.error_in_costs)} times what the precision itself costs this model, "
+            f"limit {RATIO.text(conversion.error_in_costs_limit)}"
+        )
     if conversion.agreement_limit is not None:
         parts.append(
             f"agreement {AGREEMENT.text(conversion.agreement)}, limit {AGREEMENT.text(conversion.agreement_limit)}"
@@ -142,6 +150,18 @@ def _agreement_failure(one: Disagreement) -> str:
         f"{' and '.join(one.between)} decide differently "
         f"(agreement {AGREEMENT.text(one.agreement)}, limit {AGREEMENT.text(one.agreement_limit or 0.0)})"
     )
+
+
+def _output_failure(one: OutputDifference) -> str:
+    if one.kind == "differing":
+        how = f"{AGREEMENT.text(one.mean)} of its integers differ, limit {AGREEMENT.text(one.mean_limit)}"
+    else:
+        how = (
+            f"on the mean {RELATIVE_ERROR.text(one.mean)}, limit {RELATIVE_ERROR.text(one.mean_limit)}; "
+            f"at most {RELATIVE_ERROR.text(one.largest)}, limit {RELATIVE_ERROR.text(one.largest_limit)}"
+        )
+    place = f"sample {one.sample}: expected {one.expected:.6g}, given {one.given:.6g}"
+    return f"the served output {one.output} is not what the same file gives in process ({how}; worst in {place}; {one.source})"
 
 
 def metric_text(score: Score, value: float) -> str:

@@ -47,9 +47,12 @@ def shrunk(entries: Layout, sizes: Mapping[int, int], layers: int) -> Layout:
 
 
 def numbered(entries: Layout) -> State:
-    """Each entry full of its own number, counted from 1, so that every value tells where it came from."""
+    """Each entry of values from its own number, counted from 1, to a half above, which tell where they came from.
+
+    They are not all the same, as a training leaves none so, and a checkpoint with such is refused.
+    """
     return {
-        key: torch.full(shape, number, dtype=dtype)
+        key: (torch.linspace(0, 0.5, math.prod(shape)).reshape(shape) + number).to(dtype)
         for number, (key, (dtype, shape)) in enumerate(entries.items(), start=1)
     }
 

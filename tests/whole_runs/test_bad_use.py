@@ -33,7 +33,7 @@ def test_a_worse_model_fails_the_gate_and_shows_no_speed(tmp_path: Path) -> None
         results=tmp_path,
     )
     assert done.status == STATUS["accuracy"]
-    assert re.search(r"served top-1 [\d.]+ % is below its floor of 97\.0 %", done.text)
+    assert re.search(r"served top-1 [\d.]+ % is below its floor of 96\.6 %", done.text)
     assert "1 failed, 2 passed" in done.text
     assert "No throughput is shown" in done.text
     assert done.record(ONNX).loads
@@ -41,12 +41,12 @@ def test_a_worse_model_fails_the_gate_and_shows_no_speed(tmp_path: Path) -> None
 
 
 def test_a_model_that_returns_nan_is_one_readable_error(tmp_path: Path) -> None:
-    nan = micro_weights(float("nan"), tmp_path / "nan.safetensors")
+    overflowing = micro_weights(1e4, tmp_path / "overflowing.safetensors")
     done = suite(
         "-k",
         f"{ONNX} and conversion",
         "--checkpoint",
-        f"resnet50-micro={nan}",
+        f"resnet50-micro={overflowing}",
         repos=tmp_path / "repos",
         results=tmp_path,
     )
@@ -54,6 +54,19 @@ def test_a_model_that_returns_nan_is_one_readable_error(tmp_path: Path) -> None:
     assert "NaN or infinity for" in done.text
     assert "Traceback" not in done.text
     assert "fixtures/prove/parity.py" not in done.text
+
+
+def test_a_checkpoint_of_nan_stops_the_run_before_anything_is_converted(tmp_path: Path) -> None:
+    nan = micro_weights(float("nan"), tmp_path / "nan.safetensors")
+    done = suite(
+        *("-k", f"{ONNX} and conversion", "--checkpoint", f"resnet50-micro={nan}"),
+        repos=tmp_path / "repos",
+        results=tmp_path,
+    )
+    assert done.status == pytest.ExitCode.USAGE_ERROR
+    assert done.text.count("the checkpoint holds NaN or infinity") == 1
+    assert str(nan) in done.text
+    assert "Traceback" not in done.text
 
 
 def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Path) -> None:

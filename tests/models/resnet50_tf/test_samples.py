@@ -103,6 +103,15 @@ def test_the_committed_weights_reach_their_floor(
     assert top_1(MICRO, MICRO.run(weights.network, inputs), labels) >= MICRO.metrics[0].limits["fp32"].value
 
 
+def test_bgr_for_rgb_falls_far_below_the_floor(
+    weights: Weights, evaluation: tuple[Arrays, np.ndarray]
+) -> None:
+    inputs, labels = evaluation
+    swapped = {"input": np.ascontiguousarray(inputs["input"][..., ::-1])}
+    score = top_1(MICRO, MICRO.run(weights.network, swapped), labels)
+    assert score < MICRO.metrics[0].limits["fp32"].value - 0.3
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_outputs_are_as_declared_at_any_batch(
     batch: int, weights: Weights, evaluation: tuple[Arrays, np.ndarray]

@@ -1,0 +1,154 @@
+"""Below FP32 a conversion is held to what the precision itself costs the model, measured without the converter."""
+
+import copy
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fixtures.formats import all_formats
+from fixtures.frameworks import pytorch_rounding
+from fixtures.frameworks.pytorch import in_precision
+from fixtures.host.targets import CPU
+from fixtures.models import all_models
+from fixtures.prove.parity import compare_conversion
+from fixtures.prove.precision_cost import ERROR_LIMITS, emulated_precision, least_agreement
+from fixtures.spec import Arrays, Case, Model, Samples, Weights
+from reports.record.schema import Parity
+from reports.words.rightness import conversion_failure
+
+ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+BERT, SPEECH = (
+    next(one for one in all_models() if one.name == name) for name in ("bert-dist4l-micro", "fastpitch-micro")
+)
+
+
+@functools.cache
+def _load(name: str) -> Weights:
+    return next(one for one in all_models() if one.name == name).load(None)
+
+
+def weights_of(model: Model) -> Weights:
+    """The committed weights, loaded once."""
+    return _load(model.name)
+
+
+def few(model: Model, count: int = 64) -> Samples:
+    """The first evaluation rows."""
+    whole = model.samples("evaluation", None, None)
+    return dataclasses.replace(whole, ids=whole.ids[:count])
+
+
+def compared(model: Model, precision: str, network: Any) -> Parity:
+    """A conversion that computes what `network` does, against the framework's."""
+    case = Case(CPU, model, ONNX, None, precision)
+    return compare_conversion(case, weights_of(model), functools.partial(model.run, network), few(model), 64)
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("model", [BERT, SPEECH], ids=lambda model: model.name)
+def test_a_network_cast_to_a_half_costs_what_the_emulation_says(model: Model, precision: str) -> None:
+    found = compared(model, precision, in_precision(weights_of(model).network, precision))
+    assert found.passed, conversion_failure(found)
+    assert found.error_in_costs == pytest.approx(1, abs=0.5)
+
+
+def test_a_dropped_bias_that_the_static_tolerance_lets_pass_is_found() -> None:
+    """Its effect is some times the precision's own, and a small part of what the digits of the format allow."""
+    network = copy.deepcopy(weights_of(SPEECH).network)
+    with torch.no_grad():
+        network.decoder.layers[0].pos_ff.CoreNet[0].bias.zero_()
+    found = compared(SPEECH, "fp16", in_precision(network, "fp16"))
+    assert found.relative_error is not None
+    assert found.relative_error < ONNX.tolerances["fp16"].relative_error
+    assert found.error_in_costs is not None
+    assert found.error_in_costs > ERROR_LIMITS["fp16"]
+    assert not found.passed
+    assert "times what the precision itself costs this model" in str(conversion_failure(found))
+
+
+def test_fp32_is_held_to_its_tolerance_alone() -> None:
+    found = compared(SPEECH, "fp32", weights_of(SPEECH).network)
+    assert (found.passed, found.precision_cost, found.error_in_costs) == (True, None, None)
+
+
+class Two(torch.nn.Module):
+    """A layer whose sums are in place, as those of segmentation networks are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 4)
+        self.relu = torch.nn.LeakyReLU(inplace=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.relu(self.first(x)))
+
+
+def test_eight_bits_cost_more_than_sixteen_and_seven_more_than_eight() -> None:
+    network, x = Two().eval(), torch.linspace(-1, 1, 64).reshape(8, 8)
+
+    def error(precision: str, bits: int = 8) -> float:
+        copied, freeze_ranges = pytorch_rounding.rounded(network, precision, bits)
+        with torch.inference_mode():
+            copied(x)
+            freeze_ranges()
+            return float((copied(x) - network(x)).abs().mean())
+
+    assert 0 < error("fp16") < error("bf16") < error("int8") < error("int8", bits=4)
+
+
+def test_values_change_in_place_as_they_do_in_the_network() -> None:
+    """An activation in place that only a copy saw would be missing from the emulation."""
+    network, x = Two().eval(), torch.linspace(-1, 1, 64).reshape(8, 8)
+    copied, _ = pytorch_rounding.rounded(network, "fp16")
+    with torch.inference_mode():
+        torch.testing.assert_close(copied(x), network(x), atol=2e-3, rtol=0)
+
+
+def test_a_value_beyond_the_range_of_fp16_is_held_as_its_largest() -> None:
+    copied, _ = pytorch_rounding.rounded(torch.nn.ReLU(), "fp16")
+    assert copied(torch.tensor([1e9])).tolist() == [65504.0]
+
+
+def test_what_is_no_network_of_a_framework_has_no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(CPU, SPEECH, ONNX, None, "fp16")
+    weights = dataclasses.replace(weights_of(SPEECH), network=lambda inputs: inputs)
+    never: Callable[[], Samples] = pytest.fail
+    assert emulated_precision(case, weights, never, 8) is None
+
+
+@pytest.mark.parametrize(
+    ("agreement", "decisions", "least", "most"),
+    [
+        pytest.param(1.0, 1_000_000, 0.999_99, 1.0, id="none differ of many"),
+        pytest.param(0.9999, 1_000_000, 0.9997, 0.9999, id="a hundred of a million"),
+        pytest.param(0.5, 4, 0.0, 0.0, id="nothing can be asked of four ties"),
+    ],
+)
+def test_decisions_have_room_for_chance(agreement: float, decisions: int, least: float, most: float) -> None:
+    assert least <= least_agreement(agreement, decisions, 2.0) <= most
+
+
+def test_integer_sums_are_emulated_on_training_samples_alone() -> None:
+    model = next(one for one in all_models() if one.name == "resnet50-micro")
+    seen: list[int] = []
+    training = model.samples("training", None, None)
+
+    def load(indices: Any) -> Arrays:
+        seen.extend(indices)
+        return training.load(indices)
+
+    case = Case(CPU, model, ONNX, None, "int8")
+    run = emulated_precision(case, weights_of(model), lambda: dataclasses.replace(training, load=load), 16)
+    assert run is not None
+    asked = len(seen)
+    inputs = few(model, 4).load(range(4))
+    expected = model.run(weights_of(model).network, inputs)["OUTPUT__0"]
+    error = np.abs(run(inputs)["OUTPUT__0"] - expected).mean() / np.abs(expected).mean()
+    assert 0.002 < error < 0.1
+    assert len(seen) == asked == len(set(seen))
