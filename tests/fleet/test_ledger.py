@@ -160,3 +160,14 @@ def test_what_a_node_is_doing_is_what_its_run_says_and_not_its_whole_log() -> No
     of.tell(attempt, [], [f"{SAID}bert: build", "===== test session starts ====="])
 
     assert [one.text for one in of_kind(of.news(), Doing)] == ["bert: build"]
+
+
+def test_nodes_that_die_between_tests_cost_no_test_while_the_group_gets_on() -> None:
+    of = ledger()
+    for item in ITEMS[:2]:
+        attempt = begun(of)
+        of.tell(attempt, [finished(item)])
+        assert of.end(attempt, "its run ended")
+
+    assert begun(of).items == ITEMS[2:]
+    assert not of_kind(of.news(), GivenUp)
