@@ -53,7 +53,7 @@ def test_what_a_node_tells_reaches_the_controller_once() -> None:
     news = of.news()
 
     assert [type(one) for one in news] == [Began, Doing, Finished]
-    assert news[-1].files == {"record": b"1"}
+    assert of_kind(news, Finished)[0].files == {"record": b"1"}
     assert of.news() == []
 
 
