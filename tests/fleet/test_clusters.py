@@ -140,3 +140,16 @@ def test_the_first_failure_ends_all_nodes_with_x(tmp_path: Path, monkeypatch: py
         assert status == 12, text
         assert len(cluster.outcomes()) < len(cluster.collected(*MICRO, "--target", "a100,cpu"))
         assert not _runs_of(cluster)
+
+
+def test_a_node_that_cannot_run_the_suite_hands_its_groups_to_another(cluster: StandIn) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITONPROOF_FLEET_PYTHON", "/no/such/python")
+        cluster.add("T4")
+    cluster.add("T4")
+
+    status, text = ended(cluster.start(*MICRO, "--target", "t4"))
+
+    assert status == 0, text
+    assert set(cluster.outcomes().values()) == {"passed"}
+    assert set(cluster.points().values()) == {1}

@@ -79,6 +79,15 @@ def test_every_node_of_a_kind_may_be_given_a_task_whatever_else_it_is_called() -
         assert request_for(nodes)["label_selector"] == {"ray.io/node-id": "in(1,2)"}
 
 
+def test_a_node_that_has_failed_is_not_asked_again_while_there_is_another() -> None:
+    gpus, cpus = [node("1", "T4"), node("2", "T4")], [node("1"), node("2")]
+
+    assert request_for(gpus, {"1"})["label_selector"] == {"ray.io/node-id": "!in(1)"}
+    assert request_for(gpus, {"1"})["resources"] == {"accelerator_type:T4": 1}
+    assert request_for(cpus, {"1"})["label_selector"] == {"ray.io/node-id": "in(2)"}
+    assert request_for(gpus, {"1", "2"}) == request_for(gpus)
+
+
 def test_what_is_missing_is_said_with_what_there_is() -> None:
     nodes = [node("1", "A100"), node("2", "A100", "A100-80G"), node("3")]
 
@@ -130,3 +139,4 @@ def test_ray_takes_the_options_that_a_task_asks_with() -> None:
 
     for nodes in ([node("0" * 56), node("f" * 56)], [node("1", "A100", gpus=1)]):
         ray.remote(node).options(**request_for(nodes), max_retries=-1)
+        ray.remote(node).options(**request_for(nodes, {nodes[0].id}), max_retries=-1)
