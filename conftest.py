@@ -21,6 +21,7 @@ pytest_plugins = (
     "fixtures.plugin.measuring_efficiency",
     "fixtures.plugin.searching",
     "fixtures.plugin.rehearsing",
+    "fixtures.plugin.fleet.running",
     "reports.run.outcomes",
     "reports.run.terminal_summary",
     "reports.run.exit_status",

@@ -1,0 +1,127 @@
+"""Clusters of Ray on this machine, whose nodes announce hardware that is not there, and runs of the suite on them."""
+
+import contextlib
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.record import files
+
+ROOT = Path(__file__).parents[2]
+_HANG_S = 300.0
+"""Bounds a hang; a run takes a minute, and many on a busy machine."""
+
+
+@dataclasses.dataclass(eq=False)
+class StandIn:
+    """A cluster whose nodes sleep in place of measuring."""
+
+    cluster: Any
+    """Ray's own cluster for tests."""
+    folder: Path
+    nodes: dict[str, list[Any]]
+    """The nodes that were added, by kind."""
+
+    @property
+    def trace(self) -> Path:
+        """Where each test leaves a file when it begins on a node."""
+        return self.folder / "trace"
+
+    def add(self, *kinds: str) -> None:
+        """Add nodes that announce these kinds of GPU; `cpu` announces none."""
+        for kind in kinds:
+            resources = {} if kind == "cpu" else {f"accelerator_type:{kind}": 1}
+            self.nodes.setdefault(kind, []).append(self.cluster.add_node(num_cpus=1, resources=resources))
+        self.cluster.wait_for_nodes()
+
+    def kill(self, kind: str) -> None:
+        """End a node of a kind as a power cut would."""
+        self.cluster.remove_node(self.nodes[kind].pop(0), allow_graceful=False)
+
+    def start(self, *options: str, address: str | None = None) -> "subprocess.Popen[str]":
+        """Start a run on the cluster."""
+        command = [sys.executable, "-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider"]
+        command += ["--fleet", address or self.cluster.address, "--results", str(self.folder / "results")]
+        command += ["--junit-xml", str(self.folder / "junit.xml"), *options]
+        environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def begun(self) -> Counter[str]:
+        """How often each test has begun, on any node."""
+        return Counter(path.name.rpartition(".")[0] for path in self.trace.iterdir())
+
+    def wait_begun(self, count: int, part: str = "") -> None:
+        """Wait until so many tests have begun whose names have this part."""
+        end = time.monotonic() + _HANG_S
+        while sum(part in name for name in self.begun()) < count:
+            assert time.monotonic() < end, "no test has begun"
+            time.sleep(0.1)
+
+    def points(self) -> Counter[str]:
+        """The load points on record, by their case and setting."""
+        return Counter(
+            f"{path.stem} {load.scenario} {load.batch} {load.concurrency}"
+            for path in files.record_paths(self.folder / "results")
+            for load in files.read(path).loads
+        )
+
+    def outcomes(self) -> dict[str, str]:
+        """What JUnit's XML says of each test: passed, skipped or failure."""
+        return {
+            str(case.get("name")): next(
+                (child.tag for child in case if child.tag in ("skipped", "failure", "error")), "passed"
+            )
+            for case in ElementTree.parse(self.folder / "junit.xml").iter("testcase")
+        }
+
+    def collected(self, *options: str) -> list[str]:
+        """The names of the tests that a run has, each once."""
+        run = self.start("--collect-only", "-q", "-q", *options)
+        text, _ = run.communicate(timeout=_HANG_S)
+        return re.findall(r"^benchmarks/.*::(.*)$", text.replace(" ", ""), re.MULTILINE)
+
+
+def ended(run: "subprocess.Popen[str]") -> tuple[int, str]:
+    """The status of a run that has ended, and what it printed."""
+    text, _ = run.communicate(timeout=_HANG_S)
+    return run.returncode, text
+
+
+@contextlib.contextmanager
+def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> Iterator[StandIn]:
+    """A cluster whose head directs and runs nothing; `variables` are those of the nodes."""
+    (folder / "trace").mkdir()
+    own = {"STAND_IN_TRACE": str(folder / "trace"), "TRITONPROOF_FLEET_PYTHON": sys.executable}
+    own |= {"TRITONPROOF_FLEET_CACHE": str(folder / "cache"), "PYTEST_ADDOPTS": "-p tests.fleet.stand_in"}
+    # Ray takes the loopback address for its own, so that the test's ports are this machine's alone.
+    own |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    for name, value in (own | variables).items():
+        monkeypatch.setenv(name, value)
+    cluster_utils = pytest.importorskip(
+        "ray.cluster_utils", reason="Ray is in an environment of its own: tox run -e clusters"
+    )
+    cluster = cluster_utils.Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+    )
+    try:
+        yield StandIn(cluster, folder, {})
+    finally:
+        cluster.shutdown()

@@ -1,0 +1,80 @@
+"""A pytest plugin for the nodes of a stand-in cluster: every test sleeps and leaves a record, whatever hardware it needs.
+
+Nodes load it by PYTEST_ADDOPTS. All else is the suite's own: what is collected, told and recorded, and by whom.
+"""
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from fixtures.plugin.recording import record_file
+from fixtures.plugin.selecting.selection import parameters_of
+from fixtures.plugin.selecting.stage_markers import stage_of
+from reports.record import files
+from reports.record.schema import Origin, Start
+from tests.samples import accuracy, load, record
+
+SLEEP_S, DIES_IN, FAILS_IN, TRACE = (
+    "STAND_IN_SLEEP_S",
+    "STAND_IN_DIES_IN",
+    "STAND_IN_FAILS_IN",
+    "STAND_IN_TRACE",
+)
+"""Variables: how long a test sleeps, a part of the names of tests that end their run without a word, or fail, and a
+folder in which each test leaves a file when it begins."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool:
+    """Sleep in place of the test, and report that it passed, unless it is to fail or to die."""
+    hook = item.ihook
+    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    name = item.nodeid.partition("::")[2]
+    trace = Path(os.environ[TRACE])
+    began = time.time()
+    (trace / f"{name}.{os.getpid()}").write_text(f"{began} {os.environ.get('STAND_IN_NODE', '')}")
+    time.sleep(float(os.environ.get(SLEEP_S, "0.1")))
+    if (part := os.environ.get(DIES_IN)) and part in name:
+        print("the last words of a run", flush=True)
+        os._exit(9)
+    has_failed = bool(part := os.environ.get(FAILS_IN)) and str(part) in name
+    properties = [] if has_failed else [("record", str(_record(item)))]
+    for when in ("setup", "call", "teardown"):
+        failed = has_failed and when == "call"
+        report = pytest.TestReport(
+            item.nodeid,
+            item.location,
+            {},
+            "failed" if failed else "passed",
+            "it failed" if failed else None,
+            when,
+            user_properties=[*properties, *([("failure", "accuracy")] if failed else [])],
+            duration=0.1,
+        )
+        hook.pytest_runtest_logreport(report=report)
+    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _record(item: pytest.Item) -> Path:
+    """Record what the test would have found: its load point, or the accuracy of its case."""
+    results = Path(item.config.option.results)
+    case, point = parameters_of(item)["case"], parameters_of(item).get("point")
+    fresh = record(case=case.key, accuracy=None, conversion=None, loads=(), updated="")
+    origin = Origin("run", "host", (), None, None, "2026-03-04T05:06:07+00:00")
+    if point is not None:
+        found = dataclasses.replace(
+            load(point.scenario, max(point.batch, point.concurrency), 100.0), origin=origin
+        )
+        start = Start(point.scenario, 1.0, 1.0, 1.0)
+        record_file.update(fresh, results, lambda stored: record_file.with_loads(stored, start, [found]))
+    elif stage_of(item) == "accuracy":
+        record_file.update(fresh, results, lambda stored: dataclasses.replace(stored, accuracy=accuracy()))
+    else:
+        record_file.update(fresh, results, lambda stored: stored)
+    path = files.path_of(fresh.case, results)
+    record_file.keep(path.with_suffix(files.CONFIG_SUFFIX), "name: ''\n")
+    return path.relative_to(results)

@@ -1,0 +1,155 @@
+"""Runs on real clusters of Ray, on this machine, whose nodes sleep in place of measuring."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.clusters import StandIn, ended, stand_in
+
+pytestmark = pytest.mark.campaign
+
+MICRO = ("-k", "resnet50-micro-onnx", "--batches", "1,8", "--concurrencies", "4,8")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """A cluster without nodes whose tests take a second each."""
+    with stand_in(tmp_path, monkeypatch, STAND_IN_SLEEP_S="1") as found:
+        yield found
+
+
+def test_each_test_runs_once_on_a_node_of_its_kind_and_is_recorded(cluster: StandIn) -> None:
+    cluster.add("A100", "T4", "cpu")
+
+    status, text = ended(cluster.start(*MICRO, "--target", "a100,t4,cpu"))
+
+    outcomes = cluster.outcomes()
+    assert status == 0, text
+    assert outcomes
+    assert set(outcomes.values()) == {"passed"}
+    assert set(cluster.begun()) == set(outcomes)
+    assert set(cluster.begun().values()) == {1}
+    assert len(cluster.points()) == sum("test_o" in name for name in outcomes)
+
+
+def test_hardware_that_no_node_has_skips_with_the_kinds_that_there_are(cluster: StandIn) -> None:
+    cluster.add("A100", "cpu")
+
+    status, text = ended(cluster.start(*MICRO, "--target", "t4,cpu"))
+
+    outcomes = cluster.outcomes()
+    assert status == 0, text
+    assert {kind for name, kind in outcomes.items() if "[t4-" in name} == {"skipped"}
+    assert {kind for name, kind in outcomes.items() if "[cpu-" in name} == {"passed"}
+    assert "no node of the fleet has an NVIDIA T4; it has: 1 x A100, 1 x CPU" in text
+
+
+def test_a_node_that_dies_loses_at_most_the_test_it_was_in(cluster: StandIn) -> None:
+    cluster.add("A100", "T4", "T4")
+    run = cluster.start(*MICRO, "--target", "t4")
+    cluster.wait_begun(3)
+    busy = _node_at_work(cluster, "T4")
+    cluster.nodes["T4"].sort(key=lambda node: node is not busy)
+
+    cluster.kill("T4")
+    status, text = ended(run)
+
+    outcomes = cluster.outcomes()
+    assert status == 0, text
+    assert set(outcomes.values()) == {"passed"}
+    assert set(cluster.begun()) == set(outcomes)
+    assert sum(count - 1 for count in cluster.begun().values()) <= 1, "only the test it was in ran twice"
+    assert set(cluster.points().values()) == {1}
+
+
+def _node_at_work(cluster: StandIn, kind: str) -> object:
+    """The node of a kind below which a run of the suite is under way."""
+    import psutil
+
+    for node in cluster.nodes[kind]:
+        raylets = [
+            found.process.pid
+            for name, some in node.all_processes.items()
+            if name == "raylet"
+            for found in some
+        ]
+        for pid in raylets:
+            if any(
+                "--fleet-report" in child.cmdline() for child in psutil.Process(pid).children(recursive=True)
+            ):
+                return node
+    raise AssertionError("no node is at work")
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_controller_that_ends_leaves_nothing_on_any_node(cluster: StandIn, sign: signal.Signals) -> None:
+    cluster.add("A100", "cpu")
+    run = cluster.start(*MICRO, "--target", "a100,cpu")
+    cluster.wait_begun(2)
+
+    run.send_signal(sign)
+    status, text = ended(run)
+
+    assert status != 0, text
+    end = time.monotonic() + 60
+    while (left := _runs_of(cluster)) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert not left
+
+
+def _runs_of(cluster: StandIn) -> list[str]:
+    """The command lines of the runs on nodes that use this cluster's folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"STAND_IN_TRACE={cluster.trace}".encode() in (path / "environ").read_bytes():
+                command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found += [command] if "--fleet-report" in command and int(path.name) != os.getpid() else []
+        except OSError:
+            continue
+    return found
+
+
+def test_a_run_that_dies_twice_in_one_test_fails_that_test_with_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stand_in(tmp_path, monkeypatch, STAND_IN_DIES_IN="b008") as cluster:
+        cluster.add("A100")
+
+        status, text = ended(cluster.start(*MICRO, "--target", "a100", "-k", "resnet50-micro-onnx-fp16"))
+
+        outcomes = cluster.outcomes()
+        assert status == 11, text
+        assert {name: kind for name, kind in outcomes.items() if kind != "passed"}.keys() == {
+            name for name in outcomes if "b008" in name
+        }
+        assert "the last words of a run" in text
+        assert "exit status 11, infrastructure" in text
+
+
+def test_the_first_failure_ends_all_nodes_with_x(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stand_in(tmp_path, monkeypatch, STAND_IN_FAILS_IN="a100", STAND_IN_SLEEP_S="0.5") as cluster:
+        cluster.add("A100", "cpu")
+
+        status, text = ended(cluster.start(*MICRO, "--target", "a100,cpu", "-x"))
+
+        assert status == 12, text
+        assert len(cluster.outcomes()) < len(cluster.collected(*MICRO, "--target", "a100,cpu"))
+        assert not _runs_of(cluster)
+
+
+def test_a_node_that_cannot_run_the_suite_hands_its_groups_to_another(cluster: StandIn) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITONPROOF_FLEET_PYTHON", "/no/such/python")
+        cluster.add("T4")
+    cluster.add("T4")
+
+    status, text = ended(cluster.start(*MICRO, "--target", "t4"))
+
+    assert status == 0, text
+    assert set(cluster.outcomes().values()) == {"passed"}
+    assert set(cluster.points().values()) == {1}

@@ -1,0 +1,74 @@
+"""A node's environment: made by tox once for each set of packages, or one that is there."""
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import SetupError
+from fixtures.fleet import environment
+
+
+def project(folder: Path, dependency: str = "") -> Path:
+    """A checkout whose environment for the CPU has no package, or one that cannot be had."""
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text(f"# {folder.name}\n")
+    (folder / "tox.ini").write_text(f"[testenv:benchmarks]\npackage = skip\ndeps = {dependency}\n")
+    return folder
+
+
+def variables(cache: Path) -> dict[str, str]:
+    """A node's environment."""
+    import os
+
+    return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), environment.CACHE: str(cache)}
+
+
+def test_a_python_that_a_node_names_is_taken(tmp_path: Path) -> None:
+    given = {environment.PYTHON: "/opt/python"}
+
+    assert environment.python_for("cpu", tmp_path, given, print) == Path("/opt/python")
+
+
+def test_the_cache_is_where_the_node_says(tmp_path: Path) -> None:
+    assert environment.cache_folder({environment.CACHE: "/data"}) == Path("/data")
+    assert environment.cache_folder({"XDG_CACHE_HOME": "/xdg"}) == Path("/xdg/tritonproof-fleet")
+
+
+def test_tox_makes_an_environment_once_for_each_pyproject(tmp_path: Path) -> None:
+    pytest.importorskip("tox", reason="tox: tox run -e clusters")
+    said: list[str] = []
+    given = variables(tmp_path / "cache")
+
+    first = environment.python_for("cpu", project(tmp_path / "one"), given, said.append)
+    again = environment.python_for("cpu", tmp_path / "one", given, said.append)
+    other = environment.python_for("cpu", project(tmp_path / "two"), given, said.append)
+
+    assert first.is_file()
+    assert first == again != other
+    assert len(said) == 2
+
+
+def test_an_environment_that_cannot_be_made_says_why_and_is_tried_again(tmp_path: Path) -> None:
+    pytest.importorskip("tox", reason="tox: tox run -e clusters")
+    given = variables(tmp_path / "cache")
+    broken = project(tmp_path / "one", dependency=str(tmp_path / "no-such-package"))
+
+    for _ in range(2):
+        with pytest.raises(SetupError, match="no-such-package"):
+            environment.python_for("cpu", broken, given, lambda _line: None)
+
+
+def test_a_node_without_tox_says_how_to_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/no/such/python")
+    monkeypatch.setattr(environment, "guarded", _fails)
+
+    with pytest.raises(SetupError, match="install tox"):
+        environment.python_for("cpu", project(tmp_path / "one"), variables(tmp_path / "cache"), print)
+
+
+def _fails(*_arguments: object, **_options: object) -> object:
+    """A program that ends with an error at once."""
+    import contextlib
+    from types import SimpleNamespace
+
+    return contextlib.nullcontext(SimpleNamespace(wait=lambda: 1))

@@ -1,0 +1,31 @@
+"""A fleet that cannot be had says why, and what to do."""
+
+import socket
+
+import pytest
+
+from fixtures.errors import InputError, SetupError
+from fixtures.fleet import cluster
+
+
+@pytest.mark.parametrize("address", ["nonsense", "ray://host", "host:", ":1", "a b:c"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(InputError, match=r"not the address of a Ray cluster[\s\S]*HOST:PORT"):
+        cluster.check_answers(address)
+
+
+def test_an_address_at_which_nothing_listens_is_refused_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    with pytest.raises(InputError, match="no Ray cluster answers"):
+        cluster.check_answers(f"127.0.0.1:{port}")
+
+
+def test_without_ray_the_environment_that_has_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+
+    with pytest.raises(SetupError, match="tox run -e fleet"):
+        cluster.ray_module()

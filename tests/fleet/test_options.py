@@ -1,0 +1,78 @@
+"""What of the controller's command line a node's run gets: how to measure, and not which tests or where records go."""
+
+import argparse
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fixtures.plugin.command_line.options import pytest_addoption
+from fixtures.plugin.command_line.settings import parse
+from fixtures.plugin.fleet.passed_options import options_for_nodes
+
+
+def parser() -> argparse.ArgumentParser:
+    """The suite's options, as a parser of their own."""
+    found = argparse.ArgumentParser()
+    group = SimpleNamespace(addoption=found.add_argument)
+    pytest_addoption(SimpleNamespace(getgroup=lambda *_names: group))  # type: ignore[arg-type]
+    found.add_argument("--full-trace", action="store_true", dest="fulltrace")
+    return found
+
+
+def on_a_node(*given: str) -> tuple[Any, Any]:
+    """The options of the controller, and those of a node's run, both as parsed."""
+    controller = parser().parse_args([*given, "--fleet", "auto"])
+    passed = options_for_nodes(controller, parse(controller))
+    return controller, parser().parse_args(list(passed))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--batches", "1,8"),
+        ("--concurrencies", "4"),
+        ("--request-rates", "50,100", "--arrivals", "constant"),
+        ("--point-budget-s", "0.5"),
+        ("--precision-target", "2"),
+        ("--shared-memory", "none"),
+        ("--latency-budget-ms", "7", "--latency-percentile", "95"),
+        ("--price-per-hour", "1.20"),
+        ("--gpus", "2"),
+        ("--triton", "docker:image"),
+        ("--deployment", "instances=2,preferred_batch_sizes=16+32,warmup=false"),
+        ("--tf32", "off"),
+        ("--allow-slowdown", "4"),
+    ],
+)
+def test_an_option_that_says_how_to_measure_reaches_the_node(given: tuple[str, ...]) -> None:
+    controller, node = on_a_node(*given)
+
+    for option in given[::2]:
+        name = option.removeprefix("--").replace("-", "_")
+        assert getattr(node, name) == getattr(controller, name)
+
+
+def test_paths_reach_the_node_whole(tmp_path: Path) -> None:
+    for name in ("bert", "data"):
+        (tmp_path / name).mkdir()
+    given = ["--checkpoint", f"bert-dist4l={tmp_path / 'bert'}", "--dataset", f"resnet50={tmp_path / 'data'}"]
+
+    _, node = on_a_node(*given)
+
+    assert node.checkpoint == [f"bert-dist4l={tmp_path / 'bert'}"]
+    assert node.dataset == [f"resnet50={tmp_path / 'data'}"]
+
+
+def test_which_tests_run_and_where_records_go_a_node_is_told_by_itself(tmp_path: Path) -> None:
+    _, node = on_a_node("--target", "a100", "--results", str(tmp_path))
+
+    plain = parser().parse_args([])
+    assert (node.target, node.results, node.fleet) == (plain.target, plain.results, None)
+
+
+def test_a_node_keeps_its_own_kind_of_server_where_none_was_named() -> None:
+    _, node = on_a_node()
+
+    assert node.triton is None

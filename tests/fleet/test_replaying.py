@@ -1,0 +1,122 @@
+"""What comes back from a node: reports are those of a run here, and records join those that are here."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.errors import ProofError
+from fixtures.plugin.fleet import replaying
+from reports.record import files
+from reports.run.outcomes import Outcomes
+from tests.samples import load, record
+
+
+def as_sent(config: pytest.Config, report: pytest.TestReport) -> dict[str, Any]:
+    """A report as it arrives from a node, through JSON."""
+    found: dict[str, Any] = json.loads(
+        json.dumps(config.hook.pytest_report_to_serializable(config=config, report=report))
+    )
+    return found
+
+
+def report(outcome: Any, longrepr: Any, when: Any = "call") -> pytest.TestReport:
+    """The report of a benchmark."""
+    name = "benchmarks/test_online.py::test_online[a100-bert-onnx-fp16-b001-c008]"
+    location = ("benchmarks/test_online.py", 9, "test_online")
+    properties: list[tuple[str, object]] = [("figure", "100 infer/s"), ("failure", "speed")]
+    return pytest.TestReport(
+        name, location, {}, outcome, longrepr, when, user_properties=properties, sections=[("log", "text")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "longrepr"),
+    [("passed", None), ("failed", "slower"), ("skipped", ("file", 3, "Skipped: needs an NVIDIA T4"))],
+)
+def test_a_report_from_a_node_says_what_it_said_there(
+    pytestconfig: pytest.Config, outcome: str, longrepr: Any
+) -> None:
+    original = report(outcome, longrepr)
+
+    arrived = replaying.report_from(pytestconfig, as_sent(pytestconfig, original))
+
+    for name in (
+        "nodeid",
+        "location",
+        "outcome",
+        "longrepr",
+        "when",
+        "user_properties",
+        "sections",
+        "duration",
+    ):
+        assert getattr(arrived, name) == getattr(original, name), name
+
+
+def test_a_skip_on_a_node_is_counted_with_its_reason(pytestconfig: pytest.Config) -> None:
+    outcomes = Outcomes()
+    sent = as_sent(pytestconfig, report("skipped", ("file", 3, "Skipped: needs an NVIDIA T4"), "setup"))
+
+    outcomes.pytest_runtest_logreport(replaying.report_from(pytestconfig, sent))
+
+    assert outcomes.skipped == {"needs an NVIDIA T4": 1}
+
+
+def test_results_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:
+    here = record(loads=(load("offline", 1, 10.0), load("offline", 2, 20.0)), starts=(), efficiency=())
+    path = files.path_of(here.case, tmp_path)
+    files.write(here, path)
+    from_node = dataclasses.replace(
+        here, loads=(load("offline", 2, 22.0), load("offline", 4, 40.0)), starts=(start(),), accuracy=None
+    )
+
+    for _ in range(2):
+        replaying.keep({str(path.relative_to(tmp_path)): files.encode(from_node)}, tmp_path)
+
+    joined = files.read(path)
+    assert [(one.batch, one.throughput_per_s.value) for one in joined.loads] == [
+        (1, 10.0),
+        (2, 22.0),
+        (4, 40.0),
+    ]
+    assert joined.accuracy == here.accuracy
+    assert [one for one in path.parent.iterdir() if one.suffix == ".arrived"] == []
+
+
+def start() -> Any:
+    """How the offline scenario was started."""
+    from reports.record.schema import Start
+
+    return Start("offline", 1.0, 2.0, 3.0)
+
+
+def test_what_stands_beside_a_record_lies_beside_it_here_too(tmp_path: Path) -> None:
+    replaying.keep({"a40/case.config.pbtxt": b"name", "a40/case.search/config.pbtxt": b"other"}, tmp_path)
+
+    assert (tmp_path / "a40" / "case.config.pbtxt").read_bytes() == b"name"
+    assert (tmp_path / "a40" / "case.search" / "config.pbtxt").read_bytes() == b"other"
+
+
+@pytest.mark.parametrize("name", ["../out.json", "/tmp/out.json", "a40/../../out", "a40/$(reboot).log", ""])
+def test_a_file_whose_name_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    results = tmp_path / "results"
+
+    with pytest.raises(ProofError, match="a name that is none"):
+        replaying.keep({name: b"content"}, results)
+
+    assert not results.exists()
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_what_is_no_record_is_refused_and_what_is_here_stays(tmp_path: Path) -> None:
+    here = record()
+    path = files.path_of(here.case, tmp_path)
+    files.write(here, path)
+
+    with pytest.raises(ProofError, match="a record that is none"):
+        replaying.keep({str(path.relative_to(tmp_path)): b"{}"}, tmp_path)
+
+    assert files.read(path) == here
