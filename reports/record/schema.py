@@ -322,6 +322,37 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class WrongAnswer:
+    """An answer under load that is not the one of the converted model in process to the same sample."""
+
+    sample: str
+    """The id of the sample."""
+    output: str
+    """The output, with the place of the element that differs most: `OUTPUT__0[3]`."""
+    expected: str
+    """That element as the converted model in process gives it; a text, as it need not be finite."""
+    given: str
+    """That element as the server gave it."""
+
+
+@dataclass(frozen=True)
+class VerifiedAnswers:
+    """What was found of a load point's answers: requests of the same batch, as many in flight, on the same data, were
+    sent between its passes, and every answer was compared with the converted model's in process."""
+
+    verified: int
+    """How many answers were compared: each row of a batch is one."""
+    wrong: int
+    """How many of them were wrong."""
+    requests: int
+    """How many requests they came in."""
+    duration_s: float
+    """Seconds that this took, between the passes: no throughput is of this time."""
+    first_wrong: WrongAnswer | None = None
+    """The first wrong answer; None where there was none."""
+
+
+@dataclass(frozen=True)
 class Load:
     """One load point: throughput and latency with their intervals, and where the time went."""
 
@@ -352,6 +383,10 @@ class Load:
     comparison: Comparison | None = None
     marks: Sequence[Mark] = ()
     """What a reader should know about this point."""
+    samples: int | None = None
+    """How many different samples the requests were made of; None in records that do not say."""
+    answers: VerifiedAnswers | None = None
+    """What was found of the answers; None where none was looked at, and in records from before."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
 

@@ -1,6 +1,6 @@
 """What a record says of a case's rightness, in words: its scores, their limits, and what keeps them not."""
 
-from reports.record.quantities import AGREEMENT, METRICS, RELATIVE_ERROR
+from reports.record.quantities import AGREEMENT, COUNT, METRICS, RELATIVE_ERROR
 from reports.record.schema import (
     Accuracy,
     Disagreement,
@@ -152,3 +152,15 @@ def metric_text(score: Score, value: float) -> str:
 def notes(load: Load) -> str:
     """What a reader should know about a load point, in words; empty where there is nothing."""
     return "; ".join(mark.text for mark in load.marks)
+
+
+def wrong_answers(load: Load) -> str:
+    """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was looked at."""
+    found = load.answers
+    if found is None or not found.wrong:
+        return ""
+    text = f"{COUNT.text(found.wrong)} of {COUNT.text(found.verified)} answers under load are wrong"
+    first = found.first_wrong
+    if first is None:
+        return text
+    return f"{text}, the first to sample {first.sample}: {first.output} is {first.given}, and {first.expected} in process"
