@@ -29,7 +29,7 @@ def intervals_table(loads: Sequence[Load]) -> str:
         "Load point",
         "Inferences/second",
         *(f"{name.capitalize()} (ms)" for name in _LATENCIES),
-        *("Requests", "Passes", "Measured (s)", "Warm-up (s)"),
+        *("Requests", "Samples", "Answers verified", "Passes", "Measured (s)", "Warm-up (s)"),
     )
     rows = [
         [
@@ -40,6 +40,8 @@ def intervals_table(loads: Sequence[Load]) -> str:
                 for name in _LATENCIES
             ),
             COUNT.cell(load.requests),
+            COUNT.cell(load.samples),
+            COUNT.cell(load.answers.verified if load.answers else None),
             COUNT.cell(len(load.passes)),
             DURATION.cell(load.duration_s),
             DURATION.cell(load.warm_up_s),
@@ -47,7 +49,7 @@ def intervals_table(loads: Sequence[Load]) -> str:
         for load in loads
     ]
     said = f"In brackets {confidence_levels(loads)} confidence intervals."
-    return f"{markdown(columns, rows, 'l' + 'r' * 10)}\n\n{said}"
+    return f"{markdown(columns, rows, 'l' + 'r' * 12)}\n\n{said}"
 
 
 def ledger(accuracy: Accuracy) -> str:

@@ -39,7 +39,14 @@ def of_point(load: Load) -> Figures:
         "passes": len(load.passes),
         "requests": load.requests,
     }
-    return found | _known(request_rate_per_s=load.request_rate_per_s, arrivals=load.arrivals)
+    answers = load.answers
+    return found | _known(
+        request_rate_per_s=load.request_rate_per_s,
+        arrivals=load.arrivals,
+        samples=load.samples,
+        answers_verified=answers.verified if answers else None,
+        answers_wrong=answers.wrong if answers else None,
+    )
 
 
 def of_load(load: Load) -> Figures:
@@ -57,6 +64,8 @@ def of_load(load: Load) -> Figures:
         marks=" ".join(mark.code for mark in load.marks) or None,
         **{f"gpu_{name}": value for name, value in use.items()},
     )
+    if load.repeated_speed is not None:
+        found |= bounds("repeated_sample_ratio", "", load.repeated_speed)
     if load.comparison is not None:
         found |= bounds("comparison_ratio", "", load.comparison.ratio)
         found |= {

@@ -33,6 +33,7 @@ MARKS = {
     "niced": "the run has a lower priority than other programs",
     "overloaded": "the server kept up with less than the rate asked for",
     "schedule-slipped": "requests were sent later than scheduled",
+    "cached-answers": "one sample repeated was answered faster than samples that were never sent before",
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }
@@ -387,6 +388,9 @@ class Load:
     """How many different samples the requests were made of; None in records that do not say."""
     answers: VerifiedAnswers | None = None
     """What was found of the answers; None where none was looked at, and in records from before."""
+    repeated_speed: Estimate | None = None
+    """The speed of one sample repeated over that of requests that were never sent before, measured in turns at the
+    fastest point of a scenario; None at others, where requests take long, and in records from before."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
 

@@ -1,5 +1,7 @@
 """What a record says of a case's rightness, in words: its scores, their limits, and what keeps them not."""
 
+from collections.abc import Sequence
+
 from reports.record.quantities import AGREEMENT, COUNT, METRICS, RELATIVE_ERROR
 from reports.record.schema import (
     Accuracy,
@@ -164,3 +166,19 @@ def wrong_answers(load: Load) -> str:
     if first is None:
         return text
     return f"{text}, the first to sample {first.sample}: {first.output} is {first.given}, and {first.expected} in process"
+
+
+def verified_answers(loads: Sequence[Load]) -> str:
+    """How many answers under load were compared with those in process, in a sentence; empty where none were."""
+    found = [load.answers for load in loads if load.answers is not None]
+    verified, wrong = sum(one.verified for one in found), sum(one.wrong for one in found)
+    if not verified:
+        return ""
+    seen = f"{COUNT.text(verified)} answers under load were compared with those in process"
+    if wrong:
+        return f"{seen}: {COUNT.text(wrong)} were wrong."
+    # Of so many right ones in a row: 1 - 0.05 ** (1 / n) is less than 3 / n (the rule of three).
+    rare = (
+        f": with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is" if verified >= 30 else ""
+    )
+    return f"{seen}, none was wrong{rare}."

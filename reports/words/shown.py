@@ -12,7 +12,7 @@ from reports.record import files
 from reports.record.figures import Figures, of_point
 from reports.record.quantities import LATENCY_BUDGET
 from reports.record.schema import Estimate, Load, Record, Search, verdict_of
-from reports.words.labels import point
+from reports.words.labels import full_point
 from reports.words.rightness import (
     conversion_failure,
     has_random_weights,
@@ -75,7 +75,9 @@ def read_all(results: Path) -> list[Shown]:
 
 
 def _why_no_speed(record: Record) -> str:
-    failures = [f"at {point(load)} {failure}" for load in record.loads if (failure := wrong_answers(load))]
+    failures = [
+        f"at {full_point(load)} {failure}" for load in record.loads if (failure := wrong_answers(load))
+    ]
     converted = record.conversion is not None and record.conversion.passed
     kept = record.accuracy is None or record.accuracy.passed
     measured = record.accuracy is not None and record.accuracy_missing is None
