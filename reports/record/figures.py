@@ -27,6 +27,8 @@ def of_accuracy(accuracy: Accuracy) -> Figures:
         found |= _of_score(score)
     for one in accuracy.disagreements:
         found[f"{'_'.join(one.between)}_differ"] = one.count
+    if accuracy.same_answers is not None:
+        found |= _known(largest_difference=accuracy.same_answers.relative_difference)
     return found
 
 

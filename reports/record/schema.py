@@ -233,6 +233,26 @@ class Score:
 
 
 @dataclass(frozen=True)
+class SameAnswers:
+    """Whether a sample gets the same answer however it is sent: alone, among others, at any place of a batch, with many
+    requests in flight."""
+
+    samples: int
+    """How many samples were sent in every way."""
+    answers: int
+    """How many answers were compared, of all samples and ways."""
+    relative_difference: float | None
+    """The largest difference between an answer and the first to the same sample, over the largest absolute value of the
+    output; of all floating-point outputs. None where the model has none, or where an answer was no number."""
+    agreement: float
+    """The least share of equal elements between an integer output of an answer and of the first to the same sample."""
+    passed: bool
+    """Whether both are within the case's tolerance."""
+    sample: str = ""
+    """The id of the sample whose answers differ most; empty where none do."""
+
+
+@dataclass(frozen=True)
 class Accuracy:
     """The ledger: the task's metrics after each stage, on the same samples."""
 
@@ -243,6 +263,8 @@ class Accuracy:
     requests: int
     """How many requests carried the samples, of mixed batch sizes and with many in flight."""
     passed: bool
+    same_answers: SameAnswers | None = None
+    """Whether a sample gets the same answer however it is sent; None in records that do not say."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
 

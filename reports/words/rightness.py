@@ -10,6 +10,7 @@ from reports.record.schema import (
     Load,
     Parity,
     Record,
+    SameAnswers,
     Score,
     meets,
 )
@@ -52,6 +53,8 @@ def ledger_failures(accuracy: Accuracy) -> list[str]:
         worst = tightest(score, unmet(score))
         failures += [limit_text(score, worst)] if worst else []
     failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
+    if accuracy.same_answers is not None and not accuracy.same_answers.passed:
+        failures.append(same_answers_text(accuracy.same_answers))
     if failures or accuracy.passed:
         return failures
     return [f"the accuracy check failed ({_scores(accuracy)})"]
@@ -182,3 +185,18 @@ def verified_answers(loads: Sequence[Load]) -> str:
         f": with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is" if verified >= 30 else ""
     )
     return f"{seen}, none was wrong{rare}."
+
+
+def same_answers_text(found: SameAnswers) -> str:
+    """How far answers to one sample are apart, however it is sent."""
+    if found.relative_difference is not None:
+        size = RELATIVE_ERROR.text(found.relative_difference)
+    else:
+        size = f"{AGREEMENT.text(1 - found.agreement)} of the elements"
+    if found.passed:
+        return f"answers to one sample differ by {size} at most, however it is sent"
+    given = "no numbers" if found.relative_difference is None and found.agreement == 1 else f"{size} apart"
+    return (
+        f"answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
+        f"{found.sample} are {given}"
+    )

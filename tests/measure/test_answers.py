@@ -114,11 +114,14 @@ def test_nothing_is_asked_where_nothing_says_what_is_right() -> None:
 
 
 def test_requests_that_take_long_are_not_sent_after_every_run() -> None:
-    asked = []
+    asked: list[float] = []
     job = dataclasses.replace(simulated.job(LoadPoint("offline", 1, 1), request_s=30.0), check=CHECK)
-    take = verifying(
-        simulated.LoadGenerator().take, lambda _job, seconds: asked.append(seconds) or [answer()]
-    )
+
+    def ask(_job: object, seconds: float) -> list[Answer]:
+        asked.append(seconds)
+        return [answer()]
+
+    take = verifying(simulated.LoadGenerator().take, ask)
 
     for _ in range(10):
         take(job, 0.12)
