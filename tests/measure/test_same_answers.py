@@ -17,7 +17,9 @@ from reports.words.rightness import ledger_failures, same_answers_text
 from tests import samples, simulated
 
 ROWS = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
-CHECK = Check([f"row-{n}" for n in range(20)], {"OUT": ROWS}, relative_error=0.01, agreement=1.0)
+CHECK = Check(
+    [f"row-{n}" for n in range(20)], {"OUT": ROWS}, relative_error=0.01, mean_error=0.01, agreement=1.0
+)
 
 
 def compared(
