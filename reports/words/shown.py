@@ -76,7 +76,7 @@ def read_all(results: Path) -> list[Shown]:
 
 def _why_no_speed(record: Record) -> str:
     failures = [
-        f"at {full_point(load)} {failure}" for load in record.loads if (failure := wrong_answers(load))
+        f"{failure} ({full_point(load)})" for load in record.loads if (failure := wrong_answers(load))
     ]
     converted = record.conversion is not None and record.conversion.passed
     kept = record.accuracy is None or record.accuracy.passed
