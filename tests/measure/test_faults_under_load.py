@@ -62,6 +62,8 @@ FAULTS = {
     "the answer to the request before": "out = before if batches % 200 == 199 else out",
     "right alone, wrong with others": "out = out if len(x) == 1 else out - 0.05 * x.mean(axis=0)",
 }
+MORE_FAULTS = ("a row repeated in one batch of 1,000", "the answer to the request before")
+"""Those that are as quick to find, and left to the campaign so that the room stays quick."""
 NO_FAULT = "pass"
 
 
@@ -110,7 +112,10 @@ def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnsw
             return together
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(name, marks=pytest.mark.campaign) if name in MORE_FAULTS else name for name in FAULTS],
+)
 def test_a_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], Job], fault: str) -> None:
     found = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)
 
@@ -121,7 +126,13 @@ def test_a_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint]
 
 
 @pytest.mark.parametrize(
-    "point", [ONLINE, LoadPoint("offline", 4, 1), LoadPoint("online", 1, 0, 50.0)], ids=str
+    "point",
+    [
+        ONLINE,
+        pytest.param(LoadPoint("offline", 4, 1), marks=pytest.mark.campaign),
+        pytest.param(LoadPoint("online", 1, 0, 50.0, "poisson"), marks=pytest.mark.campaign),
+    ],
+    ids=str,
 )
 def test_a_server_without_a_fault_is_not_accused(
     job_of: Callable[[str, LoadPoint], Job], point: LoadPoint

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,9 +35,10 @@ def load(artifact, settings):
 PLAN = MeasuringPlan(budget_s=0.5)
 
 
-@pytest.fixture
-def job(make_build: MakeBuild, tmp_path: Path) -> Iterator[Job]:
+@pytest.fixture(scope="module")
+def job(make_build: MakeBuild, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
     """A load point of a server that answers wrongly to some samples."""
+    tmp_path = tmp_path_factory.mktemp("wrong")
     built = make_build(tmp_path / "models", f"V{os.getpid()}", _HALF_WRONG)
     model = built.case.model
     rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
