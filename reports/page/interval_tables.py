@@ -14,7 +14,7 @@ from reports.record.quantities import (
 from reports.record.schema import Accuracy, Disagreement, Load, Parity, Record, Score, meets
 from reports.words.labels import confidence_levels, device, point
 from reports.words.markdown import markdown, text
-from reports.words.rightness import metric_text, tightest, unmeasured
+from reports.words.rightness import metric_text, same_answers_text, tightest, unmeasured
 
 _LATENCIES = ("avg", "p50", "p90", "p95", "p99")
 _IDS_SHOWN = 10
@@ -95,6 +95,9 @@ def accuracy_text(record: Record) -> str:
         blocks.append(f"Accuracy: {text(unmeasured(record))}.")
     if record.accuracy is not None:
         blocks.append(ledger(record.accuracy))
+        if record.accuracy.same_answers is not None:
+            said = same_answers_text(record.accuracy.same_answers)
+            blocks.append(text(f"{said[0].upper()}{said[1:]}."))
     return "\n\n".join(blocks)
 
 
