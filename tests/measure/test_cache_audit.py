@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fixtures.build.configuration import model_config
 from fixtures.measure.cache_audit import audited, fresh_inputs, marks_of_cache
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
+from fixtures.serve import wheels
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
@@ -28,7 +30,7 @@ def load(artifact, settings):
     def predict(arrays):
         rows = [row.tobytes() for row in arrays[0]]
         if not {remembers} or any(row not in known for row in rows):
-            time.sleep(0.02)
+            time.sleep(0.05)
         known.update(dict.fromkeys(rows))
         return [2 * arrays[0]]
     return predict
@@ -38,20 +40,27 @@ def load(artifact, settings):
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
     folder = tmp_path_factory.mktemp("models")
-    with serve(Choice("embedded"), folder, folder.parent / "caching.log", device="cpu") as started:
+    caches = wheels.embedded_triton() / "caches"
+    options = [f"--cache-directory={caches}", "--cache-config=local,size=16777216"]
+    with serve(
+        Choice("embedded"), folder, folder.parent / "caching.log", device="cpu", options=options
+    ) as started:
         yield started, folder
 
 
-@pytest.mark.parametrize("remembers", [True, False], ids=["remembers", "computes"])
+@pytest.mark.parametrize("who", ["the model", "Triton", "nobody"])
 def test_a_server_that_remembers_answers_is_marked_and_one_that_computes_is_not(
-    make_build: MakeBuild, server: tuple[Server, Path], remembers: bool
+    make_build: MakeBuild, server: tuple[Server, Path], who: str
 ) -> None:
     """All samples of the load data are known to it before, as they are after the first pass of a point."""
     triton, folder = server
-    built = make_build(folder, f"C{os.getpid()}x{int(remembers)}", _COMPUTING.format(remembers=remembers))
+    name, remembers = f"C{os.getpid()}{who.split()[-1]}", who != "nobody"
+    built = make_build(folder, name, _COMPUTING.format(remembers=who == "the model"))
     model = built.case.model
     inputs = {model.inputs[0].name: np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)}
-    triton.load(built, DEPLOYMENT, "online")
+    config = model_config(built.case, DEPLOYMENT, native=False)
+    config.response_cache.enable = who == "Triton"
+    triton.load_as_is(config, built.folder)
     triton.infer(str(built.case), model, {name: rows[:4] for name, rows in inputs.items()})
     load = dataclasses.replace(
         records.load("online", 4, 200.0, latency_ms={"avg": records.estimate(20.0)}),
