@@ -5,21 +5,25 @@ from typing import Any
 
 import pytest
 
-from fixtures.errors import SpeedError
+from fixtures.errors import AccuracyError, SpeedError
 from fixtures.measure.record_entry import Measurement
 from fixtures.plugin.recording.recorder import Recorder
 from fixtures.plugin.telling.benchmark_entries import Entry
 from reports.record.verdicts import comparison_text
+from reports.words.rightness import wrong_answers
 
 
 @pytest.fixture
 def prove_speed(
     measure_point: Callable[[], Measurement], recorder: Recorder, benchmark: Any, entry: Entry
 ) -> Callable[[], None]:
-    """Measure the test's load point; raises SpeedError where it is shown to be slower than asked for."""
+    """Measure the test's load point; raises AccuracyError where an answer was wrong, SpeedError where it is shown to be
+    slower than asked for."""
 
     def prove() -> None:
         measured = measure_point()
+        if failure := wrong_answers(measured.load):
+            raise AccuracyError(failure)
         recorder.figure(entry(benchmark, measured))
         compared = measured.load.comparison
         if compared is not None and compared.verdict == "slower":

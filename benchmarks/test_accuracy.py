@@ -1,20 +1,33 @@
 """The served model still does its task, under many requests of mixed sizes."""
 
+from collections.abc import Callable
+
 import pytest
 
 from fixtures.errors import AccuracyError
+from fixtures.measure.same_answers import with_same_answers
 from fixtures.plugin.proving import Evaluation
 from fixtures.plugin.recording.recorder import Recorder
-from reports.words.rightness import ledger_failures, score_text
+from fixtures.plugin.serving import Deploy, Deployed
+from reports.record.schema import SameAnswers
+from reports.words.rightness import ledger_failures, same_answers_text, score_text
 
 
 @pytest.mark.stage("accuracy")
-def test_accuracy(evaluation: Evaluation, recorder: Recorder) -> None:
-    """Each metric through Triton keeps its limits: the model's own, and nearly the framework's score."""
-    recorder.accuracy(evaluation.serving, evaluation.ledger, evaluation.missing)
+def test_accuracy(
+    evaluation: Evaluation,
+    deploy: Deploy,
+    compare_ways_of_sending: Callable[[Deployed], SameAnswers],
+    recorder: Recorder,
+) -> None:
+    """Each metric through Triton keeps its limits: the model's own, and nearly the framework's score; and a sample gets
+    the same answer however it is sent."""
+    same = compare_ways_of_sending(deploy("online"))
+    ledger = with_same_answers(evaluation.ledger, same)
+    recorder.accuracy(evaluation.serving, ledger, evaluation.missing)
     recorder.samples(evaluation.samples)
-    recorder.figure("; ".join(score_text(score) for score in evaluation.ledger.scores))
-    if failures := ledger_failures(evaluation.ledger):
+    recorder.figure("; ".join([*map(score_text, ledger.scores), same_answers_text(same)]))
+    if failures := ledger_failures(ledger):
         raise AccuracyError("; ".join(failures))
     if evaluation.missing:
         pytest.skip(evaluation.missing)

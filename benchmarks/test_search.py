@@ -10,7 +10,7 @@ from fixtures.plugin.recording.recorder import Recorder
 from fixtures.plugin.searching import FindFastest
 from reports.record.schema import Parity
 from reports.words.latency_budget import beyond_text, found_text
-from reports.words.rightness import conversion_failure, ledger_failures
+from reports.words.rightness import conversion_failure, ledger_failures, wrong_answers
 
 
 @pytest.mark.load
@@ -34,7 +34,6 @@ def test_search(
     recorder.samples(evaluation.samples, of_search=True)
     recorder.figure(found_text(found))
     failures = ledger_failures(evaluation.ledger)
-    if failure := conversion_failure(parity):
-        failures.append(failure)
+    failures += filter(None, [conversion_failure(parity), wrong_answers(found.load)])
     if failures:
         raise AccuracyError("; ".join(failures))

@@ -20,7 +20,7 @@ calls = folder / "calls.jsonl"
 number = len(calls.read_text().splitlines()) if calls.exists() else 0
 data = Path(arguments[arguments.index("--input-data") + 1])
 with calls.open("a") as file:
-    held = {{path.name: path.read_bytes().hex() for path in data.iterdir()}}
+    held = json.loads(data.read_text())["data"]
     file.write(json.dumps({{"arguments": arguments, "data": held, "arenas": os.environ.get("MALLOC_ARENA_MAX")}}) + "\\n")
 plan = (folder / "plan").read_text().split()
 behaviour = plan[min(number, len(plan) - 1)]

@@ -23,6 +23,8 @@ from reports.record.schema import (
     Record,
     Score,
     Serving,
+    VerifiedAnswers,
+    WrongAnswer,
     place,
 )
 
@@ -83,6 +85,12 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
         "warm_up_s": 0.2,
     }
     return Load(**(fields | changes))
+
+
+def wrong_under_load(one: Load) -> Load:
+    """The load point, had two of its answers been wrong."""
+    first = WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
+    return dataclasses.replace(one, samples=63, answers=VerifiedAnswers(4100, 2, 4100, 0.5, first))
 
 
 def one_pass(throughput_per_s: float) -> Pass:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fixtures.host.cpu import CpuTime
 from fixtures.measure.job import Job, Run
+from fixtures.measure.load_data import LoadData
 from fixtures.measure.timeline import Timeline
 from fixtures.measure.windows import WINDOWS
 from fixtures.spec import LoadPoint
@@ -22,7 +23,8 @@ _OPENED = 10**18
 
 def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> Job:
     """A job of the toy model on a server that nobody speaks to."""
-    return Job(cast(Any, None), name, toy.model(), point, "none", Path(), request_s)
+    data = LoadData(Path(), ["toy-000"], toy.samples().load([0]))
+    return Job(cast(Any, None), name, toy.model(), point, "none", data, request_s)
 
 
 def run_of(timeline: Timeline, **changes: Any) -> Run:

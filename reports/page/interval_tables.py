@@ -25,7 +25,7 @@ from reports.record.schema import (
 from reports.words.labels import confidence_levels, device, point
 from reports.words.markdown import markdown, text
 from reports.words.origins import origin_rows
-from reports.words.rightness import metric_text, tightest, unmeasured
+from reports.words.rightness import metric_text, same_answers_text, tightest, unmeasured
 
 _LATENCIES = ("avg", "p50", "p90", "p95", "p99")
 _IDS_SHOWN = 10
@@ -40,7 +40,7 @@ def intervals_table(loads: Sequence[Load]) -> str:
         "Load point",
         "Inferences/second",
         *(f"{name.capitalize()} (ms)" for name in _LATENCIES),
-        *("Requests", "Passes", "Measured (s)", "Warm-up (s)"),
+        *("Requests", "Samples", "Answers verified", "Passes", "Measured (s)", "Warm-up (s)"),
     )
     rows = [
         [
@@ -51,6 +51,8 @@ def intervals_table(loads: Sequence[Load]) -> str:
                 for name in _LATENCIES
             ),
             COUNT.cell(load.requests),
+            COUNT.cell(load.samples),
+            COUNT.cell(load.answers.verified if load.answers else None),
             COUNT.cell(len(load.passes)),
             DURATION.cell(load.duration_s),
             DURATION.cell(load.warm_up_s),
@@ -58,7 +60,7 @@ def intervals_table(loads: Sequence[Load]) -> str:
         for load in loads
     ]
     said = f"In brackets {confidence_levels(loads)} confidence intervals."
-    return f"{markdown(columns, rows, 'l' + 'r' * 10)}\n\n{said}"
+    return f"{markdown(columns, rows, 'l' + 'r' * 12)}\n\n{said}"
 
 
 def ledger(accuracy: Accuracy) -> str:
@@ -113,6 +115,9 @@ def accuracy_text(record: Record) -> str:
         blocks.append(f"Accuracy: {text(unmeasured(record))}.")
     if record.accuracy is not None:
         blocks.append(ledger(record.accuracy))
+        if record.accuracy.same_answers is not None:
+            said = same_answers_text(record.accuracy.same_answers)
+            blocks.append(text(f"{said[0].upper()}{said[1:]}."))
     return "\n\n".join(blocks)
 
 

@@ -31,6 +31,8 @@ def of_accuracy(accuracy: Accuracy) -> Figures:
         found |= _of_score(score)
     for one in accuracy.disagreements:
         found[f"{'_'.join(one.between)}_differ"] = one.count
+    if accuracy.same_answers is not None:
+        found |= _known(largest_difference=accuracy.same_answers.relative_difference)
     return found
 
 
@@ -43,7 +45,14 @@ def of_point(load: Load) -> Figures:
         "passes": len(load.passes),
         "requests": load.requests,
     }
-    return found | _known(request_rate_per_s=load.request_rate_per_s, arrivals=load.arrivals)
+    answers = load.answers
+    return found | _known(
+        request_rate_per_s=load.request_rate_per_s,
+        arrivals=load.arrivals,
+        samples=load.samples,
+        answers_verified=answers.verified if answers else None,
+        answers_wrong=answers.wrong if answers else None,
+    )
 
 
 def of_load(load: Load) -> Figures:
@@ -63,6 +72,8 @@ def of_load(load: Load) -> Figures:
         marks=" ".join(mark.code for mark in load.marks) or None,
         **{f"gpu_{name}": value for name, value in use.items()},
     )
+    if load.repeated_speed is not None:
+        found |= bounds("repeated_sample_ratio", "", load.repeated_speed)
     if load.comparison is not None:
         found |= ratio_bounds("comparison_ratio", load.comparison.ratio)
         found |= {

@@ -34,6 +34,7 @@ MARKS = {
     "niced": "the run has a lower priority than other programs",
     "overloaded": "the server kept up with less than the rate asked for",
     "schedule-slipped": "requests were sent later than scheduled",
+    "cached-answers": "one sample repeated was answered faster than samples that were never sent before",
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }
@@ -269,6 +270,26 @@ class OutputDifference:
 
 
 @dataclass(frozen=True)
+class SameAnswers:
+    """Whether a sample gets the same answer however it is sent: alone, among others, at any place of a batch, with many
+    requests in flight."""
+
+    samples: int
+    """How many samples were sent in every way."""
+    answers: int
+    """How many answers were compared, of all samples and ways."""
+    relative_difference: float | None
+    """The largest difference between an answer and the first to the same sample, over the largest absolute value of the
+    output; of all floating-point outputs. None where the model has none, or where an answer was no number."""
+    agreement: float
+    """The least share of equal elements between an integer output of an answer and of the first to the same sample."""
+    passed: bool
+    """Whether both are within the case's tolerance."""
+    sample: str = ""
+    """The id of the sample whose answers differ most; empty where none do."""
+
+
+@dataclass(frozen=True)
 class Accuracy:
     """The ledger: the task's metrics after each stage, on the same samples."""
 
@@ -279,6 +300,8 @@ class Accuracy:
     requests: int
     """How many requests carried the samples, of mixed batch sizes and with many in flight."""
     passed: bool
+    same_answers: SameAnswers | None = None
+    """Whether a sample gets the same answer however it is sent; None in records that do not say."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
     outputs: Sequence[OutputDifference] = ()
@@ -384,6 +407,37 @@ class CertifiedPercentile:
 
 
 @dataclass(frozen=True)
+class WrongAnswer:
+    """An answer under load that is not the one of the converted model in process to the same sample."""
+
+    sample: str
+    """The id of the sample."""
+    output: str
+    """The output, with the place of the element that differs most: `OUTPUT__0[3]`."""
+    expected: str
+    """That element as the converted model in process gives it; a text, as it need not be finite."""
+    given: str
+    """That element as the server gave it."""
+
+
+@dataclass(frozen=True)
+class VerifiedAnswers:
+    """What was found of a load point's answers: requests of the same batch, as many in flight, on the same data, were
+    sent between its passes, and every answer was compared with the converted model's in process."""
+
+    verified: int
+    """How many answers were compared: each row of a batch is one."""
+    wrong: int
+    """How many of them were wrong."""
+    requests: int
+    """How many requests they came in."""
+    duration_s: float
+    """Seconds that this took, between the passes: no throughput is of this time."""
+    first_wrong: WrongAnswer | None = None
+    """The first wrong answer; None where there was none."""
+
+
+@dataclass(frozen=True)
 class Load:
     """One load point: throughput and latency with their intervals, and where the time went."""
 
@@ -416,6 +470,13 @@ class Load:
     """What a reader should know about this point."""
     certified: Mapping[str, CertifiedPercentile] = field(default_factory=dict)
     """What can be signed of the latencies, by the percentile's name: p99 and p99.9. Empty in records from before."""
+    samples: int | None = None
+    """How many different samples the requests were made of; None in records that do not say."""
+    answers: VerifiedAnswers | None = None
+    """What was found of the answers; None where none was looked at, and in records from before."""
+    repeated_speed: Estimate | None = None
+    """The speed of one sample repeated over that of requests that were never sent before, measured in turns at the
+    fastest point of a scenario; None at others, where requests take long, and in records from before."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
 

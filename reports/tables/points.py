@@ -15,7 +15,7 @@ from reports.words.labels import (
     sequence_length,
 )
 from reports.words.markdown import markdown, text
-from reports.words.rightness import notes
+from reports.words.rightness import notes, verified_answers
 from reports.words.shown import Shown
 
 Cell = Callable[[Record, Load], str]
@@ -53,7 +53,8 @@ def _table(record: Shown, scenario: str) -> str:
     rows = [[_CELLS[column](record, load) for column in columns] for load in loads]
     table = markdown(names, rows, "".join("l" if column in _LEFT else "r" for column in columns))
     marked = [f"- {point(load)}: {text(notes(load))}" for load in loads if load.marks]
-    return "\n\n".join([table, "Marked points (*):", "\n".join(marked)] if marked else [table])
+    blocks = [table, "Marked points (*):", "\n".join(marked)] if marked else [table]
+    return "\n\n".join(filter(None, [*blocks, verified_answers(loads)]))
 
 
 def _component(name: str) -> Cell:

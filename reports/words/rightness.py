@@ -1,6 +1,8 @@
 """What a record says of a case's rightness, in words: its scores, their limits, and what keeps them not."""
 
-from reports.record.quantities import AGREEMENT, METRICS, RATIO, RELATIVE_ERROR
+from collections.abc import Sequence
+
+from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR
 from reports.record.schema import (
     Accuracy,
     Disagreement,
@@ -9,6 +11,7 @@ from reports.record.schema import (
     OutputDifference,
     Parity,
     Record,
+    SameAnswers,
     Score,
     meets,
     within_limits,
@@ -53,6 +56,8 @@ def ledger_failures(accuracy: Accuracy) -> list[str]:
         failures += [limit_text(score, worst)] if worst else []
     failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
     failures += [_output_failure(one) for one in accuracy.outputs if not within_limits(one)]
+    if accuracy.same_answers is not None and not accuracy.same_answers.passed:
+        failures.append(same_answers_text(accuracy.same_answers))
     if failures or accuracy.passed:
         return failures
     return [f"the accuracy check failed ({_scores(accuracy)})"]
@@ -172,3 +177,46 @@ def metric_text(score: Score, value: float) -> str:
 def notes(load: Load) -> str:
     """What a reader should know about a load point, in words; empty where there is nothing."""
     return "; ".join(mark.text for mark in load.marks)
+
+
+def wrong_answers(load: Load) -> str:
+    """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was looked at."""
+    found = load.answers
+    if found is None or not found.wrong:
+        return ""
+    text = f"{COUNT.text(found.wrong)} of {COUNT.text(found.verified)} answers under load are wrong"
+    first = found.first_wrong
+    if first is None:
+        return text
+    return f"{text}, the first to sample {first.sample}: {first.output} is {first.given}, and {first.expected} in process"
+
+
+def verified_answers(loads: Sequence[Load]) -> str:
+    """How many answers under load were compared with those in process, in a sentence; empty where none were."""
+    found = [load.answers for load in loads if load.answers is not None]
+    verified, wrong = sum(one.verified for one in found), sum(one.wrong for one in found)
+    if not verified:
+        return ""
+    seen = f"{COUNT.text(verified)} answers under load were compared with those in process"
+    if wrong:
+        return f"{seen}: {COUNT.text(wrong)} were wrong."
+    # Of so many right ones in a row: 1 - 0.05 ** (1 / n) is less than 3 / n (the rule of three).
+    rare = (
+        f": with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is" if verified >= 30 else ""
+    )
+    return f"{seen}, none was wrong{rare}."
+
+
+def same_answers_text(found: SameAnswers) -> str:
+    """How far answers to one sample are apart, however it is sent."""
+    if found.relative_difference is not None:
+        size = RELATIVE_ERROR.text(found.relative_difference)
+    else:
+        size = f"{AGREEMENT.text(1 - found.agreement)} of the elements"
+    if found.passed:
+        return f"answers to one sample differ by {size} at most, however it is sent"
+    given = "no numbers" if found.relative_difference is None and found.agreement == 1 else f"{size} apart"
+    return (
+        f"answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
+        f"{found.sample} are {given}"
+    )

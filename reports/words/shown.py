@@ -13,12 +13,14 @@ from reports.record.anonymous import numbered, without_names
 from reports.record.figures import Figures, of_point
 from reports.record.quantities import LATENCY_BUDGET
 from reports.record.schema import Estimate, Load, Origin, Record, Search, verdict_of
+from reports.words.labels import full_point
 from reports.words.rightness import (
     conversion_failure,
     has_random_weights,
     ledger_failures,
     main_score,
     unmeasured,
+    wrong_answers,
 )
 
 _NO_FIGURE = Estimate(float("nan"), float("nan"), float("nan"))
@@ -102,13 +104,19 @@ def read_all(results: Path, *, anonymous: bool = False) -> list[Shown]:
 
 
 def _why_no_speed(record: Record) -> str:
+    failures = [
+        f"{failure} ({full_point(load)})" for load in record.loads if (failure := wrong_answers(load))
+    ]
     converted = record.conversion is not None and record.conversion.passed
     kept = record.accuracy is None or record.accuracy.passed
     measured = record.accuracy is not None and record.accuracy_missing is None
-    if converted and kept and (measured or has_random_weights(record)):
-        return ""
-    failures = [conversion_failure(record.conversion), *_accuracy_failures(record)]
-    return f"No throughput is shown: {', and '.join(failure for failure in failures if failure)}."
+    if not (converted and kept and (measured or has_random_weights(record))):
+        failures = [
+            *filter(None, [conversion_failure(record.conversion)]),
+            *_accuracy_failures(record),
+            *failures,
+        ]
+    return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
 
 
 def _accuracy_failures(record: Record) -> list[str]:
@@ -130,7 +138,7 @@ def _search(record: Record) -> tuple[Search | None, str]:
     if verdict_of(search) == "failed":
         load = dataclasses.replace(search.load, throughput_per_s=_NO_FIGURE, passes=())
         return dataclasses.replace(search, load=load), ""
-    why = _why_no_speed(dataclasses.replace(record, accuracy=search.accuracy))
+    why = _why_no_speed(dataclasses.replace(record, accuracy=search.accuracy, loads=(search.load,)))
     if not why:
         return search, ""
     load = dataclasses.replace(

@@ -10,7 +10,8 @@ from fixtures.build.repository import BuiltModel
 from fixtures.compare import other_builds
 from fixtures.compare.comparison import OtherBuild
 from fixtures.measure import measured, sweep
-from fixtures.measure.job import input_data, jobs_of
+from fixtures.measure.job import jobs_of
+from fixtures.measure.load_data import input_data
 from fixtures.measure.record_entry import Measurement, outcomes
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.choice import Choice
@@ -19,6 +20,7 @@ from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison
 from reports.record.verdicts import comparison_text
 from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.inputs import samples_of
 
 SLEEPING = """\
 import time
@@ -45,7 +47,7 @@ def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Compar
         servers[1].load_as_is(config, theirs.folder)
         name, model, point = str(mine.case), mine.case.model, LoadPoint("offline", 1, 1)
         sample = {model.inputs[0].name: np.ones((1, 4), np.float32)}
-        data = stack.enter_context(input_data(model, sample, folder))
+        data = stack.enter_context(input_data(model, samples_of(sample), folder))
         (job,) = jobs_of(servers[0], name, model, {point: 0.0}, shared_memory="system", data=data)
         state = measured.against(measured.begin(job), servers[1], name, OtherBuild("the other", 0.03))
         plan = MeasuringPlan(budget_s=120.0)

@@ -16,7 +16,8 @@ from fixtures.efficiency.best_point import batch_in_process, best_of, best_point
 from fixtures.efficiency.in_process import in_process
 from fixtures.efficiency.turns import Sides, Turns, is_done, mean_of, take_turns
 from fixtures.errors import NotAvailableError
-from fixtures.measure.job import input_data, jobs_of
+from fixtures.measure.job import jobs_of
+from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
@@ -28,6 +29,7 @@ from reports.words.serving_cost import efficiency_section, efficiency_text
 from reports.words.shown import shown
 from tests import simulated, toy
 from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.inputs import samples_of
 from tests.samples import load as a_load
 from tests.samples import record as a_record
 
@@ -150,7 +152,7 @@ def test_a_model_that_is_slower_when_served_shows_it(make_build: MakeBuild, tmp_
     sample = {model.inputs[0].name: np.array([[1, 2, 3, 4]], np.float32)}
     with (
         serve(Choice("embedded"), tmp_path, tmp_path / "server.log", device="cpu") as server,
-        input_data(model, sample, server.scratch) as data,
+        input_data(model, samples_of(sample), server.scratch) as data,
         in_process(build, DEPLOYMENT, sample) as worker,
     ):
         server.load(build, DEPLOYMENT, "offline")

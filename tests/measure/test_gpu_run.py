@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.measure import measured, sweep
-from fixtures.measure.job import input_data, jobs_of
+from fixtures.measure.job import jobs_of
+from fixtures.measure.load_data import input_data
 from fixtures.measure.record_entry import record_entry
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.self_check import timed_model
@@ -31,7 +32,7 @@ def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
     plan = MeasuringPlan(budget_s=1.0)
     with (
         serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
-        input_data(model, model.samples("evaluation", None, None).load([0]), server.scratch) as data,
+        input_data(model, model.samples("evaluation", None, None), server.scratch) as data,
     ):
         assert server.device == "cpu"
         server.client.load_model(name)

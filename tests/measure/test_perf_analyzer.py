@@ -1,5 +1,6 @@
 """One run of the load generator: what it is told, and what becomes of its good and bad runs."""
 
+import base64
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.measure import estimates, perf_analyzer
-from fixtures.measure.job import Job, Run, input_data
+from fixtures.measure.job import Job, Run
+from fixtures.measure.load_data import input_data
 from fixtures.spec import LoadPoint, Model, Tensor
 from tests import toy
 from tests.generator import LATENCY_MS, Generator, option, server_of
@@ -26,7 +28,7 @@ def run(tmp_path: Path, generator: Generator) -> Callable[..., Run]:
     def run(point: LoadPoint = ONLINE, model: Model | None = None, **changes: Any) -> Run:
         toy_model = model or toy.model()
         server = changes.pop("server", server_of(tmp_path))
-        with input_data(toy_model, toy.samples().load([0]), None) as data:
+        with input_data(toy_model, toy.samples(), None) as data:
             job = Job(server, "toy", toy_model, point, changes.pop("shared_memory", "system"), data)
             return perf_analyzer.take(job, WINDOW_S)
 
@@ -91,10 +93,12 @@ def test_the_largest_output_decides_the_size(run: Callable[..., Run], generator:
     assert option(generator.calls[0], "--output-shared-memory-size") == str(4 * 2 * 5 * 8)
 
 
-def test_requests_hold_a_real_sample(run: Callable[..., Run], generator: Generator) -> None:
-    run()
+def test_requests_hold_many_real_samples(run: Callable[..., Run], generator: Generator) -> None:
+    run(LoadPoint("offline", 8, 2))
 
-    assert generator.calls[0]["data"] == {toy.INPUT: toy.rows([0])[0].tobytes().hex()}
+    held = [base64.b64decode(step[toy.INPUT]["b64"]) for step in generator.calls[0]["data"]]
+    assert held == [row.tobytes() for row in toy.rows(range(len(held)))]
+    assert len(held) > 8, "requests of a batch of 8 differ"
 
 
 def test_nobody_else_can_read_what_the_generator_makes(run: Callable[..., Run], generator: Generator) -> None:

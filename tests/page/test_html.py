@@ -14,9 +14,19 @@ import pytest
 from fixtures.plugin.recording import record_file
 from reports.__main__ import main
 from reports.page.html import page, rendered
+from reports.page.interval_tables import accuracy_text, intervals_table
 from reports.record import files, per_sample
 from reports.record.per_sample import Part, Sample, SampleScores
-from reports.record.schema import Case, Efficiency, Mark, Record, Search, case_id
+from reports.record.schema import (
+    Case,
+    Efficiency,
+    Mark,
+    Record,
+    SameAnswers,
+    Search,
+    VerifiedAnswers,
+    case_id,
+)
 from reports.words.shown import shown
 from tests import samples as records
 
@@ -118,6 +128,22 @@ def test_a_case_that_has_not_passed_shows_the_reason_and_no_speed(whole: str) ->
     assert "data:image/svg" not in failed
     row = whole[whole.index('<tr data-case="a40-resnet50-ts-trace-fp16"') :].partition("</tr>")[0]
     assert row.count(">-<") >= 3
+
+
+def test_the_page_says_whether_answers_depend_on_how_a_sample_is_sent() -> None:
+    same = SameAnswers(16, 96, 2e-7, 1.0, passed=True)
+    depending = dataclasses.replace(same, relative_difference=0.3, passed=False, sample="digit-0007")
+
+    assert "however it is sent" in accuracy_text(records.record(accuracy=records.accuracy(same_answers=same)))
+    told = accuracy_text(records.record(accuracy=records.accuracy(same_answers=depending, passed=False)))
+    assert "depend on how a sample is sent" in told
+    assert "digit-0007" in told
+
+
+def test_the_page_says_how_many_samples_and_answers_stand_behind_a_point() -> None:
+    load = records.load("offline", 8, 1573.6, samples=63, answers=VerifiedAnswers(4100, 0, 520, 0.5))
+
+    assert {"63", "4100"} <= set(intervals_table([load]).split())
 
 
 def test_the_ledger_has_every_limit_with_its_verdict(whole: str) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import ProofError
-from fixtures.measure.job import Job, input_data
+from fixtures.measure.job import Job
+from fixtures.measure.load_data import input_data
 from fixtures.measure.record_entry import Measurement, Outcome
 from fixtures.self_check import generator_defaults, side_by_side
 from fixtures.self_check.generator_defaults import Defaults
@@ -19,7 +20,7 @@ POINT, OTHER = LoadPoint("offline", 8, 1), LoadPoint("online", 1, 16)
 def defaults_of(folder: Path) -> Defaults:
     """Run the fake load generator as its manual begins."""
     model = toy.model()
-    with input_data(model, toy.samples().load([0]), None) as data:
+    with input_data(model, toy.samples(), None) as data:
         return generator_defaults.with_defaults(Job(server_of(folder), "toy", model, POINT, "system", data))
 
 

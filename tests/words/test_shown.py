@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reports import plots
+from reports import plots, tables
 from reports.__main__ import main
 from reports.marked import markers
 from reports.record import files
@@ -22,6 +22,7 @@ from reports.record.schema import (
     Limit,
     Record,
     Search,
+    VerifiedAnswers,
     case_id,
 )
 from reports.record.verdicts import comparison_text
@@ -83,6 +84,12 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
     "no accuracy": lambda: planted(accuracy=None),
     "accuracy of no use": lambda: planted(accuracy_missing="no data set was given"),
     "not compared with the framework": lambda: planted(conversion=None),
+    "a wrong answer under load": lambda: dataclasses.replace(
+        planted(), loads=tuple(samples.wrong_under_load(load) for load in planted().loads)
+    ),
+    "a wrong answer at one point": lambda: dataclasses.replace(
+        planted(), loads=(*planted().loads[:-1], samples.wrong_under_load(planted().loads[-1]))
+    ),
     "unlike the framework": lambda: planted(conversion=samples.failed_conversion()),
     "random weights, unlike the framework": lambda: dataclasses.replace(
         samples.random_weights(),
@@ -289,3 +296,22 @@ def test_the_sentence_names_every_limit_that_is_missed() -> None:
     assert "the converted model differs from the framework" in why
     assert "served top-1 96.0 % is below its floor of 97.0 % (the recipe)" in why
     assert "published" not in why
+
+
+def test_a_wrong_answer_is_told_with_its_point_its_sample_and_both_values() -> None:
+    one = samples.record(loads=(samples.wrong_under_load(samples.load("offline", 8, 1573.6)),))
+
+    said = shown(one).no_speed
+
+    for part in ("offline, batch 8", "2 of 4,100", "digit-0012", "OUTPUT__0[3]", "1.25", "nan"):
+        assert part in said
+
+
+def test_how_many_answers_were_verified_stands_below_the_points() -> None:
+    load = samples.load("offline", 8, 1573.6, samples=63, answers=VerifiedAnswers(4100, 0, 520, 0.5))
+
+    said = tables.offline_table(shown(samples.record(loads=(load,))))
+
+    assert "4,100 answers under load were compared" in said
+    assert "none was wrong" in said
+    assert "compared" not in tables.offline_table(shown(samples.record())), "records from before do not say"

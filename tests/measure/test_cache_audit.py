@@ -1,0 +1,108 @@
+"""One sample repeated beside requests that were never sent before: a server that remembers answers is marked."""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fixtures.build.configuration import model_config
+from fixtures.measure.cache_audit import audited, fresh_inputs, marks_of_cache
+from fixtures.measure.job import Job
+from fixtures.measure.load_data import input_data
+from fixtures.serve import wheels
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+from fixtures.serve.server import Server
+from fixtures.spec import LoadPoint
+from reports.record.schema import Estimate
+from tests import samples as records
+from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.inputs import samples_of
+
+POINT = LoadPoint("online", 1, 4)
+_COMPUTING = """
+import time
+def load(artifact, settings):
+    known = {{}}
+    def predict(arrays):
+        rows = [row.tobytes() for row in arrays[0]]
+        if not {remembers} or any(row not in known for row in rows):
+            time.sleep(0.05)
+        known.update(dict.fromkeys(rows))
+        return [2 * arrays[0]]
+    return predict
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
+    folder = tmp_path_factory.mktemp("models")
+    caches = wheels.embedded_triton() / "caches"
+    options = [f"--cache-directory={caches}", "--cache-config=local,size=16777216"]
+    with serve(
+        Choice("embedded"), folder, folder.parent / "caching.log", device="cpu", options=options
+    ) as started:
+        yield started, folder
+
+
+@pytest.mark.parametrize("who", ["the model", "Triton", "nobody"])
+def test_a_server_that_remembers_answers_is_marked_and_one_that_computes_is_not(
+    make_build: MakeBuild, server: tuple[Server, Path], who: str
+) -> None:
+    """All samples of the load data are known to it before, as they are after the first pass of a point."""
+    triton, folder = server
+    name, remembers = f"C{os.getpid()}{who.split()[-1]}", who != "nobody"
+    built = make_build(folder, name, _COMPUTING.format(remembers=who == "the model"))
+    model = built.case.model
+    inputs = {model.inputs[0].name: np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)}
+    config = model_config(built.case, DEPLOYMENT, native=False)
+    config.response_cache.enable = who == "Triton"
+    triton.load_as_is(config, built.folder)
+    triton.infer(str(built.case), model, {name: rows[:4] for name, rows in inputs.items()})
+    load = dataclasses.replace(
+        records.load("online", 4, 200.0, latency_ms={"avg": records.estimate(20.0)}),
+        throughput_per_s=Estimate(200.0, 150.0, 250.0),
+    )
+
+    with input_data(model, samples_of(inputs), triton.scratch) as data:
+        found = audited(Job(triton, str(built.case), model, POINT, "none", data), load)
+
+    assert found.repeated_speed is not None
+    assert [mark.code for mark in found.marks] == (["cached-answers"] if remembers else [])
+    assert (found.repeated_speed.value > 2) == remembers
+
+
+def test_a_repeated_sample_may_be_faster_by_the_interval_of_the_point() -> None:
+    precise = dataclasses.replace(
+        records.load("online", 4, 1000.0), throughput_per_s=Estimate(1000.0, 990.0, 1010.0)
+    )
+    load = dataclasses.replace(precise, throughput_per_s=Estimate(1000.0, 800.0, 1200.0))
+    ratio = Estimate(1.2, 1.15, 1.25)
+
+    assert marks_of_cache(load, ratio) == []
+    assert [mark.code for mark in marks_of_cache(precise, ratio)] == ["cached-answers"]
+    assert marks_of_cache(precise, None) == []
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_no_request_is_ever_sent_twice(dtype: type) -> None:
+    rows = {
+        "IN": np.random.default_rng(1).integers(0, 1000, (20, 50)).astype(dtype),
+        "LENGTH": np.ones((20, 1)),
+    }
+    fresh = fresh_inputs(rows, 3)
+
+    sent = [next(fresh) for _ in range(500)]
+
+    known = {row.tobytes() for row in rows["IN"]}
+    first_rows = [inputs["IN"][0].tobytes() for inputs in sent]
+    assert len(set(first_rows)) == len(first_rows)
+    assert not known & set(first_rows)
+    assert all(inputs["IN"].shape == (3, 50) and inputs["LENGTH"].shape == (3, 1) for inputs in sent)
+
+
+def test_samples_that_are_all_alike_say_nothing_of_a_cache() -> None:
+    assert next(fresh_inputs({"IN": np.ones((5, 4))}, 2), None) is None

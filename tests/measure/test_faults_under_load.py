@@ -1,0 +1,143 @@
+"""Faults that a load test hides, in real servers: each is found by the answers between the passes, and named."""
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fixtures.measure import answers
+from fixtures.measure.answers import Check
+from fixtures.measure.job import Job
+from fixtures.measure.load_data import input_data
+from fixtures.measure.verifying import ask_server
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+from fixtures.serve.server import Server
+from fixtures.spec import LoadPoint
+from reports.record.schema import VerifiedAnswers
+from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.inputs import samples_of
+
+SECONDS = 60.0
+"""Of looking at most; each fault shows in the first seconds of an idle machine."""
+FEWEST = 1000
+"""Answers of a server without a fault."""
+ONLINE = LoadPoint("online", 1, 8)
+
+_RUNTIME = """
+import os
+import numpy as np
+
+def load(artifact, settings):
+    batches, answers, kept = 0, 0, {{}}
+    try:
+        os.close(os.open(str(artifact) + ".taken", os.O_CREAT | os.O_EXCL))
+        is_first = True
+    except FileExistsError:
+        is_first = False
+    def predict(arrays):
+        nonlocal batches, answers
+        x = arrays[0]
+        out = 3 * x + 1
+        before, kept[len(x)] = kept.get(len(x), out), out
+        batches, answers = batches + (len(x) > 1), answers + len(x)
+        {fault}
+        return [out]
+    return predict
+"""
+FAULTS = {
+    "two answers swapped in one batch of 1,000": (
+        "if len(x) > 1 and batches % 1000 == 0: out = out.copy(); out[[0, 1]] = out[[1, 0]]"
+    ),
+    "a row repeated in one batch of 1,000": (
+        "if len(x) > 1 and batches % 1000 == 0: out = out.copy(); out[1] = out[0]"
+    ),
+    "NaN in one answer of 5,000": "if answers % 5000 < len(x): out = out.copy(); out[0, 2] = np.nan",
+    "an instance with other weights than its sibling": "out = out if is_first else 3.2 * x + 1",
+    "the answer to the request before": "out = before if batches % 200 == 199 else out",
+    "right alone, wrong with others": "out = out if len(x) == 1 else out - 0.05 * x.mean(axis=0)",
+}
+MORE_FAULTS = ("a row repeated in one batch of 1,000", "the answer to the request before")
+"""Those that are as quick to find, and left to the campaign so that the room stays quick."""
+NO_FAULT = "pass"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
+    """A real server, and the folder of its models."""
+    folder = tmp_path_factory.mktemp("models")
+    with serve(Choice("embedded"), folder, folder.parent / "faulty.log", device="cpu") as started:
+        yield started, folder
+
+
+@pytest.fixture
+def job_of(make_build: MakeBuild, server: tuple[Server, Path]) -> Iterator[Callable[[str, LoadPoint], Job]]:
+    """Load a model with a fault, whose right answers are known; returns the job of a load point."""
+    triton, folder = server
+    with ExitStack() as stack:
+
+        def load(fault: str, point: LoadPoint) -> Job:
+            built = make_build(
+                folder, f"F{os.getpid()}x{len(list(folder.iterdir()))}", _RUNTIME.format(fault=fault)
+            )
+            model, name = built.case.model, str(built.case)
+            rows = np.random.default_rng(0).standard_normal((40, 4)).astype(np.float32)
+            data = stack.enter_context(
+                input_data(model, samples_of({model.inputs[0].name: rows}), triton.scratch)
+            )
+            instances = 2 if "is_first" in fault else 1
+            triton.load(built, dataclasses.replace(DEPLOYMENT, instances=instances), point.scenario)
+            stack.callback(triton.unload, name)
+            check = Check(data.ids, {model.outputs[0].name: 3 * rows + 1}, 1e-4, 5e-4, 1.0)
+            return Job(triton, name, model, point, "none", data, check=check)
+
+        yield load
+
+
+def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnswers:
+    """What is found of a server's answers until it is enough."""
+    assert job.check is not None
+    found: list[VerifiedAnswers] = []
+    deadline = time.monotonic() + SECONDS
+    while True:
+        found.append(answers.verify(job.check, ask_server(job, 0.3), 0.3))
+        together = answers.together(found)
+        assert together is not None
+        if is_enough(together) or time.monotonic() > deadline:
+            return together
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(name, marks=pytest.mark.campaign) if name in MORE_FAULTS else name for name in FAULTS],
+)
+def test_a_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], Job], fault: str) -> None:
+    found = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)
+
+    assert found.wrong > 0, f"none wrong of {found.verified}"
+    assert found.first_wrong is not None
+    assert found.first_wrong.sample.startswith("row-")
+    assert found.first_wrong.expected != found.first_wrong.given
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        ONLINE,
+        pytest.param(LoadPoint("offline", 4, 1), marks=pytest.mark.campaign),
+        pytest.param(LoadPoint("online", 1, 0, 50.0, "poisson"), marks=pytest.mark.campaign),
+    ],
+    ids=str,
+)
+def test_a_server_without_a_fault_is_not_accused(
+    job_of: Callable[[str, LoadPoint], Job], point: LoadPoint
+) -> None:
+    found = look(job_of(NO_FAULT, point), lambda so_far: so_far.verified >= FEWEST)
+
+    assert found.wrong == 0
+    assert found.verified == found.requests * point.batch >= FEWEST

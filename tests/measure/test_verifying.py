@@ -1,0 +1,78 @@
+"""Answers between the passes of a real server, from the load point to the record: what a run of the suite does."""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from fixtures.errors import ProofError
+from fixtures.measure import measured, perf_analyzer, sweep
+from fixtures.measure.answers import Check
+from fixtures.measure.job import Job
+from fixtures.measure.load_data import input_data
+from fixtures.measure.record_entry import record_entry
+from fixtures.measure.stopping import MeasuringPlan
+from fixtures.measure.verifying import ask_server, verifying
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+from fixtures.spec import LoadPoint
+from reports.words.rightness import wrong_answers
+from reports.words.shown import shown
+from tests import samples
+from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.inputs import samples_of
+
+_HALF_WRONG = """
+def load(artifact, settings):
+    def predict(arrays):
+        out = 2 * arrays[0]
+        out[arrays[0][:, 0] < 0] += 1
+        return [out]
+    return predict
+"""
+PLAN = MeasuringPlan(budget_s=0.5)
+
+
+@pytest.fixture(scope="module")
+def job(make_build: MakeBuild, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
+    """A load point of a server that answers wrongly to some samples."""
+    tmp_path = tmp_path_factory.mktemp("wrong")
+    built = make_build(tmp_path / "models", f"V{os.getpid()}", _HALF_WRONG)
+    model = built.case.model
+    rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
+    with (
+        serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
+        input_data(model, samples_of({model.inputs[0].name: rows}), server.scratch) as data,
+    ):
+        server.load(built, DEPLOYMENT, "online")
+        check = Check(data.ids, {model.outputs[0].name: 2 * rows}, 0.01, 0.01, 1.0)
+        yield Job(server, str(built.case), model, LoadPoint("online", 1, 4), "system", data, check=check)
+
+
+def test_a_measured_point_tells_its_samples_and_its_answers_and_a_wrong_one_hides_its_speed(job: Job) -> None:
+    (state,) = sweep.measure([measured.begin(job)], PLAN, take=verifying(perf_analyzer.take))
+
+    load = record_entry(state, PLAN).load
+
+    assert load.samples == 20
+    assert load.answers is not None
+    assert 0 < load.answers.wrong < load.answers.verified, "some samples have the right answer"
+    assert "row-" in wrong_answers(load)
+    assert shown(samples.record(loads=(load,))).loads == ()
+    right = dataclasses.replace(load, answers=dataclasses.replace(load.answers, wrong=0, first_wrong=None))
+    assert shown(samples.record(loads=(right,))).loads == (right,)
+
+
+def test_the_other_build_of_a_comparison_is_not_held_to_this_one_s_answers(job: Job) -> None:
+    state = measured.against(measured.begin(job), job.server, job.name, None)  # type: ignore[arg-type]
+
+    assert state.theirs is not None
+    assert state.theirs.job.check is None
+    assert state.mine.job.check is not None
+
+
+def test_a_request_that_fails_is_an_error_with_the_server_s_words(job: Job) -> None:
+    with pytest.raises(ProofError, match=r"a request under load failed(.|\n)*gone"):
+        ask_server(dataclasses.replace(job, name="gone"), 0.1)
