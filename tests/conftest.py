@@ -83,6 +83,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return LoadRunsScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+_WORKER_GIB = 4
+"""Memory in GiB for each worker of xdist: with both frameworks and their models in it one takes up to 3.5."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker more than there are cores, where memory lasts: nearly a third of the time tests wait for servers."""
+    cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total
+    return max(1, min(cores + 1, round(memory / 2**30 / _WORKER_GIB)))
+
+
 _ASKED_FOR = ("campaign", "contract")
 """Marks of tests that take minutes or download much."""
 
