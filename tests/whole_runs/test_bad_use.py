@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from fixtures.models import resnet50
 from reports.run.exit_status import STATUS
-from tests.whole_runs.suite import ONNX, ROOT, suite
+from tests.whole_runs.suite import ONNX, ROOT, TRACE, suite
 
 
 def micro_weights(change: float, path: Path) -> Path:
@@ -27,7 +27,7 @@ def micro_weights(change: float, path: Path) -> Path:
 def test_a_worse_model_fails_the_gate_and_shows_no_speed(tmp_path: Path) -> None:
     worse = micro_weights(0.3, tmp_path / "worse.safetensors")
     done = suite(
-        *("-k", f"{ONNX} and (conversion or accuracy or b001-c001)"),
+        *("-k", f"{TRACE} and (conversion or accuracy or b001-c001)"),
         *("--checkpoint", f"resnet50-micro={worse}", "--point-budget-s", "0.5"),
         repos=tmp_path / "repos",
         results=tmp_path,
@@ -36,15 +36,15 @@ def test_a_worse_model_fails_the_gate_and_shows_no_speed(tmp_path: Path) -> None
     assert re.search(r"served top-1 [\d.]+ % is below its floor of 97\.0 %", done.text)
     assert "1 failed, 2 passed" in done.text
     assert "No throughput is shown" in done.text
-    assert done.record(ONNX).loads
-    assert "worse.safetensors, sha256" in done.record(ONNX).build.weights
+    assert done.record(TRACE).loads
+    assert "worse.safetensors, sha256" in done.record(TRACE).build.weights
 
 
 def test_a_model_that_returns_nan_is_one_readable_error(tmp_path: Path) -> None:
     nan = micro_weights(float("nan"), tmp_path / "nan.safetensors")
     done = suite(
         "-k",
-        f"{ONNX} and conversion",
+        f"{TRACE} and conversion",
         "--checkpoint",
         f"resnet50-micro={nan}",
         repos=tmp_path / "repos",
@@ -130,7 +130,7 @@ def test_a_bad_option_is_a_usage_error(
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999"])
 def test_a_server_that_is_not_there_is_one_error(address: str, repos: Path, tmp_path: Path) -> None:
-    done = suite("-k", f"{ONNX} and accuracy", "--triton", address, repos=repos, results=tmp_path)
+    done = suite("-k", f"{ONNX} and b001-c001", "--triton", address, repos=repos, results=tmp_path)
     assert done.status in (STATUS["infrastructure"], pytest.ExitCode.USAGE_ERROR)
     assert f"--triton {address}" in done.text or "unknown server" in done.text
     assert "Traceback" not in done.text

@@ -13,7 +13,7 @@ from fixtures.serve.launch import serve
 from reports.record import schema
 from reports.run.exit_status import STATUS
 from tests.serve.programs import script
-from tests.whole_runs.suite import FAST, ONNX, Run, suite
+from tests.whole_runs.suite import FAST, ONNX, TRACE, Run, suite
 
 IN_PROCESS = re.compile(
     r"test_efficiency\[.*\] (\n.*)*PASSED \d+ % of in process \(\d+ to \d+\), [\d.]+ % of the machine's FP32"
@@ -141,15 +141,15 @@ def test_without_a_point_in_the_run_the_best_of_the_record_is_taken(
 
 def test_workers_share_the_cases_and_lose_nothing(repos: Path, tmp_path: Path) -> None:
     done = suite(
-        *("-n", "2", "-k", "resnet50-micro and onnx and not online and not efficiency"),
+        *("-n", "2", "-k", f"({ONNX} or {TRACE}) and not online and not efficiency"),
         *FAST,
         repos=repos,
         results=tmp_path,
     )
     assert done.status == 0, done.text
-    for case in (ONNX, ONNX.replace("fp32", "int8")):
+    for case, label in ((ONNX, "ONNX"), (TRACE, "TorchScript Trace")):
         assert len(done.record(case).loads) == 2
-        assert re.search(rf"\| resnet50-micro +\| ONNX +\| {case[-4:].upper()} ", done.text)
+        assert re.search(rf"\| resnet50-micro +\| {label} +\| FP32 ", done.text)
         # All of a case went to one worker, which said what it did.
         (worker,) = set(re.findall(rf"\[(gw\d)\] {case}: start Triton", done.text))
         assert re.search(rf"\[{worker}\] {case}: (built|unchanged)", done.text)
@@ -171,7 +171,7 @@ def test_a_native_backend_is_given_the_malloc_of_the_runtime(repos: Path, tmp_pa
     library = tmp_path / "backends" / "pytorch" / "libtriton_pytorch.so"
     library.parent.mkdir(parents=True)
     library.touch()
-    selection = "cpu-resnet50-micro-ts-trace-fp32 and accuracy"
+    selection = f"{TRACE} and offline and b001-c001"
     found = suite("-k", selection, "--triton", f"local:{program}", repos=repos, results=tmp_path / "results")
     assert found.status == STATUS["infrastructure"]
     assert "malloc 0 2147483647" in found.text
