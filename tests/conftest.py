@@ -20,7 +20,7 @@ from fixtures.build import configuration, integrity, runtimes
 from fixtures.build.repository import BuiltModel
 from fixtures.host import machine
 from fixtures.host.environment import EXTRA_VARIABLES
-from fixtures.host.nvml import sole_gpu
+from fixtures.host.nvml import visible_gpus
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.serve import wheels
@@ -298,10 +298,10 @@ def nvml(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    sole_gpu.cache_clear()
+    visible_gpus.cache_clear()
     machine.gpus_of.cache_clear()
     yield fake
-    sole_gpu.cache_clear()
+    visible_gpus.cache_clear()
     machine.gpus_of.cache_clear()
 
 

@@ -13,7 +13,7 @@ import pytest
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import machine
-from fixtures.host.nvml import sole_gpu
+from fixtures.host.nvml import visible_gpus
 from fixtures.plugin import measuring_efficiency, serving
 from fixtures.plugin.selecting import selection
 from fixtures.plugin.serving import Deployed
@@ -100,10 +100,10 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(selection, "why_not", lambda *_what: None)
     SEEN.clear()
     SEEN["backend"] = "onnxruntime"
-    for cached in (sole_gpu, machine.gpus_of):
+    for cached in (visible_gpus, machine.gpus_of):
         cached.cache_clear()
     yield
-    for cached in (sole_gpu, machine.gpus_of):
+    for cached in (visible_gpus, machine.gpus_of):
         cached.cache_clear()
 
 
