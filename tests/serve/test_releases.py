@@ -114,14 +114,14 @@ def test_a_release_that_does_not_run_on_a_gpu_is_told_with_the_reason(
 
 
 def test_the_server_s_libraries_are_those_of_its_release() -> None:
-    image = Image("tritonserver:24.10-py3", release="24.10", tensorrt="10.5.0.18")
-    assert releases.libraries("2.51.0", image) == {
+    image = Image("tritonserver:24.10-py3", release="24.10")
+    assert releases.libraries("2.51.0", image, "10.5.0.18") == {
         "onnxruntime": "1.19.2",
         "torch": "2.5.0a0+e000cf0ad9",
         "tensorrt": "10.5.0.18",
     }
-    assert releases.libraries("2.55.0", None) == {"onnxruntime": "1.20.1"}
-    assert releases.libraries("1.0", None) == releases.libraries("1.0", Image("my/triton")) == {}
+    assert releases.libraries("2.55.0", None, None) == {"onnxruntime": "1.20.1"}
+    assert releases.libraries("1.0", None, None) == releases.libraries("1.0", Image("my/triton"), None) == {}
 
 
 def source(release: str, path: str) -> str:
