@@ -120,7 +120,7 @@ def test_the_server_s_libraries_are_those_of_its_release() -> None:
         "torch": "2.5.0a0+e000cf0ad9",
         "tensorrt": "10.5.0.18",
     }
-    assert releases.libraries("2.55.0", None, None) == {"onnxruntime": "1.20.1"}
+    assert releases.libraries("2.55.0", None, None, None) == {"onnxruntime": "1.20.1"}
     assert releases.libraries("1.0", None, None) == releases.libraries("1.0", Image("my/triton"), None) == {}
 
 
@@ -128,6 +128,21 @@ def source(release: str, path: str) -> str:
     """A file of the server's branch for a release."""
     command = ["git", "-C", os.environ[SOURCES], "show", f"r{release}:{path}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_of_a_server_on_this_machine_only_the_libraries_that_it_has_are_those_of_its_release(
+    tmp_path: Path,
+) -> None:
+    """Its backends may have been built with this machine's own PyTorch, whatever Triton calls itself."""
+    assert releases.libraries("2.51.0", None, None, tmp_path) == {}
+    for place in ("onnxruntime/libonnxruntime.so", "pytorch/libtorch_cpu.so"):
+        (tmp_path / place).parent.mkdir()
+        (tmp_path / place).touch()
+    of_release = {"onnxruntime": "1.19.2", "torch": "2.5.0a0+e000cf0ad9"}
+    assert releases.libraries("2.51.0", None, None, tmp_path) == of_release
+    for name in ("libonnxruntime.so.1", "libonnxruntime.so.1.20.1"):
+        (tmp_path / "onnxruntime" / name).touch()
+    assert releases.libraries("2.51.0", None, None, tmp_path) == of_release | {"onnxruntime": "1.20.1"}
 
 
 @pytest.mark.contract
