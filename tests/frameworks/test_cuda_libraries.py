@@ -52,7 +52,7 @@ def test_the_cuda_of_pytorch_is_read_without_importing_it() -> None:
 def test_the_gpus_of_pytorch_are_the_list_that_its_library_holds(tmp_path: Path) -> None:
     library = tmp_path / "lib" / "libtorch_python.so"
     library.parent.mkdir()
-    library.write_bytes(b"\0sm_90\0text sm_1\0sm_75 sm_80 sm_100 compute_120\0")
+    library.write_bytes(b"\0sm_90\0text sm_1\0sm_50 sm_60\0sm_75 sm_80 sm_100 compute_120\0")
 
     assert cuda_libraries.code_of_torch(tmp_path) == GpuCode(frozenset({75, 80, 100}), frozenset({120}))
 
