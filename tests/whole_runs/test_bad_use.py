@@ -27,7 +27,7 @@ def micro_weights(change: float, path: Path) -> Path:
 def test_a_worse_model_fails_the_gate_and_shows_no_speed(tmp_path: Path) -> None:
     worse = micro_weights(0.3, tmp_path / "worse.safetensors")
     done = suite(
-        *("-k", f"{TRACE} and (conversion or accuracy or b001-c001)"),
+        *("-k", f"{ONNX} and (conversion or accuracy or b001-c001)"),
         *("--checkpoint", f"resnet50-micro={worse}", "--point-budget-s", "0.5"),
         repos=tmp_path / "repos",
         results=tmp_path,
@@ -36,8 +36,8 @@ def test_a_worse_model_fails_the_gate_and_shows_no_speed(tmp_path: Path) -> None
     assert re.search(r"served top-1 [\d.]+ % is below its floor of 97\.0 %", done.text)
     assert "1 failed, 2 passed" in done.text
     assert "No throughput is shown" in done.text
-    assert done.record(TRACE).loads
-    assert "worse.safetensors, sha256" in done.record(TRACE).build.weights
+    assert done.record(ONNX).loads
+    assert "worse.safetensors, sha256" in done.record(ONNX).build.weights
 
 
 def test_a_model_that_returns_nan_is_one_readable_error(tmp_path: Path) -> None:
