@@ -20,7 +20,7 @@ from fixtures.build import configuration, integrity, runtimes
 from fixtures.build.repository import BuiltModel
 from fixtures.host import machine
 from fixtures.host.environment import EXTRA_VARIABLES
-from fixtures.host.nvml import sole_gpu
+from fixtures.host.nvml import visible_gpus
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.serve import wheels
@@ -81,6 +81,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return str(super()._split_scope(nodeid))
 
     return LoadRunsScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+_WORKER_GIB = 4
+"""Memory in GiB for each worker of xdist: with both frameworks and their models in it one takes up to 3.5."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker more than there are cores, where memory lasts: nearly a third of the time tests wait for servers."""
+    cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total
+    return max(1, min(cores + 1, round(memory / 2**30 / _WORKER_GIB)))
 
 
 _ASKED_FOR = ("campaign", "contract")
@@ -287,10 +298,10 @@ def nvml(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    sole_gpu.cache_clear()
+    visible_gpus.cache_clear()
     machine.gpus_of.cache_clear()
     yield fake
-    sole_gpu.cache_clear()
+    visible_gpus.cache_clear()
     machine.gpus_of.cache_clear()
 
 

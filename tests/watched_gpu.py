@@ -5,7 +5,7 @@ import time
 import pytest
 
 from fixtures.host.gpu import GpuTime, Watch
-from fixtures.host.nvml import sole_gpu
+from fixtures.host.nvml import visible_gpus
 
 S = 10**9
 
@@ -24,8 +24,8 @@ def watched(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, *, seconds: float = 2.0, roots: tuple[int, ...] = ()
 ) -> Watch:
     """A watch over so many seconds, with a sample every 20 ms."""
-    found = sole_gpu(None)
-    assert found is not None
+    found = visible_gpus(None)
+    assert found
     monkeypatch.setattr(time, "time_ns", lambda: round(clock.now_s * S))
     watch = Watch(found, frozenset(roots))
     for step in range(round(seconds / 0.02) + 1):

@@ -73,6 +73,14 @@ def test_a_backend_that_lacks_a_library_is_a_problem_that_names_both(installed: 
     assert "libtritonserver" not in text, "the server brings it"
 
 
+def test_a_backend_finds_what_lies_beside_the_server(installed: Choice) -> None:
+    """NVIDIA's image has its libraries in lib, beside bin and backends."""
+    moved(installed, "onnxruntime")
+    bundled = wheels.embedded_triton().parents[1] / "nvidia_pytriton.libs"
+    (Path(installed.detail).parents[1] / "lib").symlink_to(bundled)
+    assert "onnxruntime" in found(installed, "ok")
+
+
 def test_a_backend_of_no_format_is_not_looked_at(installed: Choice) -> None:
     moved(installed, "fil")
     assert "fil, python in" in found(installed, "ok")

@@ -104,14 +104,18 @@ def open_package(path: Path) -> Callable[[Arrays], list[np.ndarray]]:
     return lambda inputs: predict(list(inputs.values()))
 
 
-def assert_equal_to_framework(network: Small, inputs: Arrays, found: list[np.ndarray]) -> None:
-    expected = run(network, inputs, OUTPUTS)
-    scores, classes = found
+def error_of(network: Small, inputs: Arrays, found: list[np.ndarray]) -> float:
+    """The largest error of the scores over the largest score."""
+    expected = run(network, inputs, OUTPUTS)["scores"]
+    scores, _classes = found
     assert scores.dtype == np.float32
-    assert scores.shape == expected["scores"].shape
-    error = np.abs(scores - expected["scores"]).max() / np.abs(expected["scores"]).max()
-    assert error <= pt2.FORMAT.tolerances["fp32"].relative_error
-    np.testing.assert_array_equal(classes, expected["class"])
+    assert scores.shape == expected.shape
+    return float(np.abs(scores - expected).max() / np.abs(expected).max())
+
+
+def assert_equal_to_framework(network: Small, inputs: Arrays, found: list[np.ndarray]) -> None:
+    assert error_of(network, inputs, found) <= pt2.FORMAT.tolerances["fp32"].relative_error
+    np.testing.assert_array_equal(found[1], run(network, inputs, OUTPUTS)["class"])
 
 
 # --- what it computes --------------------------------------------------------------------------------------
@@ -122,6 +126,17 @@ def test_a_package_computes_what_the_framework_computes_at_every_batch(package: 
     for batch in range(1, MOST + 1):
         inputs = arrays(range(batch))
         assert_equal_to_framework(network, inputs, predict(inputs))
+
+
+def test_a_package_in_bf16_rounds_as_far_as_allowed_at_every_batch(network: Small, tmp_path: Path) -> None:
+    steps: list[str] = []
+    job = job_of(network, model_of(), precision="bf16", report=steps.append)
+    pt2.convert(job, tmp_path / "model.pt2")
+    assert steps, "a conversion says what it is doing"
+    predict = open_package(tmp_path / "model.pt2")
+    for batch in (1, 3, MOST):
+        error = error_of(network, arrays(range(batch)), predict(arrays(range(batch))))
+        assert 1e-4 < error <= pt2.FORMAT.tolerances["bf16"].relative_error, "FP32 does not round so far"
 
 
 def test_inputs_may_lie_in_memory_as_they_like(package: Path, network: Small) -> None:

@@ -12,7 +12,7 @@ import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
 
 from fixtures.host import gpu, machine
-from fixtures.host.nvml import Gpu, gpu_handles, sole_gpu
+from fixtures.host.nvml import Gpu, gpu_handles, visible_gpus
 from fixtures.measure import validity
 from fixtures.serve.server import Server
 from tests.fake_nvml import Nvml
@@ -104,7 +104,7 @@ def test_the_stamp_names_the_gpu_that_is_watched(nvml: Nvml, monkeypatch: pytest
     with gpu.watch(None) as watch:
         pass
     assert watch is not None
-    assert machine.gpu_names() == (f"NVIDIA {watch.gpu.handle}",)
+    assert machine.gpu_names() == tuple(f"NVIDIA {one.handle}" for one in watch.gpus)
 
 
 def test_nvidia_s_own_package_has_every_name_that_is_used_of_it() -> None:
@@ -124,11 +124,20 @@ def test_the_stamp_names_by_uuid_the_gpus_that_were_used_and_on_a_cpu_none(
     assert list(machine.stamp("cpu").gpu_uuids) == []
 
 
-def test_several_gpus_are_not_watched_as_if_they_were_one(nvml: Nvml) -> None:
+def test_every_gpu_of_the_run_is_watched_and_no_other(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-cccc,GPU-aaaa")
+    with gpu.watch(None) as watch:
+        assert watch is not None
+        assert watch.gpus == (Gpu("GPU-cccc", "GPU-cccc"), Gpu("GPU-aaaa", "GPU-aaaa"))
+
+
+def test_several_gpus_of_which_one_is_divided_are_not_watched(nvml: Nvml) -> None:
+    """CUDA shows one instance then, and nobody says which."""
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
+    nvml.instances = {"GPU-bbbb": ["MIG-1"]}
     with gpu.watch(None) as watch:
         assert watch is None
-    assert sole_gpu("0") == Gpu("GPU-aaaa", "GPU-aaaa")
 
 
 def test_a_machine_without_a_driver_is_not_watched(nvml: Nvml) -> None:
@@ -143,9 +152,8 @@ def test_an_instance_of_a_gpu_has_memory_and_clocks_but_not_the_board_s_energy(
 ) -> None:
     nvml.instances = {"GPU-aaaa": ["MIG-1", "MIG-2"]}
     nvml.reasons = lambda _now: 0x4
-    found = sole_gpu(visible)
-    assert found == Gpu("MIG-1", "GPU-aaaa")
-    sole_gpu.cache_clear()
+    assert visible_gpus(visible) == (Gpu("MIG-1", "GPU-aaaa"),)
+    visible_gpus.cache_clear()
     stretch = between(watched(clock, monkeypatch), 0.5, 1.5)
     use = validity.gpu_use([stretch], 100)
     assert use is not None
@@ -193,4 +201,4 @@ def test_a_server_in_a_container_is_watched_on_the_gpu_that_the_run_uses(
     server = Server("docker", "127.0.0.1:1", "2.51.0", None, None, device="cuda")
     with server.watch_gpu() as contained:
         assert contained is not None
-        assert contained.gpu.handle == "GPU-bbbb"
+        assert [one.handle for one in contained.gpus] == ["GPU-bbbb"]

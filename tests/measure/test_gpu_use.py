@@ -7,7 +7,7 @@ import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
 
 from fixtures.host.gpu import GpuTime
-from fixtures.host.nvml import sole_gpu
+from fixtures.host.nvml import visible_gpus
 from fixtures.measure import validity
 from tests.fake_nvml import Nvml
 from tests.watched_gpu import Clock, between, watched
@@ -23,6 +23,43 @@ def test_the_use_of_a_point_is_that_of_all_its_passes(
     assert use.energy_j_per_1000 == pytest.approx(250, rel=0.01)
     assert (use.utilisation, use.memory_mib, use.sm_clock_mhz) == (pytest.approx(0.8), 5120, 1410)
     assert use.energy_from == "counter"
+
+
+def test_several_gpus_are_on_record_with_what_they_take_together(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
+    use = validity.gpu_use([between(watched(clock, monkeypatch), 0.5, 1.5)], throughput_per_s=400)
+    assert use is not None
+    assert use.power_w == pytest.approx(300, rel=0.01)
+    assert use.energy_j_per_1000 == pytest.approx(750, rel=0.01)
+    assert (use.utilisation, use.memory_mib, use.sm_clock_mhz) == (pytest.approx(0.8), 3 * 5120, 1410)
+
+
+def test_the_energy_of_several_gpus_is_not_said_where_one_does_not_tell_its_own(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
+    nvml.refused_by = {"GPU-bbbb": {"nvmlDeviceGetTotalEnergyConsumption"}}
+    by_power = validity.gpu_use([between(watched(clock, monkeypatch), 0.5, 1.5)], 400)
+    assert by_power is not None
+    assert by_power.power_w == pytest.approx(200, rel=0.01)
+    assert by_power.energy_from == "power", "the poorer of the two is said"
+
+    nvml.refused_by["GPU-bbbb"].add("nvmlDeviceGetPowerUsage")
+    untold = validity.gpu_use([between(watched(clock, monkeypatch), 0.5, 1.5)], 400)
+    assert untold is not None
+    assert (untold.power_w, untold.energy_j_per_1000, untold.energy_from) == (None, None, None)
+
+
+def test_one_gpu_of_several_that_is_throttled_is_marked_with_its_own_share_of_the_time(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.uuids = tuple(f"GPU-{letter * 4}" for letter in "abcdefgh")
+    nvml.reasons_by = {"GPU-hhhh": lambda now_s: 0x40 if now_s < 0.7 else 0}
+    (mark,) = validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)])
+    assert mark.code == "gpu-throttled"
+    assert "20%" in mark.text or "19%" in mark.text
 
 
 def test_a_longer_pass_weighs_more() -> None:
@@ -57,8 +94,7 @@ def test_a_figure_that_is_not_supported_is_absent_and_the_others_stay(
 def test_a_gpu_that_tells_nothing_has_no_figures_and_no_marks(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = sole_gpu(None)
-    assert found is not None
+    assert visible_gpus(None)
     nvml.refused = {name for name in dir(nvml) if name.startswith("nvmlDeviceGet")}
     stretch = between(watched(clock, monkeypatch, roots=(os.getpid(),)), 0.5, 1.5)
     use = validity.gpu_use([stretch], 100)

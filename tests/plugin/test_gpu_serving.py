@@ -13,7 +13,7 @@ import pytest
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import machine
-from fixtures.host.nvml import sole_gpu
+from fixtures.host.nvml import visible_gpus
 from fixtures.plugin import measuring_efficiency, serving
 from fixtures.plugin.selecting import selection
 from fixtures.plugin.serving import Deployed
@@ -84,10 +84,10 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def serve(*_what: Any, **started: Any) -> Iterator[Any]:
         SEEN.update(started)
         yield SimpleNamespace(
-            kind="docker",
+            kind=SEEN["kind"],
             version="2.55.0",
             backends=None,
-            image=image,
+            image=image if SEEN["kind"] == "docker" else None,
             ready_s=1.0,
             load=lambda *_what: SEEN["backend"],
             is_on_this_host=True,
@@ -105,10 +105,11 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(selection, "why_not", lambda *_what: None)
     SEEN.clear()
     SEEN["backend"] = "onnxruntime"
-    for cached in (sole_gpu, machine.gpus_of):
+    SEEN["kind"] = "docker"
+    for cached in (visible_gpus, machine.gpus_of):
         cached.cache_clear()
     yield
-    for cached in (sole_gpu, machine.gpus_of):
+    for cached in (visible_gpus, machine.gpus_of):
         cached.cache_clear()
 
 
@@ -172,6 +173,16 @@ def test_the_record_names_the_image_and_the_libraries_of_its_native_backends(tmp
     )
     assert deployed.serving.versions["onnxruntime"] == "1.20.1"
     assert deployed.serving.versions["tensorrt"] == "10.8.0.43"
+
+
+def test_the_record_names_the_tensorrt_of_the_container_that_the_suite_runs_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
+    SEEN["kind"] = "local"
+    assert run(tmp_path, "a100-resnet50-micro-onnx-fp32") == 0
+    deployed: Deployed = SEEN["deployed"]
+    assert deployed.serving.versions["tensorrt"] == "10.5.0.18"
 
 
 def test_of_the_suite_s_runtimes_the_libraries_are_those_of_this_machine(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import machine
-from fixtures.host.nvml import sole_gpu
+from fixtures.host.nvml import visible_gpus
 from tests.collecting import Collected, collect
 from tests.fake_nvml import Nvml
 
@@ -49,10 +49,10 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         monkeypatch.delenv(name, raising=False)
-    sole_gpu.cache_clear()
+    visible_gpus.cache_clear()
     machine.gpus_of.cache_clear()
     yield fake
-    sole_gpu.cache_clear()
+    visible_gpus.cache_clear()
     machine.gpus_of.cache_clear()
 
 

@@ -22,6 +22,8 @@ from tests.serve.programs import HANG_S, doubled_by, port_of, process_of, script
 
 EMBEDDED = Choice("embedded")
 SHM = Path("/dev/shm")
+HELP = '[ "$*" = --help ] && exit'
+"""The help is asked for before a server is started, and waited for."""
 
 
 def test_the_log_and_nothing_else_is_left_of_a_server(
@@ -176,13 +178,13 @@ def test_the_real_server_s_words_for_a_taken_port_are_known(
 
 def test_another_triton_at_the_ports_is_not_taken_for_ours(server: Server, tmp_path: Path) -> None:
     theirs = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
-    program = script(tmp_path / "bin" / "tritonserver", "sleep 600")
+    program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; sleep 600")
     with pytest.raises(ProofError, match="not ready within 1 s"):
         start(program, tmp_path, ready_s=1.0, find_ports=lambda: theirs)
 
 
 def test_a_server_that_never_gets_ready_is_given_up(tmp_path: Path, temporary: Path) -> None:
-    program = script(tmp_path / "bin" / "tritonserver", "echo loading the world; sleep 600")
+    program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
     with pytest.raises(ProofError, match=r"not ready within 1 s\n.*\n  \| loading the world"):
         start(program, tmp_path, ready_s=1.0)
     assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []

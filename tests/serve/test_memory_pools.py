@@ -62,6 +62,9 @@ def test_each_gpu_has_a_pool_and_each_instance_its_share() -> None:
         "--cuda-memory-pool-byte-size 1",
     }
     assert all(after[name] == pytest.approx(2 * before[name], rel=0.01) for name in before)
+    of_one_gpu = sizes(pool_options(case, one, gpus=1))
+    pinned = "--pinned-memory-pool-byte-size"
+    assert before[pinned] == pytest.approx(2 * of_one_gpu[pinned], rel=0.01), "the host's is for all GPUs"
 
 
 def test_a_server_on_a_cpu_is_started_as_ever() -> None:

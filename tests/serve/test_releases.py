@@ -70,6 +70,7 @@ def test_the_server_with_the_embedded_one_s_options_is_of_the_first_release() ->
         ("my/triton:1", None),
         ("my/mytritonserver:25.02", None),
         ("nvcr.io/nvidia/tritonserver:99.01-py3", None),
+        ("tritonserver:25.021-py3", None),
     ],
 )
 def test_the_release_is_in_the_tag_of_nvidia_s_images_alone(image: str, release: str | None) -> None:
@@ -113,21 +114,46 @@ def test_a_release_that_does_not_run_on_a_gpu_is_told_with_the_reason(
     assert re.search(words, sentence)
 
 
+def test_of_several_gpus_the_one_is_named_that_a_release_does_not_run_on() -> None:
+    gpus = [
+        InstalledGpu("NVIDIA A100", "GPU-1", "550", (8, 0)),
+        InstalledGpu("Tesla V100", "GPU-2", "550", (7, 0)),
+    ]
+    assert "V100" in str(releases.unsupported_gpu("25.02", gpus))
+
+
 def test_the_server_s_libraries_are_those_of_its_release() -> None:
-    image = Image("tritonserver:24.10-py3", release="24.10", tensorrt="10.5.0.18")
-    assert releases.libraries("2.51.0", image) == {
+    image = Image("tritonserver:24.10-py3", release="24.10")
+    assert releases.libraries("2.51.0", image, "10.5.0.18") == {
         "onnxruntime": "1.19.2",
         "torch": "2.5.0a0+e000cf0ad9",
         "tensorrt": "10.5.0.18",
     }
-    assert releases.libraries("2.55.0", None) == {"onnxruntime": "1.20.1"}
-    assert releases.libraries("1.0", None) == releases.libraries("1.0", Image("my/triton")) == {}
+    made_from_it = Image("my/triton", release="24.10")
+    assert releases.libraries("2.51.0.mine", made_from_it, None)["onnxruntime"] == "1.19.2"
+    assert releases.libraries("2.55.0", None, None, None) == {"onnxruntime": "1.20.1"}
+    assert releases.libraries("1.0", None, None) == releases.libraries("1.0", Image("my/triton"), None) == {}
 
 
 def source(release: str, path: str) -> str:
     """A file of the server's branch for a release."""
     command = ["git", "-C", os.environ[SOURCES], "show", f"r{release}:{path}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_of_a_server_on_this_machine_only_the_libraries_that_it_has_are_those_of_its_release(
+    tmp_path: Path,
+) -> None:
+    """Its backends may have been built with this machine's own PyTorch, whatever Triton calls itself."""
+    assert releases.libraries("2.51.0", None, None, tmp_path) == {}
+    for place in ("onnxruntime/libonnxruntime.so", "pytorch/libtorch_cpu.so"):
+        (tmp_path / place).parent.mkdir()
+        (tmp_path / place).touch()
+    of_release = {"onnxruntime": "1.19.2", "torch": "2.5.0a0+e000cf0ad9"}
+    assert releases.libraries("2.51.0", None, None, tmp_path) == of_release
+    for name in ("libonnxruntime.so.1", "libonnxruntime.so.1.20.1"):
+        (tmp_path / "onnxruntime" / name).touch()
+    assert releases.libraries("2.51.0", None, None, tmp_path) == of_release | {"onnxruntime": "1.20.1"}
 
 
 @pytest.mark.contract

@@ -10,6 +10,9 @@ from reports.record.schema import Record
 
 ROOT = Path(__file__).parents[2]
 ONNX = "cpu-resnet50-micro-onnx-fp32"
+TRACE = "cpu-resnet50-micro-ts-trace-fp32"
+"""A case that is converted in a tenth of the time of ONNX. On busy cores PyTorch's threads wait for each other, so no load is
+measured of it."""
 FAST = ("--point-budget-s", "0.5", "--batches", "1,8", "--concurrencies", "4")
 
 

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from fixtures.models import resnet50
 from reports.run.exit_status import STATUS
-from tests.whole_runs.suite import ONNX, ROOT, suite
+from tests.whole_runs.suite import ONNX, ROOT, TRACE, suite
 
 
 def micro_weights(change: float, path: Path) -> Path:
@@ -44,7 +44,7 @@ def test_a_model_that_returns_nan_is_one_readable_error(tmp_path: Path) -> None:
     overflowing = micro_weights(1e4, tmp_path / "overflowing.safetensors")
     done = suite(
         "-k",
-        f"{ONNX} and conversion",
+        f"{TRACE} and conversion",
         "--checkpoint",
         f"resnet50-micro={overflowing}",
         repos=tmp_path / "repos",
@@ -143,7 +143,7 @@ def test_a_bad_option_is_a_usage_error(
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999"])
 def test_a_server_that_is_not_there_is_one_error(address: str, repos: Path, tmp_path: Path) -> None:
-    done = suite("-k", f"{ONNX} and accuracy", "--triton", address, repos=repos, results=tmp_path)
+    done = suite("-k", f"{ONNX} and b001-c001", "--triton", address, repos=repos, results=tmp_path)
     assert done.status in (STATUS["infrastructure"], pytest.ExitCode.USAGE_ERROR)
     assert f"--triton {address}" in done.text or "unknown server" in done.text
     assert "Traceback" not in done.text

@@ -14,7 +14,7 @@ from reports.record import schema
 from reports.run.exit_status import STATUS
 from reports.trend import files as history
 from tests.serve.programs import script
-from tests.whole_runs.suite import FAST, ONNX, Run, suite
+from tests.whole_runs.suite import FAST, ONNX, TRACE, Run, suite
 
 IN_PROCESS = re.compile(
     r"test_efficiency\[.*\] (\n.*)*PASSED \d+ % of in process \(\d+ to \d+\), [\d.]+ % of the machine's FP32"
@@ -193,7 +193,7 @@ def test_a_native_backend_is_given_the_malloc_of_the_runtime(repos: Path, tmp_pa
     library = tmp_path / "backends" / "pytorch" / "libtriton_pytorch.so"
     library.parent.mkdir(parents=True)
     library.touch()
-    selection = "cpu-resnet50-micro-ts-trace-fp32 and accuracy"
+    selection = f"{TRACE} and offline and b001-c001"
     found = suite("-k", selection, "--triton", f"local:{program}", repos=repos, results=tmp_path / "results")
     assert found.status == STATUS["infrastructure"]
     assert "malloc 0 2147483647" in found.text
