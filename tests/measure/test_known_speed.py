@@ -70,17 +70,18 @@ def test_a_rate_that_is_too_high_shows_in_latencies_and_in_the_mark(timed: timed
     )
 
 
+@pytest.mark.campaign
 def test_a_standstill_moves_the_percentiles_as_arithmetic_says(timed: timed_server.Timed) -> None:
     """The eight requests in flight take 0.8 s longer, and no other does."""
     point, stops = LoadPoint("online", 1, 8), list[threading.Timer]()
 
     def report(now: Progress) -> None:
         if now.number == 3 and not stops:
-            stops.append(threading.Timer(0.6, timed.stand_still, [0.8]))
+            stops.append(threading.Timer(1.2, timed.stand_still, [0.8]))
             stops[0].start()
 
-    # Passes of one and a half seconds, so that the standstill lies inside of one; six of them.
-    plan = MeasuringPlan(budget_s=50.0, precision_target=1.0)
+    # Passes of three seconds, so that the standstill lies inside of one; six of them.
+    plan = MeasuringPlan(budget_s=100.0, precision_target=1.0)
     outcome = timed.run("fixed", point, plan=plan, report=report)[point]
     stops[0].join()
     assert isinstance(outcome, Measurement), outcome
