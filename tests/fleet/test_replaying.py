@@ -86,6 +86,27 @@ def test_results_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:
     assert [one for one in path.parent.iterdir() if one.suffix == ".arrived"] == []
 
 
+@pytest.mark.parametrize(
+    ("other", "kept"),
+    [({"gpu_uuids": ("GPU-2",)}, [1, 4]), ({"gpu_uuids": ("GPU-2",), "cores": 3}, [4])],
+)
+def test_a_case_that_moved_to_a_twin_keeps_what_was_measured_before(
+    tmp_path: Path, other: dict[str, Any], kept: list[int]
+) -> None:
+    """A node of another kind is another machine, whose record is one of its own."""
+    machine = dataclasses.replace(record().machine, gpu_uuids=("GPU-1",))
+    first = record(loads=(load("offline", 1, 10.0),), starts=(start(),), machine=machine)
+    then = dataclasses.replace(
+        first, loads=(load("offline", 4, 40.0),), machine=dataclasses.replace(machine, **other)
+    )
+    path = files.path_of(first.case, tmp_path)
+
+    for one in (first, then):
+        replaying.keep({str(path.relative_to(tmp_path)): files.encode(one)}, tmp_path)
+
+    assert [one.batch for one in files.read(path).loads] == kept
+
+
 def start() -> Any:
     """How the offline scenario was started."""
     from reports.record.schema import Start
