@@ -31,7 +31,7 @@ TEST = """
 
     @pytest.fixture(scope="session")
     def build(case):
-        return SimpleNamespace(case=case, digest="0f3c")
+        return SimpleNamespace(case=case, digest="0f3c", reused=True)
 
     @pytest.mark.stage("accuracy")
     def test_deployed(case, deployment, deploy):

@@ -297,7 +297,12 @@ def test_the_self_check_leaves_out_all_else(capsys: pytest.CaptureFixture[str]) 
     def tests(*arguments: str) -> set[str]:
         return {name.partition("[")[0] for name in collect(capsys, *arguments).names}
 
-    assert tests("--self-check") == {"test_known_service_time", "test_alarms", "test_side_by_side"}
+    assert tests("--self-check") == {
+        "test_known_service_time",
+        "test_intervals",
+        "test_alarms",
+        "test_side_by_side",
+    }
     assert not tests("--self-check") & tests()
     assert tests("--latency-budget-ms", "5") - tests() == {"test_search"}
 
