@@ -13,7 +13,7 @@ from reports.plots.captions import (
 from reports.plots.shapes import Chart, NothingToShowError, RowPanel, Rows, ValueRow
 from reports.record.quantities import METRICS, RATIO, SHARE, SHARE_OF_SPEED, THROUGHPUT
 from reports.record.schema import Comparison, Efficiency, Estimate, Load, Score
-from reports.record.verdicts import TOO_WIDE, comparison_verdict
+from reports.record.verdicts import comparison_verdict, too_wide
 from reports.words.labels import full_point, point, size
 from reports.words.rightness import main_score, metric_text, tightest
 from reports.words.serving_cost import fraction_of_peak
@@ -132,7 +132,9 @@ def comparison(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
 
 
 def _comparison_text(one: Comparison) -> str:
-    return comparison_verdict(one) if RATIO.is_shown(one.ratio) else f"{TOO_WIDE}: {comparison_verdict(one)}"
+    return (
+        comparison_verdict(one) if RATIO.is_shown(one.ratio) else f"{too_wide()}: {comparison_verdict(one)}"
+    )
 
 
 def _ledger_panel(model: str, metric: str, found: Sequence[tuple[str, Score]]) -> RowPanel:
@@ -198,7 +200,7 @@ def _efficiency_row(record: Shown, one: Efficiency) -> ValueRow:
         **({"served": served} if is_shown else {}),
         **({"peak": _exact(100 * peak)} if peak is not None else {}),
     }
-    text = (SHARE_OF_SPEED.text(ratio.value) if is_shown else TOO_WIDE) + (
+    text = (SHARE_OF_SPEED.text(ratio.value) if is_shown else too_wide()) + (
         f", {SHARE.text(peak)} of the peak" if peak is not None else ""
     )
     return ValueRow(

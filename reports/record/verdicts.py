@@ -9,14 +9,21 @@ from reports.record.schema import Comparison, verdict_of
 ALARM_CONFIDENCE = 0.99
 """The confidence that none of the points that a run calls slower is a false alarm, as `reports.record.ratio.FALSE_ALARMS`
 has it."""
-TOO_WIDE = f"ratio not shown (its interval is wider than a factor of {WIDEST_RATIO:g})"
+_TOO_WIDE = f"not shown (its interval is wider than a factor of {WIDEST_RATIO:g})"
+
+
+def too_wide(to: str = "") -> str:
+    """What stands in place of a ratio that is known too badly to be shown: `ratio to in process not shown (...)`."""
+    return f"ratio to {to} {_TOO_WIDE}" if to else f"ratio {_TOO_WIDE}"
+
+
 """What stands in a sentence in place of such a ratio."""
 
 
 def comparison_text(one: Comparison) -> str:
     """The ratio with its interval, to what, and what that shows: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
     if not RATIO.is_shown(one.ratio):
-        return f"{TOO_WIDE} to {one.reference}: {comparison_verdict(one)}"
+        return f"{too_wide(one.reference)}: {comparison_verdict(one)}"
     return f"ratio {ratio_text(one)} to {one.reference}: {comparison_verdict(one)}"
 
 

@@ -12,8 +12,8 @@ from reports.record.quantities import (
     WORK_RATE,
     Quantity,
 )
-from reports.record.schema import Efficiency, Record
-from reports.record.verdicts import TOO_WIDE
+from reports.record.schema import BesideReference, Efficiency, Record
+from reports.record.verdicts import too_wide
 from reports.words.labels import size
 from reports.words.markdown import markdown, text
 from reports.words.shown import Shown
@@ -59,16 +59,22 @@ def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
             parts[-1] += f", {SHARE.text(fraction)} of the machine's {precision.upper()} peak of {peak}"
         if (
             one.beside is not None and one.beside.ratio.low < one.beside.ratio.high
-        ):  # else it is the reference itself
-            parts[-1] += f", {RATIO.cell_with_interval(one.beside.ratio)} times {one.beside.reference}"
+        ):  # else it is the reference
+            parts[-1] += f", {_beside_text(one.beside)}"
     return "; ".join(parts)
 
 
 def _share_of_in_process(one: Efficiency) -> str:
     if not SHARE_OF_SPEED.is_shown(one.ratio):
-        return f"{TOO_WIDE} to in process"
+        return too_wide("in process")
     share, _, interval = _share_cell(one).partition(" (")
     return f"{share} of in process ({interval}"
+
+
+def _beside_text(beside: BesideReference) -> str:
+    if not RATIO.is_shown(beside.ratio):
+        return too_wide(beside.reference)
+    return f"{RATIO.cell_with_interval(beside.ratio)} times {beside.reference}"
 
 
 def fraction_of_peak(one: Efficiency) -> float | None:

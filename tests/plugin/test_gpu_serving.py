@@ -24,6 +24,7 @@ from tests.fake_nvml import Nvml
 
 ROOT = Path(__file__).parents[2]
 TEST = """
+    from pathlib import Path
     import pytest
     from types import SimpleNamespace
     from tests import samples
@@ -31,7 +32,7 @@ TEST = """
 
     @pytest.fixture(scope="session")
     def build(case):
-        return SimpleNamespace(case=case, digest="0f3c", reused=True)
+        return SimpleNamespace(case=case, digest="0f3c", reused=True, folder=Path("models", str(case)))
 
     @pytest.mark.stage("accuracy")
     def test_deployed(case, deployment, deploy):

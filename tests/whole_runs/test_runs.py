@@ -17,8 +17,10 @@ from tests.serve.programs import script
 from tests.whole_runs.suite import FAST, ONNX, TRACE, Run, suite
 
 IN_PROCESS = re.compile(
-    r"test_efficiency\[.*\] (\n.*)*PASSED \d+ % of in process \(\d+ to \d+\), [\d.]+ % of the machine's FP32"
+    r"test_efficiency\[.*\] (\n.*)*PASSED (\d+ % of in process \(\d+ to \d+\)|ratio to in process not shown .*), "
+    r"[\d.]+ % of the machine's FP32"
 )
+"""The line of a test; a busy machine may leave the ratio unknown."""
 
 
 def test_a_run_converts_serves_proves_and_measures(first: Run) -> None:
@@ -115,7 +117,7 @@ def test_junit_carries_the_figures(first: Run) -> None:
     assert float(offline["latency_p99_high_ms"]) == found.loads[1].latency_ms["p99"].high
     served = figures[f"test_accuracy[{ONNX}]"]["top-1_served_percent"]
     assert float(served) == pytest.approx(100 * found.accuracy.scores[0].served)
-    assert any("_in_process_ratio" in name for name in figures[f"test_efficiency[{ONNX}]"])
+    assert any("_in_process_per_s" in name for name in figures[f"test_efficiency[{ONNX}]"])
     assert {each.get("record") for each in figures.values()} == {f"cpu/{ONNX}.json"}
 
 
