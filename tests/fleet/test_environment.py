@@ -29,6 +29,24 @@ def test_a_python_that_a_node_names_is_taken(tmp_path: Path) -> None:
     assert environment.python_for("cpu", tmp_path, given, print) == Path("/opt/python")
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("/env/site-packages/ray/core/libjemalloc.so", None),
+        ("/usr/lib/libtcmalloc.so.4:/env/site-packages/ray/core/libjemalloc.so", "/usr/lib/libtcmalloc.so.4"),
+        (
+            "/usr/lib/libtcmalloc.so.4 /usr/lib/libjemalloc.so",
+            "/usr/lib/libtcmalloc.so.4:/usr/lib/libjemalloc.so",
+        ),
+    ],
+)
+def test_a_run_on_a_node_has_the_user_s_allocator_and_not_ray_s(given: str, kept: str | None) -> None:
+    found = environment.without_rays_own({"PATH": "/bin", "LD_PRELOAD": given, "RAY_JOB_ID": "1"})
+
+    assert found.get("LD_PRELOAD") == kept
+    assert set(found) - {"LD_PRELOAD"} == {"PATH"}
+
+
 def test_the_cache_is_where_the_node_says(tmp_path: Path) -> None:
     assert environment.cache_folder({environment.CACHE: "/data"}) == Path("/data")
     assert environment.cache_folder({"XDG_CACHE_HOME": "/xdg"}) == Path("/xdg/tritonproof-fleet")
