@@ -64,5 +64,7 @@ def test_a_slower_runtime_fails_the_run(repos: Path, slower: tuple[str, ...], tm
 def test_a_baseline_is_looked_up_point_by_point(first: Run, repos: Path, tmp_path: Path) -> None:
     options = ("--baseline", str(first.results), "--point-budget-s", "0.5", "--concurrencies", "3,4")
     done = suite("-v", "-k", f"{ONNX} and online", *options, repos=repos, results=tmp_path)
-    assert f"to {first.results}" in done.text.partition("compared with")[2].partition("\n")[2]
+    (beside,) = [one.comparison for one in done.record().loads if one.comparison is not None]
+    assert beside.reference == str(first.results)
+    assert comparison_text(beside) in done.text
     assert f"no baseline in {first.results}" in done.text
