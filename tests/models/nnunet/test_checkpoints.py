@@ -7,10 +7,10 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
-from fixtures.errors import InputError
 from fixtures.models import nnunet
 from tests.models import published
 from tests.models.published import State, saved
+from tests.models.refusals import refused_by
 
 
 def logits_of(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
@@ -70,10 +70,7 @@ def state() -> State:
 
 
 def refused(path: Path) -> str:
-    with pytest.raises(InputError) as raised:
-        nnunet.load_micro(path)
-    assert str(path) in str(raised.value)
-    return str(raised.value)
+    return refused_by(nnunet.load_micro, path)
 
 
 def test_a_missing_key_is_named(state: State, tmp_path: Path) -> None:
