@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports import plots
-from reports.commands import Commands, UsageError, history, results, selection
+from reports.commands import Commands, UsageError, history, results, selection, uncollected
 from reports.record import files as records
 from reports.record import sources
 
@@ -28,8 +28,8 @@ def add(commands: Commands) -> None:
         parents=[results(), selection(), history()],
         help="show how figures went from run to run, and between which commits they changed",
         description="Print a table of the history: every case's throughput, p99 latency, served over in process, and "
-        "accuracy, each machine apart, with the steps found in them. With --output draw them too. Needs numpy, scipy and "
-        "ruptures, for pictures matplotlib.",
+        "accuracy, each machine apart, with the steps found in them. With --output draw them too. Needs numpy, "
+        "for PNG matplotlib.",
     )
     trend.add_argument(
         "--add",
@@ -90,6 +90,7 @@ def _positive(text: str) -> int:
     return value
 
 
+@uncollected()
 def _run(options: argparse.Namespace) -> int:
     from reports.trend import files, series, words
 
