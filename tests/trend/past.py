@@ -64,12 +64,14 @@ def machine(generator: np.random.Generator, runs: int, spread: float, memory: fl
     return found
 
 
-def noisy(generator: np.random.Generator, runs: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
+def noisy(
+    generator: np.random.Generator, runs: int, spread: float, drift: float = 0.02
+) -> tuple[np.ndarray, np.ndarray]:
     """Logarithms of one series' speeds and their standard errors, [runs] each: Student's t with 4 degrees of freedom of
     this standard deviation, the measuring's own error, drift of up to 2 %, and one run in a hundred 5 to 40 % slower."""
     errors = generator.lognormal(np.log(0.005), 0.5, runs)
     values = spread * generator.standard_t(4, runs) / np.sqrt(2) + errors * generator.normal(size=runs)
-    values += generator.uniform(-0.02, 0.02) * np.linspace(0, 1, runs)
+    values += generator.uniform(-drift, drift) * np.linspace(0, 1, runs)
     slow = generator.random(runs) < 0.01
     values[slow] -= generator.uniform(0.05, 0.4, slow.sum())
     return values, errors
