@@ -83,6 +83,8 @@ class Machine:
 class FoundStep:
     """A step, by the runs that it lies between."""
 
+    at: int
+    """The first run at the new level, counted from 0 in its series."""
     before: Row
     after: Row
     earliest: Row
@@ -214,6 +216,7 @@ def _found(one: Series, step: Step) -> FoundStep:
         change = Estimate(*(math.expm1(bound) for bound in (change.value, change.low, change.high)))
     better = one.kind.quantity.better
     return FoundStep(
+        at=step.at,
         before=rows[step.at - 1],
         after=rows[step.at],
         earliest=rows[step.earliest],
