@@ -40,6 +40,12 @@ def add(commands: Commands) -> None:
         help="first add the measurements of records, and the history, of other machines or CI jobs; each is added once, "
         "however often it is given",
     )
+    trend.add_argument(
+        "--share",
+        metavar="BRANCH",
+        help="then exchange the history with this branch of the remote origin, made where there is none: what either lacks "
+        "is added to it, each measurement once, whichever jobs do so at the same time",
+    )
     trend.add_argument("--output", type=Path, metavar="DIR", help="draw each case into this folder")
     trend.add_argument("--format", choices=("svg", "png"), default="svg", help="default: %(default)s")
     trend.add_argument(
@@ -97,6 +103,8 @@ def _run(options: argparse.Namespace) -> int:
     folder = options.history or files.folder_of(options.results)
     if options.add:
         _add(folder, options.add)
+    if options.share:
+        _share(folder, options.share)
     found_rows = files.read(folder)
     for sentence in found_rows.damaged:
         print(sentence, file=sys.stderr)
@@ -141,6 +149,15 @@ def _add(folder: Path, given: list[Path]) -> None:
                 f"{source}: {silent} measurements are of an earlier version, which did not record their run: left out",
                 file=sys.stderr,
             )
+
+
+def _share(folder: Path, branch: str) -> None:
+    from reports.trend import sharing
+
+    given, taken = sharing.share(folder, branch, Path.cwd())
+    print(
+        f"branch {branch}: added {given} measurements to it, and {taken} of it to {folder}", file=sys.stderr
+    )
 
 
 def _latest(rows: Sequence["Row"], runs: int | None) -> Sequence["Row"]:

@@ -69,6 +69,12 @@ def read(folder: Path) -> History:
     return History([*rows.values()], damaged)
 
 
+def parsed(path: Path, content: bytes) -> History:
+    """All rows of a file's content; `path` is what the file is called where a line is damaged."""
+    damaged: list[str] = []
+    return History([*_rows(path, content, damaged)], damaged)
+
+
 def _rows(path: Path, content: bytes, damaged: list[str]) -> Iterator[Row]:
     """The rows of a file, by blocks of lines: one by one only those beside a line that is no row, which `damaged` then
     has a sentence of."""
