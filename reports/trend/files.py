@@ -134,15 +134,12 @@ def _keys(content: bytes, runs: Collection[str]) -> set[Key]:
     """The keys of the rows of these runs. The others' lines are not parsed: after each test of a run a year of history
     is looked through."""
     wanted = {json.dumps(run).encode() for run in runs}
-    found = set()
+    lines = []
     for match in _RUN.finditer(content):
         if match[1] in wanted:
             end = content.find(b"\n", match.start())
-            try:
-                found.add(key(decode(content[match.start() : end if end >= 0 else len(content)])))
-            except ValueError:
-                continue
-    return found
+            lines.append(content[match.start() : end if end >= 0 else len(content)])
+    return {key(row) for row in parsed(Path(), b"\n".join(lines)).rows}
 
 
 def _content(path: Path) -> bytes:

@@ -54,7 +54,8 @@ def share(
             raise _error("the rows cannot be pushed", pushed)
         before = head
         time.sleep(pause_s if attempts > 1 else 0.0)
-    return len(fresh), files.append(folder, shared)
+    present = {key(row) for row in own}
+    return len(fresh), files.append(folder, [row for row in shared if key(row) not in present])
 
 
 def _head(repository: Path, remote: str, reference: str) -> str:
