@@ -80,10 +80,13 @@ def test_the_place_is_less_certain_where_neighbours_scatter_alike() -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("spread", [0.005, 0.01, 0.015, 0.02, 0.025])
-def test_a_step_is_located_nearly_as_often_as_is_possible(spread: float) -> None:
-    """The figures of docs/trend.md; what is not found counts as not located."""
+@pytest.mark.parametrize(
+    ("spread", "lacking"),
+    [(0.005, 0.03), (0.01, 0.03), (0.015, 0.04), (0.02, 0.05), (0.025, 0.15), (0.03, 0.3)],
+)
+def test_a_step_is_located_nearly_as_often_as_is_possible(spread: float, lacking: float) -> None:
+    """The figures of docs/trend.md; what is not found counts as not located, which is most of what is lacking."""
     bound, (found, near) = best_possible(spread, 2000), located(spread, 1000)
     print(f"spread {spread}: found {found:.3f}, within two {near:.3f}, possible {bound:.3f}")
     assert near <= bound + 0.03, "more than is possible: the bound is wrong"
-    assert near >= bound - (0.06 if spread <= 0.02 else 0.15)
+    assert near >= bound - lacking
