@@ -61,12 +61,16 @@ def read(folder: Path) -> History:
 
     Raises RecordError where a file cannot be read.
     """
-    rows: dict[Key, Row] = {}
+    rows: list[Row] = []
     damaged: list[str] = []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
-        for row in _rows(path, _content(path), damaged):
-            rows.setdefault(key(row), row)
-    return History([*rows.values()], damaged)
+        rows.extend(_rows(path, _content(path), damaged))
+    if len({*map(key, rows)}) < len(rows):  # files were joined by hand
+        once: dict[Key, Row] = {}
+        for row in rows:
+            once.setdefault(key(row), row)
+        rows = [*once.values()]
+    return History(rows, damaged)
 
 
 def parsed(path: Path, content: bytes) -> History:

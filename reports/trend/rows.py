@@ -4,8 +4,9 @@ import dataclasses
 import hashlib
 import json
 import math
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -63,9 +64,8 @@ class Row:
 Key = tuple[str, str, str, str, str, str]
 
 
-def key(row: Row) -> Key:
-    """What a row is in a history once: run, machine, case, and point or metric."""
-    return (row.run, row.host, row.machine, row.case, row.kind, row.at)
+key: Callable[[Row], Key] = operator.attrgetter("run", "host", "machine", "case", "kind", "at")
+"""What a row is in a history once: run, machine, case, and point or metric."""
 
 
 def rows_of(record: Shown) -> list[Row]:

@@ -61,6 +61,12 @@ def test_what_is_added_again_is_there_once(tmp_path: Path) -> None:
     assert added(tmp_path, measured(dataclasses.replace(ORIGIN, run="run-2"))) == 6
 
 
+def test_a_history_that_lies_in_two_files_is_read_once(tmp_path: Path) -> None:
+    files.append(tmp_path, past.rows([1.0, 2.0]))
+    (tmp_path / "copy.jsonl").write_bytes((tmp_path / "cpu.jsonl").read_bytes())
+    assert [row.run for row in files.read(tmp_path).rows] == ["run-0", "run-1"]
+
+
 def test_twins_of_one_run_are_kept_apart(tmp_path: Path) -> None:
     added(tmp_path, measured())
     assert added(tmp_path, measured(dataclasses.replace(ORIGIN, host="node-8"))) == 6
