@@ -65,7 +65,7 @@ def rate_text(search: Search) -> str:
 
 def _tried_text(search: Search) -> str:
     configurations = _counted(search.configurations, "configuration")
-    return configurations if search.rates is None else f"{configurations} at {_counted(search.rates, 'rate')}"
+    return configurations if not search.rates else f"{configurations} at {_counted(search.rates, 'rate')}"
 
 
 def beyond_text(search: Search) -> str:

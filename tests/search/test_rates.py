@@ -102,6 +102,7 @@ def test_a_budget_below_what_a_request_takes_is_beyond_and_is_not_searched() -> 
 
     assert found.winner.verdict == "failed"
     assert found.winner.entry.point == LoadPoint("online", 1, 1)
+    assert found.rates == 0
     assert found.winner.latency_ms.value == pytest.approx(12)
     assert all(point.request_rate_per_s is None for point in server.asked)
 
