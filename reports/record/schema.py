@@ -440,6 +440,9 @@ class VerifiedAnswers:
     """Seconds that this took, between the passes: no throughput is of this time."""
     first_wrong: WrongAnswer | None = None
     """The first wrong answer; None where there was none."""
+    held_to: Literal["in process", "alone"] = "in process"
+    """What they were compared with. in process: the converted model's answers in process; alone: the server's own to the same
+    samples, one request at a time."""
 
 
 @dataclass(frozen=True)
