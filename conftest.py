@@ -12,6 +12,7 @@ pytest_plugins = (
     "fixtures.plugin.comparing",
     "fixtures.plugin.building",
     "fixtures.plugin.serving",
+    "fixtures.plugin.as_found",
     "fixtures.plugin.recording.recorder",
     "fixtures.plugin.recording.stage_seconds",
     "fixtures.plugin.proving",

@@ -180,6 +180,11 @@ class Artifact:
     """The library that computes, as a reader knows it: `PyTorch`."""
     inputs: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """The model's inputs and their shapes without the batch dimension; empty in records that do not say."""
+    as_found: bool = False
+    """Whether the model was served as it was found in a repository: nothing was converted, and its answers are held to
+    those that it gives to one request at a time."""
+    requests: str = ""
+    """What the requests were made of, where that is no data set of the model's; empty where it is."""
 
 
 @dataclass(frozen=True)
@@ -465,6 +470,39 @@ class VerifiedAnswers:
     """Seconds that this took, between the passes: no throughput is of this time."""
     first_wrong: WrongAnswer | None = None
     """The first wrong answer; None where there was none."""
+    held_to: Literal["in process", "alone"] = "in process"
+    """What they were compared with. in process: the converted model's answers in process; alone: the server's own to the same
+    samples, one request at a time."""
+
+
+@dataclass(frozen=True)
+class ComposingModel:
+    """What a model that another calls did in that one's requests, by the server's statistics."""
+
+    model: str
+    calls: float
+    """How often it was called in a request, on the mean."""
+    queue_ms: float
+    """The mean time in its queue in a request."""
+    compute_ms: float
+    """The mean time that it computed in a request, with taking its inputs and giving its outputs."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What a model that is not asked by single requests, each with one answer, said to the same messages again."""
+
+    kind: Literal["decoupled", "sequence"]
+    """decoupled: any number of answers to a request; sequence: requests that belong together."""
+    requests: int
+    """How many requests were sent each time."""
+    answers: int
+    """How many answers came the first time."""
+    difference: str
+    """The first difference of the second time from the first, in words; empty where there was none."""
+    passed: bool
+    origin: Origin | None = None
+    """Where it comes from."""
 
 
 @dataclass(frozen=True)
@@ -507,6 +545,8 @@ class Load:
     repeated_speed: Estimate | None = None
     """The speed of one sample repeated over that of requests that were never sent before, measured in turns at the
     fastest point of a scenario; None at others, where requests take long, and in records from before."""
+    composing: Sequence[ComposingModel] = ()
+    """What the models that this one calls did in its requests; empty where it calls none, and in records from before."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
 
@@ -629,6 +669,8 @@ class Record:
     efficiency: Sequence[Efficiency] = ()
     """What serving costs at the best load point of each scenario; of a micro model at the best of all."""
     search: Search | None = None
+    conversation: Conversation | None = None
+    """What is proven of a model that is not asked by single requests; None of all others."""
     price_per_hour: float | None = None
     """What an hour of the machine costs, in any currency."""
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
