@@ -8,6 +8,7 @@ from reports.record import files
 from reports.record.schema import (
     COMPONENTS,
     Accuracy,
+    AnswerGate,
     Artifact,
     Case,
     Deployment,
@@ -21,6 +22,7 @@ from reports.record.schema import (
     Parity,
     Pass,
     Record,
+    SameAnswers,
     Score,
     Serving,
     VerifiedAnswers,
@@ -55,6 +57,7 @@ def measured_at(where: Origin, one: Record) -> Record:
         conversion=stamped(one.conversion),
         accuracy=stamped(one.accuracy),
         search=stamped(one.search),
+        gates=tuple(map(stamped, one.gates)),
         starts=tuple(map(stamped, one.starts)),
         loads=tuple(sorted(map(stamped, one.loads), key=place)),
         efficiency=tuple(map(stamped, one.efficiency)),
@@ -139,6 +142,13 @@ def accuracy(*scores: Score, **changes: Any) -> Accuracy:
 def failed_accuracy() -> Accuracy:
     """A ledger whose served score is below two of its three floors."""
     return accuracy(failed_score(), passed=False)
+
+
+def gate(name: str = "batches", wrong: str = "", **changes: Any) -> AnswerGate:
+    """What a gate that needs no labels found."""
+    same = SameAnswers(16, 96, 2e-7, 1.0, passed=not wrong)
+    fields: dict[str, Any] = {"requests": 24, "tried": "32 of 32 batch sizes", "wrong": wrong, "same": same}
+    return AnswerGate(name, **(fields | changes))
 
 
 def failed_conversion() -> Parity:

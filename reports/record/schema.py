@@ -39,6 +39,18 @@ MARKS = {
     "gpu-shared": "other programs used the GPU",
 }
 
+#: Gates that need no ground truth, by AnswerGate.gate, and what each asks for.
+GATES = {
+    "repeated": "a request that is sent again, after others, gets the same answer",
+    "in-flight": "a request gets the same answer alone and with up to 64 in flight",
+    "batches": "a sample gets the same answer alone and in batches, at any place and beside any others",
+    "transports": "a request gets the same answer over gRPC and HTTP, with and without shared memory",
+    "declared": "answers have the outputs, types and shapes that are declared, and finite numbers",
+    "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
+    "malformed": "a malformed request is refused, and the next one gets its answer",
+    "recorded": "answers are the recorded ones",
+    "reloaded": "a request gets the same answer after the model was loaded anew",
+}
 
 Verdict = Literal["passed", "failed", "not shown"]
 """What a measurement says of what was asked for: it is shown to hold, shown not to hold, or neither is shown."""
@@ -168,6 +180,11 @@ class Artifact:
     """The library that computes, as a reader knows it: `PyTorch`."""
     inputs: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """The model's inputs and their shapes without the batch dimension; empty in records that do not say."""
+    as_found: bool = False
+    """Whether the model was served as it was found in a repository: nothing was converted, and its answers are held to
+    those that it gives to one request at a time."""
+    requests: str = ""
+    """What the requests were made of, where that is no data set of the model's; empty where it is."""
 
 
 @dataclass(frozen=True)
@@ -309,6 +326,24 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
+class AnswerGate:
+    """What a gate that needs no ground truth found of a case's answers."""
+
+    gate: str
+    """Which gate, one of GATES."""
+    requests: int
+    """How many requests it sent."""
+    tried: str
+    """What was tried, in words: ways, batch sizes, faults."""
+    wrong: str = ""
+    """The first thing that was wrong, as a sentence; empty where the gate passed."""
+    same: SameAnswers | None = None
+    """How far answers to one sample were apart; None of a gate that compares none."""
+    origin: Origin | None = None
+    """Where it comes from."""
+
+
+@dataclass(frozen=True)
 class Mark:
     """Why a number is to be read with care."""
 
@@ -435,6 +470,39 @@ class VerifiedAnswers:
     """Seconds that this took, between the passes: no throughput is of this time."""
     first_wrong: WrongAnswer | None = None
     """The first wrong answer; None where there was none."""
+    held_to: Literal["in process", "alone"] = "in process"
+    """What they were compared with. in process: the converted model's answers in process; alone: the server's own to the same
+    samples, one request at a time."""
+
+
+@dataclass(frozen=True)
+class ComposingModel:
+    """What a model that another calls did in that one's requests, by the server's statistics."""
+
+    model: str
+    calls: float
+    """How often it was called in a request, on the mean."""
+    queue_ms: float
+    """The mean time in its queue in a request."""
+    compute_ms: float
+    """The mean time that it computed in a request, with taking its inputs and giving its outputs."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What a model that is not asked by single requests, each with one answer, said to the same messages again."""
+
+    kind: Literal["decoupled", "sequence"]
+    """decoupled: any number of answers to a request; sequence: requests that belong together."""
+    requests: int
+    """How many requests were sent each time."""
+    answers: int
+    """How many answers came the first time."""
+    difference: str
+    """The first difference of the second time from the first, in words; empty where there was none."""
+    passed: bool
+    origin: Origin | None = None
+    """Where it comes from."""
 
 
 @dataclass(frozen=True)
@@ -477,6 +545,8 @@ class Load:
     repeated_speed: Estimate | None = None
     """The speed of one sample repeated over that of requests that were never sent before, measured in turns at the
     fastest point of a scenario; None at others, where requests take long, and in records from before."""
+    composing: Sequence[ComposingModel] = ()
+    """What the models that this one calls did in its requests; empty where it calls none, and in records from before."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
 
@@ -598,11 +668,15 @@ class Record:
     accuracy: Accuracy | None = None
     accuracy_missing: str | None = None
     """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone tell."""
+    gates: Sequence[AnswerGate] = ()
+    """What the gates that need no ground truth found, in the order of their names; empty in records from before."""
     starts: Sequence[Start] = ()
     loads: Sequence[Load] = field(default_factory=tuple)
     efficiency: Sequence[Efficiency] = ()
     """What serving costs at the best load point of each scenario; of a micro model at the best of all."""
     search: Search | None = None
+    conversation: Conversation | None = None
+    """What is proven of a model that is not asked by single requests; None of all others."""
     price_per_hour: float | None = None
     """What an hour of the machine costs, in any currency."""
     stage_seconds: Mapping[str, float] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR
 from reports.record.schema import (
     Accuracy,
+    Conversation,
     Disagreement,
     Limit,
     Load,
@@ -109,6 +110,8 @@ def has_random_weights(record: Record) -> bool:
 
 def unscored(record: Record) -> str:
     """What stands in place of a score, in two words."""
+    if record.build.as_found:
+        return "no labels"
     return "random weights" if has_random_weights(record) else "not measured"
 
 
@@ -188,7 +191,7 @@ def wrong_answers(load: Load) -> str:
     first = found.first_wrong
     if first is None:
         return text
-    return f"{text}, the first to sample {first.sample}: {first.output} is {first.given}, and {first.expected} in process"
+    return f"{text}, the first to sample {first.sample}: {first.output} is {first.given}, and {first.expected} {found.held_to}"
 
 
 def verified_answers(loads: Sequence[Load]) -> str:
@@ -197,7 +200,9 @@ def verified_answers(loads: Sequence[Load]) -> str:
     verified, wrong = sum(one.verified for one in found), sum(one.wrong for one in found)
     if not verified:
         return ""
-    seen = f"{COUNT.text(verified)} answers under load were compared with those in process"
+    alone = found[0].held_to == "alone"
+    those = "the server's own to the same samples, one request at a time" if alone else "those in process"
+    seen = f"{COUNT.text(verified)} answers under load were compared with {those}"
     if wrong:
         return f"{seen}: {COUNT.text(wrong)} were wrong."
     # Of so many right ones in a row: 1 - 0.05 ** (1 / n) is less than 3 / n (the rule of three).
@@ -205,6 +210,24 @@ def verified_answers(loads: Sequence[Load]) -> str:
         f": with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is" if verified >= 30 else ""
     )
     return f"{seen}, none was wrong{rare}."
+
+
+def conversation_text(found: Conversation) -> str:
+    """What was said to a model that is not asked by single requests, and how much it answered."""
+    asked = (
+        f"a sequence of {found.requests} requests"
+        if found.kind == "sequence"
+        else f"{found.requests} requests"
+    )
+    answers = f"{COUNT.text(found.answers)} answers to {asked}"
+    return f"{answers}, {'the same again' if found.passed else found.difference}"
+
+
+def conversation_failure(found: Conversation | None) -> str:
+    """What was other when the same was said again; empty where nothing was, or nothing was said."""
+    return (
+        f"answers depend on more than what is asked: {found.difference}" if found and not found.passed else ""
+    )
 
 
 def same_answers_text(found: SameAnswers) -> str:

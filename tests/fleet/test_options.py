@@ -24,7 +24,8 @@ def parser() -> argparse.ArgumentParser:
 def on_a_node(*given: str) -> tuple[Any, Any]:
     """The options of the controller, and those of a node's run, both as parsed."""
     controller = parser().parse_args([*given, "--fleet", "auto"])
-    passed = options_for_nodes(controller, parse(controller))
+    files = {model: Path(file) for file in controller.models for model in ("mine", "mine-micro")}
+    passed = options_for_nodes(controller, parse(controller, files))
     return controller, parser().parse_args(list(passed))
 
 
@@ -58,11 +59,19 @@ def test_paths_reach_the_node_whole(tmp_path: Path) -> None:
     for name in ("bert", "data"):
         (tmp_path / name).mkdir()
     given = ["--checkpoint", f"bert-dist4l={tmp_path / 'bert'}", "--dataset", f"resnet50={tmp_path / 'data'}"]
+    given += ["--models", str(tmp_path / "mine.py")]
 
     _, node = on_a_node(*given)
 
     assert node.checkpoint == [f"bert-dist4l={tmp_path / 'bert'}"]
     assert node.dataset == [f"resnet50={tmp_path / 'data'}"]
+    assert set(node.models) == {str(tmp_path / "mine.py")}
+
+
+def test_recorded_answers_are_a_folder_that_every_node_sees(tmp_path: Path) -> None:
+    _, node = on_a_node("--answers", str(tmp_path), "--record-answers")
+
+    assert (node.answers, node.record_answers) == (str(tmp_path), True)
 
 
 def test_which_tests_run_and_where_records_go_a_node_is_told_by_itself(tmp_path: Path) -> None:

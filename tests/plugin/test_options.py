@@ -16,12 +16,17 @@ from fixtures.search.candidates import Goal
 
 def settings(**given: Any) -> Settings:
     """The settings of a run with these options and the defaults of the others."""
+    return parse(options(**given))
+
+
+def options(**given: Any) -> argparse.Namespace:
+    """The options of a command line with these, and the defaults of the others."""
     parser = argparse.ArgumentParser()
     group = SimpleNamespace(addoption=parser.add_argument)
     pytest_addoption(SimpleNamespace(getgroup=lambda *_names: group))  # type: ignore[arg-type]
-    options = vars(parser.parse_args([]))
-    assert set(given) <= set(options)
-    return parse(argparse.Namespace(**{**options, "triton": "embedded", **given}))
+    defaults = vars(parser.parse_args([]))
+    assert set(given) <= set(defaults)
+    return argparse.Namespace(**{**defaults, "triton": "embedded", **given})
 
 
 def test_defaults_change_nothing() -> None:
@@ -160,6 +165,12 @@ def test_the_other_build_is_made_without_tf32_where_this_one_is() -> None:
     """And is told nothing else: an earlier version does not know the option."""
     assert passed_on(settings(tf32="off"), "resnet50") == ["--triton", "embedded", "--tf32", "off"]
     assert passed_on(settings(), "resnet50") == ["--triton", "embedded"]
+
+
+def test_a_checkout_that_builds_the_other_gets_the_file_of_a_model_that_it_lacks() -> None:
+    own = parse(options(), {"mine": Path("/a/mine.py")})
+    assert passed_on(own, "mine")[-2:] == ["--models", "/a/mine.py"]
+    assert "--models" not in passed_on(own, "resnet50")
 
 
 def test_tf32_is_no_setting_of_the_deployment() -> None:

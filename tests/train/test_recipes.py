@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from fixtures.frameworks.tensorflow import import_tensorflow
 from fixtures.models import all_models
 from fixtures.prove.stages import evaluate_in_process
 from fixtures.spec import Model, Samples, Split
-from fixtures.train import train
+from fixtures.train import main, train
+from tests.model_files.files import write
 
 RECIPES = [model for model in all_models() if model.train is not None]
 STEPS, SCORED = 2, 16
@@ -127,3 +129,29 @@ def test_the_campaign_runs_where_it_is_asked_for(arguments: tuple[str, ...], cou
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *files]
     done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.count(f"::{CAMPAIGN}[") == count, done.stdout + done.stderr
+
+
+def test_a_recipe_of_a_file_from_elsewhere_writes_its_weights_where_the_model_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path / "mine.py", "mine", "import numpy as np")
+    recipe = (
+        'train=lambda: {"layer.weight": np.ones(2)}, weights=Path(__file__).with_name("mine.safetensors"),'
+    )
+    file.write_text(file.read_text().replace("micro=True,", f"micro=True, {recipe}"))
+    monkeypatch.setattr("fixtures.train.evaluate_in_process", lambda *_: SimpleNamespace(kept={}))
+    text = file.read_text().replace(
+        "lambda _checkpoint: None",
+        'lambda _checkpoint: __import__("types").SimpleNamespace(network=None)',
+    )
+    file.write_text(
+        text.replace(
+            "dataset, checkpoint: None",
+            "dataset, checkpoint: __import__('types').SimpleNamespace(labels=None)",
+        )
+    )
+
+    assert main(["--models", str(file), "mine"]) == 0
+
+    assert set(load_file(tmp_path / "mine.safetensors")) == {"layer.weight"}
+    assert "mine" not in {model.name for model in all_models()}

@@ -1,0 +1,22 @@
+"""A model that is asked in sequences, or that gives any number of answers to a request, answers as before."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fixtures.errors import AccuracyError
+from fixtures.plugin.recording.recorder import Recorder
+from reports.record.schema import Conversation, Serving
+from reports.words.rightness import conversation_failure, conversation_text
+
+
+@pytest.mark.stage("conversation")
+def test_conversation(
+    compare_conversation: Callable[[], tuple[Serving, Conversation]], recorder: Recorder
+) -> None:
+    """The same messages get the same answers, again and in turns with another sequence's."""
+    serving, found = compare_conversation()
+    recorder.conversation(serving, found)
+    recorder.figure(conversation_text(found))
+    if failure := conversation_failure(found):
+        raise AccuracyError(failure)

@@ -1,0 +1,187 @@
+"""Models of files anywhere are in the suite while a run wants them; what is wrong with a file is said with its line."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.model_files.adding import Added, add_from
+from fixtures.models import all_models
+from tests.model_files.files import write
+
+Add = Callable[..., Added]
+
+
+@pytest.fixture
+def add() -> Iterator[Add]:
+    """Adds files, and takes them out when the test ends."""
+    done: list[Added] = []
+
+    def run(*paths: Path) -> Added:
+        done.append(add_from([str(path) for path in paths]))
+        return done[-1]
+
+    yield run
+    for one in done:
+        one.remove()
+
+
+def names() -> set[str]:
+    return {model.name for model in all_models()}
+
+
+def test_the_models_of_a_file_are_there_until_they_are_removed_and_nothing_is_left_of_them(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "beside_it.py").write_text("WORD = 'found'\n")
+    file = write(tmp_path / "mine.py", "mine", "import beside_it")
+    before = set(sys.modules), list(sys.path)
+
+    added = add_from([str(file)])
+    try:
+        assert added.files == {"mine": file}
+        assert "mine" in names()
+    finally:
+        added.remove()
+
+    assert "mine" not in names()
+    assert (set(sys.modules), sys.path) == before
+
+
+def test_a_folder_gives_all_files_and_packages_that_list_models_and_runs_no_other(
+    tmp_path: Path, add: Add
+) -> None:
+    write(tmp_path / "one.py", "one")
+    write(tmp_path / "two" / "__init__.py", "two", "from .parts import WORD")
+    (tmp_path / "two" / "parts.py").write_text("WORD = 'found'\n")
+    (tmp_path / "setup.py").write_text("raise SystemExit('never to be run')\n")
+
+    assert set(add(tmp_path).files) == {"one", "two"}
+
+
+def test_a_package_is_one_where_it_is_named_itself(tmp_path: Path, add: Add) -> None:
+    write(tmp_path / "two" / "__init__.py", "two", "from .parts import WORD")
+    (tmp_path / "two" / "parts.py").write_text("WORD = 'found'\n")
+
+    assert add(tmp_path / "two").files == {"two": tmp_path / "two"}
+
+
+def test_a_file_that_is_named_twice_is_there_once(tmp_path: Path, add: Add) -> None:
+    file = write(tmp_path / "one.py", "one")
+
+    assert set(add(file, tmp_path, file).files) == {"one"}
+
+
+def test_two_files_of_one_name_are_two(tmp_path: Path, add: Add) -> None:
+    write(tmp_path / "a" / "model.py", "one")
+    write(tmp_path / "b" / "model.py", "two")
+
+    assert set(add(tmp_path / "a", tmp_path / "b").files) == {"one", "two"}
+
+
+def test_what_lies_beside_a_file_is_imported_when_the_model_is_used_too(tmp_path: Path, add: Add) -> None:
+    (tmp_path / "used_late.py").write_text("WORD = 'found'\n")
+    late = "def late():\n    import used_late\n    from . import used_late as same\n    return used_late.WORD + same.WORD"
+    file = write(tmp_path / "mine.py", "mine", late)
+    file.write_text(file.read_text().replace("lambda _checkpoint: None", "lambda _checkpoint: late()"))
+
+    add(file)
+
+    assert all_models()[-1].load(None) == "foundfound"
+
+
+def test_builds_follow_the_file_that_was_named_whatever_it_says_of_itself(tmp_path: Path, add: Add) -> None:
+    file = write(tmp_path / "mine.py", "mine")
+    file.write_text(file.read_text().replace("Path(__file__)", "Path('nowhere.py')"))
+
+    add(file)
+
+    assert all_models()[-1].source == file
+
+
+def refusal(*paths: Path | str) -> str:
+    before = all_models()
+    with pytest.raises(InputError) as raised:
+        add_from([str(path) for path in paths])
+    assert all_models() == before, "nothing is added where something is refused"
+    text = str(raised.value)
+    assert "--models" in text
+    assert "cure:" in text
+    return text
+
+
+def test_what_goes_wrong_in_a_file_is_said_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    for source, said in {
+        "a = 1\nb = {}['gone']\nMODELS = ()\n": "KeyError: 'gone'",
+        "import math\nimport no_such_package\nMODELS = ()\n": "No module named 'no_such_package'",
+        "a = 1\nMODELS = (\n": "SyntaxError",
+        "import sys\nsys.exit('no')\nMODELS = ()\n": "SystemExit",
+    }.items():
+        file.write_text(source)
+        text = refusal(file)
+        assert said in text
+        assert f"{file}:2" in text
+
+
+def test_what_goes_wrong_in_a_neighbour_is_said_with_the_neighbour_s_line(tmp_path: Path) -> None:
+    (tmp_path / "neighbour.py").write_text("\n\n1 / 0\n")
+    assert f"{tmp_path / 'neighbour.py'}:3" in refusal(
+        write(tmp_path / "mine.py", "mine", "import neighbour")
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("x = 1\n", "no MODELS"),
+        ("MODELS = ()\n", "MODELS is empty"),
+        ("MODELS = ('resnet50',)\n", "MODELS holds a str"),
+    ],
+)
+def test_a_file_without_a_model_says_what_it_lacks(tmp_path: Path, source: str, said: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(source)
+    assert said in refusal(file)
+
+
+def test_a_path_that_is_no_file_of_models_is_named(tmp_path: Path) -> None:
+    assert "no such file or folder" in refusal(tmp_path / "gone.py")
+    (tmp_path / "model.onnx").touch()
+    assert "not a file of Python" in refusal(tmp_path / "model.onnx")
+    assert "assigns MODELS" in refusal(tmp_path)
+
+
+def test_a_name_that_is_taken_is_refused_and_the_file_is_named(tmp_path: Path) -> None:
+    own = all_models()[0].name
+    assert f"there is a model {own} already" in refusal(write(tmp_path / "mine.py", own))
+    twice = [write(tmp_path / f"{name}.py", "mine") for name in ("one", "two")]
+    text = refusal(*twice)
+    assert "there is a model mine already" in text
+    assert str(twice[1]) in text
+
+
+def test_a_name_that_could_be_no_folder_is_refused(tmp_path: Path) -> None:
+    assert "cannot be a model's name" in refusal(write(tmp_path / "mine.py", "../mine"))
+
+
+def test_a_neighbour_that_python_would_take_for_another_module_is_refused(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        write(tmp_path / folder / "mine.py", folder, "import layers")
+        (tmp_path / folder / "layers.py").touch()
+    assert str(tmp_path / "a" / "layers.py") in refusal(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "reports.py").touch()
+    assert "imports reports" in refusal(write(tmp_path / "c" / "mine.py", "c", "import reports"))
+
+
+def test_neighbours_of_one_name_are_told_apart_where_they_are_imported_relatively(
+    tmp_path: Path, add: Add
+) -> None:
+    for folder in ("a", "b"):
+        write(tmp_path / folder / "mine.py", folder, f"from .layers import WORD\nassert WORD == '{folder}'")
+        (tmp_path / folder / "layers.py").write_text(f"WORD = '{folder}'\n")
+
+    assert set(add(tmp_path / "a", tmp_path / "b").files) == {"a", "b"}

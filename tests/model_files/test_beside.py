@@ -1,0 +1,66 @@
+"""What a model's file imports from its own folder decides the build as the file itself does."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from fixtures.build.repository import content_of
+from fixtures.model_files.beside import code_beside
+from fixtures.spec import Case
+from tests import toy
+from tests.conftest import DEPLOYMENT
+
+SOURCES = {
+    "mine.py": "import numpy\nimport plain\nfrom folder import inside\n\ndef late():\n    import used_late\n",
+    "plain.py": "from . import relative\nimport deep.er.still\n",
+    "relative.py": "import mine\n",
+    "used_late.py": "",
+    "folder/inside.py": "",
+    "deep/__init__.py": "",
+    "deep/er/still.py": "from ..beside import word\n",
+    "deep/beside.py": "",
+    "not_imported.py": "",
+    "numpy_notes.py": "",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, source in SOURCES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(source)
+    return tmp_path
+
+
+def test_all_that_is_imported_from_the_folder_is_found_and_nothing_else(folder: Path) -> None:
+    found = {str(path.relative_to(folder)) for path in code_beside(folder / "mine.py")}
+
+    assert found == set(SOURCES) - {"mine.py", "not_imported.py", "numpy_notes.py"}
+
+
+def case_of(folder: Path) -> Case:
+    """A case of the model of the folder, in a format whose code is in the suite."""
+    plain = toy.case(toy.model(source=folder / "mine.py"))
+    return dataclasses.replace(plain, format=dataclasses.replace(plain.format, runtime="onnx.py"))
+
+
+@pytest.mark.parametrize(
+    "name", ["mine.py", "plain.py", "used_late.py", "folder/inside.py", "deep/beside.py"]
+)
+def test_a_build_is_made_anew_when_the_file_or_what_it_imports_changes(folder: Path, name: str) -> None:
+    case = case_of(folder)
+    before = content_of(case, toy.weights(), DEPLOYMENT)
+
+    (folder / name).write_text(SOURCES[name] + "# other\n")
+
+    assert content_of(case, toy.weights(), DEPLOYMENT) != before
+
+
+def test_a_build_stays_when_another_file_of_the_folder_changes(folder: Path) -> None:
+    case = case_of(folder)
+    before = content_of(case, toy.weights(), DEPLOYMENT)
+
+    (folder / "not_imported.py").write_text("# other\n")
+
+    assert content_of(case, toy.weights(), DEPLOYMENT) == before
