@@ -14,11 +14,12 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.prove import through_server
 from fixtures.prove.accuracy import accuracy_ledger, score_each_sample
+from fixtures.prove.all_outputs import RunningDifferences, add, output_differences
 from fixtures.prove.stages import evaluate_in_process
 from fixtures.prove.through_server import evaluate_through_server, mixed_batches
 from fixtures.serve.server import Server
 from fixtures.spec import Arrays, Samples, Tensor
-from reports.record.schema import Accuracy
+from reports.record.schema import Accuracy, OutputDifference, within_limits
 from reports.words.rightness import ledger_failures
 from tests import toy
 
@@ -441,3 +442,23 @@ def test_other_integers_in_two_rows_are_near_ties_and_their_other_outputs_are_le
 
     assert result.passed, ledger_failures(result)
     assert next(one for one in result.outputs if one.output == COUNTS).mean == pytest.approx(2 / COUNT)
+
+
+def test_a_few_voxels_of_every_mask_are_more_than_near_ties() -> None:
+    """Two of 24 masks would be a twelfth of all voxels; two voxels are none."""
+    masks = np.random.default_rng(0).integers(0, 4, (24, 10_000))
+    other = masks.copy()
+    other[:, :400] = (other[:, :400] + 1) % 4
+    tied = masks.copy()
+    tied[[3, 7], 5] += 1
+    case = toy.case(precision="fp16")
+
+    def compared(served: np.ndarray) -> OutputDifference:
+        found = RunningDifferences({"masks": masks}, [str(row) for row in range(24)], "served")
+        add(found, {"masks": served}, range(24))
+        (result,) = output_differences(found, case, None)
+        return result
+
+    assert within_limits(compared(masks))
+    assert within_limits(compared(tied))
+    assert not within_limits(compared(other))
