@@ -18,7 +18,7 @@ from fixtures.prove.all_outputs import RunningDifferences, add, output_differenc
 from fixtures.prove.stages import evaluate_in_process
 from fixtures.prove.through_server import evaluate_through_server, mixed_batches
 from fixtures.serve.server import Server
-from fixtures.spec import Arrays, Samples, Tensor
+from fixtures.spec import Arrays, Samples, Tensor, Tolerance
 from reports.record.schema import Accuracy, OutputDifference, within_limits
 from reports.words.rightness import ledger_failures
 from tests import toy
@@ -340,10 +340,15 @@ def unused(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[A
     return lambda inputs: {**three_outputs(inputs), name: change(three_outputs(inputs)[name])}
 
 
-def served_ledger(connect: Connect, served: Callable[[Arrays], Arrays], precision: str = "fp32") -> Accuracy:
+def served_ledger(
+    connect: Connect,
+    served: Callable[[Arrays], Arrays],
+    precision: str = "fp32",
+    tolerance: Tolerance | None = None,
+) -> Accuracy:
     """The ledger of a model whose server computes something else than the same file does in process."""
     outputs = tuple(Tensor(name, dtype, shape) for name, dtype, shape in THREE)
-    case = toy.case(toy.model(outputs=outputs), precision=precision)
+    case = toy.case(toy.model(outputs=outputs), precision, tolerance)
 
     def change(answer: Answer) -> Answer:
         sent = answer.as_numpy(toy.OUTPUT)
@@ -400,6 +405,29 @@ def test_a_fault_in_an_output_that_decides_nothing_is_found(
     assert not result.passed
     (failure,) = ledger_failures(result)
     assert f"the served output {name} is not what the same file gives in process" in failure
+
+
+@pytest.mark.parametrize(
+    ("precision", "off_by", "passed"),
+    [
+        pytest.param("fp32", 1e-6, True, id="fp32 in another order"),
+        pytest.param("fp32", 5e-5, False, id="fp32 off by far more than its rounding"),
+        pytest.param("fp16", 2e-3, True, id="fp16 by other kernels"),
+        pytest.param("fp16", 8e-3, False, id="fp16 off by several times what it costs"),
+        pytest.param("bf16", 8e-3, True, id="bf16 by other kernels"),
+        pytest.param("int8", 3e-3, True, id="int8 by other kernels"),
+        pytest.param("int8", 1.5e-2, False, id="int8 off by a step in every other element"),
+    ],
+)
+def test_a_server_may_differ_by_what_other_kernels_do(
+    precision: str, off_by: float, passed: bool, connect: Connect
+) -> None:
+    """Element by element all of these are within the tolerance of the format."""
+    scaled = unused(SECOND, lambda values: values * np.float32(1 + off_by))
+
+    result = served_ledger(connect, scaled, precision, Tolerance(0.5, 0.95, "chosen"))
+
+    assert result.passed is passed, ledger_failures(result)
 
 
 def test_a_wrong_value_of_an_unused_output_is_named_with_what_was_expected_and_given(
