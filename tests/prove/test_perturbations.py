@@ -3,15 +3,8 @@
 import pytest
 
 from fixtures.models import all_models
-from fixtures.prove.perturbations import (
-    NOTICEABLE,
-    PRECISIONS,
-    SHARE,
-    Finding,
-    findings_of,
-    page,
-    share_noticed,
-)
+from fixtures.prove.perturbation_table import NOTICEABLE, SHARE, Finding, page, share_noticed
+from fixtures.prove.perturbations import PRECISIONS, findings_of
 from fixtures.spec import Model
 
 MODELS = {model.name: model for model in all_models()}
@@ -47,11 +40,11 @@ def test_every_micro_model_has_its_faults_in_the_table() -> None:
 
 def test_the_table_says_how_many_of_the_large_faults_were_noticed() -> None:
     found = [
-        Finding("toy", "int8", "none", 0.0, False),
-        Finding("toy", "int8", "a large one", 5.0, True),
-        Finding("toy", "int8", "a missed one", 2.0, False),
-        Finding("toy", "int8", "a small one", 0.1, False),
+        Finding("toy", "int8", "none", 0.0, False, False),
+        Finding("toy", "int8", "a large one", 5.0, True, True),
+        Finding("toy", "int8", "a missed one", 2.0, False, False),
+        Finding("toy", "int8", "a small one", 0.1, False, False),
     ]
     assert share_noticed(found) == 0.5
-    assert "| `toy` | INT8 | 3 | 2 | 1 | 0 of 1 |" in page(found)
+    assert "| `toy` | INT8 | 3 | 2 | 1 | 0 of 1 | 1 of 2 |" in page(found)
     assert share_noticed(found[:1]) is None

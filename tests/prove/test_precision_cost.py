@@ -20,6 +20,7 @@ from fixtures.prove.precision_cost import ERROR_LIMITS, emulated_precision, leas
 from fixtures.spec import Arrays, Case, Model, Samples, Weights
 from reports.record.schema import Parity
 from reports.words.rightness import conversion_failure
+from tests import toy
 
 ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
 BERT, SPEECH = (
@@ -131,7 +132,46 @@ def test_what_is_no_network_of_a_framework_has_no_cost(monkeypatch: pytest.Monke
     ],
 )
 def test_decisions_have_room_for_chance(agreement: float, decisions: int, least: float, most: float) -> None:
-    assert least <= least_agreement(agreement, decisions, 2.0) <= most
+    assert least <= least_agreement(agreement, decisions) <= most
+
+
+@pytest.mark.parametrize(
+    ("by_precision", "by_conversion", "passed"),
+    [
+        pytest.param(70, 70, True, id="as many"),
+        pytest.param(70, 86, True, id="a right build of nnU-Net in BF16"),
+        pytest.param(70, 150, False, id="twice as many"),
+        pytest.param(10, 13, True, id="a few, and chance"),
+        pytest.param(10, 30, False, id="three times a few"),
+        pytest.param(0, 2, True, id="none, and a near tie"),
+    ],
+)
+def test_decisions_are_held_to_as_many_as_the_precision_changes(
+    by_precision: int, by_conversion: int, passed: bool
+) -> None:
+    """Masks are all that a segmentation network answers, so that no error of an output says more."""
+    samples = toy.samples(24)
+    right = np.zeros((24, 1000), np.int64)
+
+    def changed(count: int) -> Callable[[Arrays], Arrays]:
+        masks = right.copy()
+        masks.flat[:count] = 1
+        return lambda _inputs: {"masks": masks}
+
+    model = toy.model(
+        run=lambda _network, _inputs: {"masks": right},
+        keep=lambda outputs: outputs,
+        decide=lambda kept: kept["masks"],
+    )
+    found = compare_conversion(
+        toy.case(model, "bf16"),
+        toy.weights(),
+        changed(by_conversion),
+        samples,
+        24,
+        emulated=changed(by_precision),
+    )
+    assert found.passed is passed, found
 
 
 def test_integer_sums_are_emulated_on_training_samples_alone() -> None:

@@ -14,11 +14,12 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.prove import through_server
 from fixtures.prove.accuracy import accuracy_ledger, score_each_sample
+from fixtures.prove.all_outputs import RunningDifferences, add, output_differences
 from fixtures.prove.stages import evaluate_in_process
 from fixtures.prove.through_server import evaluate_through_server, mixed_batches
 from fixtures.serve.server import Server
-from fixtures.spec import Arrays, Samples, Tensor
-from reports.record.schema import Accuracy
+from fixtures.spec import Arrays, Samples, Tensor, Tolerance
+from reports.record.schema import Accuracy, OutputDifference, within_limits
 from reports.words.rightness import ledger_failures
 from tests import toy
 
@@ -339,10 +340,15 @@ def unused(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[A
     return lambda inputs: {**three_outputs(inputs), name: change(three_outputs(inputs)[name])}
 
 
-def served_ledger(connect: Connect, served: Callable[[Arrays], Arrays], precision: str = "fp32") -> Accuracy:
+def served_ledger(
+    connect: Connect,
+    served: Callable[[Arrays], Arrays],
+    precision: str = "fp32",
+    tolerance: Tolerance | None = None,
+) -> Accuracy:
     """The ledger of a model whose server computes something else than the same file does in process."""
     outputs = tuple(Tensor(name, dtype, shape) for name, dtype, shape in THREE)
-    case = toy.case(toy.model(outputs=outputs), precision=precision)
+    case = toy.case(toy.model(outputs=outputs), precision, tolerance)
 
     def change(answer: Answer) -> Answer:
         sent = answer.as_numpy(toy.OUTPUT)
@@ -401,6 +407,42 @@ def test_a_fault_in_an_output_that_decides_nothing_is_found(
     assert f"the served output {name} is not what the same file gives in process" in failure
 
 
+@pytest.mark.parametrize(
+    ("precision", "off_by", "passed"),
+    [
+        pytest.param("fp32", 1e-6, True, id="fp32 in another order"),
+        pytest.param("fp32", 5e-5, False, id="fp32 off by far more than its rounding"),
+        pytest.param("fp16", 2e-3, True, id="fp16 by other kernels"),
+        pytest.param("fp16", 8e-3, False, id="fp16 off by several times what it costs"),
+        pytest.param("bf16", 3e-3, True, id="bf16 by other kernels"),
+        pytest.param("bf16", 1.5e-2, False, id="bf16 off by more than it costs"),
+        pytest.param("int8", 3e-3, True, id="int8 by other kernels"),
+        pytest.param("int8", 1.5e-2, False, id="int8 off by a step in every other element"),
+    ],
+)
+def test_a_server_may_differ_by_what_other_kernels_do(
+    precision: str, off_by: float, passed: bool, connect: Connect
+) -> None:
+    """Element by element all of these are within the tolerance of the format."""
+    scaled = unused(SECOND, lambda values: values * np.float32(1 + off_by))
+
+    result = served_ledger(connect, scaled, precision, Tolerance(0.5, 0.95, "chosen"))
+
+    assert result.passed is passed, ledger_failures(result)
+
+
+def test_random_weights_let_an_error_grow() -> None:
+    expected = {SECOND: np.ones((4, 4), np.float32)}
+    found = RunningDifferences(expected, ["a", "b", "c", "d"], "served")
+    add(found, {SECOND: expected[SECOND] * np.float32(1.015)}, range(4))
+    case = toy.case(precision="bf16", tolerance=Tolerance(0.5, 0.95, "chosen"))
+
+    trained, random_ones = (output_differences(found, case, None, trained=it)[0] for it in (True, False))
+
+    assert not within_limits(trained)
+    assert within_limits(random_ones)
+
+
 def test_a_wrong_value_of_an_unused_output_is_named_with_what_was_expected_and_given(
     connect: Connect,
 ) -> None:
@@ -441,3 +483,23 @@ def test_other_integers_in_two_rows_are_near_ties_and_their_other_outputs_are_le
 
     assert result.passed, ledger_failures(result)
     assert next(one for one in result.outputs if one.output == COUNTS).mean == pytest.approx(2 / COUNT)
+
+
+def test_a_few_voxels_of_every_mask_are_more_than_near_ties() -> None:
+    """Two of 24 masks would be a twelfth of all voxels; two voxels are none."""
+    masks = np.random.default_rng(0).integers(0, 4, (24, 10_000))
+    other = masks.copy()
+    other[:, :400] = (other[:, :400] + 1) % 4
+    tied = masks.copy()
+    tied[[3, 7], 5] += 1
+    case = toy.case(precision="fp16")
+
+    def compared(served: np.ndarray) -> OutputDifference:
+        found = RunningDifferences({"masks": masks}, [str(row) for row in range(24)], "served")
+        add(found, {"masks": served}, range(24))
+        (result,) = output_differences(found, case, None)
+        return result
+
+    assert within_limits(compared(masks))
+    assert within_limits(compared(tied))
+    assert not within_limits(compared(other))
