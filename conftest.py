@@ -6,6 +6,7 @@ pytest_plugins = (
     "fixtures.plugin.selecting.gpus_in_use",
     "fixtures.plugin.selecting.shards",
     "fixtures.plugin.selecting.selection",
+    "fixtures.plugin.selecting.threshold_points",
     "fixtures.plugin.selecting.order",
     "fixtures.plugin.telling.output",
     "fixtures.plugin.telling.failure_kind",

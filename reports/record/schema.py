@@ -438,6 +438,19 @@ class VerifiedAnswers:
 
 
 @dataclass(frozen=True)
+class LatencyBudget:
+    """The most that a latency of a load point may be, as its user has it, and what the measurement says of it."""
+
+    percentile: str
+    """Which latency the budget is for: p99."""
+    budget_ms: float
+    source: str
+    """Where the budget comes from, in words."""
+    verdict: Verdict
+    """passed: the whole interval of the latency keeps the budget; failed: the whole lies beyond; not shown: neither."""
+
+
+@dataclass(frozen=True)
 class Load:
     """One load point: throughput and latency with their intervals, and where the time went."""
 
@@ -479,6 +492,8 @@ class Load:
     fastest point of a scenario; None at others, where requests take long, and in records from before."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
+    budget: LatencyBudget | None = None
+    """What its latency is held to; None where no budget was given, and in records from before."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ A case that has not passed shows no speed: what would show one gives the reason 
 
 from reports.tables.case import case_section
 from reports.tables.other_build import comparison_table
+from reports.tables.point_budgets import budget_table
 from reports.tables.points import offline_table, online_table
 from reports.tables.provenance import machine_sentence
 from reports.tables.resources import resources_table
@@ -12,6 +13,7 @@ from reports.tables.served_settings import configuration_list, parameters_table
 from reports.tables.summary import summary_table
 
 __all__ = [
+    "budget_table",
     "case_section",
     "comparison_table",
     "configuration_list",

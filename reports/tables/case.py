@@ -3,6 +3,7 @@
 from reports.record.schema import LoadSetting
 from reports.tables.certified import certified_table
 from reports.tables.other_build import comparison_table
+from reports.tables.point_budgets import budget_table
 from reports.tables.points import offline_table, online_table
 from reports.tables.resources import resources_table
 from reports.tables.served_settings import configuration_list, parameters_table
@@ -41,6 +42,8 @@ def scenario_section(record: Shown, scenario: str) -> str:
         certified_table(record, scenario),
         resources_table(record, scenario),
     ]
+    if budgets := budget_table([record], scenario):
+        blocks += ["Latency budgets:", budgets]
     if compared := "" if record.no_speed else comparison_table([record], scenario):
         blocks += ["Compared with another build, by throughput, or at a request rate by latency:", compared]
     return "\n\n".join(filter(None, blocks))
