@@ -1,5 +1,7 @@
 """The ledger: every sample is judged once, and a model that lost some does not pass."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,12 @@ from tests import toy
 
 
 def ledger(
-    case: Case, samples: Samples, stages: Stages, *, labelled: bool = True, **asked: Limit
+    case: Case,
+    samples: Samples,
+    stages: Stages,
+    *,
+    labelled: bool = True,
+    asked: Mapping[str, Limit] = MappingProxyType({}),
 ) -> Accuracy:
     """The ledger of what each sample scored; limits of metrics may be asked for in place of the model's."""
     per_sample = score_each_sample(case, samples, stages, labelled=labelled)
@@ -223,7 +230,7 @@ def test_a_limit_that_is_asked_for_decides_in_place_of_the_model_s_own(floor: fl
     own = {"fp32": Limit(0.5 if not passes else 0.99, "the model's")}
     case = toy.case(toy.model(metrics=(toy.metric(limits=own),)))
 
-    found = ledger(case, toy.samples(100), stages(96, 96, 96), **{"top-1": Limit(floor, "agreed")})
+    found = ledger(case, toy.samples(100), stages(96, 96, 96), asked={"top-1": Limit(floor, "agreed")})
 
     assert found.passed is passes
     sources = [limit.source for limit in found.scores[0].limits]
