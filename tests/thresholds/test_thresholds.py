@@ -48,12 +48,14 @@ def test_of_two_entries_that_match_the_later_counts_for_what_both_say(tmp_path: 
     asked = thresholds(
         tmp_path,
         '[[cases]]\nmatch = "*"\nlimits.top-1 = 0.95\nallowed_slowdown_percent = 5\np99_ms = 7\n'
-        '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.8\np99_ms = 9\n',
+        '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.8\np99_ms = 9\n'
+        '[[cases]]\nmatch = "*-fp32"\nallowed_slowdown_percent = 8\n',
     )
 
     assert asked.limits(INT8)["top-1"].value == 0.8
     assert asked.limits(CASE)["top-1"].value == 0.95
     assert asked.allowed_slowdown(INT8, 0.03) == pytest.approx(0.05)
+    assert asked.allowed_slowdown(CASE, 0.03) == pytest.approx(0.08)
     budget = asked.budget(INT8, POINT, load())
     assert budget is not None
     assert budget.budget_ms == 9
