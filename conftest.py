@@ -16,6 +16,7 @@ pytest_plugins = (
     "fixtures.plugin.recording.recorder",
     "fixtures.plugin.recording.stage_seconds",
     "fixtures.plugin.proving",
+    "fixtures.plugin.neighbours",
     "fixtures.plugin.measuring",
     "fixtures.plugin.telling.benchmark_entries",
     "fixtures.plugin.serving_reference",

@@ -1,6 +1,7 @@
 """All tables of one case: offline, online, what serving costs, and what a search found."""
 
 from reports.record.schema import LoadSetting
+from reports.tables.beside_models import beside_table
 from reports.tables.certified import certified_table
 from reports.tables.other_build import comparison_table
 from reports.tables.point_budgets import budget_table
@@ -42,6 +43,8 @@ def scenario_section(record: Shown, scenario: str) -> str:
         certified_table(record, scenario),
         resources_table(record, scenario),
     ]
+    if beside := beside_table([record], scenario):
+        blocks += ["Beside other models under load on the same server, measured in turns:", beside]
     if budgets := budget_table([record], scenario):
         blocks += ["Latency budgets:", budgets]
     if compared := "" if record.no_speed else comparison_table([record], scenario):

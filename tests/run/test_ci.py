@@ -318,7 +318,7 @@ def test_a_summary_cuts_no_character_in_half() -> None:
 
 def test_what_a_test_says_cannot_break_the_summarys_lists() -> None:
     failure = Failure("accuracy", "test_x", "first\n\n# second <b> | third", None, None)
-    text = summary(Outcomes([failure]), [shown(samples.record())], compared=False)
+    text = summary(Outcomes([failure]), [shown(samples.record())])
     assert "- **accuracy**: `test_x`: first; # second \\<b> \\| third\n" in text
 
 
