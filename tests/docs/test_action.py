@@ -133,12 +133,16 @@ def test_speed_is_measured_where_it_is_asked_for(tmp_path: Path, capsys: pytest.
     assert any("offline" in name for name in collect(capsys, "--target", "cpu", *prove.options(given)).names)
 
 
+@pytest.fixture(scope="module")
+def options() -> str:
+    """What pytest says of the benchmarks' options."""
+    command = [sys.executable, "-m", "pytest", "benchmarks", "--help", "-p", "no:cacheprovider"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.parametrize("option", sorted({*prove.PATHS.values(), *prove.NAMED_PATHS.values()}))
-def test_each_option_that_an_input_becomes_is_one_of_the_benchmarks(
-    option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.main(["benchmarks", "--help", "-p", "no:cacheprovider"])
-    there = re.search(rf"^ +{option}\b", capsys.readouterr().out, re.MULTILINE) is not None
+def test_each_option_that_an_input_becomes_is_one_of_the_benchmarks(option: str, options: str) -> None:
+    there = re.search(rf"^ +{option}\b", options, re.MULTILINE) is not None
     if option in LATER and not there:
         pytest.skip(f"this version has no {option}")
     assert there

@@ -118,6 +118,7 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.campaign
 def test_a_model_is_kept_busy_for_the_length_of_the_block_and_no_longer(busy: Job) -> None:
     with keeping_busy(busy):
         first = answered(busy)
@@ -131,6 +132,7 @@ def test_a_model_is_kept_busy_for_the_length_of_the_block_and_no_longer(busy: Jo
     until(is_at_rest)
 
 
+@pytest.mark.campaign
 def test_a_model_that_is_not_there_is_no_load(busy: Job) -> None:
     with (
         pytest.raises(Exception, match="gone"),
