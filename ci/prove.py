@@ -5,6 +5,7 @@ environment, never by a command line, so that nothing in them is taken for a com
 """
 
 import hashlib
+import json
 import os
 import shlex
 import signal
@@ -44,8 +45,10 @@ def cache(given: Mapping[str, str]) -> Path:
 
 
 def lines(given: Mapping[str, str], name: str) -> list[str]:
-    """The lines of a variable that say something."""
-    return [line.strip() for line in given.get(name, "").splitlines() if line.strip()]
+    """The lines of a variable that say something; or the texts of an array in JSON, which GitLab makes of its inputs."""
+    text = given.get(name, "").strip()
+    found = json.loads(text) if text.startswith("[") else text.splitlines()
+    return [str(line).strip() for line in found if str(line).strip()]
 
 
 def options(given: Mapping[str, str]) -> list[str]:
@@ -116,14 +119,15 @@ def tox(given: Mapping[str, str]) -> Path:
 
 def run(given: Mapping[str, str]) -> int:
     """Prove, and return the exit status that docs/ci.md explains."""
-    if not any(lines(given, name) for name in WHAT):
-        print(f"::error::nothing is to be proven: give one of {', '.join(WHAT)}", flush=True)
-        return BAD_INPUT
     kind = given.get("PROVE_ENVIRONMENT") or "benchmarks"
     try:
+        is_anything = any(lines(given, name) for name in WHAT)
         asked = options(given)
-    except ValueError as error:  # of a quotation mark that is never closed
-        print(f"::error::PROVE_ARGUMENTS cannot be read: {error}", flush=True)
+    except ValueError as error:  # of a quotation mark or a list that is never closed
+        print(f"::error::an input cannot be read: {error}", flush=True)
+        return BAD_INPUT
+    if not is_anything:
+        print(f"::error::nothing is to be proven: give one of {', '.join(WHAT)}", flush=True)
         return BAD_INPUT
     environment = {"PIP_EXTRA_INDEX_URL": CPU_INDEX} if kind == "benchmarks" else {}
     environment |= {"PIP_CACHE_DIR": str(cache(given) / "pip"), **given}

@@ -1,5 +1,7 @@
 """The GitHub Action and GitLab's include: what they give is taken, what users write stays text, and their steps run."""
 
+import itertools
+import json
 import os
 import re
 import subprocess
@@ -149,7 +151,13 @@ def test_each_option_that_an_input_becomes_is_one_of_the_benchmarks(option: str,
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"PROVE_MODELS": " \n"}, {"PROVE_MODELS": "a.py", "PROVE_ARGUMENTS": "'open"}]
+    "given",
+    [
+        {},
+        {"PROVE_MODELS": " \n"},
+        {"PROVE_MODELS": "[a.py"},
+        {"PROVE_MODELS": "a.py", "PROVE_ARGUMENTS": "'open"},
+    ],
 )
 def test_what_cannot_be_used_is_bad_input_and_installs_nothing(
     given: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -190,6 +198,50 @@ def test_both_fit_the_services_own_schemas(tmp_path: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def included(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """The job's variables with these inputs, as GitLab includes it: texts are put into the file as they are, all else as
+    JSON, and then it is read (lib/gitlab/ci/config/interpolation/text_template.rb of its sources)."""
+    declared = {name: (one or {}).get("default") for name, one in SPEC["spec"]["inputs"].items()}
+    given = {**declared, "source": "https://example.org/suite", **inputs}
+
+    def put(found: re.Match[str]) -> str:
+        value = given[found[1]]
+        return value if isinstance(value, str) else json.dumps(value)
+
+    body = (ROOT / "ci" / "gitlab.yml").read_text().partition("\n---\n")[2]
+    job = yaml.safe_load(re.sub(r"\$\[\[ inputs\.([a-z]+) \]\]", put, body))["tritonproof"]
+    found: dict[str, str] = job["variables"]
+    return found
+
+
+def test_what_a_user_of_gitlab_writes_arrives_as_it_is(tmp_path: Path) -> None:
+    arguments = """--deployment "instances=2" -p 'no:cacheprovider' # not: a comment"""
+    found = included(
+        {"models": ["a.py", "b: c/d.py"], "selection": 'onnx and not "int8"', "arguments": arguments}
+    )
+
+    asked = prove.options({**found, "CI_PROJECT_DIR": str(tmp_path)})
+
+    pairs = list(itertools.pairwise(asked))
+    assert [value for option, value in pairs if option == "--models"] == [
+        f"{tmp_path}/a.py",
+        f"{tmp_path}/b: c/d.py",
+    ]
+    assert ("-k", 'onnx and not "int8"') in pairs
+    assert asked[-8:] == [
+        "--deployment",
+        "instances=2",
+        "-p",
+        "no:cacheprovider",
+        "#",
+        "not:",
+        "a",
+        "comment",
+    ]
+    assert "--onnx" not in asked
+    assert "--thresholds" not in asked
 
 
 def filled(text: str, known: Mapping[str, str]) -> str:
