@@ -10,7 +10,7 @@ from fixtures.measure.record_entry import Measurement
 from fixtures.plugin.gating import FindGate
 from fixtures.plugin.recording.recorder import Recorder
 from fixtures.plugin.telling.benchmark_entries import Entry
-from reports.record.verdicts import comparison_text
+from reports.record.verdicts import speed_failures
 from reports.words.gates import gate_text
 from reports.words.rightness import wrong_answers
 
@@ -20,16 +20,15 @@ def prove_speed(
     measure_point: Callable[[], Measurement], recorder: Recorder, benchmark: Any, entry: Entry
 ) -> Callable[[], None]:
     """Measure the test's load point; raises AccuracyError where an answer was wrong, SpeedError where it is shown to be
-    slower than asked for."""
+    slower than asked for, or its latency to be beyond its budget."""
 
     def prove() -> None:
         measured = measure_point()
         if failure := wrong_answers(measured.load):
             raise AccuracyError(failure)
         recorder.figure(entry(benchmark, measured))
-        compared = measured.load.comparison
-        if compared is not None and compared.verdict == "slower":
-            raise SpeedError(comparison_text(compared))
+        if failures := speed_failures(measured.load):
+            raise SpeedError("; ".join(failures))
 
     return prove
 

@@ -82,6 +82,11 @@ def of_load(load: Load) -> Figures:
     )
     if load.repeated_speed is not None:
         found |= bounds("repeated_sample_ratio", "", load.repeated_speed)
+    if load.budget is not None:
+        found |= {
+            f"budget_{load.budget.percentile}_ms": load.budget.budget_ms,
+            "budget_verdict": load.budget.verdict,
+        }
     if load.comparison is not None:
         found |= ratio_bounds("comparison_ratio", load.comparison.ratio)
         found |= {

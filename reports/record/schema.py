@@ -506,6 +506,39 @@ class Conversation:
 
 
 @dataclass(frozen=True)
+class LatencyBudget:
+    """The most that a latency of a load point may be, as its user has it, and what the measurement says of it."""
+
+    percentile: str
+    """Which latency the budget is for: p99."""
+    budget_ms: float
+    source: str
+    """Where the budget comes from, in words."""
+    verdict: Verdict
+    """passed: the whole interval of the latency keeps the budget; failed: the whole lies beyond; not shown: neither."""
+
+
+@dataclass(frozen=True)
+class BesideModel:
+    """A load point while another model on the same server was under load, beside the point alone; measured in turns."""
+
+    other: str
+    """The id of the other model's case."""
+    concurrency: int
+    """How many of the other's requests were kept in flight."""
+    ratio: Estimate
+    """The speed of this point beside the other, over that alone: below 1 the other slows it."""
+    p99_ms: Estimate
+    """The p99 latency beside the other."""
+    p99_alone_ms: Estimate
+    """The p99 latency alone, in the same turns."""
+    pairs: int
+    """How many pairs of passes were measured."""
+    answers: VerifiedAnswers | None = None
+    """What was found of the answers while the other was under load; None where none was looked at."""
+
+
+@dataclass(frozen=True)
 class Load:
     """One load point: throughput and latency with their intervals, and where the time went."""
 
@@ -549,6 +582,10 @@ class Load:
     """What the models that this one calls did in its requests; empty where it calls none, and in records from before."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
+    budget: LatencyBudget | None = None
+    """What its latency is held to; None where no budget was given, and in records from before."""
+    beside: Sequence[BesideModel] = ()
+    """The point beside other models under load on the same server; empty where none was, and in records from before."""
 
 
 @dataclass(frozen=True)

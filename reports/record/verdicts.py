@@ -1,10 +1,12 @@
 """What the comparison with another build says, in words: beside a test's outcome, in tables and in pictures.
 
-It needs the standard library alone.
+It needs the standard library alone. What a latency budget of a load point shows is said here too.
 """
 
-from reports.record.quantities import DURATION, GIVEN_SHARE, RATIO, WIDEST_RATIO
-from reports.record.schema import Comparison, verdict_of
+from collections.abc import Mapping
+
+from reports.record.quantities import DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO, WIDEST_RATIO
+from reports.record.schema import BesideModel, Comparison, Load, Verdict, verdict_of
 
 ALARM_CONFIDENCE = 0.99
 """The confidence that none of the points that a run calls slower is a false alarm, as `reports.record.ratio.FALSE_ALARMS`
@@ -58,3 +60,42 @@ def _not_shown(one: Comparison) -> str:
     return (
         f"not shown among the {one.points} points compared" if one.points > 1 else "not shown surely enough"
     )
+
+
+BUDGET_WORDS: Mapping[Verdict, str] = {
+    "passed": "within",
+    "failed": "beyond",
+    "not shown": "not shown to be within or beyond",
+}
+"""How a latency stands to its budget, by the verdict."""
+
+
+def point_budget_text(load: Load) -> str:
+    """The latency of a load point beside its budget: `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; empty
+    where it has none."""
+    budget = load.budget
+    if budget is None:
+        return ""
+    latency = LATENCY.text_with_interval(load.latency_ms[budget.percentile], budget.budget_ms)
+    allowed = LATENCY_BUDGET.text(budget.budget_ms)
+    return f"{budget.percentile} {latency} {BUDGET_WORDS[budget.verdict]} {allowed} ({budget.source})"
+
+
+def speed_failures(load: Load) -> list[str]:
+    """Why a load point is not as fast as it was asked to be: slower than another build, its latency beyond its budget; empty
+    where neither is shown."""
+    compared, budget = load.comparison, load.budget
+    slower = compared is not None and verdict_of(compared) == "failed"
+    beyond = budget is not None and budget.verdict == "failed"
+    return [
+        *([comparison_text(compared)] if compared and slower else []),
+        *([point_budget_text(load)] if beyond else []),
+    ]
+
+
+def beside_text(one: BesideModel) -> str:
+    """How fast a load point is beside another model: `0.62 (0.58 to 0.66) of its speed beside cpu-a with 16 in flight`."""
+    beside = f"beside {one.other} with {one.concurrency} in flight"
+    if not RATIO.is_shown(one.ratio):
+        return f"{too_wide()} {beside}"
+    return f"{RATIO.text_with_interval(one.ratio, 1.0)} of its speed {beside}"

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from reports import tables
-from reports.run.written import record_paths, shown_records, was_compared
+from reports.run.written import further_tables, record_paths, shown_records
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -12,8 +12,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if not records:
         return
     terminalreporter.section("summary")
-    compared = tables.comparison_table(records) if was_compared(terminalreporter.config) else ""
-    for block in filter(None, (tables.summary_table(records), compared)):
+    further = [table(records) for table in further_tables(terminalreporter.config)]
+    for block in filter(None, (tables.summary_table(records), *further)):
         terminalreporter.write_line(block)
         terminalreporter.write_line("")
     folders = sorted({_as_typed(path.parent.parent) for path in record_paths(terminalreporter)})

@@ -1,8 +1,10 @@
 """The records that a run wrote, from all workers: each test names its own by the property `record`."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from reports import tables
 from reports.record import files
 from reports.words.shown import Shown, shown
 
@@ -20,6 +22,16 @@ def shown_records(terminalreporter: Any) -> list[Shown]:
     return [shown(files.read(path)) for path in record_paths(terminalreporter)]
 
 
-def was_compared(config: Any) -> bool:
-    """Whether the run set its builds beside others."""
-    return config.option.against is not None or config.option.baseline is not None
+Table = Callable[[Sequence[Shown]], str]
+
+
+def further_tables(config: Any) -> list[Table]:
+    """The tables that a run shows beside its summary: those of what its options asked for. Its records may hold more, from
+    runs before."""
+    option = config.option
+    asked = {
+        tables.comparison_table: option.against is not None or option.baseline is not None,
+        tables.beside_table: option.together is not None,
+        tables.budget_table: option.thresholds is not None,
+    }
+    return [table for table, is_asked_for in asked.items() if is_asked_for]

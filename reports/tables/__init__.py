@@ -3,8 +3,10 @@
 A case that has not passed shows no speed: what would show one gives the reason in a sentence instead.
 """
 
+from reports.tables.beside_models import beside_table
 from reports.tables.case import case_section
 from reports.tables.other_build import comparison_table
+from reports.tables.point_budgets import budget_table
 from reports.tables.points import offline_table, online_table
 from reports.tables.provenance import machine_sentence
 from reports.tables.resources import resources_table
@@ -12,6 +14,8 @@ from reports.tables.served_settings import configuration_list, parameters_table
 from reports.tables.summary import summary_table
 
 __all__ = [
+    "beside_table",
+    "budget_table",
     "case_section",
     "comparison_table",
     "configuration_list",

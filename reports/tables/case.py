@@ -1,8 +1,10 @@
 """All tables of one case: offline, online, what serving costs, and what a search found."""
 
 from reports.record.schema import LoadSetting
+from reports.tables.beside_models import beside_table
 from reports.tables.certified import certified_table
 from reports.tables.other_build import comparison_table
+from reports.tables.point_budgets import budget_table
 from reports.tables.points import offline_table, online_table
 from reports.tables.resources import resources_table
 from reports.tables.served_settings import configuration_list, parameters_table
@@ -41,6 +43,10 @@ def scenario_section(record: Shown, scenario: str) -> str:
         certified_table(record, scenario),
         resources_table(record, scenario),
     ]
+    if beside := beside_table([record], scenario):
+        blocks += ["Beside other models under load on the same server, measured in turns:", beside]
+    if budgets := budget_table([record], scenario):
+        blocks += ["Latency budgets:", budgets]
     if compared := "" if record.no_speed else comparison_table([record], scenario):
         blocks += ["Compared with another build, by throughput, or at a request rate by latency:", compared]
     return "\n\n".join(filter(None, blocks))

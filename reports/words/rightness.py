@@ -184,10 +184,12 @@ def notes(load: Load) -> str:
 
 def wrong_answers(load: Load) -> str:
     """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was looked at."""
-    found = load.answers
-    if found is None or not found.wrong:
+    looked = [(load.answers, "under load"), *((one.answers, f"beside {one.other}") for one in load.beside)]
+    wrong = [(found, where) for found, where in looked if found is not None and found.wrong]
+    if not wrong:
         return ""
-    text = f"{COUNT.text(found.wrong)} of {COUNT.text(found.verified)} answers under load are wrong"
+    found, where = wrong[0]
+    text = f"{COUNT.text(found.wrong)} of {COUNT.text(found.verified)} answers {where} are wrong"
     first = found.first_wrong
     if first is None:
         return text

@@ -59,12 +59,15 @@ def test_paths_reach_the_node_whole(tmp_path: Path) -> None:
     for name in ("bert", "data"):
         (tmp_path / name).mkdir()
     given = ["--checkpoint", f"bert-dist4l={tmp_path / 'bert'}", "--dataset", f"resnet50={tmp_path / 'data'}"]
-    given += ["--models", str(tmp_path / "mine.py")]
+    asked = tmp_path / "thresholds.toml"
+    asked.write_text('[[cases]]\nmatch = "cpu-*"\n')
+    given += ["--models", str(tmp_path / "mine.py"), "--thresholds", str(asked)]
 
     _, node = on_a_node(*given)
 
     assert node.checkpoint == [f"bert-dist4l={tmp_path / 'bert'}"]
     assert node.dataset == [f"resnet50={tmp_path / 'data'}"]
+    assert node.thresholds == str(asked)
     assert set(node.models) == {str(tmp_path / "mine.py")}
 
 

@@ -1,5 +1,7 @@
 """The ledger: every sample is judged once, and a model that lost some does not pass."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,17 @@ from reports.words.rightness import ledger_failures
 from tests import toy
 
 
-def ledger(case: Case, samples: Samples, stages: Stages, *, labelled: bool = True) -> Accuracy:
-    """The ledger of what each sample scored."""
+def ledger(
+    case: Case,
+    samples: Samples,
+    stages: Stages,
+    *,
+    labelled: bool = True,
+    asked: Mapping[str, Limit] = MappingProxyType({}),
+) -> Accuracy:
+    """The ledger of what each sample scored; limits of metrics may be asked for in place of the model's."""
     per_sample = score_each_sample(case, samples, stages, labelled=labelled)
-    return accuracy_ledger(case, samples, stages, per_sample)
+    return accuracy_ledger(case, samples, stages, per_sample, asked=asked)
 
 
 def stage(name: str, right: int, count: int = 100) -> Stage:
@@ -281,3 +290,16 @@ def test_a_metric_without_a_finite_score_for_each_sample_is_an_error(scores: np.
 
     with pytest.raises(ProofError, match="not one finite score for each of 100 samples"):
         ledger(case, toy.samples(100), stages(98, 98, 98))
+
+
+@pytest.mark.parametrize(("floor", "passes"), [(0.95, True), (0.97, False)])
+def test_a_limit_that_is_asked_for_decides_in_place_of_the_model_s_own(floor: float, passes: bool) -> None:
+    own = {"fp32": Limit(0.5 if not passes else 0.99, "the model's")}
+    case = toy.case(toy.model(metrics=(toy.metric(limits=own),)))
+
+    found = ledger(case, toy.samples(100), stages(96, 96, 96), asked={"top-1": Limit(floor, "agreed")})
+
+    assert found.passed is passes
+    sources = [limit.source for limit in found.scores[0].limits]
+    assert "agreed" in sources
+    assert "the model's" not in sources

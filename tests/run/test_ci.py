@@ -290,6 +290,16 @@ def test_an_annotation_escapes_what_would_end_it() -> None:
     )
 
 
+def test_an_annotation_of_a_suite_that_is_not_in_the_repository_names_none_of_the_suite_s_files() -> None:
+    failure = Failure("speed", "test_online[a]", "slower", "benchmarks/test_online.py", 7)
+
+    said = annotation(failure, Path("/actions/suite"), Path("/work/mine"))
+
+    assert "test_online[a]" in said
+    assert "slower" in said
+    assert "file=" not in said
+
+
 def test_a_summary_that_is_too_large_for_github_is_cut_between_lines_and_says_so() -> None:
     content = "".join(f"line {number}\n" for number in range(1000))
     assert cut(content, len(content)) == content
@@ -308,7 +318,7 @@ def test_a_summary_cuts_no_character_in_half() -> None:
 
 def test_what_a_test_says_cannot_break_the_summarys_lists() -> None:
     failure = Failure("accuracy", "test_x", "first\n\n# second <b> | third", None, None)
-    text = summary(Outcomes([failure]), [shown(samples.record())], compared=False)
+    text = summary(Outcomes([failure]), [shown(samples.record())])
     assert "- **accuracy**: `test_x`: first; # second \\<b> \\| third\n" in text
 
 

@@ -1,23 +1,28 @@
-"""The worked example of docs/own-model.md works as it stands there."""
+"""A model that is written by fixtures.new is proven and measured as it is, where it lies, and is the one of the page."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
+from fixtures import new
 from reports.words.shown import shown
 from tests.whole_runs.suite import ROOT, suite
 
 CASE = "cpu-biopsy-onnx-fp32"
-COPIED = ("benchmarks", "fixtures", "reports", "model_repos/runtimes", "conftest.py", "pyproject.toml")
 FAST = ("--point-budget-s", "0.5", "--batches", "8", "--concurrencies", "4")
+NETWORK = """
+from torch import nn
 
 
-def block(text: str, language: str) -> str:
-    """The one code block of a language in a markdown text."""
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return str(found)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 5))
+
+    def forward(self, x):
+        return self.body(x)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -26,24 +31,18 @@ def page() -> str:
 
 
 @pytest.fixture(scope="module")
-def checkout(page: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of this checkout in which the page has been followed."""
-    folder = tmp_path_factory.mktemp("checkout")
-    for name in COPIED:
-        source, copy = ROOT / name, folder / name
-        if source.is_dir():
-            shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", "results"))
-        else:
-            shutil.copyfile(source, copy)
-    (place,) = re.findall(r"save the following as `(.+?)`", page)
-    (folder / place).write_text(block(page, "python"))
-    return folder
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a model of the page's name, in a folder that has nothing else."""
+    file = tmp_path_factory.mktemp("mine") / "biopsy.py"
+    assert new.main(["biopsy", "--to", str(file)]) == 0
+    return file
 
 
-def test_its_model_is_proven_and_measured(page: str, checkout: Path) -> None:
-    (selection,) = re.findall(r'tox run -e benchmarks -- -k "(.+?)"', block(page, "sh"))
+def test_it_is_proven_and_measured(page: str, written: Path, tmp_path: Path) -> None:
+    (selection,) = re.findall(r'--models \S+ -k "(.+?)"\n', page)
+    selected = ("--models", str(written), "-k", f"({selection}) and not efficiency and not online")
 
-    done = suite("-k", f"({selection}) and not efficiency and not online", *FAST, checkout=checkout)
+    done = suite(*selected, *FAST, repos=tmp_path / "repos", results=tmp_path / "results")
 
     assert done.status == 0, done.text
     found = done.record(CASE)
@@ -53,15 +52,32 @@ def test_its_model_is_proven_and_measured(page: str, checkout: Path) -> None:
     assert [(load.scenario, load.batch) for load in found.loads] == [("offline", 8)]
 
 
-def test_its_model_has_every_format_of_its_framework(checkout: Path) -> None:
-    listed = suite("-k", "biopsy and conversion", "--collect-only", "-q", checkout=checkout).text
-
-    names = set(re.findall(r"test_conversion\[cpu-biopsy-(.+)\]", listed))
-    assert {"onnx-fp32", "onnx-int8", "pt2-fp32", "ts-script-fp32", "ts-trace-fp32"} <= names
-
-
-def test_its_figures_are_those_of_the_recipe(page: str) -> None:
+def test_the_page_shows_the_file_and_figures_of_its_recipe(page: str, written: Path) -> None:
     """The score in the text of the limit is the one that the page shows."""
-    (stated,) = re.findall(r"reaches ([\d.]+) %", block(page, "python"))
+    (shown_there,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (stated,) = re.findall(r"reaches ([\d.]+) %", shown_there)
 
-    assert f"{stated} % framework" in block(page, "text")
+    assert shown_there == written.read_text()
+    assert f"{stated} % framework" in page
+
+
+@pytest.mark.campaign
+def test_a_network_of_one_s_own_is_measured_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NETWORK)
+    around = ["--network", f"{tmp_path / 'net.py'}:Net", "--input", "1x8x8"]
+    assert new.main(["digits", "--to", str(tmp_path / "digits.py"), *around]) == 0
+    selected = (
+        "--models",
+        str(tmp_path / "digits.py"),
+        "-k",
+        "(onnx or ts-trace or pt2) and fp32 and not efficiency",
+    )
+
+    done = suite(*selected, *FAST, repos=tmp_path / "repos", results=tmp_path / "results")
+
+    assert done.status == 0, done.text
+    for name in ("onnx", "ts-trace", "pt2"):
+        found = shown(done.record(f"cpu-digits-{name}-fp32"))
+        assert not found.no_speed
+        assert len(found.loads) == 2
+    assert "accuracy needs --checkpoint digits=PATH and --dataset digits=PATH" in done.text

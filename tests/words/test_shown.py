@@ -15,10 +15,12 @@ from reports.__main__ import main
 from reports.marked import markers
 from reports.record import files
 from reports.record.schema import (
+    BesideModel,
     CertifiedPercentile,
     Comparison,
     Efficiency,
     Estimate,
+    LatencyBudget,
     Limit,
     Record,
     Search,
@@ -28,7 +30,7 @@ from reports.record.schema import (
 from reports.record.verdicts import comparison_text
 from reports.run import job_summary, terminal_summary
 from reports.run.outcomes import Outcomes
-from reports.run.written import shown_records
+from reports.run.written import further_tables, shown_records
 from reports.words.shown import shown
 from tests import samples
 
@@ -50,6 +52,12 @@ def planted(**changes: object) -> Record:
             latency_ms=latencies,
             components_ms={},
             comparison=compared,
+            beside=(
+                BesideModel(
+                    "cpu-other-onnx-fp32", 16, samples.estimate(PER_S), latencies["p99"], latencies["p99"], 8
+                ),
+            ),
+            budget=LatencyBudget("p99", 1.0, "agreed", "failed"),
             certified={"p99": CertifiedPercentile(MS, MS, 1500, 0)},
         )
         for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))
@@ -92,6 +100,10 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
     ),
     "answers that depend on their neighbours": lambda: planted(
         gates=(samples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
+    ),
+    "a wrong answer beside another model": lambda: dataclasses.replace(
+        planted(),
+        loads=tuple(samples.wrong_beside_another(load) for load in planted().loads),
     ),
     "unlike the framework": lambda: planted(conversion=samples.failed_conversion()),
     "random weights, unlike the framework": lambda: dataclasses.replace(
@@ -144,7 +156,9 @@ class Reporter:
     def __init__(self, results: Path) -> None:
         record = str(files.path_of(planted().case, Path()))
         report = SimpleNamespace(user_properties=[("record", record)])
-        option = SimpleNamespace(results=str(results), against="HEAD~1", baseline=None)
+        option = SimpleNamespace(
+            results=str(results), against="HEAD~1", baseline=None, together="a,b", thresholds="asked.toml"
+        )
         self.stats, self.config = {"passed": [report]}, SimpleNamespace(option=option)
         self.lines: list[str] = []
 
@@ -162,7 +176,8 @@ def terminal(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def job(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    return job_summary.summary(Outcomes(passed=1), shown_records(Reporter(results)), compared=True)
+    reporter = Reporter(results)
+    return job_summary.summary(Outcomes(passed=1), shown_records(reporter), further_tables(reporter.config))
 
 
 OUTPUTS: dict[str, Callable[[Path, pytest.CaptureFixture[str]], str]] = {

@@ -1,0 +1,158 @@
+"""Prove a repository's models in its continuous integration: what action.yml and ci/gitlab.yml run.
+
+`prove.py prepare` says what is cached where, and `prove.py run` proves. What is to be proven comes by variables of the
+environment, never by a command line, so that nothing in them is taken for a command. It needs the standard library alone.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TOX = "tox>=4.30,<5"
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+"""PyTorch without CUDA's libraries, some gigabytes less."""
+BAD_INPUT = 4
+"""pytest's own exit status for a command line that cannot be used; docs/ci.md has all of them."""
+PATHS = {
+    "PROVE_MODELS": "--models",
+    "PROVE_REPOSITORY": "--repository",
+    "PROVE_THRESHOLDS": "--thresholds",
+    "PROVE_SAMPLES": "--samples",
+}
+"""Options whose values are paths in the workspace, one a line, by variable."""
+NAMED_PATHS = {"PROVE_ONNX": "--onnx"}
+"""The same where a name and = stand before the path."""
+WHAT = ("PROVE_MODELS", "PROVE_REPOSITORY", "PROVE_ONNX")
+"""The variables that say what is proven; one of them has to."""
+
+
+def workspace(given: Mapping[str, str]) -> Path:
+    """The checkout of the repository whose models are proven."""
+    return Path(given.get("GITHUB_WORKSPACE") or given.get("CI_PROJECT_DIR") or Path.cwd()).absolute()
+
+
+def cache(given: Mapping[str, str]) -> Path:
+    """The folder of all that is worth keeping from job to job."""
+    return Path(given.get("PROVE_CACHE") or Path.home() / ".cache" / "tritonproof").absolute()
+
+
+def lines(given: Mapping[str, str], name: str) -> list[str]:
+    """The lines of a variable that say something; or the texts of an array in JSON, which GitLab makes of its inputs."""
+    text = given.get(name, "").strip()
+    found = json.loads(text) if text.startswith("[") else text.splitlines()
+    return [str(line).strip() for line in found if str(line).strip()]
+
+
+def options(given: Mapping[str, str]) -> list[str]:
+    """What pytest is given; paths are whole, as it runs elsewhere."""
+    base = workspace(given)
+    found: list[str] = []
+    for name, option in PATHS.items():
+        for text in lines(given, name):
+            found += [option, str(base / text)]
+    for name, option in NAMED_PATHS.items():
+        for text in lines(given, name):
+            model, _, path = text.partition("=")
+            found += [option, f"{model}={base / path}"]
+    if selection := given.get("PROVE_SELECTION", "").strip():
+        found += ["-k", selection]
+    if given.get("PROVE_MEASURE", "").strip() != "true":
+        found += ["-m", "not load"]
+    results = base / "tritonproof-results"
+    found += ["--model-repos", str(cache(given) / "model_repos"), "--results", str(results)]
+    found.append(f"--junit-xml={results / 'junit.xml'}")
+    if not given.get("GITHUB_STEP_SUMMARY"):
+        found.append(f"--summary={results / 'summary.md'}")
+    return found + shlex.split(given.get("PROVE_ARGUMENTS", ""))
+
+
+def digest(files: Sequence[Path]) -> str:
+    """A name for these files as they are."""
+    found = hashlib.sha256()
+    for path in files:
+        found.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+    return found.hexdigest()[:16]
+
+
+def deciding(given: Mapping[str, str]) -> Iterator[Path]:
+    """The files that decide what is built: the suite's own code, and the models'."""
+    for place in ("fixtures", "model_repos/runtimes"):
+        yield from sorted((ROOT / place).rglob("*.py"))
+    for text in lines(given, "PROVE_MODELS"):
+        path = workspace(given) / text
+        yield from sorted((path.parent if path.is_file() else path).rglob("*.py"))
+
+
+def prepare(given: Mapping[str, str]) -> int:
+    """Tell the steps after this one what to cache, under which keys."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    packages = digest([ROOT / "pyproject.toml", ROOT / "tox.ini"])
+    kind = given.get("PROVE_ENVIRONMENT") or "benchmarks"
+    told = {
+        "folder": str(cache(given)),
+        "environment": f"tritonproof-{kind}-{python}-{packages}",
+        "builds": f"tritonproof-builds-{digest(list(deciding(given)))}",
+        "results": str(workspace(given) / "tritonproof-results"),
+    }
+    with Path(given["GITHUB_OUTPUT"]).open("a") as output:
+        output.writelines(f"{name}={value}\n" for name, value in told.items())
+    return 0
+
+
+def tox(given: Mapping[str, str]) -> Path:
+    """The program tox, in an environment of its own, which is made where it is not there from the cache."""
+    folder = cache(given) / "environment" / "tool"
+    program = folder / "bin" / "tox"
+    if not program.is_file():
+        venv.create(folder, with_pip=True, clear=True)
+        subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", TOX], check=True)
+    return program
+
+
+def run(given: Mapping[str, str]) -> int:
+    """Prove, and return the exit status that docs/ci.md explains."""
+    kind = given.get("PROVE_ENVIRONMENT") or "benchmarks"
+    try:
+        is_anything = any(lines(given, name) for name in WHAT)
+        asked = options(given)
+    except ValueError as error:  # of a quotation mark or a list that is never closed
+        print(f"::error::an input cannot be read: {error}", flush=True)
+        return BAD_INPUT
+    if not is_anything:
+        print(f"::error::nothing is to be proven: give one of {', '.join(WHAT)}", flush=True)
+        return BAD_INPUT
+    environment = {"PIP_EXTRA_INDEX_URL": CPU_INDEX} if kind == "benchmarks" else {}
+    environment |= {"PIP_CACHE_DIR": str(cache(given) / "pip"), **given}
+    command = [
+        str(tox(given)),
+        "run",
+        "-c",
+        str(ROOT),
+        "--workdir",
+        str(cache(given) / "environment" / "tox"),
+    ]
+    status = _run([*command, "-e", kind, "--", *asked], environment)
+    if str(status) in given.get("PROVE_WARN_ON", "").replace(",", " ").split():
+        print(f"::warning::exit status {status}, which is let pass here", flush=True)
+        return 0
+    return status
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command to its end. What this process is told to end by, it is told too: it cleans up after its servers."""
+    process = subprocess.Popen(command, env=environment)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda one, _frame: process.send_signal(one))
+    return process.wait()
+
+
+if __name__ == "__main__":
+    sys.exit({"prepare": prepare, "run": run}[sys.argv[1]](dict(os.environ)))

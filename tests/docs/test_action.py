@@ -1,0 +1,306 @@
+"""The GitHub Action and GitLab's include: what they give is taken, what users write stays text, and their steps run."""
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ci import prove
+from fixtures import new
+from reports.run.exit_status import STATUS
+from tests.collecting import collect
+from tests.model_files.files import write
+
+ROOT = Path(__file__).parents[2]
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
+STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
+SPEC, PIPELINE = yaml.safe_load_all((ROOT / "ci" / "gitlab.yml").read_text())
+JOB = PIPELINE["tritonproof"]
+PAGE = (ROOT / "docs" / "ci.md").read_text()
+LATER = ("--repository", "--onnx", "--samples")
+"""Options that a version may lack."""
+
+
+def example(name: str) -> Any:
+    """The YAML of docs/ci.md that follows the comment of that name."""
+    (found,) = re.findall(rf"<!-- {name} -->\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)
+    return yaml.safe_load(found)
+
+
+def variables() -> dict[str, str]:
+    """The variables of the step that proves."""
+    (step,) = [one for one in STEPS if one.get("id") == "prove"]
+    found: dict[str, str] = step["env"]
+    return found
+
+
+def test_other_actions_are_pinned_by_their_commits_and_say_of_which_release() -> None:
+    used = re.findall(r"uses: (\S+)(.*)", (ROOT / "action.yml").read_text())
+
+    assert used
+    for name, comment in used:
+        assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", name)
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment)
+
+
+def test_what_a_user_writes_is_never_a_part_of_a_command() -> None:
+    """An input in the text of a script is run by the shell, whatever is in it."""
+    for step in STEPS:
+        assert "${{" not in step.get("run", "")
+        assert ("run" in step) == ("shell" in step)
+    assert "$[[" not in str(JOB["script"])
+
+
+def test_each_input_is_handed_on_documented_and_the_same_for_both_services() -> None:
+    given = {re.sub(r"\$\{\{ inputs\.(.+) \}\}", r"\1", one) for one in variables().values()}
+    assert set(ACTION["inputs"]) <= given
+    table = re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE)
+    assert set(ACTION["inputs"]) <= set(table)
+    of_gitlab = set(SPEC["spec"]["inputs"])
+    assert of_gitlab - {"source", "ref", "stage"} == set(ACTION["inputs"]) - {"warn-on", "environment"}
+    for name in of_gitlab:
+        assert f"$[[ inputs.{name} ]]" in str(PIPELINE)
+
+
+def test_the_examples_give_inputs_that_there_are() -> None:
+    (step,) = [one for one in example("action")["jobs"]["prove"]["steps"] if "tritonproof" in one["uses"]]
+    assert set(step["with"]) <= set(ACTION["inputs"])
+    (include,) = example("include")["include"]
+    assert set(include["inputs"]) <= set(SPEC["spec"]["inputs"])
+    assert include["remote"].endswith("/ci/gitlab.yml")
+
+
+def test_what_later_steps_take_is_what_the_first_says(tmp_path: Path) -> None:
+    taken = set(re.findall(r"steps\.prepare\.outputs\.([a-z_]+)", (ROOT / "action.yml").read_text()))
+    output = tmp_path / "output"
+
+    assert prove.prepare({"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path)}) == 0
+
+    told = dict(line.split("=", 1) for line in output.read_text().splitlines())
+    assert taken <= set(told)
+    assert all(told.values())
+
+
+def test_converted_models_are_looked_for_anew_when_the_model_changes(tmp_path: Path) -> None:
+    file, output = write(tmp_path / "mine.py", "mine"), tmp_path / "output"
+    given = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py"}
+    for _time in range(2):
+        prove.prepare(given)
+    file.write_text(file.read_text() + "# other\n")
+    prove.prepare(given)
+
+    first, second, third = re.findall(r"^builds=(.+)$", output.read_text(), re.MULTILINE)
+    assert first == second != third
+
+
+def test_the_options_are_pytest_s_and_paths_are_of_the_user_s_repository(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "a" / "mine.py", "mine")
+    write(tmp_path / "other.py", "other")
+    (tmp_path / "asked.toml").write_text('[[cases]]\nmatch = "cpu-mine-*"\n')
+
+    asked = prove.options(
+        {
+            "GITHUB_WORKSPACE": str(tmp_path),
+            "PROVE_CACHE": str(tmp_path / "cache"),
+            "PROVE_MODELS": "a\n\n  other.py\n",
+            "PROVE_SELECTION": "onnx and fp32",
+            "PROVE_THRESHOLDS": "asked.toml",
+            "PROVE_ARGUMENTS": "--deployment 'instances=2, warmup=false'",
+        }
+    )
+    found = collect(capsys, "--target", "cpu", *asked)
+
+    assert found.status == 0, found.text
+    assert set(found.names) == {
+        f"test_{stage}[cpu-{model}-onnx-fp32]"
+        for stage in ("conversion", "accuracy")
+        for model in ("mine", "other")
+    }
+
+
+def test_speed_is_measured_where_it_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "mine.py", "mine")
+    given = {"GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py", "PROVE_MEASURE": "true"}
+
+    assert any("offline" in name for name in collect(capsys, "--target", "cpu", *prove.options(given)).names)
+
+
+@pytest.fixture(scope="module")
+def options() -> str:
+    """What pytest says of the benchmarks' options."""
+    command = [sys.executable, "-m", "pytest", "benchmarks", "--help", "-p", "no:cacheprovider"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("option", sorted({*prove.PATHS.values(), *prove.NAMED_PATHS.values()}))
+def test_each_option_that_an_input_becomes_is_one_of_the_benchmarks(option: str, options: str) -> None:
+    there = re.search(rf"^ +{option}\b", options, re.MULTILINE) is not None
+    if option in LATER and not there:
+        pytest.skip(f"this version has no {option}")
+    assert there
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"PROVE_MODELS": " \n"},
+        {"PROVE_MODELS": "[a.py"},
+        {"PROVE_MODELS": "a.py", "PROVE_ARGUMENTS": "'open"},
+    ],
+)
+def test_what_cannot_be_used_is_bad_input_and_installs_nothing(
+    given: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = prove.run({**given, "PROVE_CACHE": str(tmp_path / "cache")})
+
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert capsys.readouterr().out.startswith("::error::")
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(("warn_on", "status"), [("", 10), ("10", 0), ("11, 10", 0), ("1", 10)])
+def test_a_status_that_is_let_pass_is_a_warning(
+    warn_on: str, status: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tox = tmp_path / "cache" / "environment" / "tool" / "bin" / "tox"
+    tox.parent.mkdir(parents=True)
+    tox.write_text("#!/bin/sh\nexit 10\n")
+    tox.chmod(0o755)
+    given = {"PROVE_MODELS": "a.py", "PROVE_CACHE": str(tmp_path / "cache"), "PROVE_WARN_ON": warn_on}
+
+    assert prove.run({**os.environ, **given}) == status
+    assert ("::warning::" in capfd.readouterr().out) is (status == 0)
+
+
+@pytest.mark.contract
+def test_both_fit_the_services_own_schemas(tmp_path: Path) -> None:
+    """Those of schemastore.org, which check-jsonschema brings along."""
+    install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(tmp_path), "check-jsonschema"]
+    installed = subprocess.run(install, capture_output=True, text=True, check=False)
+    if installed.returncode:
+        pytest.skip(f"needs PyPI: {installed.stderr.strip().splitlines()[-1]}")
+    # Of the two documents of the include the schema is of the second.
+    pipeline = tmp_path / "pipeline.yml"
+    pipeline.write_text((ROOT / "ci" / "gitlab.yml").read_text().partition("\n---\n")[2])
+    for schema, path in {"vendor.github-actions": ROOT / "action.yml", "vendor.gitlab-ci": pipeline}.items():
+        command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(path)]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def included(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """The job's variables with these inputs, as GitLab includes it: texts are put into the file as they are, all else as
+    JSON, and then it is read (lib/gitlab/ci/config/interpolation/text_template.rb of its sources)."""
+    declared = {name: (one or {}).get("default") for name, one in SPEC["spec"]["inputs"].items()}
+    given = {**declared, "source": "https://example.org/suite", **inputs}
+
+    def put(found: re.Match[str]) -> str:
+        value = given[found[1]]
+        return value if isinstance(value, str) else json.dumps(value)
+
+    body = (ROOT / "ci" / "gitlab.yml").read_text().partition("\n---\n")[2]
+    job = yaml.safe_load(re.sub(r"\$\[\[ inputs\.([a-z]+) \]\]", put, body))["tritonproof"]
+    found: dict[str, str] = job["variables"]
+    return found
+
+
+def test_what_a_user_of_gitlab_writes_arrives_as_it_is(tmp_path: Path) -> None:
+    arguments = """--deployment "instances=2" -p 'no:cacheprovider' # not: a comment"""
+    found = included(
+        {"models": ["a.py", "b: c/d.py"], "selection": 'onnx and not "int8"', "arguments": arguments}
+    )
+
+    asked = prove.options({**found, "CI_PROJECT_DIR": str(tmp_path)})
+
+    pairs = list(itertools.pairwise(asked))
+    assert [value for option, value in pairs if option == "--models"] == [
+        f"{tmp_path}/a.py",
+        f"{tmp_path}/b: c/d.py",
+    ]
+    assert ("-k", 'onnx and not "int8"') in pairs
+    assert asked[-8:] == [
+        "--deployment",
+        "instances=2",
+        "-p",
+        "no:cacheprovider",
+        "#",
+        "not:",
+        "a",
+        "comment",
+    ]
+    assert "--onnx" not in asked
+    assert "--thresholds" not in asked
+
+
+def filled(text: str, known: Mapping[str, str]) -> str:
+    """A text of the action with its expressions replaced, as GitHub does; an unknown one is a KeyError."""
+    return re.sub(r"\$\{\{ (.+?) \}\}", lambda found: known[str(found[1])], text)
+
+
+def run_steps(home: Path, workspace: Path, **inputs: str) -> tuple[int, dict[str, str]]:
+    """Run the action's own steps in an empty home, with the variables that GitHub sets; returns the last one's status and
+    what the steps have told."""
+    told: dict[str, str] = {"steps.python.outputs.python-path": sys.executable}
+    given = {name: str(one["default"]) for name, one in ACTION["inputs"].items()} | inputs
+    told |= {f"inputs.{name.replace('_', '-')}": value for name, value in given.items()}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("PIP_") or name.endswith("_proxy")
+    }
+    status = 0
+    for number, step in enumerate(one for one in STEPS if "run" in one):
+        output = home / f"output-{number}"
+        output.touch()
+        own = {name: filled(value, told) for name, value in step.get("env", {}).items()}
+        github = {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_ACTION_PATH": str(ROOT),
+            "GITHUB_WORKSPACE": str(workspace),
+            "GITHUB_OUTPUT": str(output),
+            "GITHUB_STEP_SUMMARY": str(home / "summary.md"),
+            "CI": "true",
+        }
+        command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
+        variables = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", **kept, **github, **own}
+        status = subprocess.run(command, env=variables, cwd=workspace, check=False).returncode
+        said = dict(line.split("=", 1) for line in output.read_text().splitlines())
+        told |= {f"steps.{step['id']}.outputs.{name}": value for name, value in said.items()}
+        if status:
+            break
+    return status, told
+
+
+@pytest.mark.campaign
+def test_a_repository_with_one_model_file_and_nothing_else_is_proven(tmp_path: Path) -> None:
+    """Installs everything, as the first run on a runner does."""
+    workspace, home = tmp_path / "workspace", tmp_path / "home"
+    workspace.mkdir()
+    home.mkdir()
+    assert new.main(["tumours", "--to", str(workspace / "tumours.py")]) == 0
+
+    status, told = run_steps(home, workspace, models="tumours.py", selection="onnx and fp32")
+
+    assert status == 0
+    assert "cpu-tumours-onnx-fp32" in [
+        path.stem for path in Path(told["steps.prepare.outputs.results"]).rglob("*.json")
+    ]
+    assert (workspace / "tritonproof-results" / "junit.xml").is_file()
+    assert "| tumours |" in (home / "summary.md").read_text()
+    (workspace / "thresholds.toml").write_text(
+        '[[cases]]\nmatch = "cpu-tumours-*"\nlimits = { accuracy = 0.999 }\n'
+    )
+    again = {"models": "tumours.py", "selection": "onnx and fp32", "thresholds": "thresholds.toml"}
+    assert run_steps(home, workspace, **again)[0] == STATUS["accuracy"]

@@ -1,0 +1,51 @@
+"""Latency budgets of load points in tables, in figures and in records."""
+
+from pathlib import Path
+
+from reports import tables
+from reports.record import figures, files
+from reports.record.schema import LatencyBudget, Record
+from reports.words.shown import shown
+from tests import samples
+
+BUDGET = LatencyBudget("p99", 1.5, "agreed in May", "failed")
+
+
+def record(**changes: object) -> Record:
+    load = samples.load("online", 16, 1000.0, budget=BUDGET)
+    return samples.record(loads=(load, samples.load("offline", 8, 1000.0)), **changes)
+
+
+def test_a_budget_is_in_the_table_of_its_case_and_a_point_without_one_is_not() -> None:
+    table = tables.budget_table([shown(record())])
+
+    assert len(table.splitlines()) == 3
+    assert "1.5 ms" in table
+    assert "beyond" in table
+    assert "agreed in May" in table
+    assert table in tables.case_section(shown(record()))
+
+
+def test_there_is_no_table_where_there_is_no_budget() -> None:
+    assert tables.budget_table([shown(samples.record())]) == ""
+
+
+def test_a_case_that_is_not_right_shows_no_latency_beside_its_budget() -> None:
+    wrong = record(accuracy=samples.accuracy(passed=False))
+
+    assert "2.126" not in tables.budget_table([shown(wrong)])
+
+
+def test_a_record_keeps_the_budget(tmp_path: Path) -> None:
+    samples.store(tmp_path, record())
+
+    (found,) = files.read_all(tmp_path)
+
+    assert BUDGET in [load.budget for load in found.loads]
+
+
+def test_the_figures_of_a_point_have_the_budget_and_the_verdict() -> None:
+    found = figures.of_load(record().loads[0]) | figures.of_load(record().loads[1])
+
+    assert found["budget_p99_ms"] == 1.5
+    assert found["budget_verdict"] == "failed"

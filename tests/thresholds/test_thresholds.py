@@ -1,0 +1,208 @@
+"""--thresholds: what a file asks of single cases, and that a mistake in it never goes unnoticed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.spec import Case, LoadPoint, Metric
+from fixtures.thresholds import Thresholds, read
+from reports.record.schema import Estimate, LatencyBudget, Limit, Load
+from reports.record.verdicts import speed_failures
+from tests import samples, toy
+from tests.collecting import collect
+
+ROOT = Path(__file__).parents[2]
+CASE = toy.case()
+INT8 = toy.case(precision="int8")
+POINT, OTHER = LoadPoint("online", 1, 16), LoadPoint("offline", 32, 1)
+
+
+def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
+    """What a file of this text asks."""
+    (folder / "asked.toml").write_text(text)
+    return read(str(folder / "asked.toml"), lambda: cases or (CASE, INT8))
+
+
+def test_the_cases_there_are_names_known_by_these_tests() -> None:
+    assert (str(CASE), str(INT8)) == ("cpu-toy-plain-fp32", "cpu-toy-plain-int8")
+    assert (str(POINT), str(OTHER)) == ("b001-c016", "b032-c001")
+
+
+def test_what_is_asked_holds_for_the_cases_that_the_pattern_matches_and_no_others(tmp_path: Path) -> None:
+    asked = thresholds(
+        tmp_path,
+        '[[cases]]\nmatch = "*-int8"\nlimits = { top-1 = 0.8 }\nallowed_slowdown_percent = 5\np99_ms = 7\n',
+    )
+
+    assert asked.limits(INT8)["top-1"].value == 0.8
+    assert asked.allowed_slowdown(INT8, 0.03) == pytest.approx(0.05)
+    assert asked.budget(INT8, POINT, load()) is not None
+    assert not asked.limits(CASE)
+    assert asked.allowed_slowdown(CASE, 0.03) == 0.03
+    assert asked.budget(CASE, POINT, load()) is None
+
+
+def test_of_two_entries_that_match_the_later_counts_for_what_both_say(tmp_path: Path) -> None:
+    asked = thresholds(
+        tmp_path,
+        '[[cases]]\nmatch = "*"\nlimits.top-1 = 0.95\nallowed_slowdown_percent = 5\np99_ms = 7\n'
+        '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.8\np99_ms = 9\n'
+        '[[cases]]\nmatch = "*-fp32"\nallowed_slowdown_percent = 8\n',
+    )
+
+    assert asked.limits(INT8)["top-1"].value == 0.8
+    assert asked.limits(CASE)["top-1"].value == 0.95
+    assert asked.allowed_slowdown(INT8, 0.03) == pytest.approx(0.05)
+    assert asked.allowed_slowdown(CASE, 0.03) == pytest.approx(0.08)
+    budget = asked.budget(INT8, POINT, load())
+    assert budget is not None
+    assert budget.budget_ms == 9
+
+
+def test_a_reader_learns_where_a_limit_comes_from_and_which_of_the_model_s_it_replaces(
+    tmp_path: Path,
+) -> None:
+    said = '[[cases]]\nmatch = "*"\nlimits.top-1 = 0.8\n'
+    of_file = thresholds(tmp_path, said).limits(CASE)["top-1"].source
+    of_words = thresholds(tmp_path, said + 'source = "agreed in May"\n').limits(CASE)["top-1"].source
+
+    assert "asked.toml" in of_file
+    assert of_words.startswith("agreed in May")
+    for source in (of_file, of_words):
+        assert "90" in source, "the model's own floor"
+        assert "chosen" in source, "and where that comes from"
+
+
+def test_a_budget_is_for_the_load_points_that_its_pattern_matches(tmp_path: Path) -> None:
+    asked = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = { "b001-*" = 5, "b032-c001" = 20.5 }\n')
+
+    found = [asked.budget(CASE, point, load()) for point in (POINT, OTHER, LoadPoint("online", 2, 1))]
+
+    assert [one and one.budget_ms for one in found] == [5, 20.5, None]
+
+
+def load(p99_ms: Estimate | None = None, budget: LatencyBudget | None = None) -> Load:
+    """A load point with this p99 latency."""
+    one = samples.load("online", 16, 1000.0, budget=budget)
+    return samples.load(
+        "online",
+        16,
+        1000.0,
+        budget=budget,
+        latency_ms={**one.latency_ms, "p99": p99_ms or one.latency_ms["p99"]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "verdict"),
+    [
+        (Estimate(4.0, 3.9, 5.0), "passed"),
+        (Estimate(4.9, 4.7, 5.1), "not shown"),
+        (Estimate(5.1, 4.9, 5.3), "not shown"),
+        (Estimate(5.4, 5.1, 5.7), "failed"),
+    ],
+)
+def test_a_point_fails_by_its_budget_where_that_is_shown(
+    tmp_path: Path, p99_ms: Estimate, verdict: str
+) -> None:
+    asked = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\nsource = "agreed"\n')
+
+    budget = asked.budget(CASE, POINT, load(p99_ms))
+
+    assert budget is not None
+    assert budget.verdict == verdict
+    failures = speed_failures(load(p99_ms, budget))
+    assert bool(failures) is (verdict == "failed")
+    assert all("p99" in one and "5 ms" in one and "agreed" in one for one in failures)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "there are no entries"),
+        ("cases = 1", "there are no entries"),
+        ("[[cases]]\nmatch = 'x", "not TOML"),
+        ("[[case]]\nmatch = '*'", "unknown key 'case'"),
+        ("[[cases]]\nlimits = { top-1 = 0.9 }", "match is None"),
+        ("[[cases]]\nmatch = '*'\nfloor = 1", "unknown key 'floor'"),
+        ("[[cases]]\nmatch = 'gpu-*'", "no case is matched by 'gpu-*'"),
+        ("[[cases]]\nmatch = '*'\nlimits = 0.9", "limits is not a table"),
+        ("[[cases]]\nmatch = '*'\nlimits = { top1 = 0.9 }", "unknown metric 'top1'"),
+        ("[[cases]]\nmatch = '*'\nlimits = { top-1 = 90 }", "90 is more than top-1 can be"),
+        ("[[cases]]\nmatch = '*'\nlimits = { top-1 = '90 %' }", "'90 %' is not a number"),
+        ("[[cases]]\nmatch = '*'\nlimits = { top-1 = nan }", "nan is not a number"),
+        ("[[cases]]\nmatch = '*'\nallowed_slowdown_percent = 100", "100 is not a number"),
+        ("[[cases]]\nmatch = '*'\nallowed_slowdown_percent = true", "True is not a number"),
+        ("[[cases]]\nmatch = '*'\np99_ms = 0", "0 is not a number"),
+        ("[[cases]]\nmatch = '*'\np99_ms = { b001 = '5ms' }", "'5ms' is not a number"),
+        ("[[cases]]\nmatch = '*'\nsource = 1", "source is 1"),
+    ],
+)
+def test_a_mistake_is_named_with_the_file_and_the_cure(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        thresholds(tmp_path, text)
+    assert said in str(raised.value)
+    assert f"--thresholds {tmp_path / 'asked.toml'}" in str(raised.value)
+    assert "cure:" in str(raised.value)
+
+
+def test_a_mistake_is_found_in_the_entry_where_it_is(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"entry 2: p99_ms\.b001"):
+        thresholds(tmp_path, "[[cases]]\nmatch='*'\n[[cases]]\nmatch='*'\np99_ms = { b001 = -1 }")
+
+
+def test_an_error_may_be_larger_than_1(tmp_path: Path) -> None:
+    error = Metric("error", toy.metric().score, {"fp32": Limit(3.0, "chosen")}, better="lower")
+    case = toy.case(toy.model(metrics=(error,)))
+
+    asked = thresholds(tmp_path, "[[cases]]\nmatch='*'\nlimits = { error = 2 }", case)
+
+    assert asked.limits(case)["error"].value == 2
+
+
+def test_the_example_of_the_documentation_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
+    (tmp_path / "asked.toml").write_text(example)
+
+    found = collect(capsys, "--target", "cpu", "--thresholds", str(tmp_path / "asked.toml"))
+
+    assert found.status == 0, found.text
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"(?s)cannot be read.*gone\.toml"):
+        read(str(tmp_path / "gone.toml"), lambda: [CASE])
+
+
+def test_a_run_ends_before_its_first_test_where_the_file_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "asked.toml"
+    wrong = {
+        '[[cases]]\nmatch = "cpu-resnet51-*"\n': "no case is matched",
+        '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { "b002-*" = 5 }\n': "'b002-*'",
+    }
+    for text, said in wrong.items():
+        file.write_text(text)
+        found = collect(capsys, "--target", "cpu", "-k", "nnunet-micro", "--thresholds", str(file))
+        assert found.status == pytest.ExitCode.USAGE_ERROR
+        assert said in found.text
+        assert str(file) in found.text
+
+
+def test_a_file_for_other_hardware_and_other_cases_than_the_run_s_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "asked.toml"
+    file.write_text(
+        '[[cases]]\nmatch = "a100-*-fp16"\np99_ms = 2\n'
+        '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { "b001-*" = 5 }\n'
+    )
+
+    found = collect(capsys, "--target", "cpu", "-k", "nnunet-micro and onnx", "--thresholds", str(file))
+
+    assert found.status == 0, found.text
