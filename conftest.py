@@ -17,6 +17,7 @@ pytest_plugins = (
     "fixtures.plugin.recording.stage_seconds",
     "fixtures.plugin.proving",
     "fixtures.plugin.measuring",
+    "fixtures.plugin.gating",
     "fixtures.plugin.telling.benchmark_entries",
     "fixtures.plugin.serving_reference",
     "fixtures.plugin.measuring_efficiency",

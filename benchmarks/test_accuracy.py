@@ -5,10 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.errors import AccuracyError
-from fixtures.measure.same_answers import with_same_answers
+from fixtures.gates.sameness import with_same_answers
 from fixtures.plugin.proving import Evaluation
 from fixtures.plugin.recording.recorder import Recorder
-from fixtures.plugin.serving import Deploy, Deployed
 from reports.record.schema import SameAnswers
 from reports.words.rightness import ledger_failures, same_answers_text, score_text
 
@@ -16,13 +15,12 @@ from reports.words.rightness import ledger_failures, same_answers_text, score_te
 @pytest.mark.stage("accuracy")
 def test_accuracy(
     evaluation: Evaluation,
-    deploy: Deploy,
-    compare_ways_of_sending: Callable[[Deployed], SameAnswers],
+    same_however_sent: Callable[[], SameAnswers],
     recorder: Recorder,
 ) -> None:
     """Each metric through Triton keeps its limits: the model's own, and nearly the framework's score; and a sample gets
     the same answer however it is sent."""
-    same = compare_ways_of_sending(deploy("online"))
+    same = same_however_sent()
     ledger = with_same_answers(evaluation.ledger, same)
     recorder.accuracy(evaluation.serving, ledger, evaluation.missing)
     recorder.samples(evaluation.samples)

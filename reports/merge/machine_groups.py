@@ -103,4 +103,6 @@ def text_of(one: Measurement) -> str:
     if one.key[0] == "efficiency":
         _, scenario, batch, concurrency = one.key
         return f"measured the efficiency of {scenario}, batch {batch}, concurrency {concurrency}"
+    if one.key[0] == "gate":
+        return f"looked at answers ({one.key[1]})"
     return f"have {one.key[0]}"

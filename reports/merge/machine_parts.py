@@ -13,6 +13,7 @@ from reports.record import decoding
 from reports.record.machines import MachineId, Measurement
 from reports.record.schema import (
     Accuracy,
+    AnswerGate,
     Artifact,
     Efficiency,
     Load,
@@ -146,6 +147,7 @@ def whole(like: Record, found: Sequence[Measurement], rests: Mapping[MachineId, 
         conversion=_one(Parity, "conversion", found),
         accuracy=_one(Accuracy, "accuracy", found),
         search=_one(Search, "search", found),
+        gates=_all(AnswerGate, "gate", found),
         starts=_all(Start, "start", found),
         loads=_all(Load, "load", found),
         efficiency=_all(Efficiency, "efficiency", found),

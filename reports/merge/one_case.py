@@ -252,7 +252,7 @@ def _stands_alone(one: Input, group: Sequence[MachineId]) -> bool:
     uuids = tuple(sorted(one.record.machine.gpu_uuids))
     keys = [
         [found.key for found in one.measured if found.key[0] == kind]
-        for kind in ("start", "load", "efficiency")
+        for kind in ("gate", "start", "load", "efficiency")
     ]
     is_of_one = [*group] == [*one.machines] and len(group) == 1 and not one.record.parts
     return is_of_one and uuids == group[0].gpu_uuids and all(of == sorted(of) for of in keys)

@@ -22,6 +22,7 @@ from reports.record.schema import (
     Score,
     meets,
 )
+from reports.words.gates import gates_table
 from reports.words.labels import confidence_levels, device, point
 from reports.words.markdown import markdown, text
 from reports.words.origins import origin_rows
@@ -118,6 +119,8 @@ def accuracy_text(record: Record) -> str:
         if record.accuracy.same_answers is not None:
             said = same_answers_text(record.accuracy.same_answers)
             blocks.append(text(f"{said[0].upper()}{said[1:]}."))
+    if record.gates:
+        blocks.append(gates_table(record.gates))
     return "\n\n".join(blocks)
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from reports.record.quantities import RATIO
-from reports.record.schema import Accuracy, Efficiency, Estimate, Load, Parity, Score, Search
+from reports.record.schema import Accuracy, AnswerGate, Efficiency, Estimate, Load, Parity, Score, Search
 
 Figures = dict[str, float | int | str]
 
@@ -33,6 +33,14 @@ def of_accuracy(accuracy: Accuracy) -> Figures:
         found[f"{'_'.join(one.between)}_differ"] = one.count
     if accuracy.same_answers is not None:
         found |= _known(largest_difference=accuracy.same_answers.relative_difference)
+    return found
+
+
+def of_gate(gate: AnswerGate) -> Figures:
+    """What a gate that needs no ground truth sent, and how far answers to one sample were apart."""
+    found: Figures = {"requests": gate.requests}
+    if gate.same is not None:
+        found |= _known(answers_compared=gate.same.answers, largest_difference=gate.same.relative_difference)
     return found
 
 

@@ -39,6 +39,18 @@ MARKS = {
     "gpu-shared": "other programs used the GPU",
 }
 
+#: Gates that need no ground truth, by AnswerGate.gate, and what each asks for.
+GATES = {
+    "repeated": "a request that is sent again, after others, gets the same answer",
+    "in-flight": "a request gets the same answer alone and with up to 64 in flight",
+    "batches": "a sample gets the same answer alone and in batches, at any place and beside any others",
+    "transports": "a request gets the same answer over gRPC and HTTP, with and without shared memory",
+    "declared": "answers have the outputs, types and shapes that are declared, and finite numbers",
+    "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
+    "malformed": "a malformed request is refused, and the next one gets its answer",
+    "recorded": "answers are the recorded ones",
+    "reloaded": "a request gets the same answer after the model was loaded anew",
+}
 
 Verdict = Literal["passed", "failed", "not shown"]
 """What a measurement says of what was asked for: it is shown to hold, shown not to hold, or neither is shown."""
@@ -311,6 +323,24 @@ class Accuracy:
     """Where it comes from; None in records from before."""
     outputs: Sequence[OutputDifference] = ()
     """How far each output of the served model is from the converted one's in process; empty in records from before."""
+
+
+@dataclass(frozen=True)
+class AnswerGate:
+    """What a gate that needs no ground truth found of a case's answers."""
+
+    gate: str
+    """Which gate, one of GATES."""
+    requests: int
+    """How many requests it sent."""
+    tried: str
+    """What was tried, in words: ways, batch sizes, faults."""
+    wrong: str = ""
+    """The first thing that was wrong, as a sentence; empty where the gate passed."""
+    same: SameAnswers | None = None
+    """How far answers to one sample were apart; None of a gate that compares none."""
+    origin: Origin | None = None
+    """Where it comes from."""
 
 
 @dataclass(frozen=True)
@@ -632,6 +662,8 @@ class Record:
     accuracy: Accuracy | None = None
     accuracy_missing: str | None = None
     """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone tell."""
+    gates: Sequence[AnswerGate] = ()
+    """What the gates that need no ground truth found, in the order of their names; empty in records from before."""
     starts: Sequence[Start] = ()
     loads: Sequence[Load] = field(default_factory=tuple)
     efficiency: Sequence[Efficiency] = ()

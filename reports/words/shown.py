@@ -13,6 +13,7 @@ from reports.record.anonymous import numbered, without_names
 from reports.record.figures import Figures, of_point
 from reports.record.quantities import LATENCY_BUDGET
 from reports.record.schema import Estimate, Load, Origin, Record, Search, verdict_of
+from reports.words.gates import gate_failures
 from reports.words.labels import full_point
 from reports.words.rightness import (
     conversion_failure,
@@ -107,6 +108,7 @@ def _why_no_speed(record: Record) -> str:
     failures = [
         f"{failure} ({full_point(load)})" for load in record.loads if (failure := wrong_answers(load))
     ]
+    failures += gate_failures(record.gates)
     if record.build.as_found:
         failures = [*failures, *_unheld(record)]
         return f"No throughput is shown: {', and '.join(failures)}." if failures else ""

@@ -1,0 +1,62 @@
+"""The served model is right as far as that shows without labels."""
+
+from collections.abc import Callable
+
+import pytest
+
+ProveGate = Callable[[str], None]
+
+
+@pytest.mark.stage("answers")
+def test_same_answer_again(prove_gate: ProveGate) -> None:
+    """A request that is sent again, after others, gets the same answer."""
+    prove_gate("repeated")
+
+
+@pytest.mark.stage("answers")
+def test_same_answer_in_flight(prove_gate: ProveGate) -> None:
+    """A request gets the same answer alone and with up to 64 in flight."""
+    prove_gate("in-flight")
+
+
+@pytest.mark.stage("answers")
+def test_same_answer_in_batches(prove_gate: ProveGate) -> None:
+    """A sample gets the same answer alone and in batches of every size, at any place and beside any others."""
+    prove_gate("batches")
+
+
+@pytest.mark.stage("answers")
+def test_same_answer_over_every_way(prove_gate: ProveGate) -> None:
+    """A request gets the same answer over gRPC and HTTP, with and without shared memory."""
+    prove_gate("transports")
+
+
+@pytest.mark.stage("answers")
+def test_declared_outputs(prove_gate: ProveGate) -> None:
+    """Answers have the outputs, types and shapes that are declared, and finite numbers."""
+    prove_gate("declared")
+
+
+@pytest.mark.stage("answers")
+def test_largest_batch(prove_gate: ProveGate) -> None:
+    """Batches of the declared sizes are answered, and one more row is refused."""
+    prove_gate("largest-batch")
+
+
+@pytest.mark.stage("answers")
+def test_malformed_requests(prove_gate: ProveGate) -> None:
+    """A malformed request is refused, and the next one gets its answer."""
+    prove_gate("malformed")
+
+
+@pytest.mark.stage("answers")
+def test_recorded_answers(prove_gate: ProveGate, recorded_answers: object) -> None:
+    """Answers are those that --record-answers kept."""
+    del recorded_answers  # asked for so that the test is left out where there are none
+    prove_gate("recorded")
+
+
+@pytest.mark.stage("reload")
+def test_same_answer_after_a_reload(prove_gate: ProveGate) -> None:
+    """A request gets the same answer after the model was loaded anew."""
+    prove_gate("reloaded")

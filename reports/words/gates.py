@@ -1,0 +1,49 @@
+"""What the gates that need no ground truth found, in words."""
+
+from collections.abc import Sequence
+
+from reports.record.quantities import AGREEMENT, COUNT, RELATIVE_ERROR
+from reports.record.schema import GATES, AnswerGate, SameAnswers
+from reports.words.markdown import markdown, text
+
+
+def gate_text(found: AnswerGate) -> str:
+    """What one gate tried and found, for the line of its test."""
+    said = [found.tried]
+    if found.same is not None and not found.wrong:
+        said.append(f"at most {_apart(found.same)} apart")
+    return ", ".join(said)
+
+
+def gate_failures(found: Sequence[AnswerGate]) -> list[str]:
+    """What is wrong, a sentence for each gate that did not pass, in the order of GATES."""
+    return [f"{one.wrong} (gate {one.gate})" for one in _ordered(found) if one.wrong]
+
+
+def gates_table(found: Sequence[AnswerGate]) -> str:
+    """Each gate with what it asks for, tried and found, as markdown; empty without any."""
+    if not found:
+        return ""
+    rows = [
+        [
+            f"{GATES.get(one.gate, one.gate)}",
+            text(one.tried),
+            COUNT.cell(one.requests),
+            "-" if one.same is None else _apart(one.same),
+            text(one.wrong) or "passed",
+        ]
+        for one in _ordered(found)
+    ]
+    return markdown(("Without labels", "Tried", "Requests", "Apart at most", "Verdict"), rows, "llrrl")
+
+
+def _ordered(found: Sequence[AnswerGate]) -> list[AnswerGate]:
+    names = list(GATES)
+    return sorted(found, key=lambda one: names.index(one.gate) if one.gate in names else len(names))
+
+
+def _apart(found: SameAnswers) -> str:
+    """How far answers to one sample are apart."""
+    if found.relative_difference is not None:
+        return RELATIVE_ERROR.text(found.relative_difference)
+    return f"{AGREEMENT.text(1 - found.agreement)} of the elements"
