@@ -7,6 +7,8 @@ import pytest
 from tests.collecting import collect
 from tests.repositories import COMPLETING, IN_PARTS, code, config, write_model
 
+Capture = pytest.CaptureFixture[str]
+
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
@@ -24,8 +26,8 @@ def cases(names: list[str], test: str) -> set[str]:
     return {name.partition("[")[2].rstrip("]") for name in names if name.startswith(f"{test}[")}
 
 
-def test_the_models_of_a_repository_run_in_place_of_the_suites_own(repository: Path) -> None:
-    found = collect("--repository", str(repository), "--target", "cpu").names
+def test_the_models_of_a_repository_run_in_place_of_the_suites_own(repository: Path, capsys: Capture) -> None:
+    found = collect(capsys, "--repository", str(repository), "--target", "cpu").names
 
     assert cases(found, "test_offline") == {
         "cpu-bare-asis-b001-c001",
@@ -38,23 +40,27 @@ def test_the_models_of_a_repository_run_in_place_of_the_suites_own(repository: P
     assert cases(found, "test_declared_outputs") == {"cpu-bare-asis", "cpu-parts-asis", "cpu-resnet50-asis"}
 
 
-def test_what_compares_with_a_conversion_is_left_out(repository: Path) -> None:
-    found = collect("--repository", str(repository), "--target", "cpu").names
+def test_what_compares_with_a_conversion_is_left_out(repository: Path, capsys: Capture) -> None:
+    found = collect(capsys, "--repository", str(repository), "--target", "cpu").names
 
     for test in ("test_conversion", "test_accuracy", "test_efficiency"):
         assert not cases(found, test)
 
 
-def test_only_what_is_or_may_be_asked_in_several_messages_has_a_conversation(repository: Path) -> None:
-    found = collect("--repository", str(repository), "--target", "cpu").names
+def test_only_what_is_or_may_be_asked_in_several_messages_has_a_conversation(
+    repository: Path, capsys: Capture
+) -> None:
+    found = collect(capsys, "--repository", str(repository), "--target", "cpu").names
 
     assert cases(found, "test_conversation") == {"cpu-bare-asis", "cpu-parts-asis"}
 
 
-def test_the_suites_own_models_have_no_conversation_and_come_back_afterwards(repository: Path) -> None:
-    collect("--repository", str(repository), "--target", "cpu")
+def test_the_suites_own_models_have_no_conversation_and_come_back_afterwards(
+    repository: Path, capsys: Capture
+) -> None:
+    collect(capsys, "--repository", str(repository), "--target", "cpu")
 
-    found = collect("--target", "cpu", "-k", "resnet50-micro and onnx").names
+    found = collect(capsys, "--target", "cpu", "-k", "resnet50-micro and onnx").names
 
     assert cases(found, "test_accuracy")
     assert not cases(found, "test_conversation")
@@ -71,23 +77,25 @@ def test_the_suites_own_models_have_no_conversation_and_come_back_afterwards(rep
     ],
 )
 def test_what_does_not_fit_a_repository_is_refused_with_the_cure(
-    repository: Path, options: tuple[str, ...], said: str
+    repository: Path, capsys: Capture, options: tuple[str, ...], said: str
 ) -> None:
-    found = collect("--repository", str(repository), *options)
+    found = collect(capsys, "--repository", str(repository), *options)
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert said in found.text
 
 
-def test_a_server_of_somebody_elses_is_needed_for_what_is_loaded_there() -> None:
-    found = collect("--repository", "remote", "--triton", "embedded")
+def test_a_server_of_somebody_elses_is_needed_for_what_is_loaded_there(capsys: Capture) -> None:
+    found = collect(capsys, "--repository", "remote", "--triton", "embedded")
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert "--triton HOST:PORT" in found.text
 
 
-def test_a_batch_beyond_a_models_largest_is_refused_before_anything_runs(repository: Path) -> None:
-    found = collect("--repository", str(repository), "-k", "resnet50", "--batches", "32")
+def test_a_batch_beyond_a_models_largest_is_refused_before_anything_runs(
+    repository: Path, capsys: Capture
+) -> None:
+    found = collect(capsys, "--repository", str(repository), "-k", "resnet50", "--batches", "32")
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert "resnet50, 16" in found.text
