@@ -9,11 +9,16 @@ from fixtures.errors import NotAvailableError, ProofError
 from fixtures.given.as_found import declared, with_config
 from fixtures.given.linked import link_repository
 from fixtures.given.repository import FoundModel, models_in
+from fixtures.measure import perf_analyzer
+from fixtures.measure.answers import Check, verify
+from fixtures.measure.job import Job, SharedMemory
+from fixtures.measure.load_data import input_data
+from fixtures.measure.verifying import ask_server
 from fixtures.serve.choice import Choice
 from fixtures.serve.found_models import LoadedModel, ask_each_version, load_found, loaded_on, sized
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
-from fixtures.spec import Model
+from fixtures.spec import LoadPoint, Model
 from tests.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 
 
@@ -92,6 +97,26 @@ def test_texts_of_any_length_without_batches_are_made_up_and_answered(
     assert "variable dimensions 16 long" in asked.note
     assert answer["OUT"].tolist() == rows["IN"][:, ::-1].tolist()
     assert len({str(asked.samples.load([number])["IN"]) for number in range(4)}) == 4
+
+
+@pytest.mark.parametrize("shared_memory", ["system", "none"])
+def test_the_load_generator_sends_texts_and_variable_lengths(
+    server: Server, found: dict[str, FoundModel], shared_memory: SharedMemory
+) -> None:
+    _, model = load(server, found, "texts")
+    samples = sized(server, model, None).samples
+
+    with input_data(model, samples, server.scratch) as data:
+        point = LoadPoint("offline", 1, 1)
+        expected = {"OUT": data.rows["IN"][:, ::-1]}
+        check = Check(data.ids, expected, 0.0, 0.0, 1.0)
+        job = Job(server, "texts", model, point, shared_memory, data, 0.01, check, has_batch_axis=False)
+        run = perf_analyzer.take(job, 0.06)
+        answers = verify(check, ask_server(job, 0.05), 0.05)
+
+    assert len(run.timeline.starts) > 1
+    assert (answers.wrong, answers.first_wrong) == (0, None)
+    assert answers.verified > 1
 
 
 def test_a_version_that_does_not_load_is_named_with_the_reason(

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
 from reports.record import files
 from reports.tables.case import case_section
 from reports.words.shown import shown
@@ -70,3 +72,22 @@ def test_the_time_of_the_called_model_is_in_the_tables(run: Run) -> None:
 def test_nothing_is_written_into_the_repository(run: Run, repository: Path) -> None:
     assert files.path_of(run.record("cpu-chain-asis").case, run.results).is_file()
     assert not [name for name in contents(repository) if "__pycache__" in name]
+
+
+@pytest.mark.campaign
+def test_a_server_of_somebody_elses_is_asked_and_left_as_it_is(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    log = tmp_path_factory.mktemp("logs") / "log"
+    with serve(Choice("embedded"), repository, log, device="cpu") as server:
+        server.load_as_found(repository / "doubler")
+        results = tmp_path_factory.mktemp("results")
+        options = ("--repository", "remote", "--triton", server.address, "--batches", "2", "-v")
+        found = suite(*options, "--point-budget-s", "0.5", "-k", "offline or reload", results=results)
+        log_text = log.read_text()
+        assert server.client.is_model_ready("doubler")
+
+    assert found.status == 0, found.text
+    assert found.record("cpu-doubler-asis").loads
+    assert "not asked to load models anew" in found.text
+    assert log_text.count("loading: doubler:1") == 1
