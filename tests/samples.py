@@ -8,6 +8,7 @@ from reports.record import files
 from reports.record.schema import (
     COMPONENTS,
     Accuracy,
+    AnswerGate,
     Artifact,
     Case,
     Deployment,
@@ -21,6 +22,7 @@ from reports.record.schema import (
     Parity,
     Pass,
     Record,
+    SameAnswers,
     Score,
     Serving,
     VerifiedAnswers,
@@ -141,6 +143,13 @@ def accuracy(*scores: Score, **changes: Any) -> Accuracy:
 def failed_accuracy() -> Accuracy:
     """A ledger whose served score is below two of its three floors."""
     return accuracy(failed_score(), passed=False)
+
+
+def gate(name: str = "batches", wrong: str = "", **changes: Any) -> AnswerGate:
+    """What a gate that needs no labels found."""
+    same = SameAnswers(16, 96, 2e-7, 1.0, passed=not wrong)
+    fields: dict[str, Any] = {"requests": 24, "tried": "32 of 32 batch sizes", "wrong": wrong, "same": same}
+    return AnswerGate(name, **(fields | changes))
 
 
 def failed_conversion() -> Parity:

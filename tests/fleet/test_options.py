@@ -68,6 +68,12 @@ def test_paths_reach_the_node_whole(tmp_path: Path) -> None:
     assert set(node.models) == {str(tmp_path / "mine.py")}
 
 
+def test_recorded_answers_are_a_folder_that_every_node_sees(tmp_path: Path) -> None:
+    _, node = on_a_node("--answers", str(tmp_path), "--record-answers")
+
+    assert (node.answers, node.record_answers) == (str(tmp_path), True)
+
+
 def test_which_tests_run_and_where_records_go_a_node_is_told_by_itself(tmp_path: Path) -> None:
     _, node = on_a_node("--target", "a100", "--results", str(tmp_path))
 

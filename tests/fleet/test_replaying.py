@@ -11,7 +11,7 @@ from fixtures.errors import ProofError
 from fixtures.plugin.fleet import replaying
 from reports.record import files
 from reports.run.outcomes import Outcomes
-from tests.samples import load, record
+from tests.samples import gate, load, record
 
 
 def as_sent(config: pytest.Config, report: pytest.TestReport) -> dict[str, Any]:
@@ -66,12 +66,18 @@ def test_a_skip_on_a_node_is_counted_with_its_reason(pytestconfig: pytest.Config
 
 
 def test_results_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:
-    here = record(loads=(load("offline", 1, 10.0), load("offline", 2, 20.0)), starts=(), efficiency=())
+    here = record(
+        loads=(load("offline", 1, 10.0), load("offline", 2, 20.0)),
+        starts=(),
+        efficiency=(),
+        gates=(gate("batches", "wrong before"), gate("repeated")),
+    )
     path = files.path_of(here.case, tmp_path)
     files.write(here, path)
     from_node = dataclasses.replace(
         here, loads=(load("offline", 2, 22.0), load("offline", 4, 40.0)), starts=(start(),), accuracy=None
     )
+    from_node = dataclasses.replace(from_node, gates=(gate("batches"), gate("malformed")))
 
     for _ in range(2):
         replaying.keep({str(path.relative_to(tmp_path)): files.encode(from_node)}, tmp_path)
@@ -83,6 +89,7 @@ def test_results_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:
         (4, 40.0),
     ]
     assert joined.accuracy == here.accuracy
+    assert joined.gates == (gate("batches"), gate("malformed"), gate("repeated"))
     assert [one for one in path.parent.iterdir() if one.suffix == ".arrived"] == []
 
 

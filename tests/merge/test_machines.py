@@ -207,6 +207,8 @@ def record_of(chance: random.Random, hosts: Sequence[str]) -> Record:
         fields["accuracy_missing"] = "no data set" if where == samples.origin(where.host, 2) else None
     elif chance.random() < 0.5:
         fields["accuracy_missing"] = chance.choice(["no checkpoint", "no data set"])
+    gates = [samples.gate(name) for name in ("batches", "malformed") if chance.random() < 0.5]
+    fields["gates"] = tuple(dataclasses.replace(one, origin=made()[0]) for one in gates)
     if chance.random() < 0.5:
         where, speed = made()
         fields["starts"] = (Start("offline", 1.0, speed, 3.0, where),)

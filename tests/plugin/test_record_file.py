@@ -68,6 +68,18 @@ def test_a_point_measured_again_replaces_the_old_one(tmp_path: Path, path: Path)
     assert [load for load in stored.loads if load.batch == 8] == [again]
 
 
+def test_a_gate_s_finding_replaces_the_one_of_before_and_no_other(tmp_path: Path, path: Path) -> None:
+    for found in (samples.gate("malformed"), samples.gate("batches", "wrong"), samples.gate("batches")):
+        record_file.update(
+            dataclasses.replace(WHOLE, loads=()),
+            tmp_path,
+            lambda stored, found=found: record_file.with_gate(stored, found),  # type: ignore[misc]
+        )
+
+    assert files.read(path).gates == (samples.gate("batches"), samples.gate("malformed"))
+    assert files.read(path).loads == WHOLE.loads
+
+
 def test_a_conversion_joins_a_record_that_has_been_served(tmp_path: Path, path: Path) -> None:
     unserved = dataclasses.replace(FRESH, serving=None)
     failed = samples.failed_conversion()

@@ -32,6 +32,7 @@ def test_the_models_of_a_repository_run_in_place_of_the_suites_own(repository: P
     assert cases(found, "test_offline") == {
         "cpu-bare-asis-b001-c001",
         "cpu-bare-asis-b004-c001",
+        "cpu-parts-asis-b001-c001",
         "cpu-resnet50-asis-b001-c001",
         "cpu-resnet50-asis-b008-c001",
         "cpu-resnet50-asis-b016-c001",

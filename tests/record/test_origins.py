@@ -34,7 +34,9 @@ def measured(host: str = HOST, uuid: str = UUID, run: int = 1) -> Record:
         "",
         samples.accuracy(),
     )
-    whole = dataclasses.replace(one, starts=(Start("offline", 0.4, 2.5, 12.5),), search=search)
+    whole = dataclasses.replace(
+        one, gates=(samples.gate(),), starts=(Start("offline", 0.4, 2.5, 12.5),), search=search
+    )
     return samples.measured_at(samples.origin(host, run, uuid), whole)
 
 

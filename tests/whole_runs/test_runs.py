@@ -46,7 +46,7 @@ def test_a_run_converts_serves_proves_and_measures(first: Run) -> None:
 
 def test_a_record_says_how_long_each_stage_took(first: Run) -> None:
     found = first.record(ONNX).stage_seconds
-    assert set(found) == {"conversion", "accuracy", "online", "offline", "efficiency"}
+    assert set(found) == {"conversion", "accuracy", "answers", "online", "offline", "reload", "efficiency"}
     assert all(seconds > 0 for seconds in found.values())
 
 

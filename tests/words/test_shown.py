@@ -90,6 +90,9 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
     "a wrong answer at one point": lambda: dataclasses.replace(
         planted(), loads=(*planted().loads[:-1], samples.wrong_under_load(planted().loads[-1]))
     ),
+    "answers that depend on their neighbours": lambda: planted(
+        gates=(samples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
+    ),
     "unlike the framework": lambda: planted(conversion=samples.failed_conversion()),
     "random weights, unlike the framework": lambda: dataclasses.replace(
         samples.random_weights(),

@@ -1,0 +1,163 @@
+"""Recorded answers: what is kept of them, what later answers are held to, and what is refused as no such file."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fixtures.errors import InputError, NotAvailableError
+from fixtures.gates import recorded, served
+from fixtures.gates.recorded import RecordedAnswers
+from fixtures.gates.sameness import Rows
+from fixtures.gates.served import ServedModel
+from fixtures.measure.answers import Answer, Closeness
+from fixtures.measure.load_data import LoadData
+from fixtures.serve.server import Server
+from fixtures.spec import LoadPoint, Tensor
+from tests import simulated
+
+ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
+NEAR = Closeness(0.01, 0.01, 1.0)
+
+
+def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
+    """A model that answers with numbers and a text; nobody speaks to it."""
+    job = simulated.job(LoadPoint("online", 1, 1), "toy", 0.001)
+    outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,))
+    fields: dict[str, Any] = {"inputs": (Tensor("IN", "FP32", (4,)),), "outputs": outputs}
+    model = dataclasses.replace(job.model, **(fields | changes))
+    data = LoadData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
+    server = Server("embedded", "127.0.0.1:1", "2.51.0", None, None)
+    return ServedModel(dataclasses.replace(job, model=model, data=data, server=server), 8, NEAR)
+
+
+def alone(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> Rows:
+    return {n: {"OUT": outputs[n], "TEXT": texts[n]} for n in range(8)}
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> tuple[Path, RecordedAnswers]:
+    """Answers in a file."""
+    path = recorded.path_of(tmp_path, "toy")
+    path.write_bytes(recorded.encoded(recorded.record(served_model(), alone(), "cpu-toy-onnx-fp32", "run-1")))
+    return path, recorded.read(path)
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> None:
+    """Have the server answer so."""
+
+    def ask(_model: ServedModel, which: Any, _in_flight: int = 1) -> list[Answer]:
+        return [Answer(np.asarray(one), {"OUT": outputs[one], "TEXT": texts[one]}) for one in which]
+
+    monkeypatch.setattr(recorded, "ask", ask)
+
+
+def test_answers_come_back_from_their_file_as_they_were(
+    kept: tuple[Path, RecordedAnswers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, found = kept
+    answering(monkeypatch)
+
+    gate = recorded.hold(served_model(), found, path)
+
+    assert found.rows.keys() == {f"row-{n}" for n in range(8)}
+    assert (gate.gate, gate.requests, gate.wrong) == ("recorded", 8, "")
+    assert "cpu-toy-onnx-fp32" in gate.tried
+    assert "2.51.0" in gate.tried
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"outputs": ROWS + 0.3 * (np.arange(8) == 5)[:, None].astype(np.float32)}, {"texts": TEXTS[::-1]}],
+    ids=["a number", "texts"],
+)
+def test_another_answer_than_the_recorded_one_is_found(
+    kept: tuple[Path, RecordedAnswers], changed: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, **changed)
+
+    gate = recorded.hold(served_model(), kept[1], kept[0])
+
+    assert "row-" in gate.wrong
+    assert "recorded" in gate.wrong
+
+
+def test_a_format_may_differ_by_what_its_own_tolerance_lets(
+    kept: tuple[Path, RecordedAnswers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, outputs=ROWS * np.float32(1.05))
+    coarse = dataclasses.replace(served_model(), near=Closeness(0.5, 0.1, 0.98))
+
+    assert recorded.hold(served_model(), kept[1], kept[0]).wrong
+    assert not recorded.hold(coarse, kept[1], kept[0]).wrong
+
+
+def test_answers_to_other_samples_are_refused_with_the_file_and_a_cure(
+    kept: tuple[Path, RecordedAnswers],
+) -> None:
+    path, found = kept
+
+    with pytest.raises(InputError, match="other samples") as refused:
+        recorded.hold(served_model(inputs=ROWS + 1), found, path)
+
+    assert str(path) in str(refused.value)
+    assert "--record-answers" in str(refused.value)
+
+
+def test_answers_of_another_model_are_refused(kept: tuple[Path, RecordedAnswers]) -> None:
+    with pytest.raises(InputError, match="another model"):
+        recorded.hold(served_model(name="other"), kept[1], kept[0])
+    with pytest.raises(InputError, match="another model"):
+        recorded.hold(served_model(outputs=(Tensor("MORE", "FP32", (4,)),)), kept[1], kept[0])
+
+
+@pytest.mark.parametrize(
+    "fault", ["cut off", "a byte changed", "no NPZ", "empty", "other arrays", "an array of objects"]
+)
+def test_a_damaged_file_is_refused_with_its_name(fault: str, kept: tuple[Path, RecordedAnswers]) -> None:
+    path, _ = kept
+    content = path.read_bytes()
+    if fault == "other arrays":
+        np.savez(path, x=np.zeros(3))
+    elif fault == "an array of objects":
+        np.savez(path, about=TEXTS, content=TEXTS)
+    else:
+        middle = len(content) // 3
+        path.write_bytes(
+            {
+                "cut off": content[: len(content) // 2],
+                "a byte changed": content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :],
+                "no NPZ": b"text",
+                "empty": b"",
+            }[fault]
+        )
+
+    with pytest.raises(InputError, match="cannot be read") as refused:
+        recorded.read(path)
+
+    assert str(path) in str(refused.value)
+
+
+def test_of_large_answers_few_are_kept_and_of_larger_ones_none() -> None:
+    large = np.zeros((8, 1 << 20), np.float32)  # 4 MiB each
+    rows = {n: {"OUT": large[n], "TEXT": TEXTS[n]} for n in range(8)}
+
+    found = recorded.record(served_model(), rows, "case", "run")
+
+    assert 1 <= len(found.rows) < 8
+    assert len(found.digests) == len(found.rows)
+    with pytest.raises(NotAvailableError, match="MiB"):
+        recorded.record(served_model(), {0: {"OUT": np.zeros(1 << 24, np.float32)}}, "case", "run")
+
+
+def test_samples_are_asked_for_by_the_time_that_they_take() -> None:
+    def count(request_s: float) -> int:
+        model = served_model()
+        return dataclasses.replace(model, job=dataclasses.replace(model.job, request_s=request_s)).samples
+
+    assert count(60.0) == 2
+    assert count(0.001) == 8 == len(ROWS)
+    assert served.FULL_S > served.MICRO_S
