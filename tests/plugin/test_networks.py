@@ -36,6 +36,19 @@ def test_the_networks_run_alone_in_every_format_of_an_onnx_file(
     assert not [name for name in collect(capsys, "--target", "cpu").names if "mine" in name]
 
 
+def test_a_network_of_one_row_is_measured_with_that_batch_whatever_the_others_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, any_ = networks.linear(tmp_path / "one.onnx", batch=1), networks.linear(tmp_path / "any.onnx")
+    base = ("--onnx", f"one={one}", "--onnx", f"any={any_}", "--target", "cpu", "-k", "offline and fp32")
+    found = collect(capsys, *base, "--batches", "1,64", "--deployment", "max_batch_size=64")
+    assert [name.partition("[")[2] for name in found.names] == [
+        "cpu-any-onnx-fp32-b001-c001]",
+        "cpu-any-onnx-fp32-b064-c001]",
+        "cpu-one-onnx-fp32-b001-c001]",
+    ]
+
+
 def test_what_cannot_be_used_ends_the_run_as_bad_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
