@@ -85,10 +85,7 @@ def test_no_sample_that_calibrates_int8_is_evaluated(tmp_path: Path, has_folder:
     if has_folder:
         networks.rows(samples / "calibration", 3)
     model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx"), samples))
-    evaluation, calibration = (
-        model.samples(split, None, None)
-        for split in ("evaluation", "training")  # type: ignore[arg-type]
-    )
+    evaluation, calibration = (model.samples(split, None, None) for split in ("evaluation", "training"))
     if has_folder:
         assert (len(evaluation), len(calibration)) == (12, 3)
     else:
