@@ -1,6 +1,9 @@
 """The commands of `python -m reports`, a file each with `add`, and what several of them share."""
 
 import argparse
+import contextlib
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,6 +17,19 @@ RESULTS = Path("reports/results")
 
 class UsageError(Exception):
     """What was asked for cannot be done; the message says why and what to do."""
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep Python from looking for garbage meanwhile: among the rows of a long history there is none, and looking took as
+    long as reading them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def results() -> argparse.ArgumentParser:

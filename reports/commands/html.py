@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from reports.commands import Commands, chosen, history, names_left_out, results, selection
+from reports.commands import Commands, chosen, history, names_left_out, results, selection, uncollected
 from reports.record import files
 
 
@@ -24,6 +24,7 @@ def add(commands: Commands) -> None:
     page.set_defaults(run=_run)
 
 
+@uncollected()
 def _run(options: argparse.Namespace) -> int:
     from reports.page.html import page
     from reports.trend import files as histories

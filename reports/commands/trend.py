@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports import plots
-from reports.commands import Commands, UsageError, history, results, selection
+from reports.commands import Commands, UsageError, history, results, selection, uncollected
 from reports.record import files as records
 from reports.record import sources
 
@@ -28,8 +28,8 @@ def add(commands: Commands) -> None:
         parents=[results(), selection(), history()],
         help="show how figures went from run to run, and between which commits they changed",
         description="Print a table of the history: every case's throughput, p99 latency, served over in process, and "
-        "accuracy, each machine apart, with the steps found in them. With --output draw them too. Needs numpy, scipy and "
-        "ruptures, for pictures matplotlib.",
+        "accuracy, each machine apart, with the steps found in them. With --output draw them too. Needs numpy, "
+        "for PNG matplotlib.",
     )
     trend.add_argument(
         "--add",
@@ -39,6 +39,12 @@ def add(commands: Commands) -> None:
         metavar="FOLDER",
         help="first add the measurements of records, and the history, of other machines or CI jobs; each is added once, "
         "however often it is given",
+    )
+    trend.add_argument(
+        "--share",
+        metavar="BRANCH",
+        help="then exchange the history with this branch of the remote origin, made where there is none: what either lacks "
+        "is added to it, each measurement once, whichever jobs do so at the same time",
     )
     trend.add_argument("--output", type=Path, metavar="DIR", help="draw each case into this folder")
     trend.add_argument("--format", choices=("svg", "png"), default="svg", help="default: %(default)s")
@@ -90,12 +96,15 @@ def _positive(text: str) -> int:
     return value
 
 
+@uncollected()
 def _run(options: argparse.Namespace) -> int:
     from reports.trend import files, series, words
 
     folder = options.history or files.folder_of(options.results)
     if options.add:
         _add(folder, options.add)
+    if options.share:
+        _share(folder, options.share)
     found_rows = files.read(folder)
     for sentence in found_rows.damaged:
         print(sentence, file=sys.stderr)
@@ -140,6 +149,15 @@ def _add(folder: Path, given: list[Path]) -> None:
                 f"{source}: {silent} measurements are of an earlier version, which did not record their run: left out",
                 file=sys.stderr,
             )
+
+
+def _share(folder: Path, branch: str) -> None:
+    from reports.trend import sharing
+
+    given, taken = sharing.share(folder, branch, Path.cwd())
+    print(
+        f"branch {branch}: added {given} measurements to it, and {taken} of it to {folder}", file=sys.stderr
+    )
 
 
 def _latest(rows: Sequence["Row"], runs: int | None) -> Sequence["Row"]:

@@ -1,6 +1,6 @@
 """Pictures of records: `available` says which there are to show, `svg` and `png` draw one.
 
-matplotlib is imported when something is drawn, so that what a picture shows can be checked without it.
+matplotlib is imported when something is drawn with it, so that what a picture shows can be checked without it.
 """
 
 import hashlib
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reports.plots import across_cases, alt_text, one_case
-from reports.plots.shapes import Chart, NothingToShowError
-from reports.plots.theme import Theme
+from reports.plots.shapes import Chart, NothingToShowError, Trend
+from reports.plots.theme import LOOKS, Theme
 from reports.words.shown import Shown
 
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -82,16 +82,26 @@ def png(
 
 def chart_svg(shown: Chart, theme: Theme = "light") -> str:
     """The `<svg>` element of what a picture shows, as `svg`."""
-    from reports.plots.drawing import chart as drawing
+    description, of_all = alt_text.description(shown), digest(shown, theme)
+    if isinstance(shown.content, Trend):
+        from reports.plots.drawing import trend, vector
 
-    return drawing.svg(shown, theme, alt_text.description(shown), digest(shown, theme))
+        drawing = trend.drawing(shown, shown.content, LOOKS[theme])
+        return vector.svg(drawing, f"{shown.title}: {shown.subtitle}", description, of_all)
+    from reports.plots.drawing import chart as plotted
+
+    return plotted.svg(shown, shown.content, theme, description, of_all)
 
 
 def chart_png(shown: Chart, theme: Theme = "light") -> bytes:
     """What a picture shows as PNG, as `png`."""
-    from reports.plots.drawing import chart as drawing
+    if isinstance(shown.content, Trend):
+        from reports.plots.drawing import raster, trend
 
-    return drawing.png(shown, theme)
+        return raster.png(trend.drawing(shown, shown.content, LOOKS[theme]), theme)
+    from reports.plots.drawing import chart as plotted
+
+    return plotted.png(shown, shown.content, theme)
 
 
 def alternative(shown: Chart) -> str:

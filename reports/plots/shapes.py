@@ -171,6 +171,10 @@ class Trend:
     """Some runs along the axis, and what they are called."""
 
 
+Plotted = Sweep | Curve | Stack | Rows
+"""What matplotlib draws; the long lines of a trend are written as they are."""
+
+
 @dataclass(frozen=True)
 class Chart:
     """One picture."""
@@ -178,7 +182,7 @@ class Chart:
     name: str
     title: str
     subtitle: str
-    content: Sweep | Curve | Stack | Rows | Trend
+    content: Plotted | Trend
     notes: Sequence[str]
     """What a reader should know, a line each."""
     caption: str

@@ -14,6 +14,10 @@ HATCHES = ("", "///", "", "\\\\\\", "xxx", "|||", "---")
 WIDTH_IN = 8.6
 """620 points: the width of a README's column on a common screen."""
 TEXT_PT, SMALL_PT, TITLE_PT = 9.0, 7.5, 11.0
+CHARACTERS = 132
+"""How many characters of small text fit a line in DejaVu Sans; other fonts are narrower."""
+DOTS_PER_INCH = 200
+"""Of PNG."""
 
 
 Theme = Literal["light", "dark"]

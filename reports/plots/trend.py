@@ -1,7 +1,7 @@
 """Pictures of the history: how each case's figures went from run to run, and where they changed for good."""
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -37,9 +37,13 @@ def charts(series: Sequence[Series], over: Over = "runs") -> list[tuple[str, Cha
 
 def chart(series: Sequence[Series], over: Over = "runs") -> Chart:
     """What the picture of a case's series on one machine shows; those of one machine share their runs."""
-    rows = {number: row for one in series for number, row in zip(one.runs.tolist(), one.rows, strict=True)}
+    rows: dict[int, Row] = {}
+    for one in series:
+        rows.update(zip(one.runs.tolist(), one.rows, strict=True))
     ordered = [rows[number] for number in sorted(rows)]
-    xs = _places(ordered, over)
+    along = _places(ordered, over)
+    xs = np.full(1 + max(rows), np.nan)
+    xs[sorted(rows)] = along
     kinds: dict[tuple[str, bool], list[Series]] = {}
     for one in series:
         kinds.setdefault((one.kind.name, one.kind.is_relative), []).append(one)
@@ -58,19 +62,18 @@ def chart(series: Sequence[Series], over: Over = "runs") -> Chart:
         "trend",
         "From run to run",
         f"{first.case}, {len(ordered):,} run{'' if len(ordered) == 1 else 's'}",
-        Trend(panels, _ticks(ordered, xs, over)),
+        Trend(panels, _ticks(ordered, along, over)),
         notes,
         " · ".join(filter(None, caption)),
     )
 
 
-def _places(ordered: Sequence[Row], over: Over) -> dict[tuple[str, str], float]:
-    """Where each run stands along the axis: its number, or its time in days."""
-    places = [float(number) for number in range(len(ordered))]
-    if over == "time":
-        times = [_time(row) for row in ordered]
-        places = [(one - times[0]).total_seconds() / _DAY_S for one in times]
-    return {(row.started, row.run): x for row, x in zip(ordered, places, strict=True)}
+def _places(ordered: Sequence[Row], over: Over) -> np.ndarray:
+    """Where each run stands along the axis: its number, or its time in days, [runs]."""
+    if over == "runs":
+        return np.arange(len(ordered), dtype=float)
+    times = [_time(row) for row in ordered]
+    return np.array([(one - times[0]).total_seconds() / _DAY_S for one in times])
 
 
 def _time(row: Row) -> datetime.datetime:
@@ -82,11 +85,8 @@ def _time(row: Row) -> datetime.datetime:
     return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
 
 
-def _ticks(
-    ordered: Sequence[Row], xs: Mapping[tuple[str, str], float], over: Over
-) -> list[tuple[float, str]]:
+def _ticks(ordered: Sequence[Row], places: np.ndarray, over: Over) -> list[tuple[float, str]]:
     """Some runs, evenly along the axis, by their commits with the day, or by the day alone."""
-    places = np.array([xs[row.started, row.run] for row in ordered])
     wanted = np.linspace(places[0], places[-1], min(_TICKS, len(ordered)))
     chosen = dict.fromkeys(int(np.argmin(np.abs(places - x))) for x in wanted)
     return [
@@ -104,7 +104,7 @@ def _commit(row: Row) -> str:
     return commit_text(row) if row.commit else "no commit"
 
 
-def _panel(title: str, series: Sequence[Series], xs: Mapping[tuple[str, str], float]) -> TrendPanel:
+def _panel(title: str, series: Sequence[Series], xs: np.ndarray) -> TrendPanel:
     relative = series[0].kind.is_relative
     rows = [_row(one, xs) for one in series]
     # Outliers, a run in some dozens, do not press all others flat.
@@ -113,11 +113,11 @@ def _panel(title: str, series: Sequence[Series], xs: Mapping[tuple[str, str], fl
     return TrendPanel(title, "%" if relative else "points", rows, round(reach, 1))
 
 
-def _row(one: Series, xs: Mapping[tuple[str, str], float]) -> TrendRow:
+def _row(one: Series, xs: np.ndarray) -> TrendRow:
+    """The row of a series; `xs` has the place of each run by its number."""
     middle = np.median(one.figures[:, 0])
     differences = 100 * ((one.figures / middle - 1) if one.kind.is_relative else (one.figures - middle))
-    places = np.array([xs[row.started, row.run] for row in one.rows])
-    drawn = _thinned(np.column_stack([places, differences])).round(4)
+    drawn = _thinned(np.column_stack([xs[one.runs], differences])).round(4)
     found = "; ".join(step_text(one, step) for step in one.steps) or "no step"
     last = last_text(one)
     drawn_places, values, lows, highs = (column.tolist() for column in drawn.T)
@@ -141,9 +141,9 @@ def _thinned(columns: np.ndarray) -> np.ndarray:
     return np.asarray(np.median(whole.reshape(-1, count, columns.shape[1]), axis=1))
 
 
-def _drawn(one: Series, step: FoundStep, xs: Mapping[tuple[str, str], float]) -> DrawnStep:
-    x = (xs[step.before.started, step.before.run] + xs[step.after.started, step.after.run]) / 2
-    return DrawnStep(x, one.changes.text(step.change.value), step.is_worse)
+def _drawn(one: Series, step: FoundStep, xs: np.ndarray) -> DrawnStep:
+    x = (xs[one.runs[step.at - 1]] + xs[one.runs[step.at]]) / 2
+    return DrawnStep(float(x), one.changes.text(step.change.value), step.is_worse)
 
 
 def _together(runs: int) -> int:

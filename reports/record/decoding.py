@@ -37,6 +37,19 @@ def plain(kind: type[_Kind], content: bytes) -> _Kind | None:
     return found
 
 
+def plain_lines(kind: type[_Kind], content: bytes) -> Sequence[_Kind] | None:
+    """What each line holds, as `plain` does; None where one of them is not whole, or msgspec is not there."""
+    of: Any = kind
+    decoder = _decoder(of)
+    if decoder is None:
+        return None
+    try:
+        found: list[_Kind] = decoder.decode_lines(content)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return found
+
+
 def built(kind: type[_Kind], value: Any) -> _Kind:
     """The dataclass of a value that `plain` gave; the value itself where it is one."""
     of: Any = kind

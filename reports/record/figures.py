@@ -111,6 +111,7 @@ def of_search(search: Search) -> Figures:
         "budget_verdict": search.verdict,
         **settings,
         **of_load(search.load),
+        **(bounds("goodput", "_per_s", search.goodput_per_s) if search.goodput_per_s else {}),
         **(of_accuracy(search.accuracy) if search.accuracy else {}),
     }
 

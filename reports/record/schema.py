@@ -611,7 +611,7 @@ class Efficiency:
 
 @dataclass(frozen=True)
 class Search:
-    """The highest throughput within a latency budget, and the configuration that gives it."""
+    """The highest throughput or request rate within a latency budget, and the configuration that gives it."""
 
     budget_ms: float
     percentile: str
@@ -622,7 +622,7 @@ class Search:
     """within: the whole interval of the percentile keeps the budget; not shown: its value does, its interval
     reaches beyond; beyond: no configuration kept it, and this one came nearest."""
     lead: Estimate | None
-    """The winner's throughput over that of the second best; None where there was no second within the budget."""
+    """The winner's throughput over that of the second best, at rates the goodput; None where there was no second within the budget."""
     configurations: int
     passes: int
     duration_s: float
@@ -632,6 +632,12 @@ class Search:
     """The ledger of the winner; None until it was proven."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
+    goodput_per_s: Estimate | None = None
+    """Answers per second that came within the budget, counted from when their requests were due; None where throughput
+    was searched."""
+    rates: int | None = None
+    """How many request rates were measured, over all configurations; None where throughput was searched. The rate that
+    was found, and how its requests arrived, are the load's."""
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ import dataclasses
 import hashlib
 import json
 import math
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from reports.record import untrusted
+from reports.record import decoding, untrusted
 from reports.record.schema import Estimate, Load, Machine, Origin, case_id, point_id
 from reports.words.labels import kind_of_device
 from reports.words.shown import Shown
@@ -63,9 +64,8 @@ class Row:
 Key = tuple[str, str, str, str, str, str]
 
 
-def key(row: Row) -> Key:
-    """What a row is in a history once: run, machine, case, and point or metric."""
-    return (row.run, row.host, row.machine, row.case, row.kind, row.at)
+key: Callable[[Row], Key] = operator.attrgetter("run", "host", "machine", "case", "kind", "at")
+"""What a row is in a history once: run, machine, case, and point or metric."""
 
 
 def rows_of(record: Shown) -> list[Row]:
@@ -88,7 +88,22 @@ def machine_digest(machine: Machine) -> str:
 
 def encode(row: Row) -> bytes:
     """The row as a line of JSON; a number that is not finite is a ValueError. `run` comes first."""
-    return json.dumps(dataclasses.asdict(row), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    values = {field.name: getattr(row, field.name) for field in dataclasses.fields(Row)}
+    return json.dumps(values, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def decode_lines(content: bytes) -> Sequence[Row] | None:
+    """The rows of lines that are all whole, with a row's attributes; None where one is not, which `decode` says why of.
+
+    Without msgspec it is None whatever the lines hold.
+    """
+    found = decoding.plain_lines(Row, content)
+    if found is None:
+        return None
+    names = {row.target for row in found} | {row.case for row in found}
+    commits = {row.commit for row in found} - {None}
+    is_sound = all(map(untrusted.is_plain, names)) and all(_COMMIT.fullmatch(one) for one in commits if one)
+    return found if is_sound and "" not in commits else None
 
 
 def decode(line: bytes) -> Row:
@@ -103,6 +118,8 @@ def decode(line: bytes) -> Row:
         figures = {str(name): _figure(value) for name, value in data.pop("figures").items()}
         marks = tuple(map(str, data.pop("marks", ())))
         row = Row(**data, figures=figures, marks=marks)
+    except OverflowError:
+        raise ValueError("a figure is not a finite number") from None
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"keys are not those of a row: {str(error)[:80]}") from None
     _check(row)

@@ -4,8 +4,10 @@ Machines are kept apart by their stamp and host: a change of hardware, driver or
 """
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +23,15 @@ from reports.record.quantities import (
     Quantity,
 )
 from reports.record.schema import Estimate
-from reports.trend.rows import Figure, Row
+from reports.trend.rows import Row
 from reports.trend.steps import Step, steps
 
+_PLACE = operator.attrgetter("started", "run")
+"""What orders runs, and tells them apart."""
+_NAME = operator.attrgetter("target", "device", "machine", "case", "at", "better")
+"""What the rows of one load point or metric have in common on machines of one stamp."""
+_HOST = operator.attrgetter("host")
+_NUMBER = operator.itemgetter(0)
 _FEWEST_TOGETHER = 8
 """Series that tell what a machine did to all of them in a run: the median of so many adds a tenth to their scatter."""
 _ROUNDS = 3
@@ -75,6 +83,8 @@ class Machine:
 class FoundStep:
     """A step, by the runs that it lies between."""
 
+    at: int
+    """The first run at the new level, counted from 0 in its series."""
     before: Row
     after: Row
     earliest: Row
@@ -117,24 +127,40 @@ class Series:
 def all_series(rows: Iterable[Row], *, join_hosts: bool = False) -> list[Series]:
     """Every series of the rows with its steps, by machine, case and quantity; `join_hosts` takes the hosts of one stamp
     for one machine, as where each run has a new container."""
-    ordered = sorted(rows, key=_place)
-    numbers = {place: number for number, place in enumerate(dict.fromkeys(map(_place, ordered)))}
-    found: dict[tuple[Machine, str, str, str], list[tuple[Row, int, Figure]]] = {}
-    for row in ordered:
-        machine = Machine(row.target, row.device, row.machine, "" if join_hosts else row.host)
-        number = numbers[_place(row)]
-        for name, figure in row.figures.items():
-            kind = "error" if name == "score" and row.better == "lower" else name
-            if kind in KINDS and not (KINDS[kind].is_relative and min(figure) <= 0):
-                found.setdefault((machine, row.case, row.at, kind), []).append((row, number, figure))
+    every = [*rows]
+    places = [*map(_PLACE, every)]
+    numbers = {place: number for number, place in enumerate(sorted(set(places)))}
+    hosts = itertools.repeat("", len(every)) if join_hosts else map(_HOST, every)
+    points: dict[tuple[tuple[str, ...], str], list[tuple[int, Row]]] = {}
+    for name, place, row in zip(zip(map(_NAME, every), hosts, strict=True), places, every, strict=True):
+        points.setdefault(name, []).append((numbers[place], row))
     groups: dict[tuple[Machine, str], list[Series]] = {}
-    for (machine, case, at, kind), points in found.items():
-        of_runs, runs, figures = zip(*points, strict=True)
-        one = Series(machine, case, at, KINDS[kind], of_runs, np.array(runs), np.array(figures))
-        groups.setdefault((machine, kind), []).append(one)
+    for (_, host), found in points.items():
+        for kind, one in _of_point(host, sorted(found, key=_NUMBER)):
+            groups.setdefault((one.machine, kind), []).append(one)
     stepped = [one for group in groups.values() for one in _with_steps(group)]
     order = list(KINDS.values())
     return sorted(stepped, key=lambda one: (_name(one.machine), one.case, order.index(one.kind), one.at))
+
+
+def _of_point(host: str, found: Sequence[tuple[int, Row]]) -> Iterator[tuple[str, Series]]:
+    """The series of a load point or metric, each with the name of its kind, of its rows with the numbers of their
+    runs."""
+    first = found[0][1]
+    machine = Machine(first.target, first.device, first.machine, host)
+    for name in dict.fromkeys(itertools.chain.from_iterable(row.figures for _, row in found)):
+        kind = "error" if name == "score" and first.better == "lower" else name
+        if kind not in KINDS:
+            continue
+        having = [(number, row, row.figures[name]) for number, row in found if name in row.figures]
+        if KINDS[kind].is_relative:
+            having = [one for one in having if min(one[2]) > 0]
+        if having:
+            runs, rows, figures = zip(*having, strict=True)
+            yield (
+                kind,
+                Series(machine, first.case, first.at, KINDS[kind], rows, np.array(runs), np.array(figures)),
+            )
 
 
 def _name(machine: Machine) -> tuple[str, ...]:
@@ -190,6 +216,7 @@ def _found(one: Series, step: Step) -> FoundStep:
         change = Estimate(*(math.expm1(bound) for bound in (change.value, change.low, change.high)))
     better = one.kind.quantity.better
     return FoundStep(
+        at=step.at,
         before=rows[step.at - 1],
         after=rows[step.at],
         earliest=rows[step.earliest],
@@ -197,11 +224,6 @@ def _found(one: Series, step: Step) -> FoundStep:
         change=change,
         is_worse=change.value < 0 if better == "higher" else change.value > 0,
     )
-
-
-def _place(row: Row) -> tuple[str, str]:
-    """What orders runs, and tells them apart."""
-    return (row.started, row.run)
 
 
 def recent(series: Sequence[Series], commits: int) -> list[tuple[Series, FoundStep]]:

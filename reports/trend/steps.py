@@ -1,14 +1,15 @@
 """Steps in a series of measurements: where its level changed, by how much, and how well both are known.
 
-ruptures proposes the steps; each is then held against the runs beside it alone, so that slow drift makes none.
+What is proposed and what is kept are held against the runs beside it alone, so that slow drift makes no step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from reports.record.schema import Estimate
+from reports.trend.places import Places, places
 
 THRESHOLD = 5.0
 """How many standard errors a step's size has to be. By simulation (tests/trend/test_found_steps.py) fewer than one step
@@ -37,9 +38,12 @@ _NORMAL = 1.4826
 """The standard deviation over the median absolute deviation, of a normal distribution."""
 _NORMAL_95 = 1.96
 """Standard errors from the middle of a 95 % interval to its ends."""
-_PLACE_DROP = 7.35
-"""How much worse, in squared standard deviations, a place may fit than the best and still be the step's, at 95 %:
-(1 - exp(-x/2))² = 0.95 (Yao, Biometrika 74, 1987)."""
+_WINDOWS = (4, 8, 15, 30, NEIGHBOURS)
+"""Runs on either side over which a proposal is looked for: a step soon before the last run or another step has few."""
+_ROUNDS = 2
+"""Times that levels and place are taken in turns; the place rarely moves thereafter."""
+_PROPOSED_AT = 0.8 * THRESHOLD
+"""Standard errors from which a step is proposed; lenient, as each is tested once its neighbours are known."""
 
 
 @dataclass(frozen=True)
@@ -79,19 +83,25 @@ def steps(
     x, s = np.asarray(values, float), np.asarray(errors, float)
     if len(x) < 2 * FEWEST:
         return []
-    found = noise(x, usual)
-    x = _clipped(x, _middles(x), found.of_one)
+    middles = _middles(x)
+    found = noise(x, middles, usual)
+    excess = np.maximum(0.0, s**2 - np.median(s) ** 2)
     # By inverse variance: what was measured worse than most counts for less.
-    weights = 1 / (found.lasting**2 + np.maximum(0.0, s**2 - np.median(s) ** 2))
-    return _kept(x, weights, _proposed(x, found))
+    levelled, weights = _clipped(x, middles, found.of_one), 1 / (found.lasting**2 + excess)
+    kept = _kept(levelled, weights, sorted(_proposed(levelled, weights, 0, len(x))))
+    steps_found: list[Step] = []
+    for start, at, end in kept.sides:
+        start = max([start, *(one.at for one in steps_found)])
+        steps_found.append(_step(x, levelled, kept, found.of_one**2 + excess, found, (start, at, end)))
+    return steps_found
 
 
-def noise(x: np.ndarray, usual: float) -> Noise:
+def noise(x: np.ndarray, middles: np.ndarray, usual: float) -> Noise:
     """The scatter of a series whatever its steps: from differences of neighbours, of which few hold a step."""
     of_one = _shrunk(_spread(np.diff(x)) / np.sqrt(2), len(x), usual)
-    around = _shrunk(_spread(x - _middles(x)), len(x), usual)
+    around = _shrunk(_spread(x - middles), len(x), usual)
     one = max(of_one, around)
-    calm = _clipped(x, _middles(x), one)  # a block with an outlier says nothing of what lasts
+    calm = _clipped(x, middles, one)  # a block with an outlier says nothing of what lasts
     blocks = [_of_blocks(calm, length) for length in _BLOCKS if len(x) >= length * _FEWEST_BLOCKS]
     known, count = max([one, *blocks]), len(x)
     lasting = np.sqrt(
@@ -119,9 +129,10 @@ def _shrunk(spread: float, count: int, usual: float) -> float:
 
 def _middles(x: np.ndarray) -> np.ndarray:
     """The median of each value and its neighbours, [runs]."""
-    from scipy import ndimage
-
-    return np.asarray(ndimage.median_filter(x, _MIDDLE_OF, mode="mirror"))
+    reach = _MIDDLE_OF // 2
+    mirrored = np.concatenate([x[reach:0:-1], x, x[-2 : -reach - 2 : -1]])
+    neighbours = np.lib.stride_tricks.sliding_window_view(mirrored, _MIDDLE_OF)
+    return np.partition(neighbours, reach, axis=1)[:, reach]
 
 
 def _clipped(x: np.ndarray, middles: np.ndarray, spread: float) -> np.ndarray:
@@ -129,20 +140,50 @@ def _clipped(x: np.ndarray, middles: np.ndarray, spread: float) -> np.ndarray:
     return middles + np.clip(x - middles, -_CLIPPED_AT * spread, _CLIPPED_AT * spread)
 
 
-def _proposed(x: np.ndarray, found: Noise) -> list[int]:
-    """The first runs of new levels by least squares with a price for each; lenient, as each is tested thereafter."""
-    import ruptures
+def _proposed(x: np.ndarray, weights: np.ndarray, start: int, end: int) -> Iterator[int]:
+    """The first runs of new levels among these runs: the place where the runs of some window before it and of some
+    after it differ most, and so on with the parts on either side of it."""
+    if end - start < 2 * FEWEST:
+        return
+    standard_errors = _differences(x[start:end], weights[start:end])
+    at = int(np.argmax(standard_errors))
+    if standard_errors[at] < _PROPOSED_AT:
+        return
+    place = start + FEWEST + at
+    yield place
+    yield from _proposed(x, weights, start, place)
+    yield from _proposed(x, weights, place, end)
 
-    price = (0.8 * THRESHOLD * found.lasting) ** 2
-    search = ruptures.KernelCPD(kernel="linear", min_size=FEWEST).fit(x[:, None])
-    return list(search.predict(pen=price)[:-1])
+
+def _differences(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """By how many standard errors the levels before and after each place differ, of the windows that tell most; for the
+    places that have FEWEST runs on either side, [len(x) - 2 * FEWEST + 1]."""
+    count = len(x)
+    at = np.arange(FEWEST, count - FEWEST + 1)
+    lengths = np.array(_WINDOWS)[:, None]
+    begin, end = np.maximum(0, at - lengths), np.minimum(count, at + lengths)
+    weight = np.concatenate([[0.0], np.cumsum(weights)])
+    total = np.concatenate([[0.0], np.cumsum(weights * x)])
+    before, after = weight[at] - weight[begin], weight[end] - weight[at]
+    left, right = (total[at] - total[begin]) / before, (total[end] - total[at]) / after
+    squares = (right[:, None] - left) ** 2 / (1 / after[:, None] + 1 / before)
+    return np.asarray(np.sqrt(squares.max(axis=(0, 1))))
 
 
-def _kept(x: np.ndarray, weights: np.ndarray, proposed: Sequence[int]) -> list[Step]:
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """The steps that are some: of each the first run of the level before, its own and the first after it."""
+
+    sides: Sequence[tuple[int, int, int]]
+    weights: np.ndarray
+    """[runs], 0 where a run is of neither level."""
+
+
+def _kept(x: np.ndarray, weights: np.ndarray, proposed: Sequence[int]) -> _Kept:
     """The proposed steps that each stand out from the runs beside them, the least first taken away."""
-    places, weights = list(proposed), weights.copy()
-    while places:
-        ends = [0, *places, len(x)]
+    steps_left, weights = list(proposed), weights.copy()
+    while steps_left:
+        ends = [0, *steps_left, len(x)]
         sides = [*zip(ends, ends[1:], ends[2:], strict=False)]
         for _start, at, end in sides:
             if end - at < LASTING and end < len(x):
@@ -153,9 +194,9 @@ def _kept(x: np.ndarray, weights: np.ndarray, proposed: Sequence[int]) -> list[S
         ]
         least = int(np.argmin(worth))
         if worth[least] >= THRESHOLD:
-            return [_step(x, weights, *side) for side in sides]
-        del places[least]
-    return []
+            return _Kept(sides, weights)
+        del steps_left[least]
+    return _Kept([], weights)
 
 
 def _worth(x: np.ndarray, weights: np.ndarray, start: int, at: int, end: int) -> float:
@@ -171,17 +212,27 @@ def _size(x: np.ndarray, weights: np.ndarray, start: int, at: int, end: int) -> 
     return float(change), float(np.sqrt(1 / weights[before].sum() + 1 / weights[after].sum()))
 
 
-def _step(x: np.ndarray, weights: np.ndarray, start: int, at: int, end: int) -> Step:
-    """The step with where it may lie, by how well each place fits the runs beside it."""
-    size, error = _size(x, weights, start, at, end)
+def _step(
+    x: np.ndarray,
+    levelled: np.ndarray,
+    kept: _Kept,
+    variances: np.ndarray,
+    found: Noise,
+    side: tuple[int, int, int],
+) -> Step:
+    """The step where it is likeliest between its neighbours; `levelled` [runs] are the values with their outliers cut."""
+    start, at, end = side
     begin, stop = max(start, at - NEIGHBOURS), min(end, at + NEIGHBOURS)
-    part, weight = x[begin:stop], weights[begin:stop]
-    left, count = np.cumsum(weight * part)[:-1], np.cumsum(weight)[:-1]
-    rest = weight.sum() - count
-    is_place = (count > 0) & (rest > 0)
-    explained = np.full(len(left), -np.inf)
-    explained[is_place] = (left**2 / np.maximum(count, 1e-300))[is_place]
-    explained[is_place] += (((weight * part).sum() - left) ** 2 / np.maximum(rest, 1e-300))[is_place]
-    possible = begin + 1 + np.flatnonzero(explained >= explained.max() - _PLACE_DROP)
+    beside, weights = slice(begin, stop), kept.weights
+    where = Places(at, at, at)
+    for _ in range(_ROUNDS):
+        sides = slice(begin, where.at), slice(where.at, stop)
+        if not all(weights[one].any() for one in sides):
+            break
+        before, after = (float(np.average(levelled[one], weights=weights[one])) for one in sides)
+        values = np.where(weights[beside] > 0, x[beside], np.nan)
+        independent = (found.of_one / found.lasting) ** 2
+        where = places(values, before, after, variances[beside], independent).moved(begin)
+    size, error = _size(levelled, weights, start, where.at, end)
     bounds = (size - _NORMAL_95 * error, size + _NORMAL_95 * error)
-    return Step(at, int(min(possible.min(), at)), int(max(possible.max(), at)), Estimate(size, *bounds))
+    return Step(where.at, where.earliest, where.latest, Estimate(size, *bounds))

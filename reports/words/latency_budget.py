@@ -3,8 +3,17 @@
 from pathlib import Path
 
 from reports.record import files
-from reports.record.quantities import DURATION, GAIN, LATENCY, LATENCY_BUDGET, RATIO, THROUGHPUT
+from reports.record.quantities import (
+    DURATION,
+    GAIN,
+    LATENCY,
+    LATENCY_BUDGET,
+    RATIO,
+    REQUEST_RATE,
+    THROUGHPUT,
+)
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
+from reports.words.labels import schedule
 from reports.words.shown import Shown
 
 
@@ -19,7 +28,7 @@ def search_paragraph(record: Shown) -> str:
     if record.no_winner:
         return record.no_winner
     return (
-        f"{found_text(search)}. Searched in {search.passes} passes of {search.configurations} configurations, "
+        f"{found_text(search)}. Searched in {search.passes} passes of {_tried_text(search)}, "
         f"{DURATION.text(search.duration_s)}. The configuration, for which conversion and accuracy hold: "
         f"`{_config(record)}`."
     )
@@ -38,17 +47,40 @@ def _config(record: Shown) -> str:
 
 def found_text(search: Search) -> str:
     """The figure, where it was reached, and how sure it is."""
+    if search.load.request_rate_per_s is not None:
+        settings = settings_text(search.load.scenario, search.deployment)
+        return f"{rate_text(search)}: {search.load.scenario}, {settings}; {lead_text(search.lead)}"
     throughput = THROUGHPUT.text(search.load.throughput_per_s.value)
     return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead_text(search.lead)}"
+
+
+def rate_text(search: Search) -> str:
+    """The highest rate, the percentile from the schedule, and how many answers came within the budget."""
+    rate = REQUEST_RATE.cell(search.load.request_rate_per_s)
+    found = f"{rate} requests/s, {search.load.arrivals}, with {budget_text(search)} from when each was due"
+    if search.goodput_per_s is None:
+        return found
+    return f"{found}, goodput {THROUGHPUT.text_with_interval(search.goodput_per_s)}"
+
+
+def _tried_text(search: Search) -> str:
+    configurations = _counted(search.configurations, "configuration")
+    return configurations if not search.rates else f"{configurations} at {_counted(search.rates, 'rate')}"
 
 
 def beyond_text(search: Search) -> str:
     """Why there is no winner."""
     latency = search.load.latency_ms[search.percentile]
-    return (
-        f"none of {search.configurations} configurations keeps {search.percentile} within "
+    text = (
+        f"none of {_tried_text(search)} keeps {search.percentile} within "
         f"{LATENCY_BUDGET.text(search.budget_ms)}; the lowest reached is {LATENCY.text_with_interval(latency)}: "
         f"{winner_text(search)}"
+    )
+    median = search.load.latency_ms.get("p50")
+    if search.rates is None or median is None or median.value <= search.budget_ms:
+        return text
+    return (
+        f"{text}. A request takes {LATENCY.text(median.value)} (p50) there, so that no rate keeps the budget"
     )
 
 
@@ -115,6 +147,8 @@ def _percents(gain: Estimate) -> str:
 
 def _load(load: Load) -> str:
     batch = f"batch {load.batch}, " if load.scenario == "offline" else ""
+    if load.request_rate_per_s is not None:
+        return schedule(load)
     return f"{batch}concurrency {load.concurrency}"
 
 

@@ -149,7 +149,7 @@ def _search(record: Record) -> tuple[Search | None, str]:
         return None, ""
     if verdict_of(search) == "failed":
         load = dataclasses.replace(search.load, throughput_per_s=_NO_FIGURE, passes=())
-        return dataclasses.replace(search, load=load), ""
+        return dataclasses.replace(search, load=load, goodput_per_s=None), ""
     why = _why_no_speed(dataclasses.replace(record, accuracy=search.accuracy, loads=(search.load,)))
     if not why:
         return search, ""
@@ -161,10 +161,13 @@ def _search(record: Record) -> tuple[Search | None, str]:
         passes=(),
         gpu=None,
         certified={},
+        # A rate that was found is a speed.
+        request_rate_per_s=None,
+        arrivals=None,
     )
     budget = LATENCY_BUDGET.text(search.budget_ms)
     return dataclasses.replace(
-        search, load=load, lead=None
+        search, load=load, lead=None, goodput_per_s=None
     ), f"The winner within {budget} is not proven. {why}"
 
 

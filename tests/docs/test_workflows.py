@@ -1,5 +1,7 @@
 """The workflows for GitHub and GitLab: what they name is there, and what they run is understood."""
 
+import dataclasses
+import os
 import re
 import shlex
 import subprocess
@@ -14,7 +16,10 @@ import yaml
 
 from fixtures.serve.backends import DEFAULT_BACKENDS
 from fixtures.serve.choice import IMAGE, TRITON_VARIABLE
+from reports.__main__ import main
 from reports.run.exit_status import STATUS
+from tests import samples
+from tests.trend.test_history_files import ORIGIN, measured
 
 ROOT = Path(__file__).parents[2]
 GITHUB = {
@@ -23,18 +28,22 @@ GITHUB = {
 NATIVE = GITHUB["native"]["jobs"]["native"]
 GITLAB = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
 GITLAB_JOBS = ("accuracy", "speed")
+GITLAB_HISTORY = GITLAB["history"]
 
 
 def steps() -> Iterator[dict[str, Any]]:
-    for workflow in GITHUB.values():
-        for job in workflow["jobs"].values():
-            yield from job["steps"]
+    for job in github_jobs():
+        yield from job["steps"]
+
+
+def github_jobs() -> list[dict[str, Any]]:
+    return [job for workflow in GITHUB.values() for job in workflow["jobs"].values()]
 
 
 def scripts() -> list[str]:
     """The command lines of all, without line continuations."""
     of_github = [step["run"].replace("\\\n", " ") for step in steps() if "run" in step]
-    of_gitlab = [line for job in GITLAB_JOBS for line in GITLAB[job]["script"]]
+    of_gitlab = [line for job in (*GITLAB_JOBS, "history") for line in GITLAB[job]["script"]]
     return [*of_github, *of_gitlab, *GITLAB["default"]["before_script"]]
 
 
@@ -106,7 +115,8 @@ def test_the_commands_run_an_environment_that_there_is() -> None:
     assert any(section.startswith("testenv:benchmarks{") for section in tox.sections())
     assert tox.has_section("testenv:tests")
     found = {tuple(shlex.split(script)[:5]) for script in scripts() if script.startswith("tox ")}
-    assert found == {("tox", "run", "-e", name, "--") for name in ("benchmarks", "tests")}
+    assert found == {("tox", "run", "-e", name, "--") for name in ("benchmarks", "tests", "report")}
+    assert tox.has_section("testenv:report")
 
 
 @pytest.mark.parametrize("arguments", sorted({selection(words) for words in RUNS}), ids=lambda one: one[1])
@@ -128,8 +138,49 @@ def test_what_is_uploaded_is_what_the_commands_write() -> None:
 def test_gitlab_lets_a_slow_down_pass_as_a_warning_and_nothing_else() -> None:
     assert GITLAB["speed"]["allow_failure"] == {"exit_codes": [STATUS["speed"]]}
     assert "allow_failure" not in GITLAB["accuracy"]
-    assert set(GITLAB) == {"variables", "default", "workflow", *GITLAB_JOBS}
+    assert set(GITLAB) == {"variables", "default", "workflow", "history", *GITLAB_JOBS}
     assert set(GITLAB["speed"]["needs"]) <= set(GITLAB_JOBS)
+
+
+def test_what_was_measured_on_the_main_branch_is_kept_and_only_that_job_may_write() -> None:
+    (job,) = [one for one in github_jobs() if any("--share" in step.get("run", "") for step in one["steps"])]
+    assert job["permissions"] == {"contents": "write"}
+    assert not any("permissions" in other for other in github_jobs() if other is not job)
+    assert "github.event_name == 'push'" in job["if"]
+    assert "!cancelled()" in job["if"], "a score below its limit is part of the history"
+    (taken,) = [step["with"]["name"] for step in job["steps"] if "download" in step.get("uses", "")]
+    needed = GITHUB["accuracy"]["jobs"][job["needs"]]["steps"]
+    assert taken in [step["with"]["name"] for step in needed if "upload" in step.get("uses", "")]
+    (rule,) = GITLAB_HISTORY["rules"]
+    assert (rule["if"].split(" && ")[0], rule["when"]) == (
+        "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH",
+        "always",
+    )
+    assert set(GITLAB_HISTORY["needs"]) <= set(GITLAB_JOBS)
+
+
+def test_the_jobs_that_keep_the_history_do_it_with_the_records_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their own commands, on a repository whose remote takes pushes."""
+    monkeypatch.setenv("HISTORY_BRANCH", "history")
+    commands = [script for script in scripts() if "--share" in script]
+    assert len(commands) == 2, "GitHub's and GitLab's"
+    subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "remote.git"], check=True)
+    for number, command in enumerate(commands):
+        checkout = tmp_path / f"job-{number}"
+        subprocess.run(
+            ["git", "clone", "--quiet", tmp_path / "remote.git", checkout],
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
+        samples.store(
+            checkout / "reports" / "results", measured(dataclasses.replace(ORIGIN, run=f"run-{number}"))
+        )
+        monkeypatch.chdir(checkout)
+        words = [os.path.expandvars(word) for word in shlex.split(command)]
+        assert main(words[words.index("--") + 1 :]) == 0
+    assert "2 runs of 1 commit" in capsys.readouterr().out
 
 
 def test_what_tells_a_run_that_it_is_on_github_reaches_it_through_tox() -> None:

@@ -127,7 +127,7 @@ def test_looks_at_one_point_add_up_and_keep_the_first_fault() -> None:
 # --- between the passes --------------------------------------------------------------------------------------
 
 
-def test_answers_are_looked_at_after_a_run_and_its_time_counts() -> None:
+def test_answers_are_looked_at_after_a_run_and_the_point_has_its_time_all_the_same() -> None:
     point = LoadPoint("online", 1, 2)
     job = dataclasses.replace(simulated.job(point), check=CHECK)
     generator = simulated.LoadGenerator()
@@ -136,7 +136,24 @@ def test_answers_are_looked_at_after_a_run_and_its_time_counts() -> None:
 
     assert found.answers is not None
     assert (found.answers.verified, found.answers.wrong) == (3, 1)
-    assert found.elapsed_s > generator.take(job, 0.12).elapsed_s
+    assert found.elapsed_s == generator.take(job, 0.12).elapsed_s, "a budget counts the runs alone"
+
+
+def test_answers_are_looked_at_first_and_then_once_a_second() -> None:
+    seconds: list[float] = []
+
+    def ask(_job: object, how_long_s: float) -> list[Answer]:
+        seconds.append(how_long_s)
+        return [answer(CHECK.expected["OUT"][:3])]
+
+    take = verifying(simulated.LoadGenerator().take, ask)
+    job = dataclasses.replace(simulated.job(LoadPoint("online", 1, 2)), check=CHECK)
+    runs = [take(job, 0.12) for _ in range(20)]
+
+    assert runs[0].answers is not None
+    spent_s = sum(run.elapsed_s for run in runs)
+    assert 0.08 * spent_s < sum(seconds) < 0.12 * spent_s
+    assert len(seconds) < 12
 
 
 def test_nothing_is_asked_where_nothing_says_what_is_right() -> None:

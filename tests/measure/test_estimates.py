@@ -360,3 +360,9 @@ def test_the_interval_does_not_reach_below_zero() -> None:
 def test_one_pass_has_no_interval() -> None:
     with pytest.raises(ValueError, match="at least two passes"):
         estimates.estimate(passes_of([np.ones(10)]), estimates.mean_latency)
+
+
+def test_the_goodput_counts_what_was_answered_in_time() -> None:
+    parts = [Steady(30.0, 1.0, np.array([1.0, 2.0, 9.0])), Steady(10.0, 1.0, np.array([8.0]))]
+    assert estimates.goodput(parts, 2.0) == pytest.approx(20 * 2 / 4)
+    assert estimates.goodput(parts, 9.0) == pytest.approx(20)

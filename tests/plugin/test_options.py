@@ -71,6 +71,20 @@ def test_a_latency_budget_is_a_goal_at_p99_unless_asked_otherwise() -> None:
     assert settings(latency_budget_ms="7", latency_percentile="p90").goal == Goal(7, 90)
 
 
+def test_a_latency_budget_with_arrivals_asks_for_a_rate() -> None:
+    assert settings(latency_budget_ms="7", arrivals="poisson").goal == Goal(7, 99, "poisson")
+    assert settings(latency_budget_ms="7", arrivals="constant").goal == Goal(7, 99, "constant")
+    both = settings(latency_budget_ms="7", request_rates="50")
+    assert (both.goal, both.request_rates, both.arrivals) == (Goal(7, 99), (50.0,), "poisson")
+
+
+def test_arrivals_of_rates_that_are_given_and_of_one_that_is_searched_are_refused_together() -> None:
+    with pytest.raises(InputError) as raised:
+        settings(latency_budget_ms="7", request_rates="50", arrivals="poisson")
+    assert "--request-rates 50 --arrivals poisson --latency-budget-ms 7" in str(raised.value)
+    assert "leave out --request-rates" in str(raised.value)
+
+
 def test_a_remote_server_is_given_tensors_over_the_network_unless_asked_otherwise() -> None:
     assert settings(triton="127.0.0.1:8001").shared_memory == "none"
     assert settings(triton="127.0.0.1:8001", shared_memory="system").shared_memory == "system"

@@ -46,7 +46,7 @@ def test_what_the_user_gives_is_held() -> None:
     held = Space(
         OWN, "cpu", 2, frozenset({"instances", "max_queue_delay_us"}), batches=(1,), concurrencies=(4, 8)
     )
-    every = [*candidates.basic_candidates(held), *candidates.variations(held, Goal(7, 99), 1)]
+    every = [*candidates.basic_candidates(held, Goal(7, 99)), *candidates.variations(held, Goal(7, 99), 1)]
 
     assert {one.deployment.instances for one in every} == {1}
     assert {one.deployment.max_queue_delay_us for one in every} == {1_000}
@@ -94,7 +94,7 @@ def test_what_a_configuration_promises_lies_between_the_loads_that_were_seen() -
 
 
 def test_the_proof_begins_a_little_within_the_budget_where_there_is_such_a_load() -> None:
-    candidate = candidates.basic_candidates(SPACE)[0]
+    candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
 
     def seen(*latencies_ms: float) -> Trial:
         looks = [(level, Steady(100.0, 1.0, np.full(50, ms))) for level, ms in enumerate(latencies_ms)]

@@ -26,11 +26,11 @@ SPREAD = 0.12
 """Of the logarithm of a request's latency."""
 
 
-Latency = Callable[[Candidate, int], float]
+Latency = Callable[[Candidate, float], float]
 """Mean in milliseconds with so many samples in flight."""
 
 
-def usual(candidate: Candidate, size: int) -> float:
+def usual(candidate: Candidate, size: float) -> float:
     """A floor, and a server that works off what is in flight; two instances and some delay help a little."""
     deployment = candidate.deployment
     point = candidate.ladder[0]
@@ -104,7 +104,7 @@ class Bench:
 
     def optimum_per_s(self, goal: Goal) -> float:
         """The true highest throughput of all loads whose true percentile keeps the budget."""
-        every = candidates.basic_candidates(SPACE) + [
+        every = candidates.basic_candidates(SPACE, goal) + [
             one for count in (1, 2) for one in candidates.variations(SPACE, goal, count)
         ]
         return max(
@@ -171,7 +171,7 @@ def test_a_budget_that_everything_keeps_is_won_by_the_fastest() -> None:
 
 
 def test_a_peak_in_the_middle_of_the_loads_is_found_where_the_budget_is_no_limit() -> None:
-    def thrashing(candidate: Candidate, size: int) -> float:
+    def thrashing(candidate: Candidate, size: float) -> float:
         return 1 + size / 3 * (1 + (size / 24) ** 2)
 
     found = Bench(latency=thrashing).search(Goal(10_000, 99))
@@ -182,7 +182,7 @@ def test_a_peak_in_the_middle_of_the_loads_is_found_where_the_budget_is_no_limit
 
 @pytest.mark.parametrize("seed", range(5))
 def test_latencies_that_jump_up_and_down_with_the_load_break_nothing(seed: int) -> None:
-    def jumping(candidate: Candidate, size: int) -> float:
+    def jumping(candidate: Candidate, size: float) -> float:
         return usual(candidate, size) * (3 if size % 3 == 0 else 1) / (2 if size > 40 else 1)
 
     bench = Bench(seed, jumping)
@@ -195,7 +195,7 @@ def test_latencies_that_jump_up_and_down_with_the_load_break_nothing(seed: int) 
 
 def test_the_figures_are_of_fresh_passes_and_not_of_those_that_selected() -> None:
     # All configurations are alike, so the one that seems best is lucky: its figures of before are too good.
-    def alike(_candidate: Candidate, size: int) -> float:
+    def alike(_candidate: Candidate, size: float) -> float:
         return 1 + size / 2
 
     goal, errors, selected = Goal(1000, 99), [], []

@@ -33,7 +33,7 @@ def bench_of(generator: simulated.LoadGenerator, loaded: list[Candidate]) -> Rea
 
 def test_a_look_is_one_short_run() -> None:
     generator, loaded = simulated.LoadGenerator(), list[Candidate]()
-    candidate = candidates.basic_candidates(SPACE)[0]
+    candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
 
     part = on_server.look(bench_of(generator, loaded), Goal(7, 99), candidate, candidate.ladder[3])
 
@@ -44,10 +44,10 @@ def test_a_look_is_one_short_run() -> None:
 
 def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget() -> None:
     generator, loaded = simulated.LoadGenerator(), list[Candidate]()
-    first, second, *_ = candidates.basic_candidates(SPACE)
+    first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
     entries = [Entry(first, 3), Entry(second, 1)]
 
-    states = on_server.prove(bench_of(generator, loaded), entries)
+    states = on_server.prove(bench_of(generator, loaded), Goal(7, 99), entries)
 
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [entry.point for entry in entries]
@@ -61,9 +61,9 @@ def test_a_proof_that_cannot_be_measured_is_an_error() -> None:
             raise ProofError("Triton does not answer any more")
         return simulated.LATENCY_MS
 
-    candidate = candidates.basic_candidates(SPACE)[0]
+    candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
     with pytest.raises(ProofError, match="does not answer any more"):
-        on_server.prove(bench_of(simulated.LoadGenerator(refuse), []), [Entry(candidate, 0)])
+        on_server.prove(bench_of(simulated.LoadGenerator(refuse), []), Goal(7, 99), [Entry(candidate, 0)])
 
 
 def test_what_is_found_is_recorded_in_the_record_s_own_words() -> None:

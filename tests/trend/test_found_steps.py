@@ -1,6 +1,7 @@
 """Steps in noisy histories: those that were planted are found where they are, and no others."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,32 +26,9 @@ class Tally:
     false: int
 
 
-def history(
-    seed: int,
-    spread: float,
-    runs: int = 1000,
-    count: int = 200,
-    share: float = 0.25,
-    place: int | None = None,
-) -> tuple[list[Series], dict[str, int]]:
-    """Throughputs of many load points on one machine whose own noise, of 1.5 %, lasts some runs; and the runs from which
-    on a share of them is 3 % faster or slower, by load point: of each another, or `place`."""
-    generator = np.random.default_rng(seed)
-    together = past.machine(generator, runs, 0.015, 0.8)
-    rows, planted = [], {}
-    for number in range(count):
-        at = f"online b001-c{number:03d}"
-        values, errors = past.noisy(generator, runs, spread)
-        values += together
-        if generator.random() < share:
-            planted[at] = place or int(generator.integers(runs // 6, runs - runs // 6))
-            values[planted[at] :] += generator.choice((-0.03, 0.03))
-        speeds = 1000 * np.exp(values)
-        bounds = np.stack([speeds, speeds * (1 - 1.96 * errors), speeds * (1 + 1.96 * errors)], axis=1)
-        rows += [
-            past.row(run, at=at, figures={"throughput_per_s": (value, low, high)})
-            for run, (value, low, high) in enumerate(bounds.tolist())
-        ]
+def history(*arguments: Any, **named: Any) -> tuple[list[Series], dict[str, int]]:
+    """The series of `past.history`, with their steps, and what was planted."""
+    rows, planted = past.history(*arguments, **named)
     return all_series(rows), planted
 
 
@@ -155,6 +133,22 @@ def test_a_lost_sample_that_lasts_is_a_step_of_the_accuracy() -> None:
     (step,) = one.steps
     assert (step.after.commit, step.is_worse) == (past.COMMITS[30], True)
     assert step.change.value == pytest.approx(-0.006)
+
+
+def test_a_step_is_named_where_it_is_though_one_run_beside_it_was_far_off() -> None:
+    values = past.stepped(80, 40, 0.97, spread=0.006)
+    values[38] *= 0.8
+    values[42] *= 1.2
+    (one,) = all_series(past.rows(values))
+    (step,) = one.steps
+    assert step.after.commit == past.COMMITS[40]
+
+
+def test_two_steps_ten_runs_apart_are_both_found() -> None:
+    for first, second in ((0.9, 0.95), (0.95, 0.9)):
+        values = [one * (second if n >= 60 else 1) for n, one in enumerate(past.stepped(120, 50, first))]
+        (one,) = all_series(past.rows(values))
+        assert [step.after.commit for step in one.steps] == [past.COMMITS[50], past.COMMITS[60]]
 
 
 def test_machines_and_hosts_are_never_joined() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from reports.record import decoding
 from reports.record.schema import Origin, Record
 from reports.trend import files, rows
 from reports.words.shown import shown
@@ -60,6 +61,12 @@ def test_what_is_added_again_is_there_once(tmp_path: Path) -> None:
     assert added(tmp_path, measured(dataclasses.replace(ORIGIN, run="run-2"))) == 6
 
 
+def test_a_history_that_lies_in_two_files_is_read_once(tmp_path: Path) -> None:
+    files.append(tmp_path, past.rows([1.0, 2.0]))
+    (tmp_path / "copy.jsonl").write_bytes((tmp_path / "cpu.jsonl").read_bytes())
+    assert [row.run for row in files.read(tmp_path).rows] == ["run-0", "run-1"]
+
+
 def test_twins_of_one_run_are_kept_apart(tmp_path: Path) -> None:
     added(tmp_path, measured())
     assert added(tmp_path, measured(dataclasses.replace(ORIGIN, host="node-8"))) == 6
@@ -90,6 +97,30 @@ def test_a_line_that_a_kill_cut_off_is_told_of_and_loses_no_other(tmp_path: Path
     assert sorted(row.run for row in files.read(tmp_path).rows) == ["run-0", "run-1", "run-2"]
 
 
+def test_damaged_lines_of_a_long_history_are_named_by_their_numbers(tmp_path: Path) -> None:
+    files.append(tmp_path, past.rows([1.0] * 1000) + past.rows([1.0] * 1000, host="ci-2"))
+    path = tmp_path / "cpu.jsonl"
+    lines = path.read_bytes().splitlines()
+    for number in (3, 1500, 2000):
+        lines[number - 1] = lines[number - 1][:90]
+    path.write_bytes(b"\n".join(lines))
+    found = files.read(tmp_path)
+    assert len(found.rows) == 1997
+    assert [one.split(":")[0] for one in found.damaged] == [f"{path}, line {n}" for n in (3, 1500, 2000)]
+
+
+def test_rows_are_read_the_same_without_msgspec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    added(tmp_path, measured())
+    fast = files.read(tmp_path).rows
+    monkeypatch.setattr(decoding, "plain_lines", lambda *_: None)
+    slow = files.read(tmp_path).rows
+    names = [field.name for field in dataclasses.fields(rows.Row)]
+    assert [[getattr(one, name) for name in names] for one in fast] == [
+        [getattr(one, name) for name in names] for one in slow
+    ]
+    assert [rows.encode(one) for one in fast] == [rows.encode(one) for one in slow]
+
+
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
@@ -97,6 +128,7 @@ def test_a_line_that_a_kill_cut_off_is_told_of_and_loses_no_other(tmp_path: Path
         ({"commit": "<script>"}, "the commit"),
         ({"figures": {"throughput_per_s": [1, 2]}}, "a figure"),
         ({"figures": {"throughput_per_s": [float("inf"), 1, 1]}}, "a figure"),
+        ({"figures": {"throughput_per_s": [10**400, 1, 1]}}, "a figure"),
         ({"color": "red"}, "keys"),
         ({"started": 7}, "a name is not text"),
     ],

@@ -1,6 +1,9 @@
 """`python -m reports trend`: what it prints and draws, when it fails, and what it takes from elsewhere."""
 
 import dataclasses
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -125,6 +128,51 @@ def test_a_picture_of_each_case_is_drawn_for_both_themes(tmp_path: Path, trend: 
     assert any(text.startswith("▼ -") for text in texts)
 
 
+def test_the_trend_is_drawn_without_packages_that_take_long_to_load(tmp_path: Path) -> None:
+    files.append(tmp_path, past.rows(SLOWER))
+    program = (
+        "import sys\n"
+        "for name in ('matplotlib', 'pandas', 'scipy'): sys.modules[name] = None\n"
+        "from reports.__main__ import main; sys.exit(main(sys.argv[1:]))\n"
+    )
+    arguments = ["trend", "--history", str(tmp_path), "--output", str(tmp_path / "out")]
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert len(list((tmp_path / "out").iterdir())) == 2
+
+
+def test_a_strange_name_in_the_history_is_text_in_the_picture_and_nothing_else(
+    tmp_path: Path, trend: Callable
+) -> None:
+    strange = 'b001 <script>alert("1")</script> & \x07'
+    files.append(tmp_path, past.rows(SLOWER, at=strange, device='A "<b>CPU</b>"'))
+    assert trend("--output", str(tmp_path / "out"))[0] == 0
+    for path in (tmp_path / "out").iterdir():
+        elements = [*ElementTree.parse(path).getroot().iter()]
+        assert not any(element.tag.endswith(("script", "}b")) for element in elements)
+        assert strange.replace("\x07", "\ufffd") in [element.text for element in elements]
+
+
+def test_the_line_in_the_picture_goes_down_where_the_figures_do(tmp_path: Path, trend: Callable) -> None:
+    values = [100.0] * 10 + [90.0] * 10
+    rows = [past.row(n, figures={"throughput_per_s": (v, v, v)}) for n, v in enumerate(values)]
+    files.append(tmp_path, rows)
+    trend("--output", str(tmp_path / "out"), "--theme", "light")
+    (path,) = (tmp_path / "out").iterdir()
+    circles = [one for one in ElementTree.parse(path).getroot().iter() if one.tag.endswith("circle")]
+    places = [(float(one.get("cx", "")), float(one.get("cy", ""))) for one in circles]
+    assert [x for x, _ in places] == sorted({x for x, _ in places}), (
+        "runs are not side by side in their order"
+    )
+    assert len(places) == 20
+    assert max(y for _, y in places[:10]) < min(y for _, y in places[10:])
+
+
 def test_cases_of_two_machines_are_two_pictures(tmp_path: Path, trend: Callable) -> None:
     files.append(tmp_path, past.rows(SLOWER) + past.rows(SLOWER, host="ci-2"))
     trend("--output", str(tmp_path / "out"), "--theme", "light", "--format", "png")
@@ -176,6 +224,7 @@ def test_the_page_shows_the_trend_of_a_case_on_its_machine(
     samples.store(results, measured())
     assert main(arguments) == 0
     assert "From run to run" not in output.read_text()
+    assert "<h3>History</h3>" not in output.read_text()
     for number in range(2):
         origin = dataclasses.replace(
             ORIGIN, run=f"run-{number}", started=f"2026-03-0{number + 1}T00:00:00+00:00"
@@ -183,5 +232,10 @@ def test_the_page_shows_the_trend_of_a_case_on_its_machine(
         samples.store(tmp_path / "other", measured(origin))
         assert main(["trend", "--history", str(results / "history"), "--add", str(tmp_path / "other")]) == 0
     assert main(arguments) == 0
-    assert "From run to run" in output.read_text()
+    page = output.read_text()
+    assert "<h3>History</h3>" in page
+    (words,) = re.findall(r'alt="(From run to run, [^"]*)"', page)
+    assert measured().case.model in words
+    headings = re.findall(r"<h\d[^>]*>([^<]*)</h\d>", page)
+    assert not any("From run to run" in one for one in headings), "the picture has this title"
     capsys.readouterr()

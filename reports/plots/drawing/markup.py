@@ -4,7 +4,7 @@ import re
 from xml.etree import ElementTree
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-_FONTS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
+FONTS = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 _REFERENCE = re.compile(r"#([\w-]+)")
 
@@ -26,7 +26,7 @@ def finished(text: str, title: str, description: str, digest: str) -> str:
         "role": "img",
         "aria-labelledby": f"title-{label} description-{label}",
         "data-digest": digest,
-        "font-family": _FONTS,
+        "font-family": FONTS,
     }
     for place, (tag, words) in enumerate((("title", title), ("desc", description))):
         name = {"title": "title", "desc": "description"}[tag]

@@ -1,111 +1,111 @@
 """Draws figures over runs: a row for each series, one scale for the rows of a panel, and a tick at each step."""
 
+import textwrap
+from collections.abc import Callable, Iterator
+
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PolyCollection
 
-from reports.plots.drawing.sheet import Sheet
-from reports.plots.shapes import Trend, TrendPanel, TrendRow
-from reports.plots.theme import SMALL_PT, WIDTH_IN, Look
+from reports.plots.drawing.marks import Area, Dots, Drawing, Line, Mark, Words, centred
+from reports.plots.shapes import Chart, DrawnStep, Trend, TrendPanel, TrendRow
+from reports.plots.theme import CHARACTERS, SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, Look
 
-_ROW_IN, _TITLE_IN, _GAP_IN, _TICKS_IN = 0.42, 0.3, 0.08, 0.42
-_NAME_IN, _TEXT_IN = 0.082, 0.069
-"""The width of a character in the columns left and right of the axes."""
+_WIDTH = 72 * WIDTH_IN
+_MARGIN, _TOP, _LINE = 10.8, 49.0, 10.8
+_ROW, _TITLE, _GAP, _TICKS = 30.2, 21.6, 5.8, 30.2
+_NAME, _TEXT = 5.9, 5.0
+"""The width of a character in the columns left and right of the rows."""
 _HALF_ROW = 0.42
 """How far a row goes to either side, of the distance between rows."""
 _FEW = 60
 """Points that are drawn one by one; of more the line says enough."""
 
-
-def height_in(content: Trend) -> float:
-    """Inches that the content takes."""
-    return sum(_TITLE_IN + _ROW_IN * len(panel.rows) + _GAP_IN for panel in content.panels) + _TICKS_IN
+_Place = Callable[[np.ndarray], np.ndarray]
+"""From places along the runs to points from the left edge."""
 
 
-def trend(content: Trend, page: Sheet) -> None:
-    """Panels one below the other over the same runs."""
+def drawing(chart: Chart, content: Trend, look: Look) -> Drawing:
+    """The title, panels one below the other over the same runs, notes and caption."""
+    below = [line for text in (*chart.notes, chart.caption) for line in textwrap.wrap(text, CHARACTERS)]
+    marks = [
+        Words(_MARGIN, 21.6, chart.title, TITLE_PT, look.ink, is_bold=True),
+        Words(_MARGIN, 37.4, chart.subtitle, TEXT_PT, look.faint),
+        *_panels(content, look),
+    ]
+    bottom = _TOP + _TICKS + sum(_height(panel) for panel in content.panels)
+    for line in below:
+        bottom += _LINE
+        marks.append(Words(_MARGIN, bottom + _MARGIN, line, SMALL_PT, look.faint))
+    return Drawing(_WIDTH, bottom + 2 * _MARGIN, look.paper, marks)
+
+
+def _height(panel: TrendPanel) -> float:
+    return _TITLE + _ROW * len(panel.rows) + _GAP
+
+
+def _panels(content: Trend, look: Look) -> Iterator[Mark]:
     everything = [row for panel in content.panels for row in panel.rows]
-    left = 0.3 + _NAME_IN * max(len(row.name) for row in everything)
-    right = 0.3 + _TEXT_IN * max(len(row.text) for row in everything)
-    width = max(1.5, WIDTH_IN - left - right)
-    ends = [x for row in everything for x in (row.xs[0], row.xs[-1])]
-    room = 0.02 * (max(ends) - min(ends)) or 1.0
-    top = 0.0
+    left = 21.6 + _NAME * max(len(row.name) for row in everything)
+    right = _WIDTH - max(110.0, 21.6 + _TEXT * max(len(row.text) for row in everything))
+    right = max(right, left + 108.0)
+    first, last = min(row.xs[0] for row in everything), max(row.xs[-1] for row in everything)
+    room = 0.02 * (last - first) or 1.0
+
+    def place(xs: np.ndarray) -> np.ndarray:
+        return left + (right - left) * (xs - first + room) / (last - first + 2 * room)
+
+    top = _TOP
     for panel in content.panels:
-        top += _TITLE_IN
-        page.text(0.15, top - 0.09, panel.title, fontweight="bold")
+        yield Words(_MARGIN, top + _TITLE - 6.5, panel.title, TEXT_PT, look.ink, is_bold=True)
         scale = f"a row is ± {panel.reach:.3g} {panel.unit} high"
-        page.text(left + width, top - 0.09, scale, fontsize=SMALL_PT, color=page.look.faint, ha="right")
-        axes = page.axes(left, top, width, _ROW_IN * len(panel.rows))
-        axes.set_xlim(min(ends) - room, max(ends) + room)
-        _panel(axes, panel, page.look)
-        top += _ROW_IN * len(panel.rows) + _GAP_IN
-        is_last = panel is content.panels[-1]
-        names = [name for _, name in content.ticks] if is_last else [""] * len(content.ticks)
-        axes.set_xticks([x for x, _ in content.ticks], names)
-        axes.tick_params(axis="x", labelsize=SMALL_PT, length=3 if is_last else 0)
+        yield Words(right, top + _TITLE - 6.5, scale, SMALL_PT, look.faint, "end")
+        for number, row in enumerate(panel.rows):
+            middle = top + _TITLE + _ROW * (number + 0.5)
+            yield Line(np.array([[left, middle], [right, middle]]), look.grid, 0.6)
+            yield Words(left - 4, centred(middle, TEXT_PT), row.name, TEXT_PT, look.faint, "end")
+            size = SMALL_PT + 0.5
+            yield Words(right + 8, centred(middle, size), row.text, size, look.ink)
+            yield from _row(row, panel.reach, middle, place, look)
+        for number, row in enumerate(panel.rows):
+            middle = top + _TITLE + _ROW * (number + 0.5)
+            for step in row.steps:
+                x = float(place(np.array(step.x)))
+                yield from _step(step, x, x > left + 0.8 * (right - left), middle, look)
+        top += _height(panel)
+        yield Line(np.array([[left, top - _GAP], [right, top - _GAP]]), look.faint, 0.8)
+    yield from _ticks(content, top - _GAP, place, look)
 
 
-def _panel(axes: Axes, panel: TrendPanel, look: Look) -> None:
-    axes.set_ylim(len(panel.rows) - 0.5, -0.5)
-    axes.set_yticks(range(len(panel.rows)), [row.name for row in panel.rows])
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="y")
-    axes.spines["left"].set_visible(False)
-    bands, lines = [], []
-    for place, row in enumerate(panel.rows):
-        xs = np.asarray(row.xs)
-        low, high, middle = (
-            place - _HALF_ROW * np.clip(np.asarray(side) / panel.reach, -1, 1)
-            for side in (row.lows, row.highs, row.values)
-        )
-        bands.append(np.column_stack([[*xs, *xs[::-1]], [*low, *high[::-1]]]))
-        lines.append(np.column_stack([xs, middle]))
-        _text(axes, place, row.text, look)
-        _steps(axes, place, row, look)
-    axes.add_collection(PolyCollection(bands, facecolors=look.lines[0], alpha=0.25, linewidths=0))
-    axes.add_collection(LineCollection(lines, colors=look.lines[0], linewidths=1.0))
-    few = [line for line in lines if len(line) <= _FEW]
-    if few:
-        xs, ys = np.concatenate(few).T
-        axes.plot(xs, ys, "o", color=look.lines[0], markersize=3)
-
-
-def _text(axes: Axes, place: int, text: str, look: Look) -> None:
-    axes.text(
-        1.02,
-        place,
-        text,
-        transform=axes.get_yaxis_transform(),
-        va="center",
-        fontsize=SMALL_PT + 0.5,
-        color=look.ink,
+def _row(row: TrendRow, reach: float, middle: float, place: _Place, look: Look) -> Iterator[Mark]:
+    """The line of the values within the band of their intervals."""
+    xs = place(np.asarray(row.xs, float))
+    low, high, value = (
+        middle - _HALF_ROW * _ROW * np.clip(np.asarray(side) / reach, -1, 1)
+        for side in (row.lows, row.highs, row.values)
     )
+    band = np.column_stack([np.concatenate([xs, xs[::-1]]), np.concatenate([low, high[::-1]])])
+    line = np.column_stack([xs, value])
+    yield Area(band, look.lines[0], 0.25)
+    yield Line(line, look.lines[0], 1.0)
+    if len(line) <= _FEW:
+        yield Dots(line, look.lines[0], 1.5)
 
 
-def _steps(axes: Axes, place: int, row: TrendRow, look: Look) -> None:
+def _step(step: DrawnStep, x: float, is_right: bool, middle: float, look: Look) -> Iterator[Mark]:
     """A line across the row, solid and with a triangle down for the worse, dashed and up for the better."""
-    begin, end = axes.get_xlim()
-    for step in row.steps:
-        colour = look.lines[1] if step.is_worse else look.lines[2]
-        axes.plot(
-            [step.x] * 2,
-            [place - 0.48, place + 0.48],
-            color=colour,
-            linewidth=1.4,
-            linestyle="-" if step.is_worse else (0, (3, 2)),
-            zorder=4,
-        )
-        is_right = step.x > begin + 0.8 * (end - begin)
-        axes.annotate(
-            f"{'▼' if step.is_worse else '▲'} {step.text}",
-            (step.x, place - 0.34),
-            (-4 if is_right else 4, 0),
-            textcoords="offset points",
-            ha="right" if is_right else "left",
-            va="center",
-            fontsize=SMALL_PT,
-            color=look.ink,
-            bbox={"facecolor": look.paper, "alpha": 0.75, "edgecolor": "none", "pad": 0.5},
-            zorder=5,
-        )
+    colour = look.lines[1] if step.is_worse else look.lines[2]
+    ends = np.array([[x, middle - 0.48 * _ROW], [x, middle + 0.48 * _ROW]])
+    yield Line(ends, colour, 1.4, is_dashed=not step.is_worse)
+    text = f"{'▼' if step.is_worse else '▲'} {step.text}"
+    baseline = centred(middle - 0.34 * _ROW, SMALL_PT)
+    if is_right:
+        yield Words(x - 4, baseline, text, SMALL_PT, look.ink, "end", around=look.paper)
+    else:
+        yield Words(x + 4, baseline, text, SMALL_PT, look.ink, around=look.paper)
+
+
+def _ticks(content: Trend, axis: float, place: _Place, look: Look) -> Iterator[Mark]:
+    for where, name in content.ticks:
+        x = float(place(np.array(where)))
+        yield Line(np.array([[x, axis], [x, axis + 3]]), look.faint, 0.8)
+        for number, line in enumerate(name.split("\n")):
+            yield Words(x, axis + 12 + 9.5 * number, line, SMALL_PT, look.faint, "middle")

@@ -1,0 +1,95 @@
+"""A server whose percentiles are known exactly: one that takes the same time for each request, M/D/1 at Poisson arrivals."""
+
+import contextlib
+import functools
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from fixtures.measure.job import Job, Run
+from fixtures.measure.stopping import MeasuringPlan
+from fixtures.measure.windows import WINDOWS
+from fixtures.search import fastest, on_server
+from fixtures.search.candidates import Candidate, Goal, Space
+from fixtures.search.fastest import Found
+from fixtures.spec import LoadPoint
+from tests import simulated
+from tests.search.proven import SPACE
+
+
+def share_answered(rate_per_s: float, service_s: float, latency_s: float) -> float:
+    """Share of the requests that spend no longer at an M/D/1 server, by Erlang's formula."""
+    busy, waits = rate_per_s * service_s, latency_s / service_s - 1
+    if waits < 0:
+        return 0.0
+    # The terms alternate, and are far larger than their sum.
+    total = Fraction(0)
+    for term in range(math.floor(waits) + 1):
+        exponent = busy * (term - waits)
+        total += Fraction(exponent) ** term / math.factorial(term) * Fraction(math.exp(-exponent))
+    return float((1 - busy) * total)
+
+
+def highest_rate_per_s(service_s: float, goal: Goal) -> float:
+    """The rate of Poisson arrivals at which the percentile is just the budget."""
+    low, high = 0.0, 1 / service_s
+    for _step in range(40):
+        middle = (low + high) / 2
+        keeps = share_answered(middle, service_s, goal.budget_ms / 1e3) >= goal.percent / 100
+        low, high = (middle, high) if keeps else (low, middle)
+    return low
+
+
+@dataclass
+class QueueingServer:
+    """Takes `service_s` for each request, one after another, and so much longer with each instance more."""
+
+    seed: int = 0
+    service_s: float = 0.005
+    factor_of_instances: float = 1.3
+    asked: list[LoadPoint] = field(default_factory=list)
+    """The point of each run."""
+    runs: dict[LoadPoint, list[Run]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._generator = np.random.default_rng(self.seed)
+
+    def service_of(self, candidate: Candidate) -> float:
+        """Seconds of a request."""
+        return self.service_s * self.factor_of_instances ** (candidate.deployment.instances - 1)
+
+    def job_of(self, candidate: Candidate, point: LoadPoint) -> Job:
+        """The job of a candidate, which says what a request takes."""
+        return simulated.job(point, request_s=self.service_of(candidate))
+
+    def take(self, job: Job, window_s: float) -> Run:
+        """One run."""
+        point, service_s, length_s = job.point, job.request_s, WINDOWS * window_s
+        self.asked.append(point)
+        if point.request_rate_per_s is None:
+            latency_s = service_s * point.concurrency
+            length_s = max(length_s, 3 * latency_s)
+            latencies_s = np.full((point.concurrency, math.ceil(length_s / latency_s) + 1), latency_s)
+            timeline = simulated.closed_loop(latencies_s, length_s)
+        else:
+            count, gap_s = (
+                math.ceil(2 * length_s * point.request_rate_per_s) + 100,
+                1 / point.request_rate_per_s,
+            )
+            gaps_s = np.full(count, gap_s)
+            if point.arrivals == "poisson":
+                gaps_s = self._generator.exponential(gap_s, count)
+            timeline = simulated.open_loop(np.cumsum(gaps_s) - gaps_s[0], service_s, length_s)
+        run = simulated.run_of(timeline, window_s=length_s / WINDOWS)
+        self.runs.setdefault(point, []).append(run)
+        return run
+
+    def search(self, goal: Goal, budget_s: float = 3.0, space: Space = SPACE) -> Found:
+        """The search as a run has it, with this server behind the load generator's seam."""
+        plan = MeasuringPlan(budget_s=budget_s)
+        bench = on_server.Bench(self.job_of, contextlib.nullcontext, plan, take=self.take)
+        look = functools.partial(on_server.look, bench, goal)
+        prove = functools.partial(on_server.prove, bench, goal)
+        return fastest.search(space, goal, look, prove, patience_s=on_server.patience_s(plan))

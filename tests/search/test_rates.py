@@ -1,0 +1,222 @@
+"""The search for the highest request rate within a latency budget, on a server whose percentiles are known exactly."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from fixtures.errors import ProofError
+from fixtures.measure.job import Job, Run
+from fixtures.measure.measured import Measured, PointState
+from fixtures.measure.timeline import Steady
+from fixtures.search import bisection, proof, rates
+from fixtures.search.candidates import Candidate, Goal
+from fixtures.search.ladder import Reading
+from fixtures.search.trials import Entry, Trial
+from fixtures.spec import LoadPoint
+from tests import simulated
+from tests.search.proven import SPACE
+from tests.search.queueing import QueueingServer, highest_rate_per_s, share_answered
+
+POISSON = Goal(10, 99, "poisson")
+ALONE = dataclasses.replace(
+    SPACE, held=frozenset({"instances", "max_queue_delay_us", "preferred_batch_sizes"})
+)
+"""One configuration."""
+
+
+def rate_of(point: LoadPoint) -> float:
+    assert point.request_rate_per_s is not None
+    return point.request_rate_per_s
+
+
+def test_the_exact_percentile_is_that_of_a_queue_that_is_simulated() -> None:
+    generator = np.random.default_rng(0)
+    due_s = np.cumsum(generator.exponential(1 / 770, 1_000_000))
+    order = np.arange(len(due_s))
+    ends_s = np.maximum.accumulate(due_s - order * 0.001) + (order + 1) * 0.001
+
+    assert np.mean(ends_s - due_s <= 0.010) == pytest.approx(share_answered(770, 0.001, 0.010), abs=0.001)
+
+
+@pytest.mark.parametrize(("goal", "budget_s"), [(POISSON, 120.0), (Goal(10, 90, "poisson"), 30.0)])
+def test_the_highest_rate_is_found_within_5_percent_and_keeps_the_budget(goal: Goal, budget_s: float) -> None:
+    server = QueueingServer(service_s=0.001)
+    found = server.search(goal, budget_s, ALONE)
+
+    exact = highest_rate_per_s(0.001, goal)
+    assert found.winner.verdict == "passed"
+    assert 0.95 * exact <= rate_of(found.winner.entry.point) <= exact
+
+
+def test_constant_arrivals_are_kept_up_to_what_the_server_can() -> None:
+    found = QueueingServer(service_s=0.001).search(Goal(3, 99, "constant"), space=ALONE)
+
+    assert found.winner.entry.point.arrivals == "constant"
+    assert rate_of(found.winner.entry.point) == pytest.approx(1000, rel=0.06)
+
+
+@pytest.mark.parametrize(("service_s", "budget_ms"), [(0.001, 10), (0.005, 100)])
+def test_a_rate_that_is_shown_to_keep_the_budget_does_so_however_short_the_measurement(
+    service_s: float, budget_ms: float
+) -> None:
+    goal = Goal(budget_ms, 99, "poisson")
+    exact = highest_rate_per_s(service_s, goal)
+    found = [QueueingServer(seed, service_s).search(goal, 0.5, ALONE).winner for seed in range(12)]
+
+    within = [rate_of(one.entry.point) for one in found if one.verdict == "passed"]
+    assert len(within) >= 9
+    assert np.mean([rate <= exact for rate in within]) >= 0.8, "the queue began empty"
+    assert max(within) < 1.1 * exact
+
+
+def test_the_faster_configuration_wins_and_the_load_is_a_schedule() -> None:
+    server = QueueingServer(service_s=0.001, factor_of_instances=2.0)
+    found = server.search(POISSON)
+
+    winner = found.winner.entry
+    assert winner.candidate.deployment.instances == 1
+    assert (winner.point.concurrency, winner.point.batch, winner.point.arrivals) == (0, 1, "poisson")
+    assert found.configurations == 8
+    asked = {point for point in server.asked if point.request_rate_per_s is not None}
+    assert found.rates is not None
+    assert len(asked) <= found.rates <= 60
+
+
+def test_what_is_told_is_of_fresh_passes_and_the_goodput_is_what_came_in_time() -> None:
+    server = QueueingServer(service_s=0.001)
+    winner = server.search(Goal(10, 90, "poisson"), 5.0, ALONE).winner
+
+    assert winner.goodput_per_s is not None
+    in_time = np.concatenate([run.steady.latencies_ms for run in winner.state.mine.passes]) <= 10
+    assert winner.goodput_per_s.value == pytest.approx(winner.throughput_per_s.value * in_time.mean())
+    assert winner.goodput_per_s.low < winner.goodput_per_s.value < winner.goodput_per_s.high
+    last = server.runs[winner.entry.point][-len(winner.state.mine.passes) :]
+    assert [id(run) for run in winner.state.mine.passes] == [id(run) for run in last]
+
+
+def test_a_budget_below_what_a_request_takes_is_beyond_and_is_not_searched() -> None:
+    server = QueueingServer(service_s=0.012)
+    found = server.search(POISSON, space=ALONE)
+
+    assert found.winner.verdict == "failed"
+    assert found.winner.entry.point == LoadPoint("online", 1, 1)
+    assert found.rates == 0
+    assert found.winner.latency_ms.value == pytest.approx(12)
+    assert all(point.request_rate_per_s is None for point in server.asked)
+
+
+def test_a_budget_that_nothing_keeps_though_a_request_takes_less_is_beyond() -> None:
+    class Stalling(QueueingServer):
+        """Every tenth request takes longer than the budget, whatever the load."""
+
+        def take(self, job: Job, window_s: float) -> Run:
+            run = super().take(job, window_s)
+            ends = run.timeline.ends + 20_000_000 * (np.arange(len(run.timeline.ends)) % 10 == 0)
+            return dataclasses.replace(run, timeline=dataclasses.replace(run.timeline, ends=ends))
+
+    found = Stalling(service_s=0.001).search(POISSON, 0.5, ALONE)
+
+    assert found.winner.verdict == "failed"
+    assert found.winner.latency_ms.value > 10
+
+
+def test_a_budget_of_many_requests_time_is_not_said_to_be_kept_beyond_the_capacity() -> None:
+    # A queue that grows takes seconds until it is as long as this budget.
+    found = QueueingServer(service_s=0.001).search(Goal(5_000, 99, "poisson"), 0.5, ALONE)
+
+    assert found.winner.verdict == "passed"
+    assert 850 < rate_of(found.winner.entry.point) < 1000
+
+
+def test_a_configuration_that_cannot_be_measured_is_left_out() -> None:
+    class Refusing(QueueingServer):
+        def job_of(self, candidate: Candidate, point: LoadPoint) -> Job:
+            if candidate.deployment.instances == 2:
+                raise ProofError("out of memory")
+            return super().job_of(candidate, point)
+
+    found = Refusing(service_s=0.001).search(POISSON, 0.5)
+    assert found.winner.entry.candidate.deployment.instances == 1
+
+
+def of_latencies(*ms: float) -> Steady:
+    return Steady(float(len(ms)), 1.0, np.array(ms), due=len(ms))
+
+
+@pytest.mark.parametrize(
+    ("at_low", "at_high", "edge"),
+    [
+        ([9.0] * 200, [11.0] * 200, 10),
+        ([9.0] * 200, [9.0] * 97 + [30.0] * 3, 10),
+        ([11.0] * 200, [12.0] * 200, None),
+    ],
+)
+def test_a_rate_is_kept_where_the_whole_interval_keeps_the_budget(
+    at_low: list[float], at_high: list[float], edge: int | None
+) -> None:
+    candidate = Candidate("online", SPACE.own, rates.ladder_of(1000, POISSON)[:20])
+    looked_at: list[int] = []
+
+    def look(_candidate: Candidate, point: LoadPoint) -> Steady:
+        looked_at.append(candidate.ladder.index(point))
+        return of_latencies(*(at_low if looked_at[-1] <= 10 else at_high))
+
+    trial = Trial(candidate, ((10, of_latencies(*at_low)),))
+    assert rates.decide(trial, POISSON, 5.0, look).edge == edge
+    assert len(set(looked_at)) <= 6
+
+
+def test_an_undecided_rate_is_measured_on_until_its_time_is_spent() -> None:
+    candidate = Candidate("online", SPACE.own, rates.ladder_of(1000, POISSON)[:1])
+    numbers = itertools.count()
+
+    def look(_candidate: Candidate, _point: LoadPoint) -> Steady:
+        # The percentile is now on this side of the budget, now on that.
+        return of_latencies(*([9.0] * 98), *([30.0] * (2 * (next(numbers) % 2))), 9.0, 9.0)
+
+    for patience_s, passes in ((5.0, 6), (12.0, 12), (24.0, 24)):
+        trial = rates.decide(Trial(candidate, ((0, of_latencies(9.0)),)), POISSON, patience_s, look)
+        assert (trial.edge, len(trial.looks)) == (None, passes)
+
+
+def test_a_rate_that_the_server_falls_behind_is_not_kept_though_its_queue_is_still_short() -> None:
+    candidate = Candidate("online", SPACE.own, rates.ladder_of(1000, POISSON)[:1])
+    behind = dataclasses.replace(of_latencies(*[9.0] * 200), due=300)
+    assert rates.decide(Trial(candidate, ((0, behind),)), POISSON, 5.0, lambda *_: behind).edge is None
+
+    server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
+    candidate = dataclasses.replace(candidate, ladder=(point,))
+    runs = tuple(server.take(server.job_of(candidate, point), 0.3) for _pass in range(6))
+    state = PointState(Measured(simulated.job(point), passes=runs))
+    found = proof.proof_of(Entry(candidate, 0), state, Goal(10_000, 99, "poisson"))
+    assert (found.verdict, found.latency_ms.high < 10_000) == ("failed", True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "level"),
+    [
+        ({}, 70),
+        ({50: 5.0}, 75),
+        ({50: 20.0}, 21),
+        ({50: 5.0, 60: 20.0}, 55),
+        ({50: 5.0, 51: 20.0}, None),
+        ({99: 5.0}, None),
+        ({0: 20.0}, None),
+    ],
+)
+def test_a_bracket_of_rates_is_halved(seen: dict[int, float], level: int | None) -> None:
+    sizes = [float(1.025**n) for n in range(100)]
+    readings = [Reading(at, sizes[at], ms) for at, ms in seen.items()]
+    assert bisection.next_level(readings, sizes, 10.0) == level
+
+
+def test_decisions_go_outwards_from_the_guess_and_end_between_neighbours() -> None:
+    for guess, edge in itertools.product(range(40), range(-1, 40)):
+        low, high, decided = None, None, []
+        while (level := bisection.next_to_decide(low, high, guess, 39)) is not None:
+            decided.append(level)
+            low, high = (level, high) if level <= edge else (low, level)
+        assert low == (edge if edge >= 0 else None)
+        assert len(decided) == len(set(decided)) <= 2 + 2 * np.log2(2 + abs(guess - edge))
