@@ -115,12 +115,17 @@ def test_answers_of_another_model_are_refused(kept: tuple[Path, RecordedAnswers]
 
 
 @pytest.mark.parametrize(
-    "fault", ["cut off", "a byte changed", "no NPZ", "empty", "other arrays", "an array of objects"]
+    "fault",
+    ["cut off", "a byte changed", "no NPZ", "empty", "other arrays", "an array of objects", "other answers"],
 )
 def test_a_damaged_file_is_refused_with_its_name(fault: str, kept: tuple[Path, RecordedAnswers]) -> None:
     path, _ = kept
     content = path.read_bytes()
-    if fault == "other arrays":
+    if fault == "other answers":
+        with np.load(path) as arrays:
+            first = np.arange(arrays["content"].size) == 0  # a digit of the first number
+            np.savez(path, about=arrays["about"], content=arrays["content"] ^ first.astype(np.uint8))
+    elif fault == "other arrays":
         np.savez(path, x=np.zeros(3))
     elif fault == "an array of objects":
         np.savez(path, about=TEXTS, content=TEXTS)

@@ -1,5 +1,6 @@
 """Cases are honest: which there are on which hardware, which run unasked, and in which order."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from fixtures.host.targets import EVERY_TARGET
 from fixtures.models import all_models
 from fixtures.plugin.selecting import selection
 from fixtures.plugin.selecting.keywords import asked_words
+from fixtures.plugin.selecting.stage_markers import stage_of
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
 from tests.collecting import collect
@@ -177,9 +179,12 @@ def test_a_run_keeps_each_case_together_in_the_order_of_its_stages(
         capsys, "-k", "cpu and resnet50-micro and onnx", "--batches", "1,16", "--concurrencies", "4"
     )
 
-    stages = ["test_conversion", "test_accuracy", "test_online", *["test_offline"] * 2, "test_efficiency"]
-    assert [name.partition("[")[0] for name in collected.names] == stages * 2
-    assert all("onnx-fp32" in name for name in collected.names[:6])
+    stages = ["conversion", "accuracy", "answers", "online", "offline", "reload", "efficiency"]
+    assert [stage for stage, _ in itertools.groupby(map(stage_of, collected.selected))] == stages * 2
+    assert sum("test_offline" in name for name in collected.names) == 2 * 2
+    half = len(collected.names) // 2
+    assert all("onnx-fp32" in name for name in collected.names[:half])
+    assert not any("onnx-fp32" in name for name in collected.names[half:])
 
 
 def test_the_cases_of_a_model_follow_one_another(capsys: pytest.CaptureFixture[str]) -> None:
@@ -311,8 +316,24 @@ def test_load_tests_are_told_by_their_marker(capsys: pytest.CaptureFixture[str])
     def tests(*arguments: str) -> set[str]:
         return {name.partition("[")[0] for name in collect(capsys, *arguments).names}
 
-    assert tests("-m", "not load") == {"test_conversion", "test_accuracy"}
+    assert {"test_conversion", "test_accuracy", "test_declared_outputs"} < tests("-m", "not load")
     assert tests("-m", "load") == {"test_online", "test_offline", "test_efficiency"}
+    assert tests("-m", "load").isdisjoint(tests("-m", "not load"))
+
+
+def test_recorded_answers_are_asked_for_where_there_are_some_or_some_are_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def is_there(*arguments: str) -> bool:
+        names = collect(
+            capsys, "--answers", str(tmp_path), *arguments, paths=("benchmarks/test_answers.py",)
+        ).names
+        return any(name.startswith("test_recorded_answers") for name in names)
+
+    assert not is_there()
+    assert is_there("--record-answers")
+    (tmp_path / "resnet50-micro.npz").touch()
+    assert is_there()
 
 
 def test_a_stage_that_does_not_exist_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
