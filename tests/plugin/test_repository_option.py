@@ -55,12 +55,27 @@ def test_only_what_is_or_may_be_asked_in_several_messages_has_a_conversation(
     assert cases(found, "test_conversation") == {"cpu-bare-asis", "cpu-parts-asis"}
 
 
+@pytest.mark.parametrize(
+    ("name", "test"), [("resnet50", "test_conversation"), ("parts", "test_largest_batch")]
+)
+def test_a_test_that_no_model_of_the_repository_has_is_left_out(
+    repository: Path, capsys: Capture, tmp_path: Path, name: str, test: str
+) -> None:
+    (tmp_path / "alone").mkdir()
+    (repository / name).rename(tmp_path / "alone" / name)
+
+    found = collect(capsys, "--repository", str(tmp_path / "alone"), "--target", "cpu").names
+
+    assert cases(found, "test_offline")
+    assert not cases(found, test)
+
+
 def test_the_suites_own_models_have_no_conversation_and_come_back_afterwards(
     repository: Path, capsys: Capture
 ) -> None:
     collect(capsys, "--repository", str(repository), "--target", "cpu")
 
-    found = collect(capsys, "--target", "cpu", "-k", "resnet50-micro and onnx").names
+    found = collect(capsys, "--target", "cpu").names
 
     assert cases(found, "test_accuracy")
     assert not cases(found, "test_conversation")
