@@ -58,6 +58,7 @@ def measured_at(where: Origin, one: Record) -> Record:
         conversion=stamped(one.conversion),
         accuracy=stamped(one.accuracy),
         search=stamped(one.search),
+        conversation=stamped(one.conversation),
         gates=tuple(map(stamped, one.gates)),
         starts=tuple(map(stamped, one.starts)),
         loads=tuple(sorted(map(stamped, one.loads), key=place)),

@@ -7,7 +7,7 @@ import onnxruntime
 
 
 def load(artifact, settings):
-    """An ONNX file to a function from a list of inputs to a list of outputs.
+    """An ONNX file, or the folder of one whose weights lie apart, to a function from a list of inputs to a list of outputs.
 
     settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder in which the
     accelerator keeps what it builds, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
@@ -29,8 +29,9 @@ def load(artifact, settings):
         if settings["accelerator"] == "trt":
             import tensorrt  # noqa: F401 - loads libnvinfer from its package, where the provider's loader does not look
     providers = _providers(settings)
+    graph = artifact / "model.onnx" if artifact.is_dir() else artifact
     session = onnxruntime.InferenceSession(
-        str(artifact), options, providers=list(providers), provider_options=list(providers.values())
+        str(graph), options, providers=list(providers), provider_options=list(providers.values())
     )
     wanted, got = next(iter(providers)), session.get_providers()[0]
     if got != wanted:

@@ -26,7 +26,7 @@ from reports.words.gates import gates_table
 from reports.words.labels import confidence_levels, device, point
 from reports.words.markdown import markdown, text
 from reports.words.origins import origin_rows
-from reports.words.rightness import metric_text, same_answers_text, tightest, unmeasured
+from reports.words.rightness import conversation_text, metric_text, same_answers_text, tightest, unmeasured
 
 _LATENCIES = ("avg", "p50", "p90", "p95", "p99")
 _IDS_SHOWN = 10
@@ -109,9 +109,17 @@ def conversion_sentence(conversion: Parity | None) -> str:
     )
 
 
+_AS_FOUND = (
+    "Served as it was found: nothing was converted, and answers under load are held to the server's own to the same samples, "
+    "one request at a time."
+)
+
+
 def accuracy_text(record: Record) -> str:
     """The parity and the ledger of a case, or why there is none."""
-    blocks = [conversion_sentence(record.conversion)]
+    blocks = [_AS_FOUND if record.build.as_found else conversion_sentence(record.conversion)]
+    if record.conversation is not None:
+        blocks.append(text(f"{conversation_text(record.conversation)}."))
     if record.accuracy is None or record.accuracy_missing:
         blocks.append(f"Accuracy: {text(unmeasured(record))}.")
     if record.accuracy is not None:

@@ -94,8 +94,8 @@ def checked(path: Path) -> tuple[bytes, Record]:
     found = _plain(Record, path, content, SCHEMA)
     for key in ("target", "model", "format", "accelerator", "precision"):
         value = getattr(found.case, key)
-        if key == "precision" and value == "":
-            continue  # of a model that was served as it was found
+        if key == "precision" and value == "" and found.build.as_found:
+            continue  # its own configuration says in which precision it computes
         if value is not None and not untrusted.is_plain(value):
             raise RecordError(
                 f"{path}: case.{key}: {value[:80]!r} cannot be part of a file's name: letters, digits, '.', '_' and "

@@ -119,6 +119,8 @@ def _values(record: Record) -> Iterator[tuple[Key, Any, str | None]]:
         yield ("accuracy",), record.accuracy, record.accuracy_missing
     if record.search is not None:
         yield ("search",), record.search, None
+    if record.conversation is not None:
+        yield ("conversation",), record.conversation, None
     for gate in record.gates:
         yield ("gate", gate.gate), gate, None
     for start in record.starts:

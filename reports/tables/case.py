@@ -3,6 +3,7 @@
 from reports.record.schema import LoadSetting
 from reports.tables.beside_models import beside_table
 from reports.tables.certified import certified_table
+from reports.tables.composing import composing_table
 from reports.tables.other_build import comparison_table
 from reports.tables.point_budgets import budget_table
 from reports.tables.points import offline_table, online_table
@@ -11,6 +12,7 @@ from reports.tables.served_settings import configuration_list, parameters_table
 from reports.words.labels import accelerator, device
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
+from reports.words.rightness import conversation_text
 from reports.words.serving_cost import efficiency_section
 from reports.words.shown import Shown
 
@@ -19,6 +21,9 @@ def case_section(record: Shown) -> str:
     """Headings, configuration, parameters and tables of a case: offline, online, what serving costs, and what a
     search within a latency budget found."""
     sections = [scenario_section(record, scenario) for scenario in ("offline", "online")]
+    if record.conversation is not None:
+        asked = f"#### Conversation: {text(device(record))}, {_engine(record)}"
+        sections = [asked, text(f"{conversation_text(record.conversation)}.")]
     sections.append(efficiency_section(record))
     if found := search_paragraph(record):
         sections += ["#### Within a latency budget", text(found)]
@@ -32,15 +37,21 @@ def scenario_section(record: Shown, scenario: str) -> str:
         "preferred batch sizes do not apply. Latencies are in milliseconds.",
         "online": f"Dynamic batching; {_samples_per_request(record)}. Latencies are in milliseconds.",
     }
+    if record.build.as_found:
+        batching = {
+            "offline": "Whole batches, one request in flight, by the model's own settings. Latencies are in milliseconds.",
+            "online": f"By the model's own settings; {_samples_per_request(record)}. Latencies are in milliseconds.",
+        }
+    precision = f" with {record.case.precision.upper()}" if record.case.precision else ""
     table = {"offline": offline_table, "online": online_table}[scenario]
     blocks = [
-        f"#### {scenario.capitalize()}: {text(device(record))}, {_engine(record)} with "
-        f"{record.case.precision.upper()}",
+        f"#### {scenario.capitalize()}: {text(device(record))}, {_engine(record)}{precision}",
         configuration_list(record, scenario),
         parameters_table(record, scenario),
         batching[scenario],
         table(record),
         certified_table(record, scenario),
+        composing_table(record, scenario),
         resources_table(record, scenario),
     ]
     if beside := beside_table([record], scenario):

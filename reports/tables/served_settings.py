@@ -54,6 +54,7 @@ def configuration_list(record: Shown, scenario: str) -> str:
         ),
         ("Start", _start(record, scenario)),
         ("Accuracy", accuracy_sentence(record)),
+        ("Requests", record.build.requests),
         ("Measured", "; ".join(filter(None, (record.updated.partition("T")[0], measured_text([record]))))),
     ]
     return "\n".join(f"- {name}: {text(value)}" for name, value in lines if value)

@@ -16,6 +16,7 @@ from reports.record.schema import Estimate, Load, Origin, Record, Search, verdic
 from reports.words.gates import gate_failures
 from reports.words.labels import full_point
 from reports.words.rightness import (
+    conversation_failure,
     conversion_failure,
     has_random_weights,
     ledger_failures,
@@ -110,7 +111,7 @@ def _why_no_speed(record: Record) -> str:
     ]
     failures += gate_failures(record.gates)
     if record.build.as_found:
-        failures = [*failures, *_unheld(record)]
+        failures = [*failures, *filter(None, [conversation_failure(record.conversation)]), *_unheld(record)]
         return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
     converted = record.conversion is not None and record.conversion.passed
     kept = record.accuracy is None or record.accuracy.passed

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from fixtures.plugin.command_line.networks import Networks, networks_of
 from fixtures.plugin.command_line.options import pytest_addoption
 from fixtures.plugin.command_line.settings import parse
 from fixtures.plugin.fleet.passed_options import options_for_nodes
+from tests.given import networks
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,7 +27,8 @@ def on_a_node(*given: str) -> tuple[Any, Any]:
     """The options of the controller, and those of a node's run, both as parsed."""
     controller = parser().parse_args([*given, "--fleet", "auto"])
     files = {model: Path(file) for file in controller.models for model in ("mine", "mine-micro")}
-    passed = options_for_nodes(controller, parse(controller, files))
+    given_networks = Networks(networks_of(controller), lambda: None)
+    passed = options_for_nodes(controller, parse(controller, files, given_networks))
     return controller, parser().parse_args(list(passed))
 
 
@@ -75,6 +78,18 @@ def test_recorded_answers_are_a_folder_that_every_node_sees(tmp_path: Path) -> N
     _, node = on_a_node("--answers", str(tmp_path), "--record-answers")
 
     assert (node.answers, node.record_answers) == (str(tmp_path), True)
+
+
+def test_networks_reach_the_node_with_their_samples_and_labels(tmp_path: Path) -> None:
+    path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 2)
+    (tmp_path / "labels.csv").write_text("00,1\n01,2\n")
+    given = ["--onnx", f"a={path}", "--onnx", f"b={path}", "--samples", str(samples)]
+    given += ["--labels", f"a={tmp_path / 'labels.csv'}", "--metric", "a=top-1", "--floor", "a=0.5"]
+
+    controller, node = on_a_node(*given)
+
+    assert networks_of(node) == networks_of(controller)
+    assert set(networks_of(node)) == {"a", "b"}
 
 
 def test_which_tests_run_and_where_records_go_a_node_is_told_by_itself(tmp_path: Path) -> None:

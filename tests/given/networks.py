@@ -1,0 +1,123 @@
+"""Small networks as ONNX files, and samples for them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WORDS = 12
+"""Rows of the table that `tokens` picks from."""
+
+
+def _save(
+    path: Path, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], **weights: np.ndarray
+) -> Path:
+    from onnx import helper, numpy_helper, save_model
+
+    tensors = [numpy_helper.from_array(values, name) for name, values in weights.items()]
+    graph = helper.make_graph(list(nodes), "network", list(inputs), list(outputs), tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_model(model, str(path))
+    return path
+
+
+def _value(name: str, dtype: str, *shape: int | str) -> Any:
+    from onnx import TensorProto, helper
+
+    return helper.make_tensor_value_info(name, getattr(TensorProto, dtype), shape)
+
+
+def linear(path: Path, batch: int | str = "batch") -> Path:
+    """x, [batch, 4], to the scores of three classes."""
+    from onnx import helper
+
+    weights = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+    node = helper.make_node("MatMul", ["x", "weights"], ["scores"], name="product")
+    return _save(
+        path,
+        [node],
+        [_value("x", "FLOAT", batch, 4)],
+        [_value("scores", "FLOAT", batch, 3)],
+        weights=weights,
+    )
+
+
+def apart(path: Path) -> Path:
+    """The network of `linear`, its weights in a file of their own."""
+    import onnx
+
+    model = onnx.load(str(linear(path)))
+    onnx.save_model(
+        model,
+        str(path),
+        save_as_external_data=True,
+        location="weights.data",
+        size_threshold=0,
+        convert_attribute=False,
+    )
+    return path
+
+
+def tokens(path: Path) -> Path:
+    """input_ids and attention_mask, [batch, any] each, to attention over a text's words, [batch, any, 8]; what is masked
+    gets the least number there is, as in Hugging Face's exports."""
+    from onnx import helper
+
+    generator = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["words"], name="gather"),
+        helper.make_node("Transpose", ["words"], ["turned"], name="turn", perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["words", "turned"], ["alike"], name="alike"),
+        helper.make_node("Cast", ["attention_mask"], ["seen"], name="cast", to=1),
+        helper.make_node("Sub", ["one", "seen"], ["unseen"], name="unseen"),
+        helper.make_node("Mul", ["unseen", "least"], ["wide"], name="wide"),
+        helper.make_node("Unsqueeze", ["wide", "axis"], ["masking"], name="masking"),
+        helper.make_node("Add", ["alike", "masking"], ["masked"], name="masked"),
+        helper.make_node("Softmax", ["masked"], ["shares"], name="shares", axis=-1),
+        helper.make_node("MatMul", ["shares", "words"], ["states"], name="states"),
+    ]
+    return _save(
+        path,
+        nodes,
+        [
+            _value("input_ids", "INT64", "batch", "length"),
+            _value("attention_mask", "INT64", "batch", "length"),
+        ],
+        [_value("states", "FLOAT", "batch", "length", 8)],
+        table=generator.standard_normal((WORDS, 8)).astype(np.float32),
+        one=np.ones(1, np.float32),
+        least=np.full(1, np.finfo(np.float32).min, np.float32),
+        axis=np.array([1]),
+    )
+
+
+def single(path: Path, operator: str) -> Path:
+    """x, [batch, 4], through one operator without settings."""
+    from onnx import helper
+
+    node = helper.make_node(operator, ["x"], ["y"], name="node")
+    dtype = "INT64" if operator == "NonZero" else "FLOAT"
+    return _save(path, [node], [_value("x", "FLOAT", "batch", 4)], [_value("y", dtype, "a", "b")])
+
+
+def rows(folder: Path, count: int) -> Path:
+    """So many samples for `linear`, a file each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = np.random.default_rng(1)
+    for number in range(count):
+        np.save(folder / f"{number:02d}.npy", generator.standard_normal(4).astype(np.float32))
+    return folder
+
+
+def texts(folder: Path, count: int) -> Path:
+    """So many samples for `tokens`, of two lengths that a mask makes one."""
+    generator = np.random.default_rng(1)
+    for name in ("input_ids", "attention_mask"):
+        (folder / name).mkdir(parents=True)
+    for number in range(count):
+        np.save(folder / "input_ids" / f"{number:02d}.npy", generator.integers(WORDS, size=9))
+        mask = np.arange(9) < (9 if number % 2 else 5)
+        np.save(folder / "attention_mask" / f"{number:02d}.npy", mask.astype(np.int64))
+    return folder

@@ -1,0 +1,249 @@
+"""An ONNX file is a model: its interface, its samples, its builds."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fixtures.build.configuration import model_config
+from fixtures.build.runtimes import open_in_process
+from fixtures.cases import cases_of, matrix_of
+from fixtures.errors import InputError
+from fixtures.formats import onnx
+from fixtures.given.onnx_file import GivenNetwork, description, model_of
+from fixtures.host.targets import CPU
+from fixtures.prove.accuracy import missing_options
+from fixtures.spec import Case, ConversionJob, Model
+from tests.given import networks
+from tests.given.test_samples import write_tokenizer
+
+
+def case(model: Model, precision: str = "fp32") -> Case:
+    return Case(CPU, model, onnx.FORMAT, None, precision)
+
+
+def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
+    """The artifact of a precision in process: a function from inputs to outputs."""
+    deployment = matrix_of(model, CPU).deployment
+    calibration = model.samples("training", None, None) if precision == "int8" else None
+    job = ConversionJob(
+        model, model.load(None).network, precision, None, "cpu", 8, calibration, lambda _step: None
+    )
+    onnx.convert(job, path)
+    return open_in_process(case(model, precision), path, deployment)
+
+
+def agreement(model: Model, run: Any) -> float:
+    """The share of evaluation samples' decisions that are the reference's."""
+    inputs = model.samples("evaluation", None, None).load(range(len(model.samples("evaluation", None, None))))
+    kept, expected = (model.keep(one) for one in (run(inputs), model.run(model.load(None).network, inputs)))
+    (metric,) = model.metrics
+    return float(metric.score(kept, None, expected).mean())
+
+
+def test_names_types_and_shapes_are_the_files_and_open_lengths_those_of_the_samples(tmp_path: Path) -> None:
+    path = networks.tokens(tmp_path / "model.onnx")
+    model = model_of("mine", GivenNetwork(path, networks.texts(tmp_path / "samples", 4)))
+    assert [(one.name, one.dtype, one.shape) for one in model.inputs] == [
+        ("input_ids", "INT64", (9,)),
+        ("attention_mask", "INT64", (9,)),
+    ]
+    assert [(one.name, one.dtype, one.shape) for one in model.outputs] == [("states", "FP32", (9, 8))]
+
+
+def test_a_folder_with_a_tokenizer_takes_texts(tmp_path: Path) -> None:
+    networks.tokens(tmp_path / "export" / "onnx" / "model.onnx")
+    write_tokenizer(tmp_path / "tokenizer")
+    for file in (tmp_path / "tokenizer").iterdir():
+        file.rename(tmp_path / "export" / file.name)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "some.txt").write_text("a b a\nb\n")
+    model = model_of("mine", GivenNetwork(tmp_path / "export", tmp_path / "texts"))
+    assert model.samples("evaluation", None, None).load([1])["attention_mask"].tolist() == [[1, 0, 0]]
+
+
+def test_made_up_inputs_are_such_that_the_network_computes_them_and_the_header_says_so(
+    tmp_path: Path,
+) -> None:
+    given = GivenNetwork(networks.tokens(tmp_path / "model.onnx"))
+    model = model_of("mine", given)
+    samples = model.samples("evaluation", None, None)
+    inputs = samples.load(range(len(samples)))
+    assert inputs["input_ids"].max() < networks.WORDS
+    assert len(np.unique(inputs["input_ids"])) > networks.WORDS / 2
+    assert np.isfinite(model.run(model.load(None).network, inputs)["states"]).all()
+    assert "made up" in description(model, given)
+    assert "made up" in model.load(None).origin
+    assert "INT8" in description(model, given)
+    assert not [one for one in cases_of(CPU) if one.model is model and one.precision == "int8"]
+
+
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_no_sample_that_calibrates_int8_is_evaluated(tmp_path: Path, has_folder: bool) -> None:
+    samples = networks.rows(tmp_path / "samples", 12)
+    if has_folder:
+        networks.rows(samples / "calibration", 3)
+    model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx"), samples))
+    evaluation, calibration = (model.samples(split, None, None) for split in ("evaluation", "training"))
+    if has_folder:
+        assert (len(evaluation), len(calibration)) == (12, 3)
+    else:
+        assert not set(evaluation.ids) & set(calibration.ids)
+        assert len(evaluation) + len(calibration) == 12
+    assert len(evaluation.load([0, 1])["x"]) == 2
+
+
+def test_too_few_samples_leave_int8_out_and_say_why(tmp_path: Path) -> None:
+    given = GivenNetwork(networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 3))
+    model = model_of("mine", given)
+    assert "onnx-int8" in model.excluded
+    assert model.excluded["onnx-int8"] in description(model, given)
+
+
+def test_weights_that_lie_apart_are_served_with_the_graph(tmp_path: Path) -> None:
+    path = networks.apart(tmp_path / "net.onnx")
+    model = model_of("mine", GivenNetwork(path, networks.rows(tmp_path / "samples", 9)))
+    artifact = tmp_path / "build" / "model.onnx"
+    artifact.parent.mkdir()
+    assert agreement(model, converted(model, artifact)) == 1.0
+    assert (artifact / "model.onnx").read_bytes() == path.read_bytes()
+    assert agreement(model, converted(model, tmp_path / "small.onnx", "int8")) > 0.5
+
+
+def test_a_build_is_of_the_files_content_and_of_the_samples_that_calibrate(tmp_path: Path) -> None:
+    path = networks.apart(tmp_path / "net.onnx")
+    samples = networks.rows(tmp_path / "samples", 9)
+    model = model_of("mine", GivenNetwork(path, samples))
+    before = model.load(None).digest
+    assert model.load(None).digest == before
+    np.save(samples / "00.npy", np.full(4, 100, np.float32))
+    after = model.load(None).digest
+    data = path.parent / "weights.data"
+    data.write_bytes(bytes(reversed(data.read_bytes())))
+    assert len({before, after, model.load(None).digest}) == 3
+
+
+def test_the_mask_of_attention_survives_int8(tmp_path: Path) -> None:
+    path = networks.tokens(tmp_path / "model.onnx")
+    model = model_of("mine", GivenNetwork(path, networks.texts(tmp_path / "samples", 40)))
+    assert agreement(model, converted(model, tmp_path / "small.onnx", "int8")) > 0.9
+
+
+def test_a_batch_that_is_fixed_at_one_row_is_served_without_batching(tmp_path: Path) -> None:
+    path = networks.linear(tmp_path / "net.onnx", batch=1)
+    model = model_of("mine", GivenNetwork(path, networks.rows(tmp_path / "samples", 4)))
+    deployment = matrix_of(model, CPU).deployment
+    config = model_config(case(model), deployment, native=True)
+    assert config.max_batch_size == 0
+    assert not config.HasField("dynamic_batching")
+    assert [list(one.dims) for one in (*config.input, *config.output)] == [[1, 4], [1, 3]]
+    assert matrix_of(model, CPU).batches == (1,)
+    usual = model_of("usual", GivenNetwork(networks.linear(tmp_path / "usual.onnx")))
+    config = model_config(case(usual), matrix_of(usual, CPU).deployment, native=True)
+    assert config.max_batch_size > 1
+    assert list(config.input[0].dims) == [4]
+
+
+def test_without_labels_its_accuracy_is_its_agreement_and_is_not_left_out(tmp_path: Path) -> None:
+    model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx")))
+    samples = model.samples("evaluation", None, None)
+    assert missing_options(model, model.load(None), samples) is None
+    assert (
+        agreement(model, lambda inputs: {"scores": -model.run(model.load(None).network, inputs)["scores"]})
+        < 0.5
+    )
+
+
+@pytest.mark.parametrize("floor", [None, 0.5])
+def test_labels_give_it_a_metric_beside_the_agreement(tmp_path: Path, floor: float | None) -> None:
+    samples, labels = networks.rows(tmp_path / "samples", 4), tmp_path / "labels.csv"
+    labels.write_text("sample,class\n00,0\n01,1\n02,2\n03,0\n")
+    path = networks.linear(tmp_path / "net.onnx")
+    model = model_of("mine", GivenNetwork(path, samples, labels, "top-1", floor))
+    assert {metric.name for metric in model.metrics} == {"top-1", "agreement"}
+    assert set(model.precisions) == {"fp32", "fp16", "int8"}
+    limits = next(metric.limits for metric in model.metrics if metric.name == "top-1")
+    assert {limit.value for limit in limits.values()} == ({floor} if floor else set())
+
+
+def no_onnx(folder: Path) -> GivenNetwork:
+    (folder / "net.onnx").write_text("version https://git-lfs.github.com/spec/v1\n")
+    return GivenNetwork(folder / "net.onnx")
+
+
+def without_weights(folder: Path) -> GivenNetwork:
+    path = networks.apart(folder / "net.onnx")
+    (folder / "weights.data").unlink()
+    return GivenNetwork(path)
+
+
+def weights_elsewhere(folder: Path) -> GivenNetwork:
+    import onnx as library
+
+    path = networks.apart(folder / "inner" / "net.onnx")
+    model = library.load(str(path), load_external_data=False)
+    for entry in model.graph.initializer[0].external_data:
+        if entry.key == "location":
+            entry.value = "../weights.data"
+    path.write_bytes(model.SerializeToString())
+    return GivenNetwork(path)
+
+
+def several(folder: Path) -> GivenNetwork:
+    networks.linear(folder / "a.onnx")
+    networks.linear(folder / "b.onnx")
+    return GivenNetwork(folder)
+
+
+def labels_of_others(folder: Path) -> GivenNetwork:
+    (folder / "labels.csv").write_text("another,1\n")
+    samples = networks.rows(folder / "samples", 2)
+    return GivenNetwork(networks.linear(folder / "net.onnx"), samples, folder / "labels.csv", "top-1")
+
+
+BAD = {
+    "a file that is no ONNX": (no_onnx, "cannot be read as ONNX"),
+    "a batch of eight": (lambda folder: GivenNetwork(networks.linear(folder / "n.onnx", 8)), "8 x 4"),
+    "an output that is no batch": (
+        lambda folder: GivenNetwork(networks.single(folder / "n.onnx", "Transpose")),
+        "is not the batch",
+    ),
+    "weights that are missing": (without_weights, "weights.data"),
+    "weights outside of the folder": (weights_elsewhere, "outside of its folder"),
+    "several files": (several, "a.onnx, b.onnx"),
+    "samples without labels": (labels_of_others, "have no label: 00, 01"),
+    "no samples in the folder": (
+        lambda folder: GivenNetwork(networks.linear(folder / "n.onnx"), folder / "none"),
+        "no such folder",
+    ),
+}
+
+
+@pytest.mark.parametrize(("write", "named"), BAD.values(), ids=BAD)
+def test_what_cannot_be_a_model_is_refused_with_reason_and_cure(
+    tmp_path: Path, write: Any, named: str
+) -> None:
+    given = write(tmp_path)
+    with pytest.raises(InputError) as raised:
+        model_of("mine", given)
+    assert named in str(raised.value)
+    assert str(tmp_path) in str(raised.value)
+    assert raised.value.cure
+
+
+def test_an_output_whose_shape_hangs_on_the_data_is_refused(tmp_path: Path) -> None:
+    samples = tmp_path / "samples"
+    samples.mkdir()
+    np.save(samples / "a.npy", np.array([1, 0, 0, 0], np.float32))
+    np.save(samples / "b.npy", np.array([1, 1, 1, 0], np.float32))
+    path = networks.single(tmp_path / "net.onnx", "NonZero")
+    with pytest.raises(InputError, match=r"output y"):
+        model_of("mine", GivenNetwork(path, samples))
+
+
+@pytest.mark.parametrize("option", ["checkpoint", "dataset"])
+def test_options_of_other_models_are_refused_with_those_of_this_one(tmp_path: Path, option: str) -> None:
+    model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx")))
+    with pytest.raises(InputError, match=f"--{option}"):
+        model.load(tmp_path) if option == "checkpoint" else model.samples("evaluation", tmp_path, None)

@@ -1,0 +1,116 @@
+"""--repository: which tests the models of a user's repository get, and what does not fit it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.collecting import collect
+from tests.repositories import COMPLETING, IN_PARTS, code, config, write_model
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository whose names and kinds of models are of all sorts."""
+    root = tmp_path / "repository"
+    write_model(root, "resnet50", code("2 * values"), config(batch=16))
+    write_model(root, "bare", COMPLETING, None)
+    in_parts = 'backend: "python" model_transaction_policy { decoupled: true }'
+    write_model(root, "parts", IN_PARTS, config("INT32", "3", batch=0, more=in_parts))
+    return root
+
+
+def cases(names: list[str], test: str) -> set[str]:
+    """The cases and load points of one test."""
+    return {name.partition("[")[2].rstrip("]") for name in names if name.startswith(f"{test}[")}
+
+
+def test_the_models_of_a_repository_run_in_place_of_the_suites_own(repository: Path, capsys: Capture) -> None:
+    found = collect(capsys, "--repository", str(repository), "--target", "cpu").names
+
+    assert cases(found, "test_offline") == {
+        "cpu-bare-asis-b001-c001",
+        "cpu-bare-asis-b004-c001",
+        "cpu-parts-asis-b001-c001",
+        "cpu-resnet50-asis-b001-c001",
+        "cpu-resnet50-asis-b008-c001",
+        "cpu-resnet50-asis-b016-c001",
+    }
+    assert cases(found, "test_declared_outputs") == {"cpu-bare-asis", "cpu-resnet50-asis"}
+
+
+def test_what_compares_with_a_conversion_is_left_out(repository: Path, capsys: Capture) -> None:
+    found = collect(capsys, "--repository", str(repository), "--target", "cpu").names
+
+    for test in ("test_conversion", "test_accuracy", "test_efficiency"):
+        assert not cases(found, test)
+
+
+def test_only_what_is_or_may_be_asked_in_several_messages_has_a_conversation(
+    repository: Path, capsys: Capture
+) -> None:
+    found = collect(capsys, "--repository", str(repository), "--target", "cpu").names
+
+    assert cases(found, "test_conversation") == {"cpu-bare-asis", "cpu-parts-asis"}
+
+
+@pytest.mark.parametrize(
+    ("name", "test"), [("resnet50", "test_conversation"), ("parts", "test_largest_batch")]
+)
+def test_a_test_that_no_model_of_the_repository_has_is_left_out(
+    repository: Path, capsys: Capture, tmp_path: Path, name: str, test: str
+) -> None:
+    (tmp_path / "alone").mkdir()
+    (repository / name).rename(tmp_path / "alone" / name)
+
+    found = collect(capsys, "--repository", str(tmp_path / "alone"), "--target", "cpu").names
+
+    assert cases(found, "test_offline")
+    assert not cases(found, test)
+
+
+def test_the_suites_own_models_have_no_conversation_and_come_back_afterwards(
+    repository: Path, capsys: Capture
+) -> None:
+    collect(capsys, "--repository", str(repository), "--target", "cpu")
+
+    found = collect(capsys, "--target", "cpu").names
+
+    assert cases(found, "test_accuracy")
+    assert not cases(found, "test_conversation")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--deployment", "instances=2"), "leave --deployment out"),
+        (("--checkpoint", "resnet50=x"), "leave --checkpoint out"),
+        (("--latency-budget-ms", "7"), "leave --latency-budget-ms out"),
+        (("--triton", "127.0.0.1:9"), "--repository remote"),
+        (("--samples", "bare=/nowhere"), "no such folder of samples"),
+    ],
+)
+def test_what_does_not_fit_a_repository_is_refused_with_the_cure(
+    repository: Path, capsys: Capture, options: tuple[str, ...], said: str
+) -> None:
+    found = collect(capsys, "--repository", str(repository), *options)
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert said in found.text
+
+
+def test_a_server_of_somebody_elses_is_needed_for_what_is_loaded_there(capsys: Capture) -> None:
+    found = collect(capsys, "--repository", "remote", "--triton", "embedded")
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert "--triton HOST:PORT" in found.text
+
+
+def test_a_batch_beyond_a_models_largest_is_refused_before_anything_runs(
+    repository: Path, capsys: Capture
+) -> None:
+    found = collect(capsys, "--repository", str(repository), "-k", "resnet50", "--batches", "32")
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert "resnet50, 16" in found.text

@@ -1,0 +1,93 @@
+"""Whole runs over a user's repository: an ensemble that is right, and a model whose answers hang on others' requests."""
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+from reports.record import files
+from reports.tables.case import case_section
+from reports.words.shown import shown
+from tests.repositories import ENSEMBLE, code, config, contents, write_model
+from tests.whole_runs.suite import Run, suite
+
+FAST = ("--point-budget-s", "0.5", "--batches", "2", "--triton", "embedded")
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with an ensemble of sound models, and one that adds what the request before has sent."""
+    root = tmp_path_factory.mktemp("repository")
+    write_model(root, "doubler", code("2 * values"), config())
+    write_model(root, "chain", None, config(more=ENSEMBLE))
+    leaking = code("values + self.before(values)") + (
+        "\n    kept = np.float32(0)\n\n    def before(self, values):\n"
+        "        kept, self.kept = self.kept, values.mean()\n        return kept\n"
+    )
+    write_model(root, "leaking", leaking, config())
+    return root
+
+
+@pytest.fixture(scope="module")
+def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of the ensemble and the leaking model at one load point, with one gate beside."""
+    chosen = "(chain or leaking) and (offline or same_answer_again)"
+    results = tmp_path_factory.mktemp("results")
+    return suite("-v", "--repository", str(repository), "-k", chosen, *FAST, results=results)
+
+
+def test_a_model_that_is_right_is_measured_and_one_that_leaks_shows_no_speed(run: Run) -> None:
+    right, leaking = (run.record(f"cpu-{name}-asis") for name in ("chain", "leaking"))
+
+    assert shown(right).no_speed == ""
+    assert right.loads[0].answers is not None
+    assert right.loads[0].answers.wrong == 0 < right.loads[0].answers.verified
+    assert "No throughput is shown" in shown(leaking).no_speed
+    assert shown(leaking).loads == ()
+    assert run.status != 0
+
+
+def test_the_record_says_what_was_served_and_what_requests_were_made_of(run: Run) -> None:
+    record = run.record("cpu-chain-asis")
+
+    assert record.build.as_found
+    assert record.build.requests.startswith("made up")
+    assert record.conversion is None
+    assert record.deployment.max_batch_size == 4
+
+
+def test_the_time_of_the_called_model_is_in_the_tables(run: Run) -> None:
+    record = run.record("cpu-chain-asis")
+
+    (called,) = record.loads[0].composing
+    assert called.model == "doubler"
+    assert called.calls == pytest.approx(
+        2, rel=0.2
+    )  # a request in flight at either end of a run counts in half
+    assert 0 < called.compute_ms < record.loads[0].latency_ms["avg"].value
+    assert "doubler" in case_section(shown(record))
+
+
+def test_nothing_is_written_into_the_repository(run: Run, repository: Path) -> None:
+    assert files.path_of(run.record("cpu-chain-asis").case, run.results).is_file()
+    assert not [name for name in contents(repository) if "__pycache__" in name]
+
+
+@pytest.mark.campaign
+def test_a_server_of_somebody_elses_is_asked_and_left_as_it_is(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    log = tmp_path_factory.mktemp("logs") / "log"
+    with serve(Choice("embedded"), repository, log, device="cpu") as server:
+        server.load_as_found(repository / "doubler")
+        results = tmp_path_factory.mktemp("results")
+        options = ("--repository", "remote", "--triton", server.address, "--batches", "2", "-v")
+        found = suite(*options, "--point-budget-s", "0.5", "-k", "offline or reload", results=results)
+        log_text = log.read_text()
+        assert server.client.is_model_ready("doubler")
+
+    assert found.status == 0, found.text
+    assert found.record("cpu-doubler-asis").loads
+    assert "not asked to load models anew" in found.text
+    assert log_text.count("loading: doubler:1") == 1
