@@ -107,7 +107,8 @@ def test_a_group_takes_as_long_as_its_cases(capsys: pytest.CaptureFixture[str]) 
 def test_converting_counts_once_for_each_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     items = collect(capsys, *CPU, "-k", "resnet50-micro and onnx and fp32").selected
     case = Case("cpu", "resnet50-micro", "onnx", None, "fp32")
-    seconds = dict.fromkeys(("conversion", "accuracy", "online", "offline", "efficiency"), 1.0)
+    stages = ("conversion", "accuracy", "answers", "online", "offline", "reload", "efficiency")
+    seconds = dict.fromkeys(stages, 1.0)
     build = dataclasses.replace(samples.record().build, build_time_s=1000.0)
     known = earlier_durations(written(tmp_path, of_case(case, build=build, stage_seconds=seconds)))
     (group,) = groups_of(items, known)
