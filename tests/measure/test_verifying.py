@@ -83,4 +83,6 @@ def test_the_server_keeps_no_memory_that_answers_came_through_also_after_an_erro
     with pytest.raises(ProofError):
         ask_server(dataclasses.replace(job, name="gone"), 0.1)
 
-    assert not job.server.client.get_system_shared_memory_status().regions
+    regions = job.server.client.get_system_shared_memory_status().regions
+    assert job.server.scratch is not None
+    assert not [name for name in regions if name.startswith(job.server.scratch.name)]
