@@ -25,6 +25,8 @@ STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 SPEC, PIPELINE = yaml.safe_load_all((ROOT / "ci" / "gitlab.yml").read_text())
 JOB = PIPELINE["tritonproof"]
 PAGE = (ROOT / "docs" / "ci.md").read_text()
+
+
 def example(name: str) -> Any:
     """The YAML of docs/ci.md that follows the comment of that name."""
     (found,) = re.findall(rf"<!-- {name} -->\n\n```yaml\n(.*?)```", PAGE, re.DOTALL)

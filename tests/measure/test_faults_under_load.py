@@ -94,7 +94,7 @@ def job_of(make_build: MakeBuild, server: tuple[Server, Path]) -> Iterator[Calla
             triton.load(built, dataclasses.replace(DEPLOYMENT, instances=instances), point.scenario)
             stack.callback(triton.unload, name)
             check = Check(data.ids, {model.outputs[0].name: 3 * rows + 1}, 1e-4, 5e-4, 1.0)
-            return Job(triton, name, model, point, "none", data, check=check)
+            return Job(triton, name, model, point, "system", data, check=check)
 
         yield load
 

@@ -76,3 +76,13 @@ def test_the_other_build_of_a_comparison_is_not_held_to_this_one_s_answers(job: 
 def test_a_request_that_fails_is_an_error_with_the_server_s_words(job: Job) -> None:
     with pytest.raises(ProofError, match=r"a request under load failed(.|\n)*gone"):
         ask_server(dataclasses.replace(job, name="gone"), 0.1)
+
+
+def test_the_server_keeps_no_memory_that_answers_came_through_also_after_an_error(job: Job) -> None:
+    assert ask_server(job, 0.1)
+    with pytest.raises(ProofError):
+        ask_server(dataclasses.replace(job, name="gone"), 0.1)
+
+    regions = job.server.client.get_system_shared_memory_status().regions
+    assert job.server.scratch is not None
+    assert not [name for name in regions if name.startswith(job.server.scratch.name)]

@@ -1,0 +1,131 @@
+"""A server in Python that takes its tensors through system shared memory, and can do wrong what only such a server can.
+
+Its model answers 3 x + 1 to VALUES and twice COUNT to COUNT. Regions, offsets and refusals are Triton's, by
+tritonclient's own protocol.
+"""
+
+import contextlib
+import mmap
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from fixtures.serve.connection import grpc_client
+from fixtures.serve.server import Server
+from fixtures.spec import Tensor
+
+INPUTS = (Tensor("VALUES", "FP32", (5,)), Tensor("COUNT", "INT64", (1,)))
+OUTPUTS = (Tensor("ANSWER", "FP32", (5,)), Tensor("TWICE", "INT64", (1,)))
+Fault = Literal[
+    "none", "writes once", "writes half", "another's place", "reads the first", "in the message", "longer"
+]
+
+
+@dataclass
+class Seen:
+    """What the server was asked, and has."""
+
+    keys: list[str] = field(default_factory=list)
+    """The names of segments that were registered, in turn."""
+    regions: dict[str, mmap.mmap] = field(default_factory=dict)
+    """The regions that are registered now, by name."""
+    sent_bytes: int = 0
+    """Bytes of inputs that came in messages."""
+    requests: int = 0
+
+
+def answers(values: np.ndarray, count: np.ndarray) -> dict[str, np.ndarray]:
+    """The right answers of the model."""
+    return {"ANSWER": 3 * values + 1, "TWICE": 2 * count}
+
+
+@contextlib.contextmanager
+def memory_server(
+    fault: Fault = "none", scratch: Path | None = None, *, in_use: int = 0, refuses: bool = False
+) -> Iterator[tuple[Server, Seen]]:
+    """The server, which refuses to let go of a region `in_use` times, and what it has seen."""
+    import grpc
+    from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+    seen = Seen()
+    left = [in_use]
+
+    class Service(service_pb2_grpc.GRPCInferenceServiceServicer):
+        def SystemSharedMemoryRegister(self, request: Any, context: Any) -> Any:  # noqa: N802
+            seen.keys.append(request.key.lstrip("/"))
+            if refuses:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, "client shared memory is not allowed")
+            descriptor = os.open(Path("/dev/shm") / seen.keys[-1], os.O_RDWR)
+            seen.regions[request.name] = mmap.mmap(descriptor, request.byte_size)
+            os.close(descriptor)
+            return service_pb2.SystemSharedMemoryRegisterResponse()
+
+        def SystemSharedMemoryUnregister(self, request: Any, context: Any) -> Any:  # noqa: N802
+            left[0] -= 1
+            if left[0] >= 0:
+                context.abort(grpc.StatusCode.INTERNAL, f"region '{request.name}', it is currently in use.")
+            seen.regions.pop(request.name)
+            return service_pb2.SystemSharedMemoryUnregisterResponse()
+
+        def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+            seen.requests += 1
+            seen.sent_bytes += sum(map(len, request.raw_input_contents))
+            if request.model_name == "gone":
+                context.abort(grpc.StatusCode.NOT_FOUND, "unknown model")
+            return _answer(service_pb2, request, seen, fault)
+
+    server = grpc.server(ThreadPoolExecutor(4))
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(Service(), server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    client = grpc_client(address)
+    try:
+        yield Server("local", address, "0", None, client, scratch=scratch), seen
+    finally:
+        client.close()
+        server.stop(0).wait()
+
+
+def _answer(pb2: Any, request: Any, seen: Seen, fault: Fault) -> Any:
+    given = {}
+    for number, tensor in enumerate(request.inputs):
+        dtype = np.float32 if tensor.datatype == "FP32" else np.int64
+        content: Any = request.raw_input_contents[number] if request.raw_input_contents else None
+        if content is None:
+            region, begin, size = _place(tensor)
+            first = 0 if fault == "reads the first" and tensor.name == "VALUES" else begin
+            content = seen.regions[region][first : first + size]
+        given[tensor.name] = np.frombuffer(content, dtype).reshape(list(tensor.shape))
+    response = pb2.ModelInferResponse(model_name=request.model_name)
+    right = answers(given["VALUES"], given["COUNT"])
+    for tensor in request.outputs:
+        values = right[tensor.name]
+        shape = (len(values) + 20 * (fault == "longer"), *values.shape[1:])
+        response.outputs.add(
+            name=tensor.name, datatype="FP32" if values.dtype == np.float32 else "INT64", shape=shape
+        )
+        if fault == "in the message" or "shared_memory_region" not in tensor.parameters:
+            response.raw_output_contents.append(values.tobytes())
+            continue
+        region, begin, size = _place(tensor)
+        if fault == "another's place":
+            begin = max(begin - 128, 0)
+        written = values.tobytes()[: size // 2 if fault == "writes half" else size]
+        if fault != "writes once" or seen.requests == 1:
+            seen.regions[region][begin : begin + len(written)] = written
+    return response
+
+
+def _place(tensor: Any) -> tuple[str, int, int]:
+    """The region of a tensor, where it begins there, and how long it is."""
+    said = tensor.parameters
+    return (
+        said["shared_memory_region"].string_param,
+        said["shared_memory_offset"].int64_param,
+        said["shared_memory_byte_size"].int64_param,
+    )
