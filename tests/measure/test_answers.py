@@ -36,6 +36,18 @@ def test_right_answers_are_counted_row_by_row() -> None:
     assert (found.verified, found.wrong, found.requests, found.first_wrong) == (6, 0, 2, None)
 
 
+def test_a_model_that_answers_nan_to_one_sample_is_wrong_there_alone() -> None:
+    expected = ROWS.copy()
+    expected[1, 0] = np.nan
+    check = dataclasses.replace(CHECK, expected={"OUT": expected})
+
+    found = verify(check, [answer(expected[SAMPLES])], 0)
+
+    assert (found.verified, found.wrong) == (3, 1)
+    assert found.first_wrong is not None
+    assert (found.first_wrong.sample, found.first_wrong.given) == ("row-1", "nan")
+
+
 def test_rounding_within_the_tolerance_is_right() -> None:
     assert verify(CHECK, [answer(ROWS[SAMPLES] + 0.005 * ROWS.max())], 0).wrong == 0
     assert verify(CHECK, [answer(ROWS[SAMPLES] + 0.02 * ROWS.max())], 0).wrong == 3
