@@ -65,6 +65,19 @@ def test_an_equal_build_is_reused(tmp_path: Path) -> None:
     assert second.digest == first.digest
 
 
+def test_a_build_is_told_from_one_that_is_outdated_without_loading_weights(tmp_path: Path) -> None:
+    case = case_with(writing("converted", []))
+    larger = dataclasses.replace(DEPLOYMENT, max_batch_size=8, preferred_batch_sizes=(8,))
+    assert not repository.seems_built(case, DEPLOYMENT, tmp_path)
+
+    built = build(case, tmp_path)
+
+    assert repository.seems_built(case, DEPLOYMENT, tmp_path)
+    assert not repository.seems_built(case, larger, tmp_path)
+    built.artifact.write_text("damaged")
+    assert not repository.seems_built(case, DEPLOYMENT, tmp_path)
+
+
 def test_fp32_without_tf32_is_built_anew_and_told_so(tmp_path: Path) -> None:
     """Engines and generated kernels are of one kind; where TF32 means nothing, builds from before are found."""
     told: list[bool | None] = []

@@ -224,9 +224,9 @@ def test_another_pytorch_or_kernel_compiler_makes_another_build(
     weights = dataclasses.replace(all_models()[0].load(None), network=network)
     versions = {"torch": "2.13.0", "triton": "3.7.0"}
     monkeypatch.setattr(machine, "version_of", versions.get)
-    before = repository.content_of(case_, weights, DEPLOYMENT)
+    before = repository.content_of(case_, weights.digest, DEPLOYMENT)
     versions[package_name] += ".post1"
-    assert repository.content_of(case_, weights, DEPLOYMENT) != before
+    assert repository.content_of(case_, weights.digest, DEPLOYMENT) != before
 
 
 # --- failures ----------------------------------------------------------------------------------------------

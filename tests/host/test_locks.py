@@ -104,3 +104,45 @@ def test_a_killed_process_holds_nothing(name: str, other: Callable[[str], "subpr
     holder.wait()
 
     assert is_free(name, exclusive=True)
+
+
+def test_who_comes_later_to_share_does_not_overtake_who_waits_to_measure(
+    name: str, other: Callable[[str], "subprocess.Popen[str]"]
+) -> None:
+    holder = other("shared")
+    waiting, had = threading.Event(), threading.Event()
+
+    def measure() -> None:
+        with locks.hold_machine(name=name, exclusive=True, waiting=waiting.set):
+            had.set()
+
+    thread = threading.Thread(target=measure)
+    thread.start()
+    assert waiting.wait(30)
+
+    assert is_held(name)
+
+    assert holder.stdin is not None
+    holder.stdin.close()
+    assert had.wait(30)
+    thread.join()
+    assert not is_held(name)
+
+
+def test_time_is_counted_as_waited_only_where_another_process_has_what_is_asked_for(
+    name: str, other: Callable[[str], "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    holder = other("exclusive")
+    before = locks.waited_s()
+
+    def let_go() -> None:
+        assert holder.stdin is not None
+        holder.stdin.close()
+
+    with locks.hold_machine(name=name, exclusive=True, waiting=let_go):
+        pass
+    waited = locks.waited_s()
+    with locks.hold_machine(name=name, exclusive=True):
+        pass
+
+    assert locks.waited_s() == waited > before

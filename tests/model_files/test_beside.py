@@ -50,17 +50,17 @@ def case_of(folder: Path) -> Case:
 )
 def test_a_build_is_made_anew_when_the_file_or_what_it_imports_changes(folder: Path, name: str) -> None:
     case = case_of(folder)
-    before = content_of(case, toy.weights(), DEPLOYMENT)
+    before = content_of(case, toy.weights().digest, DEPLOYMENT)
 
     (folder / name).write_text(SOURCES[name] + "# other\n")
 
-    assert content_of(case, toy.weights(), DEPLOYMENT) != before
+    assert content_of(case, toy.weights().digest, DEPLOYMENT) != before
 
 
 def test_a_build_stays_when_another_file_of_the_folder_changes(folder: Path) -> None:
     case = case_of(folder)
-    before = content_of(case, toy.weights(), DEPLOYMENT)
+    before = content_of(case, toy.weights().digest, DEPLOYMENT)
 
     (folder / "not_imported.py").write_text("# other\n")
 
-    assert content_of(case, toy.weights(), DEPLOYMENT) == before
+    assert content_of(case, toy.weights().digest, DEPLOYMENT) == before

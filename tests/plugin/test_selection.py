@@ -274,7 +274,12 @@ def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
 
 
 @pytest.mark.parametrize(
-    ("file", "cure"), [("test_search.py", "--latency-budget-ms MS"), ("test_self_check.py", "--self-check")]
+    ("file", "cure"),
+    [
+        ("test_search.py", "--latency-budget-ms MS"),
+        ("test_self_check.py", "--self-check"),
+        ("test_build.py", "--convert-only"),
+    ],
 )
 def test_a_file_of_what_an_option_asks_for_is_refused_without_it(
     file: str, cure: str, capsys: pytest.CaptureFixture[str]
@@ -312,6 +317,26 @@ def test_the_self_check_leaves_out_all_else(capsys: pytest.CaptureFixture[str]) 
     assert tests("--latency-budget-ms", "5") - tests() == {"test_search"}
 
 
+def test_converting_alone_leaves_out_all_else_and_has_every_case_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    alone, usual = collect(capsys, "--convert-only"), collect(capsys)
+
+    cases = {name.partition("[")[2] for name in usual.names if name.startswith("test_conversion")}
+    assert {f"test_build[{case}" for case in cases} == set(alone.names)
+    assert len(alone.names) == len(cases)
+    assert not [name for name in usual.names if name.startswith("test_build")]
+
+
+@pytest.mark.parametrize("option", ["--rehearse", "--self-check", "--fleet=local"])
+def test_converting_alone_is_refused_beside_what_takes_the_place_of_the_tests_too(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    collected = collect(capsys, "--convert-only", option)
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert f"leave {option.partition('=')[0]} out" in collected.text
+
+
 def test_load_tests_are_told_by_their_marker(capsys: pytest.CaptureFixture[str]) -> None:
     def tests(*arguments: str) -> set[str]:
         return {name.partition("[")[0] for name in collect(capsys, *arguments).names}
@@ -343,7 +368,7 @@ def test_a_stage_that_does_not_exist_is_refused(tmp_path: Path, capsys: pytest.C
     collected = collect(capsys, "-p", "conftest", paths=(str(file),))
 
     assert "is marked with a stage that does not exist" in collected.text
-    assert "write one of conversion, accuracy" in collected.text
+    assert "write one of build, conversion, accuracy" in collected.text
 
 
 def test_a_batch_over_the_largest_is_refused_with_the_cure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """A record says how long the tests of each stage took, so that later runs know what to expect."""
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,9 +9,10 @@ from typing import Any
 import pytest
 
 from fixtures.cases import cases_of
+from fixtures.host import locks
 from fixtures.host.targets import CPU
 from fixtures.plugin.command_line.settings import SETTINGS
-from fixtures.plugin.recording.stage_seconds import pytest_runtest_makereport
+from fixtures.plugin.recording.stage_seconds import pytest_configure, pytest_runtest_makereport
 from reports.record import files
 from tests import samples
 
@@ -25,7 +27,9 @@ def config(tmp_path: Path) -> Any:
     stash = pytest.Stash()
     settings: Any = SimpleNamespace(results=tmp_path)
     stash[SETTINGS] = settings
-    return SimpleNamespace(stash=stash)
+    made: Any = SimpleNamespace(stash=stash)
+    pytest_configure(made)
+    return made
 
 
 def run_test(
@@ -74,6 +78,15 @@ def test_a_model_that_is_reused_took_nothing(config: Any) -> None:
     build = SimpleNamespace(reused=True, build_time_s=60.0)
     run_test(config, "conversion", {"setup": 1.0, "call": 4.0, "teardown": 0.0}, build=build)
     assert kept(config) == {"conversion": 5.0}
+
+
+def test_waiting_for_another_process_is_no_part_of_it(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that builds ahead waits for its own other process, and another run's is none of the case's business."""
+    before_s = locks.waited_s()
+    waited_s = itertools.chain([before_s + 2.0], itertools.repeat(before_s + 10.0))
+    monkeypatch.setattr(locks, "waited_s", lambda: next(waited_s))
+    run_test(config, "online", {"setup": 5.0, "call": 20.0, "teardown": 0.5})
+    assert kept(config) == {"online": 15.5}
 
 
 def test_a_test_that_recorded_nothing_says_nothing(config: Any) -> None:

@@ -1,0 +1,212 @@
+"""The next cases are converted by another process, which is told what decides a build and ends with the run."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from fixtures.host import machine
+from fixtures.plugin.building_ahead import cases_to_build, command_for
+from fixtures.plugin.command_line.options import pytest_addoption
+from fixtures.plugin.command_line.settings import parse
+from tests.collecting import WITHOUT
+from tests.serve.programs import script
+
+ROOT = Path(__file__).parents[2]
+PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
+SCRIPT, TRACE = "cpu-resnet50-micro-ts-script-fp32", "cpu-resnet50-micro-ts-trace-fp32"
+
+
+@dataclass
+class Looked:
+    """What a run would build ahead, and the cases of its tests in their order."""
+
+    ahead: list[str] = field(default_factory=list)
+    cases: list[str] = field(default_factory=list)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        session.config.option.collectonly = False  # as in a run
+        self.ahead = [str(case) for case in cases_to_build(session)]
+        session.config.option.collectonly = True
+        cases = [item.callspec.params.get("case") for item in session.items if hasattr(item, "callspec")]
+        self.cases = list(dict.fromkeys(map(str, cases)))
+
+
+def look(repos: Path, *arguments: str) -> Looked:
+    looked = Looked()
+    places = ("--model-repos", str(repos), "--results", str(repos / "results"))
+    pytest.main(["benchmarks", "--collect-only", "-q", *WITHOUT, *places, *arguments], plugins=[looked])
+    return looked
+
+
+@pytest.fixture(autouse=True)
+def large_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "cores", lambda: 2)
+    monkeypatch.setattr(machine, "memory_gib", lambda: 16)
+
+
+@pytest.mark.parametrize("stages", ["", "and conversion", "and offline", "and efficiency"])
+def test_all_cases_but_the_first_are_built_ahead_in_the_order_of_the_tests(
+    stages: str, tmp_path: Path
+) -> None:
+    found = look(tmp_path, "-k", f"cpu and (resnet50-micro or fastpitch-micro) {stages}")
+    assert len(found.ahead) > 2
+    assert found.ahead == found.cases[1:]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-k", "cpu-resnet50-micro-onnx-fp32"),
+        (*PAIR, "--convert-only"),
+        ("--self-check",),
+        ("--target", "a100", "-k", "resnet50"),
+    ],
+    ids=["one case", "what builds ahead itself", "self-check", "a GPU's cases"],
+)
+def test_a_run_without_a_next_case_of_a_cpu_builds_nothing_ahead(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert not look(tmp_path, *arguments).ahead
+
+
+def test_a_worker_of_several_and_a_machine_of_one_core_build_nothing_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert look(tmp_path, *PAIR).ahead == [TRACE]
+    assert not look(tmp_path, *PAIR, "--tx", "popen").ahead
+    monkeypatch.setattr(machine, "cores", lambda: 1)
+    assert not look(tmp_path, *PAIR).ahead
+
+
+def served_options(parser: argparse.ArgumentParser) -> set[str]:
+    """Add the suite's options to a parser; the names of those that say what is served."""
+    found: set[str] = set()
+
+    def group_of(_name: str, title: str) -> Any:
+        def add(*names: str, **what: Any) -> None:
+            dest = parser.add_argument(*names, **what).dest
+            if title == "tritonproof: what is served, and how":
+                found.add(dest)
+
+        return SimpleNamespace(addoption=add)
+
+    pytest_addoption(SimpleNamespace(getgroup=group_of))  # type: ignore[arg-type]
+    return found
+
+
+def test_what_is_built_ahead_is_told_every_option_that_says_what_is_served(tmp_path: Path) -> None:
+    """A new option of that group fails here until it has a value below, and the process that builds ahead is given it."""
+    for name in ("weights", "data"):
+        (tmp_path / name).touch()
+    given = {
+        "triton": f"local:{script(tmp_path / 'tritonserver', 'exit 1')}",
+        "checkpoint": [f"resnet50-micro={tmp_path / 'weights'}", f"nnunet-micro={tmp_path / 'data'}"],
+        "dataset": [f"resnet50-micro={tmp_path / 'data'}"],
+        "deployment": "max_batch_size=8,preferred_batch_sizes=4+8,warmup=false",
+        "tf32": "off",
+        "model_repos": str(tmp_path / "repos"),
+    }
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    assert served_options(parser) == set(given)
+    option = argparse.Namespace(**(vars(parser.parse_args([])) | given))
+    settings = parse(option)
+
+    command = command_for([SCRIPT, TRACE], option, settings)
+    own, others = parser.parse_known_args(command[3:])
+
+    told = parse(own)
+    fields = ("triton", "checkpoints", "datasets", "deployment", "tf32", "model_repos", "gpus")
+    assert {name: getattr(told, name) for name in fields} == {
+        name: getattr(settings, name) for name in fields
+    }
+    assert told.convert_only
+    tests = [one for one in others if "::" in one]
+    assert tests == [f"{ROOT}/benchmarks/test_build.py::test_build[{name}]" for name in (SCRIPT, TRACE)]
+
+
+TESTS = """\
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def build(case):
+    \"\"\"Nothing is converted here.\"\"\"
+
+
+@pytest.mark.stage("conversion")
+def test_first(case, build):
+    deadline = time.monotonic() + 300  # bounds a hang
+    while not Path(os.environ["TRITONPROOF_STARTED"]).exists() or "TRITONPROOF_STAYS" in os.environ:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+"""
+AHEAD = """\
+import sys
+
+from fixtures.host import machine
+from fixtures.plugin import building_ahead
+
+PROGRAM = '''
+import os, pathlib, subprocess, sys, time
+below = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+started = pathlib.Path(os.environ["TRITONPROOF_STARTED"])
+started.with_suffix(".new").write_text(f"{os.getpid()} {below.pid}")
+started.with_suffix(".new").rename(started)
+time.sleep(600)
+'''
+machine.cores, machine.memory_gib = lambda: 2, lambda: 16
+building_ahead.command_for = lambda *_: [sys.executable, "-c", PROGRAM]
+"""
+
+
+@pytest.mark.parametrize(
+    "how", [None, signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name if how else "end"
+)
+def test_nothing_of_it_outlives_the_run(how: signal.Signals | None, tmp_path: Path) -> None:
+    (tmp_path / "test_of_builds.py").write_text(TESTS)
+    (tmp_path / "never_ready.py").write_text(AHEAD)
+    started, log = tmp_path / "started", tmp_path / "log"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TRITONPROOF_STARTED": str(started)}
+    environment |= {} if how is None else {"TRITONPROOF_STAYS": "1"}
+    with log.open("w") as output:
+        run = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "pytest", str(tmp_path / "test_of_builds.py"), *WITHOUT, *PAIR),
+                *("-p", "conftest", "-p", "never_ready", "--model-repos", str(tmp_path / "repos")),
+            ],
+            cwd=ROOT,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + 300  # bounds a hang
+    while not started.exists():
+        assert run.poll() is None, log.read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    ahead = [psutil.Process(int(pid)) for pid in started.read_text().split() if psutil.pid_exists(int(pid))]
+    if how is not None:
+        assert len(ahead) == 2
+        run.send_signal(how)
+
+    status = run.wait(timeout=300)
+
+    _, alive = psutil.wait_procs(ahead, timeout=60)
+    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+    assert (status == 0) is (how is None), log.read_text()

@@ -1,0 +1,81 @@
+"""What loads or starts something shares the machine with other builds, and never goes on beside a measurement."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+TESTS = """\
+import contextlib
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fixtures.doctor.leftovers import lock_holders
+from fixtures.host import locks
+from fixtures.models import all_models
+from fixtures.plugin import building, serving
+
+HELD = {}
+
+
+def is_held():
+    return os.getpid() in lock_holders(Path("/proc/locks").read_text(), locks.inode() or 0)
+
+
+def noting(name):
+    def call(*_arguments, **_options):
+        HELD[name] = is_held()
+        return SimpleNamespace(kind="embedded")
+
+    return call
+
+
+@contextlib.contextmanager
+def serve(*_arguments, **_options):
+    yield noting("server")()
+
+
+for one in all_models():
+    for name in ("load", "samples"):
+        object.__setattr__(one, name, noting(name))
+building.reference_on = noting("reference")
+building.runtimes.open_in_process = noting("converted")
+serving.serve = serve
+
+
+@pytest.fixture(scope="session")
+def build(case):
+    return SimpleNamespace(case=case, digest="0", folder=Path("models/model"), artifact=None, reused=True)
+
+
+@pytest.mark.stage("accuracy")
+def test_all(case, weights, samples, reference, converted, server):
+    assert HELD == dict.fromkeys(["load", "samples", "reference", "converted", "server"], True)
+    assert not is_held(), "nobody could measure beside what only runs"
+"""
+
+
+def test_loading_and_starting_share_the_machine_and_what_runs_does_not(tmp_path: Path) -> None:
+    file = tmp_path / "test_of_machine.py"
+    file.write_text(TESTS)
+
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", str(file), "-p", "conftest", "-p", "no:cacheprovider"),
+            *("-k", "cpu-resnet50-micro-onnx-fp32", "--results", str(tmp_path / "results")),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout

@@ -1,0 +1,94 @@
+"""Whole runs that convert models alone, or ahead of the tests that need them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reports.run.exit_status import STATUS
+from tests.whole_runs.suite import TRACE, suite
+
+SCRIPT = TRACE.replace("trace", "script")
+"""The case before it."""
+PAIR = ("-k", "cpu-resnet50-micro and ts and fp32 and conversion")
+LARGE_MACHINE = """\
+from fixtures.host import machine
+
+machine.cores, machine.memory_gib = lambda: 2, lambda: 16
+"""
+PATIENT = """
+import time
+from pathlib import Path
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    \"\"\"The second case begins when it is built, however long that takes on a busy machine.\"\"\"
+    built = Path(item.config.option.model_repos) / "cpu" / "{case}" / "build.json"
+    deadline = time.monotonic() + 600
+    while "{case}" in item.name and not built.exists():
+        assert time.monotonic() < deadline, "nothing was built ahead"
+        time.sleep(0.05)
+"""
+BROKEN = """
+import sys
+
+from fixtures.plugin import building_ahead
+
+building_ahead.command_for = lambda *_: [sys.executable, "-c", "raise SystemExit('it breaks')"]
+"""
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for plugins of a run that a test starts; what that run starts does not know of it."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return folder
+
+
+def test_the_next_case_is_built_ahead_and_later_runs_find_it(plugins: Path, tmp_path: Path) -> None:
+    (plugins / "patient.py").write_text(LARGE_MACHINE + PATIENT.format(case=TRACE))
+    models, results = tmp_path / "models", tmp_path / "results"
+
+    done = suite("-v", *PAIR, "-p", "patient", repos=models, results=results)
+
+    assert done.status == 0, done.text
+    assert f"{SCRIPT}: built in" in done.text
+    assert f"{TRACE}: built ahead in" in done.text
+    written = json.loads((models / "cpu" / TRACE / "build.json").read_text())
+    assert done.record(TRACE).build.build_time_s == written["build_time_s"] > 0
+    assert {path.name for path in models.iterdir()} == {"cpu"}
+
+    alone = suite("-v", *PAIR[:1], "cpu-resnet50-micro and ts and fp32", "--convert-only", repos=models)
+
+    assert alone.status == 0, alone.text
+    for case in (SCRIPT, TRACE):
+        assert f"{case}: unchanged, reused" in alone.text
+    assert "2 passed" in alone.text
+    assert "start Triton" not in alone.text
+    assert "records:" not in alone.text
+
+
+def test_building_ahead_that_fails_changes_nothing(plugins: Path, tmp_path: Path) -> None:
+    (plugins / "broken.py").write_text(LARGE_MACHINE + BROKEN)
+
+    done = suite("-v", *PAIR, "-p", "broken", repos=tmp_path / "models", results=tmp_path / "results")
+
+    assert done.status == 0, done.text
+    for case in (SCRIPT, TRACE):
+        assert f"{case}: built in" in done.text
+        assert done.record(case).conversion is not None
+    assert "it breaks" not in done.text
+
+
+def test_a_model_that_cannot_be_converted_is_a_failure_of_converting_alone(tmp_path: Path) -> None:
+    (tmp_path / "models").write_text("a file where the folder of models should be")
+
+    done = suite("-k", TRACE, "--convert-only", repos=tmp_path / "models", results=tmp_path)
+
+    assert done.status == STATUS["infrastructure"], done.text
+    assert f"test_build[{TRACE}]" in done.text
