@@ -32,7 +32,7 @@ def test_same_answer_over_every_way(prove_gate: ProveGate) -> None:
 
 
 @pytest.mark.stage("answers")
-def test_declared_outputs(prove_gate: ProveGate) -> None:
+def test_declared_output(prove_gate: ProveGate) -> None:
     """Answers have the outputs, types and shapes that are declared, and finite numbers."""
     prove_gate("declared")
 
@@ -44,7 +44,7 @@ def test_largest_batch(prove_gate: ProveGate) -> None:
 
 
 @pytest.mark.stage("answers")
-def test_malformed_requests(prove_gate: ProveGate) -> None:
+def test_malformed_request(prove_gate: ProveGate) -> None:
     """A malformed request is refused, and the next one gets its answer."""
     prove_gate("malformed")
 

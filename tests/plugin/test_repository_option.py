@@ -37,7 +37,7 @@ def test_the_models_of_a_repository_run_in_place_of_the_suites_own(repository: P
         "cpu-resnet50-asis-b008-c001",
         "cpu-resnet50-asis-b016-c001",
     }
-    assert cases(found, "test_declared_outputs") == {"cpu-bare-asis", "cpu-resnet50-asis"}
+    assert cases(found, "test_declared_output") == {"cpu-bare-asis", "cpu-resnet50-asis"}
 
 
 def test_what_compares_with_a_conversion_is_left_out(repository: Path, capsys: Capture) -> None:

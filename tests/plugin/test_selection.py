@@ -341,7 +341,7 @@ def test_load_tests_are_told_by_their_marker(capsys: pytest.CaptureFixture[str])
     def tests(*arguments: str) -> set[str]:
         return {name.partition("[")[0] for name in collect(capsys, *arguments).names}
 
-    assert {"test_conversion", "test_accuracy", "test_declared_outputs"} < tests("-m", "not load")
+    assert {"test_conversion", "test_accuracy", "test_declared_output"} < tests("-m", "not load")
     assert tests("-m", "load") == {"test_online", "test_offline", "test_efficiency"}
     assert tests("-m", "load").isdisjoint(tests("-m", "not load"))
 
@@ -375,3 +375,14 @@ def test_a_batch_over_the_largest_is_refused_with_the_cure(capsys: pytest.Captur
     printed = collect(capsys, "-k", "resnet50-micro", "--batches", "64").text
     assert "batch 64 is larger than the largest batch of resnet50-micro, 32" in printed
     assert "--deployment max_batch_size=64" in printed
+
+
+def test_no_test_is_called_like_a_format_or_precision_that_one_selects_by(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """-k compares parts of names: with a test_outputs, `-k ts` would run it for every format."""
+    tests = {name.partition("[")[0] for name in collect(capsys, "--target", "cpu").names}
+    words = {format_.mnemonic for format_ in all_formats()} | {"ts", "trt", "tf", "fp32", "fp16", "int8"}
+
+    assert len(tests) > 8
+    assert not [(test, word) for test in tests for word in words if word in test]
