@@ -123,7 +123,7 @@ def test_what_is_built_ahead_is_told_every_option_that_says_what_is_served(tmp_p
     settings = parse(option)
 
     command = command_for([SCRIPT, TRACE], option, settings)
-    own, others = parser.parse_known_args(command[3:])
+    own, others = parser.parse_known_args(command[command.index("pytest") + 1 :])
 
     told = parse(own)
     fields = ("triton", "checkpoints", "datasets", "deployment", "tf32", "model_repos", "gpus")
