@@ -104,5 +104,11 @@ def test_no_request_is_ever_sent_twice(dtype: type) -> None:
     assert all(inputs["IN"].shape == (3, 50) and inputs["LENGTH"].shape == (3, 1) for inputs in sent)
 
 
+def test_requests_end_where_all_have_been_sent() -> None:
+    rows = {"IN": np.array([[0.0, 0.0], [0.0, 1.0]])}
+
+    assert len(list(fresh_inputs(rows, 1))) <= 2
+
+
 def test_samples_that_are_all_alike_say_nothing_of_a_cache() -> None:
     assert next(fresh_inputs({"IN": np.ones((5, 4))}, 2), None) is None
