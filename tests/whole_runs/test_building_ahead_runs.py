@@ -73,6 +73,7 @@ def test_the_next_case_is_built_ahead_and_later_runs_find_it(plugins: Path, tmp_
     assert "records:" not in alone.text
 
 
+@pytest.mark.campaign
 def test_building_ahead_that_fails_changes_nothing(plugins: Path, tmp_path: Path) -> None:
     (plugins / "broken.py").write_text(LARGE_MACHINE + BROKEN)
 
@@ -85,6 +86,7 @@ def test_building_ahead_that_fails_changes_nothing(plugins: Path, tmp_path: Path
     assert "it breaks" not in done.text
 
 
+@pytest.mark.campaign
 def test_a_model_that_cannot_be_converted_is_a_failure_of_converting_alone(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("a file where the folder of models should be")
 

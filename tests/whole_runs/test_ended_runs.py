@@ -28,7 +28,11 @@ def segments_of(processes: list[psutil.Process]) -> set[Path]:
     return {path for path in found if path.exists()}
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGKILL, signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.campaign)],
+    ids=lambda how: how.name,
+)
 def test_a_run_that_is_ended_leaves_no_process_and_what_it_had_measured(
     how: signal.Signals, repos: Path, tmp_path: Path
 ) -> None:
