@@ -1,0 +1,65 @@
+"""A fleet's controller, and `tox run -e prove`, have few packages: collecting must need no other."""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+WITHOUT_OTHERS = """
+import importlib.abc, sys
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name in {refused!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+import pytest
+sys.exit(pytest.main(["benchmarks", "--collect-only", "-q", "-p", "no:cacheprovider", "-p", "pytest_benchmark.plugin"]))
+"""
+
+
+def packages_of(group: str) -> set[str]:
+    """The distributions of a dependency group and all that they need, as far as they are installed here."""
+    pending = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"][group])
+    found: set[str] = set()
+    while pending:
+        requirement = Requirement(pending.pop())
+        name = canonicalize_name(requirement.name)
+        if name in found or not (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            continue
+        found.add(name)
+        try:
+            pending += importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue  # Ray
+    return found
+
+
+@pytest.mark.parametrize("group", ["fleet", "prove"])
+def test_tests_are_collected_with_the_packages_of_the_environment_alone(group: str) -> None:
+    there = packages_of(group) | {"pip", "setuptools"}
+    modules = importlib.metadata.packages_distributions()
+    refused = {
+        name for name, owners in modules.items() if not {canonicalize_name(one) for one in owners} & there
+    }
+    assert {"torch", "onnx"} <= refused
+
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_OTHERS.format(refused=refused)],
+        cwd=ROOT,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test_conversion[cpu-resnet50-micro-onnx-fp32]" in done.stdout
