@@ -81,6 +81,8 @@ def test_recorded_answers_are_a_folder_that_every_node_sees(tmp_path: Path) -> N
 
 
 def test_networks_reach_the_node_with_their_samples_and_labels(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
     path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 2)
     (tmp_path / "labels.csv").write_text("00,1\n01,2\n")
     given = ["--onnx", f"a={path}", "--onnx", f"b={path}", "--samples", str(samples)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.plugin.command_line.networks import as_options, networks_of
+from fixtures.plugin.command_line.networks import add_networks, as_options, networks_of
 from tests.collecting import collect
 from tests.given import networks
 
@@ -120,3 +120,14 @@ def test_options_that_cannot_be_are_refused_with_a_cure(tmp_path: Path, given: d
     with pytest.raises(InputError, match="--") as raised:
         networks_of(options(**texts))
     assert raised.value.cure
+
+
+def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a fleet's controller's, which collects the tests without any framework."""
+    monkeypatch.setattr("fixtures.plugin.command_line.networks.find_spec", lambda _name: None)
+    path = networks.linear(tmp_path / "net.onnx")
+
+    with pytest.raises(InputError, match=r"onnx and onnxruntime(.|\n)*pip install onnx onnxruntime"):
+        add_networks(options([f"net={path}"]))
