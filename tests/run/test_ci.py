@@ -293,7 +293,7 @@ def test_an_annotation_escapes_what_would_end_it() -> None:
 def test_an_annotation_of_a_suite_that_is_not_in_the_repository_names_none_of_the_suite_s_files() -> None:
     failure = Failure("speed", "test_online[a]", "slower", "benchmarks/test_online.py", 7)
 
-    said = annotation(failure, Path("/actions/suite"), Path("/work/mine"))
+    said = annotation(failure, Path("/actions/suite"), Path("/checkouts/mine"))
 
     assert "test_online[a]" in said
     assert "slower" in said
