@@ -19,6 +19,7 @@ pytest_plugins = (
     "fixtures.plugin.recording.stage_seconds",
     "fixtures.plugin.proving",
     "fixtures.plugin.neighbours",
+    "fixtures.plugin.loading_in_process",
     "fixtures.plugin.measuring",
     "fixtures.plugin.gating",
     "fixtures.plugin.telling.benchmark_entries",

@@ -15,7 +15,7 @@ from fixtures.plugin.recording.recorder import Recorder
 from fixtures.plugin.selecting.selection import own_points
 from fixtures.plugin.telling.measuring_text import progress_text
 from fixtures.plugin.telling.output import Narrator
-from fixtures.self_check import generator_defaults, side_by_side, timed_server
+from fixtures.self_check import generator_defaults, side_by_side, timed_model, timed_server
 from fixtures.self_check.coverage import coverage
 from fixtures.self_check.generator_defaults import Defaults
 from fixtures.spec import Case, LoadPoint, Scenario
@@ -39,7 +39,7 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[timed_server.Tim
         yield functions
 
 
-@pytest.mark.parametrize("shape", timed_server.SHAPES_MS)
+@pytest.mark.parametrize("shape", timed_model.SHAPES)
 def test_known_service_time(
     timed: timed_server.Timed, shape: str, settings: Settings, record_property: Callable[[str, object], None]
 ) -> None:
@@ -61,7 +61,7 @@ def test_known_service_time(
     assert in_flight == pytest.approx(point.concurrency, rel=0.05)
 
 
-@pytest.mark.parametrize("shape", timed_server.SHAPES_MS)
+@pytest.mark.parametrize("shape", timed_model.SHAPES)
 def test_intervals(
     timed: timed_server.Timed,
     shape: str,

@@ -146,3 +146,48 @@ def test_time_is_counted_as_waited_only_where_another_process_has_what_is_asked_
         pass
 
     assert locks.waited_s() == waited > before
+
+
+def test_a_companion_works_only_while_the_machine_is_shared(name: str) -> None:
+    said: list[object] = []
+    companion = locks.Companion(said.append, lambda: said.append("given up"))
+
+    with locks.accompanied(companion):
+        with locks.hold_machine(name=name, exclusive=False):
+            with locks.hold_machine(name=name, exclusive=False):
+                assert said == [True]
+            assert said == [True], "it is still shared"
+        assert said == [True, False]
+        with locks.hold_machine(name=name, exclusive=True), locks.hold_machine(name=name, exclusive=False):
+            pass
+        with pytest.raises(KeyError), locks.hold_machine(name=name, exclusive=False):
+            raise KeyError
+    with locks.hold_machine(name=name, exclusive=False):
+        pass
+
+    assert said == [True, False, True, False]
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_companion_is_given_up_where_others_keep_this_process_from_measuring(
+    name: str, other: Callable[[str], "subprocess.Popen[str]"], exclusive: bool
+) -> None:
+    holder, given_up = other("exclusive"), []
+
+    def let_go() -> None:
+        assert holder.stdin is not None
+        holder.stdin.close()
+
+    companion = locks.Companion(lambda _goes_on: None, lambda: given_up.append(True))
+    with locks.accompanied(companion), locks.hold_machine(name=name, exclusive=exclusive, waiting=let_go):
+        assert given_up == [True] * exclusive
+
+
+def test_who_is_lent_the_machine_shares_it_but_cannot_measure(
+    name: str, other: Callable[[str], "subprocess.Popen[str]"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other("exclusive")
+    monkeypatch.setenv(locks.LENT, "1")
+
+    assert is_free(name, exclusive=False)
+    assert not is_free(name, exclusive=True)

@@ -27,7 +27,7 @@ def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
     nvml.counter_step_s = 0.02
     nvml.reasons = lambda _now: 0x4
     name = f"GPU{os.getpid()}"
-    model = timed_model.write(tmp_path / "models", name, timed_model.SHAPES_MS["fixed"])
+    model = timed_model.write(tmp_path / "models", name, timed_model.service_times_ms("fixed"))
     point = LoadPoint("offline", 2, 1)
     plan = MeasuringPlan(budget_s=1.0)
     with (

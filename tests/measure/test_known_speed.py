@@ -16,7 +16,7 @@ from fixtures.self_check.coverage import coverage
 from fixtures.spec import LoadPoint
 from reports.record.schema import Load
 
-(SERVICE_MS,) = timed_model.SHAPES_MS["fixed"]
+(SERVICE_MS,) = timed_model.service_times_ms("fixed")
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +33,10 @@ def measured(timed: timed_server.Timed, shape: str, point: LoadPoint, budget_s: 
     return outcome.load
 
 
-@pytest.mark.parametrize("shape", timed_model.SHAPES_MS)
+@pytest.mark.parametrize("shape", timed_model.SHAPES)
 def test_a_server_of_known_service_time_is_measured_right(timed: timed_server.Timed, shape: str) -> None:
     """A serial server that is always busy, which notes itself when it begins each request."""
-    times_ms = np.tile(timed_model.SHAPES_MS[shape], 100)
+    times_ms = np.tile(timed_model.service_times_ms(shape), 100)
 
     found = measured(timed, shape, LoadPoint("online", 1, 8), budget_s=2)
 
@@ -52,7 +52,7 @@ def test_a_server_of_known_service_time_is_measured_right(timed: timed_server.Ti
 
 
 def test_no_latency_is_shorter_than_the_service_time(timed: timed_server.Timed) -> None:
-    times_ms = np.tile(timed_model.SHAPES_MS["bimodal"], 100)
+    times_ms = np.tile(timed_model.service_times_ms("bimodal"), 100)
 
     found = measured(timed, "bimodal", LoadPoint("online", 1, 1), budget_s=1)
 
@@ -93,7 +93,7 @@ def test_a_standstill_moves_the_percentiles_as_arithmetic_says(timed: timed_serv
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("shape", timed_model.SHAPES_MS)
+@pytest.mark.parametrize("shape", timed_model.SHAPES)
 def test_95_of_100_intervals_hold_the_truth_on_a_live_server(timed: timed_server.Timed, shape: str) -> None:
     """Throughput, p50 and p99; takes ten minutes a shape on a machine that has nothing else to do."""
     found = coverage(timed, shape, MeasuringPlan(), 100, lambda _done: None)

@@ -142,6 +142,21 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.host import locks
+
+STARTED = Path(os.environ["TRITONPROOF_STARTED"])
+DEADLINE = time.monotonic() + 300  # bounds a hang
+
+
+def wait_for(what):
+    while not what():
+        assert time.monotonic() < DEADLINE
+        time.sleep(0.02)
+
+
+def size_of_what_it_does():
+    return STARTED.with_suffix(".done").stat().st_size
+
 
 @pytest.fixture(scope="session")
 def build(case):
@@ -150,10 +165,14 @@ def build(case):
 
 @pytest.mark.stage("conversion")
 def test_first(case, build):
-    deadline = time.monotonic() + 300  # bounds a hang
-    while not Path(os.environ["TRITONPROOF_STARTED"]).exists() or "TRITONPROOF_STAYS" in os.environ:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    with locks.hold_machine(exclusive=False):
+        wait_for(STARTED.exists)
+        before = size_of_what_it_does()
+        wait_for(lambda: size_of_what_it_does() > before)
+    before = size_of_what_it_does()
+    time.sleep(0.3)
+    assert size_of_what_it_does() == before, "it works where this process may be measuring"
+    wait_for(lambda: "TRITONPROOF_STAYS" not in os.environ)
 """
 AHEAD = """\
 import sys
@@ -166,8 +185,11 @@ import os, pathlib, subprocess, sys, time
 below = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 started = pathlib.Path(os.environ["TRITONPROOF_STARTED"])
 started.with_suffix(".new").write_text(f"{os.getpid()} {below.pid}")
-started.with_suffix(".new").rename(started)
-time.sleep(600)
+with started.with_suffix(".done").open("w") as done:
+    started.with_suffix(".new").rename(started)
+    while True:
+        print(file=done, flush=True)
+        time.sleep(0.01)
 '''
 machine.cores, machine.memory_gib = lambda: 2, lambda: 16
 building_ahead.command_for = lambda *_: [sys.executable, "-c", PROGRAM]

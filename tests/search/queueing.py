@@ -14,6 +14,7 @@ from fixtures.measure.windows import WINDOWS
 from fixtures.search import fastest, on_server
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Found
+from fixtures.search.proof import Report
 from fixtures.spec import LoadPoint
 from tests import simulated
 from tests.search.proven import SPACE
@@ -86,10 +87,16 @@ class QueueingServer:
         self.runs.setdefault(point, []).append(run)
         return run
 
-    def search(self, goal: Goal, budget_s: float = 3.0, space: Space = SPACE) -> Found:
+    def search(
+        self,
+        goal: Goal,
+        budget_s: float = 3.0,
+        space: Space = SPACE,
+        report: Report = lambda _step, _best: None,
+    ) -> Found:
         """The search as a run has it, with this server behind the load generator's seam."""
         plan = MeasuringPlan(budget_s=budget_s)
         bench = on_server.Bench(self.job_of, contextlib.nullcontext, plan, take=self.take)
         look = functools.partial(on_server.look, bench, goal)
         prove = functools.partial(on_server.prove, bench, goal)
-        return fastest.search(space, goal, look, prove, patience_s=on_server.patience_s(plan))
+        return fastest.search(space, goal, look, prove, report, on_server.patience_s(plan))

@@ -13,7 +13,7 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import fastest, on_server
 from fixtures.search.candidates import Candidate, Goal
 from fixtures.self_check import timed_model
-from fixtures.self_check.timed_model import SHAPES_MS
+from fixtures.self_check.timed_model import service_times_ms
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.spec import LoadPoint
@@ -28,7 +28,7 @@ def test_the_highest_rate_of_a_live_server_is_that_of_its_queue(tmp_path: Path) 
     name, goal, plan = f"rates_{os.getpid()}", Goal(25, 90, "poisson"), MeasuringPlan()
     repository = tmp_path / "models"
     repository.mkdir()
-    model = timed_model.write(repository, name, SHAPES_MS["fixed"])
+    model = timed_model.write(repository, name, service_times_ms("fixed"))
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(
             serve(Choice("embedded"), repository, tmp_path / "server.log", device="cpu")

@@ -96,6 +96,21 @@ def test_what_is_told_is_of_fresh_passes_and_the_goodput_is_what_came_in_time() 
     assert [id(run) for run in winner.state.mine.passes] == [id(run) for run in last]
 
 
+def test_every_pass_that_decides_on_a_rate_is_told_before_it_is_taken() -> None:
+    server = QueueingServer(service_s=0.001)
+    told: list[tuple[int, str]] = []
+    server.search(
+        POISSON, 10.0, ALONE, lambda step, detail: told.append((len(server.asked), f"{step}: {detail}"))
+    )
+
+    first = next(asked for asked, text in told if text.startswith("finalist"))
+    last = next(asked for asked, text in told if text.startswith("proof"))
+    deciding = server.asked[first:last]
+    assert len(deciding) > 10
+    for place, point in enumerate(deciding, first):
+        assert any(asked == place and str(point) in text for asked, text in told)
+
+
 def test_a_budget_below_what_a_request_takes_is_beyond_and_is_not_searched() -> None:
     server = QueueingServer(service_s=0.012)
     found = server.search(POISSON, space=ALONE)

@@ -22,15 +22,18 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.host import locks
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     \"\"\"The second case begins when it is built, however long that takes on a busy machine.\"\"\"
     built = Path(item.config.option.model_repos) / "cpu" / "{case}" / "build.json"
     deadline = time.monotonic() + 600
-    while "{case}" in item.name and not built.exists():
-        assert time.monotonic() < deadline, "nothing was built ahead"
-        time.sleep(0.05)
+    with locks.hold_machine(exclusive=False):
+        while "{case}" in item.name and not built.exists():
+            assert time.monotonic() < deadline, "nothing was built ahead"
+            time.sleep(0.05)
 """
 BROKEN = """
 import sys
