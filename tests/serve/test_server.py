@@ -87,6 +87,21 @@ def test_a_server_that_dies_while_loading_is_said_to_have_ended(
         assert "loading: cpu-deadly-raw-fp32" in server.log_tail()
 
 
+def test_what_ended_a_server_is_said_and_then_said_again(
+    models: Path, doubling: BuiltModel, tmp_path: Path
+) -> None:
+    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
+        server.load(doubling, DEPLOYMENT, "online")
+        server.check_running()
+        assert server.how_it_ended() == ""
+        process_of(server).kill()
+        with pytest.raises(ProofError, match=r"(?s)a request failed: .*Triton was ended by SIGKILL.*\n  \| "):
+            doubled_by(server, doubling)
+        for _once_and_again in range(2):
+            with pytest.raises(ProofError, match=r"Triton was ended by SIGKILL.* in an earlier test"):
+                server.check_running()
+
+
 def test_a_model_that_computes_nothing_while_it_loads_is_given_up_before_the_limit(
     models: Path, make_build: MakeBuild, tmp_path: Path
 ) -> None:
