@@ -221,7 +221,8 @@ def test_on_a_gpu_docker_is_told_of_that_gpu_the_memory_and_the_release_s_option
     run = calls_in(calls)[2]
     port = next(part for part in run if part.endswith(":8001")).split(":")[1]
     name = next(part for part in run if part.startswith("--name=")).partition("=")[2]
-    assert [part for part in run if not part.startswith("--publish")] == [
+    every_time_others = ("--publish", "--grpc-restricted-protocol", "--http-restricted-api")
+    assert [part for part in run if not part.startswith(every_time_others)] == [
         *("run", "--rm", f"--name={name}", '--gpus="device=GPU-2"', "--ipc=host", "--pid=host"),
         *(
             "--env=NVIDIA_TF32_OVERRIDE=0",
@@ -340,3 +341,17 @@ def test_a_local_server_is_told_to_take_clients_memory_where_its_help_knows_of_i
         ):
             pass
         assert ("--allow-client-shm=true" in (tmp_path / "call").read_text().splitlines()) is expected
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_local_server_asks_for_a_key_where_its_help_knows_of_it(tmp_path: Path, knows: bool) -> None:
+    said = "--grpc-restricted-protocol <string> --http-restricted-api <string>" if knows else "--id <string>"
+    program = script(
+        tmp_path / "bin" / "tritonserver",
+        f'[ "$1" = --help ] && {{ echo "{said}"; exit 0; }}\nprintf "%s\\n" "$@" > {tmp_path}/call; exit 1',
+    )
+    choice = Choice("local", str(program))
+    with pytest.raises(ProofError), serve(choice, tmp_path, tmp_path / "log", device="cpu"):
+        pass
+    asks = [part for part in (tmp_path / "call").read_text().splitlines() if "restricted" in part]
+    assert len(asks) == (2 if knows else 0)

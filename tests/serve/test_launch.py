@@ -125,7 +125,7 @@ def test_a_server_that_refuses_models_is_an_input_error(
     (tmp_path / "empty").mkdir()
     choice = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
     with (
-        serve(choice, tmp_path / "empty", tmp_path / "log", device="cpu") as theirs,
+        serve(choice, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as theirs,
         pytest.raises(InputError, match=r"does not accept models\n.*\n.*--model-control-mode=explicit"),
     ):
         connect(theirs.address).load(doubling, DEPLOYMENT, "online")

@@ -33,8 +33,16 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
+def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A Triton as somebody starts it by hand, for a repository with nothing of these tests in it."""
+    log = tmp_path_factory.mktemp("logs") / "server.log"
+    with serve(Choice("embedded"), models, log, device="cpu", open_to_all=True) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
 def remote(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The room's server as the suite finds it by its address; it has none of these tests' models in its repository."""
+    """That server as the suite finds it by its address."""
     unused = tmp_path_factory.mktemp("unused")
     with serve(Choice("remote", server.address), unused, unused / "log", device="cpu") as ours:
         yield ours

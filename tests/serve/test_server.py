@@ -1,16 +1,19 @@
 """A Triton that answers, by the real one: models are loaded, answer and go, and what does not load is an error."""
 
 import dataclasses
+import http.client
 import stat
 import time
 from pathlib import Path
 
 import psutil
 import pytest
+from tritonclient.utils import InferenceServerException
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError
 from fixtures.serve.choice import EMBEDDED_TRITON, Choice
+from fixtures.serve.connection import grpc_client
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Limits, Server
 from tests.conftest import DEPLOYMENT, MakeBuild
@@ -38,6 +41,29 @@ def test_the_server_listens_on_loopback_alone(server: Server) -> None:
     listening = [c.laddr for c in process_of(server).net_connections() if c.status == psutil.CONN_LISTEN]
     assert len(listening) == 3
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+
+
+def test_nobody_without_the_key_can_load_or_list_models_or_have_files_written(
+    server: Server, doubling: BuiltModel
+) -> None:
+    stranger = grpc_client(server.address)
+    for ask in (
+        lambda: stranger.load_model(str(doubling.case)),
+        lambda: stranger.unload_model(str(doubling.case)),
+        stranger.get_model_repository_index,
+        lambda: stranger.update_log_settings({"log_file": "/tmp/stranger"}),
+        lambda: stranger.update_trace_settings(settings={"trace_file": "/tmp/stranger"}),
+    ):
+        with pytest.raises(InferenceServerException, match="restricted"):
+            ask()
+    for path in ("repository/index", f"repository/models/{doubling.case}/load", "logging", "trace/setting"):
+        connection = http.client.HTTPConnection(server.http_address or "", timeout=HANG_S)
+        connection.request("POST", f"/v2/{path}", body=b"{}")
+        assert connection.getresponse().status == http.client.FORBIDDEN, path
+        connection.close()
+    server.load(doubling, DEPLOYMENT, "online")
+    assert doubled_by(dataclasses.replace(server, client=stranger), doubling), "requests need none"
+    stranger.close()
 
 
 def test_nobody_else_can_read_the_tensors_of_requests(server: Server, doubling: BuiltModel) -> None:
