@@ -10,6 +10,7 @@ pytest_plugins = (
     "fixtures.plugin.selecting.order",
     "fixtures.plugin.telling.output",
     "fixtures.plugin.telling.failure_kind",
+    "fixtures.plugin.removing_leftovers",
     "fixtures.plugin.building",
     "fixtures.plugin.building_ahead",
     "fixtures.plugin.serving",

@@ -15,8 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fixtures.doctor.leftovers import lock_holders
-from fixtures.host import locks
+from fixtures.host import lock_holders, locks
 from fixtures.models import all_models
 from fixtures.plugin import building, serving
 
@@ -24,7 +23,7 @@ HELD = {}
 
 
 def is_held():
-    return os.getpid() in lock_holders(Path("/proc/locks").read_text(), locks.inode() or 0)
+    return os.getpid() in [one.pid for one in lock_holders.holders(locks.machine().stat())]
 
 
 def noting(name):

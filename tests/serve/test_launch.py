@@ -14,7 +14,7 @@ import pytest
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, ProofError
-from fixtures.serve import cleanup, wheels
+from fixtures.serve import cleanup, launch, wheels
 from fixtures.serve.choice import Choice, parse_choice
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
@@ -42,7 +42,7 @@ def test_the_log_and_nothing_else_is_left_of_a_server(
         made = set(cleanup.FOLDERS.glob("python_env_*")) - before
         assert server.scratch is not None
         segments = f"{server.scratch.name}*"
-        assert list(temporary.iterdir()) == [server.scratch]
+        assert list(temporary.glob("*/runs/*")) == [server.scratch]
         assert list(SHM.glob(segments))
         assert made
     assert not process.is_running()
@@ -51,7 +51,7 @@ def test_the_log_and_nothing_else_is_left_of_a_server(
             again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             again.bind(("127.0.0.1", port))
     assert "Started GRPCInferenceService" in log.read_text()
-    assert list(temporary.iterdir()) == list(SHM.glob(segments)) == []
+    assert list(temporary.glob("*/runs/*")) == list(SHM.glob(segments)) == []
     # What the backend made in /tmp stays where an older Triton may have made it; another server may end just now.
     deadline = time.monotonic() + HANG_S
     while (orphans := made & set(cleanup.orphans())) and time.monotonic() < deadline:
@@ -78,7 +78,7 @@ def test_a_temporary_folder_without_room_is_named(tmp_path: Path, monkeypatch: p
     def full(*_arguments: Any, **_options: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
+    monkeypatch.setattr(launch, "scratch_folder", full)
     with (
         pytest.raises(InputError, match=rf"No space left on device\n.*{tempfile.gettempdir()}\n.*TMPDIR"),
         serve(EMBEDDED, tmp_path, tmp_path / "log", device="cpu"),
@@ -144,7 +144,7 @@ def test_a_server_that_ends_at_once_is_an_error_with_its_output(tmp_path: Path, 
     program = script(tmp_path / "bin" / "tritonserver", "echo 'libcudart.so.12: cannot open'; exit 1")
     with pytest.raises(ProofError, match=r"Triton ended with status 1 .*\n.*the end of .*\n  \| libcudart"):
         start(program, tmp_path)
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_a_server_that_a_signal_ends_says_which(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_taken_port_is_tried_again_with_others(tmp_path: Path, temporary: Path
         start(program, tmp_path)
     starts = [one for one in (tmp_path / "starts").read_text().splitlines() if one != "--help"]
     assert len(set(starts)) == 3
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_the_real_server_s_words_for_a_taken_port_are_known(
@@ -218,7 +218,7 @@ def test_the_real_server_s_words_for_a_taken_port_are_known(
         ):
             pass
     assert attempts == []
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_another_triton_at_the_ports_is_not_taken_for_ours(server: Server, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_server_that_never_gets_ready_is_given_up(tmp_path: Path, temporary: P
     with pytest.raises(ProofError, match=r"not ready within 1 s\n.*\n  \| loading the world"):
         start(program, tmp_path, ready_s=1.0)
     assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_a_missing_library_leaves_no_folder_behind(
@@ -245,4 +245,4 @@ def test_a_missing_library_leaves_no_folder_behind(
     monkeypatch.setattr(wheels, "libpython", missing)
     with pytest.raises(InputError), serve(EMBEDDED, models, tmp_path / "log", device="cpu"):
         pass
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/runs/*")) == []
