@@ -1,6 +1,7 @@
 """A build that is used stays as it was taken, whatever is done to the folder that it comes from."""
 
 import dataclasses
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,14 @@ def test_one_that_was_built_anew_before_it_is_taken_is_refused(tmp_path: Path) -
     ):
         pass
     assert left_in(tmp_path) == []
+
+
+def test_one_in_use_is_read_by_whom_the_repository_is_read_by(tmp_path: Path) -> None:
+    built = build(case_with(writing("converted")), tmp_path)
+    for mode in (0o755, 0o700):
+        built.folder.parent.chmod(mode)
+        with in_use(built) as taken:
+            assert stat.S_IMODE(taken.folder.parent.stat().st_mode) == mode
 
 
 def left_in(root: Path) -> list[str]:
