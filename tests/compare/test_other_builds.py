@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from fixtures.errors import InputError, ProofError
 from fixtures.plugin.command_line.options import pytest_addoption
 from fixtures.plugin.command_line.settings import Settings, parse, passed_on
 from tests.conftest import MakeBuild
+from tests.repositories import contents
 
 # --- options -----------------------------------------------------------------------------------------------
 
@@ -208,6 +210,33 @@ def test_a_ref_names_a_commit_whose_files_are_kept_apart(checkout: Path, tmp_pat
     assert (folder / "model_repos" / "built").exists(), "the next run finds what this one built"
     assert git(checkout, "worktree", "list").count("\n") == 0, "the repository knows nothing of it"
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [commit]
+
+
+def replaced(folder: Path) -> None:
+    (folder / "pytest.py").write_text("somebody else's code")
+
+
+def added(folder: Path) -> None:
+    (folder / "fixtures" / "sitecustomize.py").touch()
+
+
+def linked(folder: Path) -> None:
+    (folder / "conftest.py").unlink()
+    (folder / "conftest.py").symlink_to("/dev/null")
+
+
+@pytest.mark.parametrize("tamper", [replaced, added, linked])
+def test_files_of_a_commit_that_were_tampered_with_are_made_anew(
+    checkout: Path, tmp_path: Path, tamper: Callable[[Path], None]
+) -> None:
+    other = other_builds.parse("trunk", checkout)
+    folder = other_builds.export(other, tmp_path / "cache", checkout)
+    before = contents(folder)
+
+    tamper(folder)
+
+    assert contents(folder) != before
+    assert contents(other_builds.export(other, tmp_path / "cache", checkout)) == before
 
 
 def test_a_commit_before_the_benchmarks_is_refused(checkout: Path, tmp_path: Path) -> None:

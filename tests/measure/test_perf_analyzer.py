@@ -147,7 +147,7 @@ def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
         ("cut-table", "its table is damaged"),
         ("no-numbers", "its table holds no latency"),
         ("refused", "it ended with status 99: error: the output does not fit"),
-        ("killed", "it ended with status 137, ended by SIGKILL"),
+        ("killed", "it was ended by SIGKILL"),
         ("stopped", "it stood still for 5.0 s"),
     ],
 )
