@@ -93,7 +93,7 @@ def running(
 @pytest.fixture
 def segment() -> Iterator[Path]:
     """The name of a shared-memory segment that no other test uses."""
-    path = SHM / f"tritonproof-test-{uuid.uuid4().hex}"
+    path = SHM / f"test-{uuid.uuid4().hex}"
     yield path
     path.unlink(missing_ok=True)
 

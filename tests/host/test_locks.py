@@ -101,6 +101,19 @@ def test_who_measures_may_load_a_model_meanwhile(place: Path, exclusive: bool) -
         assert is_held(place), "for others, after the inner block too"
 
 
+def test_a_child_that_was_forked_meanwhile_does_not_keep_the_machine(place: Path) -> None:
+    with locks.hold_machine(folder=place, exclusive=True):
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+            os._exit(0)
+    try:
+        assert is_free(place, exclusive=True)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
 def test_a_killed_process_holds_nothing(place: Path, other: Callable[[str], "subprocess.Popen[str]"]) -> None:
     holder = other("exclusive")
     assert not is_free(place, exclusive=True)

@@ -15,7 +15,7 @@ from tests.conftest import theirs
 @pytest.fixture
 def segment() -> Iterator[Path]:
     """A segment of 4 KiB that nobody uses."""
-    path = segments.MEMORY / f"tritonproof-test-{uuid.uuid4().hex}"
+    path = segments.MEMORY / f"test-{uuid.uuid4().hex}"
     path.write_bytes(b"\0" * mmap.PAGESIZE)
     yield path
     path.unlink(missing_ok=True)

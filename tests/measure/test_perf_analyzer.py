@@ -128,8 +128,8 @@ def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
     assert "--concurrency-range" not in arguments
     assert found.timeline.offsets is not None
     gaps_ms = np.diff(found.timeline.offsets) / 1e6
-    assert gaps_ms.mean() == pytest.approx(2, rel=0.25)
-    assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=0.5)
+    assert gaps_ms.mean() == pytest.approx(2, rel=0.4)  # of some 180 gaps
+    assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
     part = found.steady
     assert part.latencies_ms == pytest.approx(np.full(len(part.latencies_ms), LATENCY_MS))
     assert part.slips_ms == pytest.approx(np.zeros(len(part.latencies_ms)), abs=1e-3)
@@ -147,7 +147,7 @@ def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
         ("cut-table", "its table is damaged"),
         ("no-numbers", "its table holds no latency"),
         ("refused", "it ended with status 99: error: the output does not fit"),
-        ("killed", "it ended with status 137, ended by SIGKILL"),
+        ("killed", "it was ended by SIGKILL"),
         ("stopped", "it stood still for 5.0 s"),
     ],
 )

@@ -27,7 +27,7 @@ def segment() -> Iterator[Path]:
 def run(temporary: Path, tmp_path: Path) -> str:
     """What a run says that has one test, which proves nothing."""
     file = tmp_path / "test_nothing.py"
-    file.write_text("def test_nothing() -> None: pass\n")
+    file.write_text("import pytest\n\n\n@pytest.mark.stage('accuracy')\ndef test_nothing() -> None: pass\n")
     places = ["--results", str(tmp_path / "results"), "--model-repos", str(tmp_path / "repos")]
     done = subprocess.run(
         [
@@ -35,7 +35,7 @@ def run(temporary: Path, tmp_path: Path) -> str:
             *places,
         ],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(temporary)},
+        env={**os.environ, "TMPDIR": str(temporary), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         timeout=300,
@@ -54,14 +54,18 @@ def test_what_killed_runs_left_goes_and_what_is_in_use_stays(
     record.mkdir(parents=True)
     (record / f".a-{'0' * 32}.tmp").touch()
     with scratch.scratch_folder("server") as used:
-        folder = used.with_name("tritonproof-server-left")
+        folder = used.with_name("tritonproof-container-left")
         folder.mkdir()
+        docker = tmp_path / "bin" / "docker"
+        docker.parent.mkdir()
+        docker.write_text(f'#!/bin/sh\necho "$@" >> "{docker.parent}/asked"\n')
+        docker.chmod(0o755)
 
         said = run(temporary, tmp_path)
 
         assert used.is_dir()
     assert not any(path.exists() for path in (folder, segment, build))
     assert list(record.iterdir()) == []
-    assert "1 temporary folders (tritonproof-server-left)" in said
-    assert segment.name in said
+    assert "1 temporary folders (tritonproof-container-left)" in said
+    assert (docker.parent / "asked").read_text() == "rm --force tritonproof-container-left\n"
     assert "1 unfinished builds (.a.unfinished); 1 half-written records" in said
