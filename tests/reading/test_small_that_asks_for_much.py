@@ -215,7 +215,7 @@ MUCH: dict[str, Callable[[Path], Any]] = {
     "a volume's spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1e6, 1e6, 1e6), BRAIN),
     "a volume of no spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1, float("nan"), 1), BRAIN),
     "a long paragraph": lambda folder: questions(folder, "a " * 30_000, 1),
-    "many questions of a paragraph": lambda folder: questions(folder, "a " * 19_000, 4_000),
+    "many questions of a paragraph": lambda folder: questions(folder, "a " * 9_000, 6_000),
     "keys that take endless hashing": lambda folder: pickled(folder, DOUBLING + b"0h\x3cK\x02s."),
     "a set of such": lambda folder: pickled(folder, DOUBLING + b"0\x8f(h\x3c\x90."),
     "a packed checkpoint": packed_checkpoint,
