@@ -53,7 +53,7 @@ def test_an_option_that_names_no_server_says_what_would(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["--privileged", "-v/:/host", "a b", "triton;id", "image\n", "$(id)"])
 def test_what_docker_would_take_for_an_option_is_no_image(text: str) -> None:
-    with pytest.raises(InputError, match="not the name of an image"):
+    with pytest.raises(InputError, match="unknown server"):
         parse_choice(f"docker:{text}")
 
 
