@@ -2,6 +2,7 @@
 
 pytest_plugins = (
     "fixtures.plugin.command_line.options",
+    "fixtures.plugin.command_line.outputs",
     "fixtures.plugin.selecting.stage_markers",
     "fixtures.plugin.selecting.gpus_in_use",
     "fixtures.plugin.selecting.shards",
@@ -10,6 +11,7 @@ pytest_plugins = (
     "fixtures.plugin.selecting.order",
     "fixtures.plugin.telling.output",
     "fixtures.plugin.telling.failure_kind",
+    "fixtures.plugin.removing_leftovers",
     "fixtures.plugin.building",
     "fixtures.plugin.building_ahead",
     "fixtures.plugin.serving",

@@ -18,7 +18,7 @@ import pytest
 
 from fixtures.build import configuration, integrity, runtimes
 from fixtures.build.repository import BuiltModel
-from fixtures.host import machine
+from fixtures.host import machine, segments
 from fixtures.host.environment import EXTRA_VARIABLES
 from fixtures.host.nvml import visible_gpus
 from fixtures.host.targets import CPU
@@ -251,7 +251,7 @@ def household(tmp_path: Path) -> Iterator[Household]:
             process.kill()
     for caller in marked.callers:
         caller.wait(timeout=30)
-    for folder in temporary.glob("tritonproof-*"):  # where even the guards were killed, nobody has cleaned up
+    for folder in temporary.glob("*/runs/*"):  # where even the guards were killed, nobody has cleaned up
         for segment in Path("/dev/shm").glob(f"{folder.name}*"):
             segment.unlink(missing_ok=True)
 
@@ -268,6 +268,11 @@ def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
     fake = Generator(tmp_path)
     monkeypatch.setattr(wheels, "perf_analyzer", lambda: fake.program)
     monkeypatch.setattr(wheels, "perf_analyzer_libraries", lambda: "")
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(
+        segments, "MEMORY", memory
+    )  # a real one may use the names of the same tensors right now
     fake.plan("good")
     return fake
 

@@ -9,12 +9,11 @@ import os
 import shutil
 import types
 import typing
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from reports.record import decoding, machines, untrusted
+from reports.record import decoding, half_written, machines, untrusted
 from reports.record.schema import SCHEMA, Case, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
@@ -66,15 +65,15 @@ def encode(record: Record) -> bytes:
 def replace(path: Path, content: bytes) -> None:
     """Write `content` so that a reader, or a kill at any moment, sees the old file or the new one, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}-{uuid.uuid4().hex}.tmp")
+    temporary, file = half_written.begun(path)
     try:
-        with temporary.open("xb") as file:
+        with file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, temporary)
-        temporary.replace(path)
+            if path.exists():
+                shutil.copymode(path, temporary)
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 

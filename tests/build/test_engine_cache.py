@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.build.engine_cache import engine_folder
 from fixtures.errors import SetupError
-from fixtures.host import locks
+from fixtures.host import private
 from fixtures.host.targets import recognise
 from fixtures.spec import Case
 from tests.build.conversions import MICRO, ONNX
@@ -18,7 +18,7 @@ CASE = Case(recognise("NVIDIA A100"), MICRO, ONNX, "trt", "fp16")
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "folder", lambda: tmp_path / "tritonproof")
+    monkeypatch.setattr(private, "user_folder", lambda: tmp_path / "tritonproof")
 
 
 def test_every_build_has_a_folder_of_its_own_that_later_runs_find() -> None:

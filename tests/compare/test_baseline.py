@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.compare import baseline, comparison
+from fixtures.compare import baseline, comparison, other_builds
 from fixtures.errors import InputError
 from fixtures.spec import LoadPoint
 from reports.record import files, schema
@@ -119,6 +119,25 @@ def test_another_gpu_of_the_machine_is_said_and_an_image_that_was_not_recorded_i
     serving = dataclasses.replace(SERVING, image="tritonserver:24.10-py3", image_digest="sha256:ab")
     baseline.check(found, stored().case, now, DEPLOYMENT, serving)
     assert baseline.changed_versions(found, stored().case, now) == ["GPU None there, GPU-2 here"]
+
+
+def test_a_baseline_with_none_of_the_points_is_refused_before_anything_runs(earlier: Path) -> None:
+    found, case = baseline.read(str(earlier)), stored().case
+    elsewhere = dataclasses.replace(ONLINE, concurrency=64)
+    baseline.check_any(found, [(case, elsewhere), (case, ONLINE)])
+    baseline.check_any(found, [])
+    with pytest.raises(InputError, match=r"(?s)nothing can be compared: none of the 1 .*cpu-toy-raw-fp32"):
+        baseline.check_any(found, [(case, elsewhere)])
+    with pytest.raises(InputError, match="nothing can be compared"):
+        baseline.check_any(found, [(dataclasses.replace(case, model="other"), ONLINE)])
+
+
+@pytest.mark.parametrize("text", ["", " "])
+def test_a_variable_that_is_not_set_names_no_baseline_and_no_build(text: str) -> None:
+    with pytest.raises(InputError, match=r"(?s)empty.*is a variable not set"):
+        baseline.read(text)
+    with pytest.raises(InputError, match=r"(?s)empty.*is a variable not set"):
+        other_builds.parse(text)
 
 
 def test_a_damaged_record_is_named(earlier: Path) -> None:

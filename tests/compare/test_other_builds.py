@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 
 from fixtures.build.repository import BuiltModel
-from fixtures.compare import other_builds
+from fixtures.compare import checkouts, other_builds
 from fixtures.errors import InputError, ProofError
 from fixtures.plugin.command_line.options import pytest_addoption
 from fixtures.plugin.command_line.settings import Settings, parse, passed_on
 from tests.conftest import MakeBuild
+from tests.repositories import contents
 
 # --- options -----------------------------------------------------------------------------------------------
 
@@ -132,7 +134,9 @@ def test_a_case_that_is_not_there_is_an_error_that_says_what_is(built: BuiltMode
 
 def test_a_configuration_that_is_none_is_an_error_with_its_place(built: BuiltModel) -> None:
     (built.folder / "config.pbtxt").write_text("max_batch_size: many")
-    with pytest.raises(InputError, match=r"(?s)not a model configuration.*where: .*config\.pbtxt"):
+    with pytest.raises(
+        InputError, match=r"(?s)configuration of a build cannot be read.*where: .*config\.pbtxt"
+    ):
         other_builds.configuration(built.folder)
 
 
@@ -200,20 +204,47 @@ def test_a_ref_names_a_commit_whose_files_are_kept_apart(checkout: Path, tmp_pat
     assert (other.kind, other.commit, other.text) == ("commit", commit, f"trunk ({commit[:7]})")
     assert other_builds.parse(commit[:10], checkout).text == commit[:7]
 
-    folder = other_builds.export(other, tmp_path / "cache", checkout)
+    folder = checkouts.export(other, tmp_path / "cache", checkout)
 
     assert (folder / "pytest.py").read_text() == BUILDER
     (folder / "model_repos" / "built").touch()
-    assert other_builds.export(other, tmp_path / "cache", checkout) == folder
+    assert checkouts.export(other, tmp_path / "cache", checkout) == folder
     assert (folder / "model_repos" / "built").exists(), "the next run finds what this one built"
     assert git(checkout, "worktree", "list").count("\n") == 0, "the repository knows nothing of it"
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [commit]
 
 
+def replaced(folder: Path) -> None:
+    (folder / "pytest.py").write_text("somebody else's code")
+
+
+def added(folder: Path) -> None:
+    (folder / "fixtures" / "sitecustomize.py").touch()
+
+
+def linked(folder: Path) -> None:
+    (folder / "conftest.py").unlink()
+    (folder / "conftest.py").symlink_to("/dev/null")
+
+
+@pytest.mark.parametrize("tamper", [replaced, added, linked])
+def test_files_of_a_commit_that_were_tampered_with_are_made_anew(
+    checkout: Path, tmp_path: Path, tamper: Callable[[Path], None]
+) -> None:
+    other = other_builds.parse("trunk", checkout)
+    folder = checkouts.export(other, tmp_path / "cache", checkout)
+    before = contents(folder)
+
+    tamper(folder)
+
+    assert contents(folder) != before
+    assert contents(checkouts.export(other, tmp_path / "cache", checkout)) == before
+
+
 def test_a_commit_before_the_benchmarks_is_refused(checkout: Path, tmp_path: Path) -> None:
     other = other_builds.parse("HEAD~1", checkout)
     with pytest.raises(InputError, match=r"(?s)has no benchmarks of this project.*--against HEAD~1"):
-        other_builds.export(other, tmp_path / "cache", checkout)
+        checkouts.export(other, tmp_path / "cache", checkout)
     assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
 
 
@@ -223,7 +254,7 @@ def test_a_checkout_builds_the_case_by_its_own_command_line(
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
     other = other_builds.parse(str(checkout))
     assert other.kind == "checkout"
-    folder = other_builds.build_there(checkout, other, built.case, ["--deployment", "instances=2"], print)
+    folder = checkouts.build_there(checkout, other, built.case, ["--deployment", "instances=2"], print)
     assert folder == checkout / "model_repos" / "cpu" / str(built.case)
     arguments = (folder / "arguments").read_text()
     for argument in ("benchmarks", f"{built.case} and test_conversion", "instances=2"):
@@ -234,6 +265,6 @@ def test_a_checkout_that_cannot_build_it_is_quoted(built: BuiltModel, checkout: 
     other = other_builds.parse(str(checkout))
     case = dataclasses.replace(built.case, precision="int8")
     with pytest.raises(ProofError) as raised:
-        other_builds.build_there(checkout, other, case, [], print)
+        checkouts.build_there(checkout, other, case, [], print)
     for said in ("exit status 3", "| the last words", f"--against {checkout}", "cure:"):
         assert said in str(raised.value)

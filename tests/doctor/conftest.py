@@ -14,9 +14,11 @@ from tests.fake_nvml import Nvml
 
 @pytest.fixture
 def private_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Locks that no other run knows."""
-    monkeypatch.setattr(locks, "folder", lambda: tmp_path)
-    return tmp_path
+    """The folder of a lock on the machine that no other run knows."""
+    folder = tmp_path / "above" / "machine"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(locks, "machine", lambda: folder)
+    return folder
 
 
 @pytest.fixture

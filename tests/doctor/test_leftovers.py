@@ -3,12 +3,9 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from fixtures.doctor import leftovers
 from fixtures.doctor.leftovers import Process
-from fixtures.errors import SetupError
-from fixtures.host import locks
+from fixtures.host import locks, private, scratch
 from tests.doctor.findings import states
 
 INIT = Process(1, 0, ("/sbin/init",))
@@ -38,21 +35,23 @@ def test_own_processes_are_seen_with_their_parents() -> None:
 
 
 def test_a_segment_that_no_process_uses_is_left_over(tmp_path: Path) -> None:
-    used, left, strange = (tmp_path / name for name in ("tritonproof-a", "INPUT__0_3", "somebody-else"))
-    for path in (used, left, strange):
-        path.write_bytes(b"tensor")
+    names = ("tritonproof-a", "INPUT__0_3_0", "OUTPUT__0", "somebody-else", "INPUT__0_backup")
+    used, *left, _, _ = (tmp_path / name for name in names)
+    for name in names:
+        (tmp_path / name).write_bytes(b"tensor")
 
-    found = leftovers.segments(tmp_path, mapped=[used])
+    with used.open("rb"):
+        found = leftovers.segments(tmp_path)
 
     assert states(found) == ["warning"]
-    assert found.cure == f"rm {left}"
+    assert found.cure.endswith(f"rm {left[0]} {left[1]}")
 
 
 def test_a_folder_of_a_run_that_is_gone_is_left_over(tmp_path: Path) -> None:
     alive, left, empty = (
         tmp_path / name for name in ("tritonproof-abc", "tritonproof-xyz", "python_env_aaaaaa")
     )
-    for path in (alive, left, tmp_path / locks.folder().name):
+    for path in (alive, left, tmp_path / private.user_folder().name):
         path.mkdir()
 
     none = leftovers.folders(tmp_path / "nowhere", {}, [], tmp_path)
@@ -73,7 +72,7 @@ def test_links_that_another_user_may_have_put_there_are_no_leftovers(tmp_path: P
 
     found = leftovers.folders(tmp_path, {}, [], tmp_path)
 
-    assert states(found, leftovers.segments(own, mapped=[])) == ["ok", "ok"]
+    assert states(found, leftovers.segments(own)) == ["ok", "ok"]
 
 
 def test_a_cure_can_be_pasted_whatever_a_leftover_is_called(tmp_path: Path) -> None:
@@ -81,7 +80,7 @@ def test_a_cure_can_be_pasted_whatever_a_leftover_is_called(tmp_path: Path) -> N
     segment.touch()
     folder.mkdir()
 
-    assert leftovers.segments(tmp_path, mapped=[]).cure == f"rm '{segment}'"
+    assert leftovers.segments(tmp_path).cure.endswith(f"rm '{segment}'")
     assert leftovers.folders(tmp_path, {}, [], tmp_path).cure == f"rm -r '{folder}'"
 
 
@@ -104,15 +103,7 @@ def test_who_holds_the_machine_is_named(private_locks: Path) -> None:
         held = leftovers.lock()
 
     assert states(free, held, leftovers.lock()) == ["ok", "warning", "ok"]
-    assert f"process {os.getpid()} (" in held.found
-
-
-def test_who_only_waits_for_the_lock_does_not_hold_it() -> None:
-    table = "1: FLOCK  ADVISORY  WRITE 71 fe:00:42 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 fe:00:42 0 EOF\n"
-    table += "2: POSIX  ADVISORY  READ 73 fe:00:42 0 EOF\n"
-
-    assert list(leftovers.lock_holders(table, 42)) == [71]
-    assert list(leftovers.lock_holders(table, 4)) == []
+    assert f"process {os.getpid()} of " in held.found
 
 
 def test_half_written_builds_and_unreadable_records_are_named(tmp_path: Path) -> None:
@@ -121,12 +112,15 @@ def test_half_written_builds_and_unreadable_records_are_named(tmp_path: Path) ->
     (results / "cpu" / "superseded" / "old.json").touch()
     noted = leftovers.files(results, builds)
     (builds / "cpu" / ".cpu-a.unfinished").mkdir(parents=True)
+    (builds / "cpu" / ".cpu-a.lock").touch()
+    (results / "cpu" / f".cpu-a-{'0' * 32}.tmp").touch()
     (results / "cpu" / "a.json.unreadable").touch()
     found = leftovers.files(results, builds)
 
     assert states(noted, found) == ["ok", "warning"]
     assert "1 records of other machines" in noted.found
     assert ".cpu-a.unfinished" in found.found
+    assert "1 records that a killed run was writing" in found.found
     assert "a.json.unreadable" in found.found
 
 
@@ -142,10 +136,11 @@ def test_what_is_kept_to_be_found_again_is_told_with_its_size_and_is_free_to_del
     assert f"3 MiB of TensorRT's engines in {engines}, free to delete" in kept.found
 
 
-def test_a_folder_of_locks_that_others_can_write_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> int:
-        raise SetupError("others can write it", cure="chmod 700 it")
+def test_what_killed_runs_of_this_version_left_is_found_beside_what_is_in_use(temporary: Path) -> None:
+    left = private.folder_of_user("runs") / "tritonproof-server-0"
+    left.mkdir()
+    with scratch.scratch_folder("server"):
+        found = leftovers.folders(every={}, orphans=[], sent=temporary)
 
-    monkeypatch.setattr(locks, "inode", refuse)
-
-    assert states(leftovers.lock()) == ["problem"]
+    assert states(found) == ["warning"]
+    assert found.cure == f"rm -r {left}"

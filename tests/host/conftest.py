@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,30 +12,31 @@ from fixtures.host import locks
 ROOT = Path(__file__).parents[2]
 
 HOLDER = """\
-import sys, time
+import sys
+from pathlib import Path
 from fixtures.host import locks
-with locks.hold_machine(name=sys.argv[1], exclusive=sys.argv[2] == "exclusive"):
+with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=sys.argv[2] == "exclusive"):
     print("held", flush=True)
     sys.stdin.read()
 """
 
 
 @pytest.fixture
-def name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A machine that no other run knows."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    return f"test-{uuid.uuid4().hex}"
+def place(tmp_path: Path) -> Path:
+    """The folder that stands for a machine that no other run knows."""
+    folder = tmp_path / "above" / "machine"
+    folder.mkdir(parents=True)
+    return folder
 
 
 @pytest.fixture
-def other(name: str) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
+def other(place: Path) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
     """Let another process hold the machine, "exclusive" or "shared", until its input closes."""
     started: list[subprocess.Popen[str]] = []
 
     def hold(how: str) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, name, how],
+            [sys.executable, "-c", HOLDER, str(place), how],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -53,19 +53,19 @@ def other(name: str) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
             process.kill()
 
 
-def is_free(name: str, *, exclusive: bool) -> bool:
+def is_free(place: Path, *, exclusive: bool) -> bool:
     """Whether the machine can be had at once."""
     waits = []
 
     class WouldWaitError(Exception):
         pass
 
-    def refuse() -> None:
+    def refuse(_holder: str) -> None:
         waits.append(1)
         raise WouldWaitError
 
     try:
-        with locks.hold_machine(name=name, exclusive=exclusive, waiting=refuse):
+        with locks.hold_machine(folder=place, exclusive=exclusive, waiting=refuse):
             return True
     except WouldWaitError:
         return False

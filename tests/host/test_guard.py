@@ -93,7 +93,7 @@ def running(
 @pytest.fixture
 def segment() -> Iterator[Path]:
     """The name of a shared-memory segment that no other test uses."""
-    path = SHM / f"tritonproof-test-{uuid.uuid4().hex}"
+    path = SHM / f"test-{uuid.uuid4().hex}"
     yield path
     path.unlink(missing_ok=True)
 
@@ -196,7 +196,7 @@ def test_the_last_command_runs_when_the_first_is_gone(household: Household, tmp_
 
 
 def test_segments_of_the_given_names_are_removed(household: Household, segment: Path) -> None:
-    with running(household, python(STUBBORN), segments=[f"{segment.name[:-3]}*"]):
+    with running(household, python(STUBBORN), segments=[f"{segment.name[:-3]}.*"]):
         segment.write_bytes(b"left behind")
     assert not segment.exists()
 

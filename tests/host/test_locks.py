@@ -16,12 +16,15 @@ from tests.host.conftest import is_free
 ROOT = Path(__file__).parents[2]
 
 
-def is_held(name: str) -> bool:
+def is_held(place: Path) -> bool:
     """Whether another process cannot share the machine now."""
-    code = "import sys; from fixtures.host import locks\nwith locks.hold_machine(name=sys.argv[1], exclusive=False, waiting=sys.exit): pass"
+    code = (
+        "import sys; from pathlib import Path; from fixtures.host import locks\n"
+        "with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, waiting=lambda _: sys.exit()): pass"
+    )
     return (
         subprocess.run(
-            [sys.executable, "-c", code + "; print('free')", name],
+            [sys.executable, "-c", code + "; print('free')", str(place)],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -41,34 +44,36 @@ def is_held(name: str) -> bool:
     ],
 )
 def test_a_measurement_has_the_machine_to_itself(
-    name: str, other: Callable[[str], object], held: str, exclusive: bool, free: bool
+    place: Path, other: Callable[[str], object], held: str, exclusive: bool, free: bool
 ) -> None:
     other(held)
 
-    assert is_free(name, exclusive=exclusive) is free
+    assert is_free(place, exclusive=exclusive) is free
 
 
-def test_other_names_do_not_share_a_lock(name: str, other: Callable[[str], object]) -> None:
+def test_what_other_folders_stand_for_is_not_shared(other: Callable[[str], object], tmp_path: Path) -> None:
     other("exclusive")
 
-    assert is_free(f"{name}-other", exclusive=True)
+    elsewhere = tmp_path / "another" / "machine"
+    elsewhere.mkdir(parents=True)
+    assert is_free(elsewhere, exclusive=True)
 
 
-def test_a_free_machine_is_not_waited_for(name: str) -> None:
+def test_a_free_machine_is_not_waited_for(place: Path) -> None:
     waited: list[bool] = []
 
-    with locks.hold_machine(name=name, exclusive=True, waiting=lambda: waited.append(True)):
+    with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: waited.append(True)):
         assert waited == []
 
 
 def test_a_held_machine_is_waited_for_and_then_had(
-    name: str, other: Callable[[str], "subprocess.Popen[str]"]
+    place: Path, other: Callable[[str], "subprocess.Popen[str]"]
 ) -> None:
     holder = other("exclusive")
     waiting, had = threading.Event(), threading.Event()
 
     def wait() -> None:
-        with locks.hold_machine(name=name, exclusive=True, waiting=waiting.set):
+        with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: waiting.set()):
             had.set()
 
     thread = threading.Thread(target=wait)
@@ -81,88 +86,104 @@ def test_a_held_machine_is_waited_for_and_then_had(
     thread.join()
 
 
-def test_the_machine_is_free_after_the_block_even_if_it_fails(name: str) -> None:
-    with pytest.raises(KeyError), locks.hold_machine(name=name, exclusive=True):
+def test_the_machine_is_free_after_the_block_even_if_it_fails(place: Path) -> None:
+    with pytest.raises(KeyError), locks.hold_machine(folder=place, exclusive=True):
         raise KeyError
 
-    assert is_free(name, exclusive=True)
+    assert is_free(place, exclusive=True)
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-def test_who_measures_may_load_a_model_meanwhile(name: str, exclusive: bool) -> None:
-    with locks.hold_machine(name=name, exclusive=True):
-        assert is_free(name, exclusive=exclusive), "for this process"
+def test_who_measures_may_load_a_model_meanwhile(place: Path, exclusive: bool) -> None:
+    with locks.hold_machine(folder=place, exclusive=True):
+        assert is_free(place, exclusive=exclusive), "for this process"
 
-        assert is_held(name), "for others, after the inner block too"
+        assert is_held(place), "for others, after the inner block too"
 
 
-def test_a_killed_process_holds_nothing(name: str, other: Callable[[str], "subprocess.Popen[str]"]) -> None:
+def test_a_child_that_was_forked_meanwhile_does_not_keep_the_machine(place: Path) -> None:
+    with locks.hold_machine(folder=place, exclusive=True):
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+            os._exit(0)
+    try:
+        assert is_free(place, exclusive=True)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_killed_process_holds_nothing(place: Path, other: Callable[[str], "subprocess.Popen[str]"]) -> None:
     holder = other("exclusive")
-    assert not is_free(name, exclusive=True)
+    assert not is_free(place, exclusive=True)
 
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()
 
-    assert is_free(name, exclusive=True)
+    assert is_free(place, exclusive=True)
 
 
 def test_who_comes_later_to_share_does_not_overtake_who_waits_to_measure(
-    name: str, other: Callable[[str], "subprocess.Popen[str]"]
+    place: Path, other: Callable[[str], "subprocess.Popen[str]"]
 ) -> None:
     holder = other("shared")
     waiting, had = threading.Event(), threading.Event()
 
     def measure() -> None:
-        with locks.hold_machine(name=name, exclusive=True, waiting=waiting.set):
+        with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: waiting.set()):
             had.set()
 
     thread = threading.Thread(target=measure)
     thread.start()
     assert waiting.wait(30)
 
-    assert is_held(name)
+    assert is_held(place)
 
     assert holder.stdin is not None
     holder.stdin.close()
     assert had.wait(30)
     thread.join()
-    assert not is_held(name)
+    assert not is_held(place)
 
 
 def test_time_is_counted_as_waited_only_where_another_process_has_what_is_asked_for(
-    name: str, other: Callable[[str], "subprocess.Popen[str]"], tmp_path: Path
+    place: Path, other: Callable[[str], "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
     holder = other("exclusive")
     before = locks.waited_s()
 
-    def let_go() -> None:
+    def let_go(_holder: str) -> None:
         assert holder.stdin is not None
         holder.stdin.close()
 
-    with locks.hold_machine(name=name, exclusive=True, waiting=let_go):
+    with locks.hold_machine(folder=place, exclusive=True, waiting=let_go):
         pass
     waited = locks.waited_s()
-    with locks.hold_machine(name=name, exclusive=True):
+    with locks.hold_machine(folder=place, exclusive=True):
         pass
 
     assert locks.waited_s() == waited > before
 
 
-def test_a_companion_works_only_while_the_machine_is_shared(name: str) -> None:
+def test_a_companion_works_only_while_the_machine_is_shared(place: Path) -> None:
     said: list[object] = []
     companion = locks.Companion(said.append, lambda: said.append("given up"))
 
     with locks.accompanied(companion):
-        with locks.hold_machine(name=name, exclusive=False):
-            with locks.hold_machine(name=name, exclusive=False):
+        with locks.hold_machine(folder=place, exclusive=False):
+            with locks.hold_machine(folder=place, exclusive=False):
                 assert said == [True]
             assert said == [True], "it is still shared"
         assert said == [True, False]
-        with locks.hold_machine(name=name, exclusive=True), locks.hold_machine(name=name, exclusive=False):
+        with (
+            locks.hold_machine(folder=place, exclusive=True),
+            locks.hold_machine(folder=place, exclusive=False),
+        ):
             pass
-        with pytest.raises(KeyError), locks.hold_machine(name=name, exclusive=False):
+        with pytest.raises(KeyError), locks.hold_machine(folder=place, exclusive=False):
             raise KeyError
-    with locks.hold_machine(name=name, exclusive=False):
+    with locks.hold_machine(folder=place, exclusive=False):
         pass
 
     assert said == [True, False, True, False]
@@ -170,24 +191,24 @@ def test_a_companion_works_only_while_the_machine_is_shared(name: str) -> None:
 
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_a_companion_is_given_up_where_others_keep_this_process_from_measuring(
-    name: str, other: Callable[[str], "subprocess.Popen[str]"], exclusive: bool
+    place: Path, other: Callable[[str], "subprocess.Popen[str]"], exclusive: bool
 ) -> None:
     holder, given_up = other("exclusive"), []
 
-    def let_go() -> None:
+    def let_go(_holder: str) -> None:
         assert holder.stdin is not None
         holder.stdin.close()
 
     companion = locks.Companion(lambda _goes_on: None, lambda: given_up.append(True))
-    with locks.accompanied(companion), locks.hold_machine(name=name, exclusive=exclusive, waiting=let_go):
+    with locks.accompanied(companion), locks.hold_machine(folder=place, exclusive=exclusive, waiting=let_go):
         assert given_up == [True] * exclusive
 
 
 def test_who_is_lent_the_machine_shares_it_but_cannot_measure(
-    name: str, other: Callable[[str], "subprocess.Popen[str]"], monkeypatch: pytest.MonkeyPatch
+    place: Path, other: Callable[[str], "subprocess.Popen[str]"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other("exclusive")
     monkeypatch.setenv(locks.LENT, "1")
 
-    assert is_free(name, exclusive=False)
-    assert not is_free(name, exclusive=True)
+    assert is_free(place, exclusive=False)
+    assert not is_free(place, exclusive=True)

@@ -1,8 +1,7 @@
-"""In a temporary folder that others may write to, locks and shared memory are this user's alone."""
+"""In a temporary folder that others may write to, what a run keeps there and in shared memory is this user's alone."""
 
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,13 +9,20 @@ import pytest
 
 from fixtures.doctor import leftovers
 from fixtures.errors import SetupError
-from fixtures.host import locks, private
+from fixtures.host import private, scratch, segments
 from tests.conftest import theirs
-from tests.host.conftest import is_free
 
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
+
+
+@pytest.fixture(autouse=True)
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The temporary folder, into which everybody may write."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    tmp_path.chmod(0o1777)
+    return tmp_path
 
 
 @pytest.fixture
@@ -64,15 +70,6 @@ def another_users_folder(path: Path, _tmp_path: Path) -> None:
     theirs(path)
 
 
-def another_users_file(path: Path, _tmp_path: Path) -> None:
-    path.touch(mode=0o666)
-    theirs(path)
-
-
-def a_folder(path: Path, _tmp_path: Path) -> None:
-    path.mkdir()
-
-
 @pytest.mark.parametrize(
     "put",
     [
@@ -86,87 +83,73 @@ def a_folder(path: Path, _tmp_path: Path) -> None:
         another_users_folder,
     ],
 )
-def test_a_folder_of_locks_that_is_not_this_users_alone_is_refused_and_left_as_it_is(
-    put: Callable[[Path, Path], None], name: str, secret: Path, tmp_path: Path
+def test_a_folder_that_is_not_this_users_alone_is_refused_and_left_as_it_is(
+    put: Callable[[Path, Path], None], secret: Path, tmp_path: Path
 ) -> None:
-    put(locks.folder(), tmp_path)
-    before = locks.folder().lstat()
+    put(private.user_folder(), tmp_path)
+    before = private.user_folder().lstat()
 
-    for exclusive in (True, False):
-        with pytest.raises(SetupError, match=r"what has to be of this user alone") as caught:
-            locks.hold_machine(name=name, exclusive=exclusive).__enter__()
+    with pytest.raises(SetupError, match=r"what has to be of this user alone") as caught:
+        scratch.scratch_folder("test").__enter__()
     said = str(caught.value)
-    assert f"where: {locks.folder()}\n" in said
-    assert f"remove it (rm -r {locks.folder()}), or set TMPDIR to a folder of your own" in said
+    assert f"where: {private.user_folder()}\n" in said
+    assert f"remove it (rm -r {private.user_folder()}), or set TMPDIR to a folder of your own" in said
 
-    after = locks.folder().lstat()
+    after = private.user_folder().lstat()
     assert (after.st_mode, after.st_uid, after.st_mtime) == (before.st_mode, before.st_uid, before.st_mtime)
-    assert not list(tmp_path.rglob("*.lock"))
-    assert leftovers.lock("", {}).state == "problem"
+    assert not list(tmp_path.rglob("tritonproof-test*"))
+    assert leftovers.own_folder().state == "problem"
 
 
-@pytest.mark.parametrize("put", [a_link_to_a_file, a_link_to_nothing, a_fifo, a_folder, another_users_file])
-def test_a_lock_that_is_no_file_of_this_user_is_refused(
-    put: Callable[[Path, Path], None], name: str, secret: Path, tmp_path: Path
-) -> None:
-    locks.folder().mkdir(mode=0o700)
-    put(locks.folder() / f"{name}.lock", tmp_path)
-
-    with pytest.raises(SetupError, match=rf"where: .*{name}\.lock"):
-        locks.hold_machine(name=name, exclusive=True).__enter__()
-    assert not (tmp_path / "nowhere").exists()
-
-
-def test_the_folder_is_looked_at_each_time(name: str, tmp_path: Path) -> None:
-    assert is_free(name, exclusive=True)
-    locks.folder().rename(tmp_path / "elsewhere")
-    locks.folder().symlink_to(tmp_path / "elsewhere")
+def test_the_folder_is_looked_at_each_time(tmp_path: Path) -> None:
+    private.folder_of_user("engines")
+    private.user_folder().rename(tmp_path / "elsewhere")
+    private.user_folder().symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(SetupError, match="symbolic link"):
-        locks.hold_machine(name=name, exclusive=True).__enter__()
+        private.folder_of_user("engines")
 
 
-def test_a_folder_by_another_users_id_is_told_from_ones_own(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert is_free(name, exclusive=True)
-    own, other_id = locks.folder(), os.getuid() + 1
+def test_a_folder_by_another_users_id_is_told_from_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    private.folder_of_user()
+    own, other_id = private.user_folder(), os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: other_id)
-    own.rename(locks.folder())
+    own.rename(private.user_folder())
 
     with pytest.raises(SetupError, match="belongs to another user"):
-        locks.hold_machine(name=name, exclusive=True).__enter__()
+        private.folder_of_user()
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_nobody_else_sees_the_locks(umask: int, name: str) -> None:
+def test_nobody_else_sees_what_a_run_keeps_for_itself(umask: int) -> None:
     before = os.umask(umask)
     try:
-        assert is_free(name, exclusive=True)
+        with scratch.scratch_folder("test") as folder:
+            seen = [mode(private.user_folder()), mode(folder.parent), mode(folder)]
     finally:
         os.umask(before)
 
-    assert mode(locks.folder()) == 0o700
-    assert mode(locks.folder() / f"{name}.lock") == 0o600
+    assert seen == [0o700] * 3
 
 
-def test_the_folder_of_an_earlier_version_is_closed_to_others_and_used(
-    name: str, other: Callable[[str], object]
+def test_the_folder_of_an_earlier_version_is_closed_to_others_and_used() -> None:
+    private.user_folder().mkdir()
+    private.user_folder().chmod(0o755)
+
+    private.folder_of_user("engines")
+
+    assert mode(private.user_folder()) == 0o700
+
+
+@pytest.mark.parametrize("letter", [" ", "'", '"', "ü", ":", "$"])
+def test_a_temporary_folder_that_a_shell_would_take_for_something_else_is_not_used(
+    letter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locks.folder().mkdir()
-    locks.folder().chmod(0o755)
-    (locks.folder() / f"{name}.lock").touch(0o644)
+    (tmp_path / f"a{letter}b").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / f"a{letter}b"))
 
-    other("exclusive")
-
-    assert mode(locks.folder()) == 0o700
-    assert not is_free(name, exclusive=False)
-
-
-def test_a_temporary_folder_that_everybody_may_write_to_will_do(name: str) -> None:
-    Path(tempfile.gettempdir()).chmod(0o1777)
-
-    assert is_free(name, exclusive=True)
+    with scratch.scratch_folder("test") as folder:
+        assert letter not in str(folder)
 
 
 def test_nobody_elses_segments_are_touched(tmp_path: Path, secret: Path) -> None:
@@ -180,11 +163,12 @@ def test_nobody_elses_segments_are_touched(tmp_path: Path, secret: Path) -> None
     strange.symlink_to(secret)
     os.mkfifo(memory / "tritonproof-abd")
 
-    private.close_segments("tritonproof-ab", memory)
+    segments.close_to_others("tritonproof-ab", memory)
 
     assert [mode(path) for path in (own, other, secret)] == [0o600, 0o644, 0o644]
 
 
-def test_the_doctor_makes_no_folder(name: str) -> None:
-    assert leftovers.lock("", {}).state == "ok"
-    assert not locks.folder().exists()
+def test_the_doctor_makes_no_folder() -> None:
+    assert leftovers.own_folder().state == "ok"
+    assert leftovers.folders(every={}, orphans=[], sent=private.user_folder()).state == "ok"
+    assert not private.user_folder().exists()

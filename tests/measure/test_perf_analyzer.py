@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,8 +128,8 @@ def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
     assert "--concurrency-range" not in arguments
     assert found.timeline.offsets is not None
     gaps_ms = np.diff(found.timeline.offsets) / 1e6
-    assert gaps_ms.mean() == pytest.approx(2, rel=0.25)
-    assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=0.5)
+    assert gaps_ms.mean() == pytest.approx(2, rel=0.4)  # of some 180 gaps
+    assert gaps_ms.std() == pytest.approx(0 if arrivals == "constant" else 2, abs=1)
     part = found.steady
     assert part.latencies_ms == pytest.approx(np.full(len(part.latencies_ms), LATENCY_MS))
     assert part.slips_ms == pytest.approx(np.zeros(len(part.latencies_ms)), abs=1e-3)
@@ -146,7 +147,7 @@ def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
         ("cut-table", "its table is damaged"),
         ("no-numbers", "its table holds no latency"),
         ("refused", "it ended with status 99: error: the output does not fit"),
-        ("killed", "it ended with status 137"),
+        ("killed", "it was ended by SIGKILL"),
         ("stopped", "it stood still for 5.0 s"),
     ],
 )
@@ -228,6 +229,30 @@ def test_a_generator_that_never_succeeds_is_an_error_with_its_words(
     assert f"no result in 5 attempts; the last: {message}" in str(caught.value)
     assert f"where: {generator.program} -m toy" in str(caught.value), "the command, to run it by hand"
     assert "the last words" in str(caught.value), "the end of the server's log"
+
+
+@pytest.mark.parametrize(("full", "cure"), [("temporary", "TMPDIR=DIR"), ("memory", "--shm-size")])
+def test_where_there_is_no_room_that_is_said(
+    full: str,
+    cure: str,
+    run: Callable[..., Run],
+    generator: Generator,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scratch = tmp_path / "temporary"
+    scratch.mkdir()
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(
+        "shutil.disk_usage", lambda path: usage._replace(free=0 if path.name == full else 1 << 40)
+    )
+    generator.plan("refused")
+
+    with pytest.raises(ProofError) as caught:
+        run(server=dataclasses.replace(server_of(tmp_path), scratch=scratch))
+
+    assert f"{full} is full: " in caught.value.cure
+    assert cure in caught.value.cure
 
 
 def test_a_server_that_ends_under_load_is_an_error_at_once(

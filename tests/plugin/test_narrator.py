@@ -144,6 +144,26 @@ def test_plain_says_each_step_once_and_details_now_and_then(
     assert len(details) in (2, 3), "of ten seconds"
 
 
+def test_plain_says_again_what_takes_long_and_for_how_long(
+    file: tuple[int, Callable[[], str]], start: Start
+) -> None:
+    descriptor, text = file
+    plain = start(descriptor, live=False, quiet_s=0.01)
+
+    plain.say("load into Triton")
+
+    deadline = time.monotonic() + 20
+    while len(text().splitlines()) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    first, *later = text().splitlines()
+    assert first == "load into Triton"
+    assert later[0].startswith("load into Triton (")
+    plain.rest()
+    written = text()
+    time.sleep(0.05)
+    assert text() == written, "it goes on after the rest"
+
+
 def test_plain_says_a_step_again_after_a_rest(
     file: tuple[int, Callable[[], str]], clock: Callable[[float], None], start: Start
 ) -> None:

@@ -85,9 +85,12 @@ def test_arrivals_of_rates_that_are_given_and_of_one_that_is_searched_are_refuse
     assert "leave out --request-rates" in str(raised.value)
 
 
-def test_a_remote_server_is_given_tensors_over_the_network_unless_asked_otherwise() -> None:
+def test_a_remote_server_is_given_tensors_over_the_network_and_never_through_shared_memory() -> None:
     assert settings(triton="127.0.0.1:8001").shared_memory == "none"
-    assert settings(triton="127.0.0.1:8001", shared_memory="system").shared_memory == "system"
+    assert settings(triton="127.0.0.1:8001", shared_memory="none").shared_memory == "none"
+    for text in ("system", "cuda"):
+        with pytest.raises(InputError, match="let go of the shared memory of all clients"):
+            settings(triton="127.0.0.1:8001", shared_memory=text)
 
 
 def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:

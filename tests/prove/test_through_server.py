@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tritonclient.utils import deserialize_bytes_tensor
 
-from fixtures.errors import ProofError
+from fixtures.errors import AccuracyError, ProofError
 from fixtures.prove import through_server
 from fixtures.prove.accuracy import accuracy_ledger, score_each_sample
 from fixtures.prove.all_outputs import RunningDifferences, add, output_differences
@@ -280,6 +281,48 @@ def test_an_answer_of_another_length_is_an_error(connect: Connect) -> None:
         evaluate_through_server(server, CASE, toy.samples(COUNT), 1)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda values: values.astype(np.float64), "FP64, and declared FP32"),
+        (lambda values: values.argmax(axis=1), "INT64, and declared FP32"),
+        (lambda values: values.astype(str).astype(object), "BYTES, and declared FP32"),
+        (lambda values: values[:, :2], r"of shape \[2\], and declared \[4\]"),
+        (lambda values: values[:, :0], r"of shape \[0\], and declared \[4\]"),
+        (lambda values: values[..., None], r"of shape \[4, 1\], and declared \[4\]"),
+        (lambda values: values[0, 0], "is one number, and declared"),
+    ],
+)
+def test_an_answer_of_another_type_or_shape_is_scored_by_nobody(
+    connect: Connect, change: Callable[[np.ndarray], np.ndarray], said: str
+) -> None:
+    def spoil(answer: Answer) -> Answer:
+        values = answer.as_numpy(toy.OUTPUT)
+        assert values is not None
+        return Answer(answer.id, {toy.OUTPUT: np.asarray(change(values))})
+
+    _, server = connect(spoil)
+
+    with pytest.raises(AccuracyError, match=said):
+        evaluate_through_server(server, CASE, toy.samples(COUNT), 2)
+
+
+def test_an_answer_that_cannot_be_read_is_an_error_at_once(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cut(Answer):
+        """Texts of which the last is longer than what is there."""
+
+        def as_numpy(self, _name: str) -> np.ndarray:
+            return np.asarray(deserialize_bytes_tensor(b"\x04\x00\x00\x00text\x09\x00"))
+
+    monkeypatch.setattr(through_server, "REQUEST_S", 5.0)
+    _, server = connect(lambda answer: Cut(answer.id, {}))
+
+    with pytest.raises(ProofError, match=f"output {toy.OUTPUT} cannot be read"):
+        evaluate_through_server(server, CASE, toy.samples(COUNT), 2)
+
+
 def test_a_server_that_swaps_rows_is_caught_by_the_ledger(connect: Connect) -> None:
     def swap(answer: Answer) -> Answer:
         values = answer.as_numpy(toy.OUTPUT)
@@ -452,7 +495,7 @@ def test_a_wrong_value_of_an_unused_output_is_named_with_what_was_expected_and_g
     def tripled(inputs: Arrays) -> Arrays:
         outputs = dict(three_outputs(inputs))
         at_fault = (inputs[toy.INPUT] == 1) & (np.arange(toy.CLASSES) == wrong_class)
-        outputs[SECOND] = outputs[SECOND] * np.where(at_fault, 3, 1)
+        outputs[SECOND] = outputs[SECOND] * np.where(at_fault, 3, 1).astype(np.float32)
         return outputs
 
     result = served_ledger(connect, tripled)
@@ -463,8 +506,8 @@ def test_a_wrong_value_of_an_unused_output_is_named_with_what_was_expected_and_g
     assert (spoilt.expected, spoilt.given) == pytest.approx((0.6, 1.8))
 
 
-def test_an_output_that_is_missing_or_of_another_shape_is_an_error(connect: Connect) -> None:
-    with pytest.raises(ProofError, match=rf"a served output is of shape[^$]*output {SECOND}"):
+def test_an_output_of_another_shape_that_no_metric_uses_is_an_error(connect: Connect) -> None:
+    with pytest.raises(AccuracyError, match=rf"{SECOND} is of shape \[2\], and declared \[4\]"):
         served_ledger(connect, unused(SECOND, lambda values: values[:, :2]))
 
 

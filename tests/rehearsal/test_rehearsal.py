@@ -80,7 +80,7 @@ def test_a_case_of_an_a100_goes_all_the_way_and_leaves_nothing_but_its_checklist
     assert "- [x] opening: PyTorch opens it on the CPU" in text
     assert "PyTorch has kernels for this GPU" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checklist.md", "temporary"]
-    assert not list(temporary.glob("tritonproof-rehearsal-*"))
+    assert not list(temporary.rglob("tritonproof-rehearsal-*"))
 
 
 def test_a_checklist_has_no_figure_that_a_measurement_has(command_line: Any) -> None:

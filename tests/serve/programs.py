@@ -17,7 +17,7 @@ VALUES = np.arange(8, dtype=np.float32).reshape(2, 4)
 def doubled_by(server: Server, built: BuiltModel) -> bool:
     """Whether the loaded model, which is to double its input, does."""
     (answer,) = server.infer(
-        str(built.case), built.case.model, {built.case.model.inputs[0].name: VALUES}
+        server.name_of(built.case), built.case.model, {built.case.model.inputs[0].name: VALUES}
     ).values()
     return bool((answer == 2 * VALUES).all())
 

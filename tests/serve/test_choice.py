@@ -51,6 +51,19 @@ def test_an_option_that_names_no_server_says_what_would(text: str) -> None:
         parse_choice(text)
 
 
+@pytest.mark.parametrize("text", ["--privileged", "-v/:/host", "a b", "triton;id", "image\n", "$(id)"])
+def test_what_docker_would_take_for_an_option_is_no_image(text: str) -> None:
+    with pytest.raises(InputError, match="unknown server"):
+        parse_choice(f"docker:{text}")
+
+
+@pytest.mark.parametrize(
+    "image", ["localhost:5000/a/triton:24.10-py3", "nvcr.io/nvidia/t@sha256:" + "0" * 64]
+)
+def test_an_image_may_have_registry_tag_and_digest(image: str) -> None:
+    assert parse_choice(f"docker:{image}") == Choice("docker", image)
+
+
 def test_a_local_server_is_found_by_path_and_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = script(tmp_path / "bin" / "tritonserver", "exit 0")
     assert parse_choice(f"local:{program}") == Choice("local", str(program))

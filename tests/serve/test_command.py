@@ -69,7 +69,24 @@ def test_the_container_s_ports_are_published_on_loopback_alone() -> None:
 
 
 def test_the_models_are_mounted_read_only() -> None:
-    assert f"--volume={Path.cwd()}/models:/models:ro" in docker()
+    assert mounted(docker()) == ["type=bind", f"source={Path.cwd()}/models", "target=/models", "readonly"]
+
+
+def mounted(command: Sequence[str]) -> list[str]:
+    """The fields of what is mounted, as docker/cli reads them: a line of CSV (opts/mount.go)."""
+    (given,) = [part for part in command if part.startswith(("--mount", "--volume", "-v"))]
+    (fields,) = csv.reader([given.removeprefix("--mount=")])
+    return fields
+
+
+@pytest.mark.parametrize("name", ["a:b", "a,b", 'a"b', "ä b"])
+def test_a_folder_of_any_name_is_mounted_and_nothing_else(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert mounted(docker()) == ["type=bind", f"source={folder}/models", "target=/models", "readonly"]
 
 
 @pytest.mark.parametrize("gpus", [["GPU-1"], ["GPU-1", "GPU-2"], ["MIG-1"]])
@@ -204,9 +221,13 @@ def test_on_a_gpu_docker_is_told_of_that_gpu_the_memory_and_the_release_s_option
     run = calls_in(calls)[2]
     port = next(part for part in run if part.endswith(":8001")).split(":")[1]
     name = next(part for part in run if part.startswith("--name=")).partition("=")[2]
-    assert [part for part in run if not part.startswith("--publish")] == [
+    every_time_others = ("--publish", "--grpc-restricted-protocol", "--http-restricted-api")
+    assert [part for part in run if not part.startswith(every_time_others)] == [
         *("run", "--rm", f"--name={name}", '--gpus="device=GPU-2"', "--ipc=host", "--pid=host"),
-        *("--env=NVIDIA_TF32_OVERRIDE=0", f"--volume={tmp_path}/models:/models:ro"),
+        *(
+            "--env=NVIDIA_TF32_OVERRIDE=0",
+            f"--mount=type=bind,source={tmp_path}/models,target=/models,readonly",
+        ),
         *("my/triton:1", "tritonserver", f"--id={name}", "--model-repository=/models"),
         *("--model-control-mode=explicit", "--strict-readiness=false", "--exit-timeout-secs=3"),
         *("--http-address=0.0.0.0", "--http-port=8000", "--grpc-address=0.0.0.0", "--grpc-port=8001"),
@@ -320,3 +341,17 @@ def test_a_local_server_is_told_to_take_clients_memory_where_its_help_knows_of_i
         ):
             pass
         assert ("--allow-client-shm=true" in (tmp_path / "call").read_text().splitlines()) is expected
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_local_server_asks_for_a_key_where_its_help_knows_of_it(tmp_path: Path, knows: bool) -> None:
+    said = "--grpc-restricted-protocol <string> --http-restricted-api <string>" if knows else "--id <string>"
+    program = script(
+        tmp_path / "bin" / "tritonserver",
+        f'[ "$1" = --help ] && {{ echo "{said}"; exit 0; }}\nprintf "%s\\n" "$@" > {tmp_path}/call; exit 1',
+    )
+    choice = Choice("local", str(program))
+    with pytest.raises(ProofError), serve(choice, tmp_path, tmp_path / "log", device="cpu"):
+        pass
+    asks = [part for part in (tmp_path / "call").read_text().splitlines() if "restricted" in part]
+    assert len(asks) == (2 if knows else 0)

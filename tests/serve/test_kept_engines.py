@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fixtures.build.repository import BuiltModel
-from fixtures.host import locks
+from fixtures.host import private
 from fixtures.host.targets import recognise
 from fixtures.serve.choice import ServerKind
 from fixtures.serve.server import Server
@@ -31,7 +31,7 @@ def test_engines_are_kept_beside_a_server_of_this_machine_and_in_a_container(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(locks, "folder", lambda: tmp_path / "tritonproof")
+    monkeypatch.setattr(private, "user_folder", lambda: tmp_path / "tritonproof")
     told: dict[str, Any] = {}
     client = SimpleNamespace(load_model=lambda _name, **what: told.update(json.loads(what["config"])))
     case = Case(recognise("NVIDIA A100"), MICRO, ONNX, accelerator, "fp16")

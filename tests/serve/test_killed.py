@@ -1,7 +1,6 @@
 """No Triton outlives its caller, nor does what it and the load generator leave: the real ones, under a real load."""
 
 import dataclasses
-import os
 import random
 import time
 import uuid
@@ -37,7 +36,7 @@ with serve(Choice("embedded"), folder / "models", folder / "server.log", device=
         grace_s=2,
         segments=[{inputs!r}, {outputs!r}],
     ):
-        while not any(Path("/dev/shm").glob({outputs!r})):
+        while not (Path("/dev/shm") / {outputs!r}).exists():
             time.sleep(0.02)
         time.sleep(0.2)
         print("under load", flush=True)
@@ -68,16 +67,15 @@ def serving(
         program=program,
         libraries=libraries,
         model=str(build.case),
-        inputs=f"{name}_IN*",
-        outputs=f"{name}_OUT*",
+        inputs=rf"{name}_IN_\d+_\d+",
+        outputs=f"{name}_OUT",
     )
     return Serving(source, name)
 
 
 def folders(household: Household) -> set[str]:
     """Names of the servers' temporary folders there are now, with which their segments' names start."""
-    kept_for_the_user = f"tritonproof-{os.getuid()}"
-    return {path.name for path in household.temporary.glob("tritonproof-*")} - {kept_for_the_user}
+    return {path.name for path in household.temporary.glob("*/runs/*")}
 
 
 def segments_of(names: set[str]) -> list[str]:

@@ -1,7 +1,10 @@
 """Servers are started and are gone at the end of the block, and one that does not start says why."""
 
 import dataclasses
+import errno
+import os
 import socket
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ import pytest
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, ProofError
-from fixtures.serve import cleanup, wheels
+from fixtures.serve import cleanup, launch, wheels
 from fixtures.serve.choice import Choice, parse_choice
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
@@ -39,7 +42,7 @@ def test_the_log_and_nothing_else_is_left_of_a_server(
         made = set(cleanup.FOLDERS.glob("python_env_*")) - before
         assert server.scratch is not None
         segments = f"{server.scratch.name}*"
-        assert list(temporary.iterdir()) == [server.scratch]
+        assert list(temporary.glob("*/runs/*")) == [server.scratch]
         assert list(SHM.glob(segments))
         assert made
     assert not process.is_running()
@@ -48,12 +51,48 @@ def test_the_log_and_nothing_else_is_left_of_a_server(
             again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             again.bind(("127.0.0.1", port))
     assert "Started GRPCInferenceService" in log.read_text()
-    assert list(temporary.iterdir()) == list(SHM.glob(segments)) == []
+    assert list(temporary.glob("*/runs/*")) == list(SHM.glob(segments)) == []
     # What the backend made in /tmp stays where an older Triton may have made it; another server may end just now.
     deadline = time.monotonic() + HANG_S
     while (orphans := made & set(cleanup.orphans())) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not orphans
+
+
+@pytest.mark.parametrize("name", ["a blank", "it's", "Modelle für $HOME;"])
+def test_models_are_served_whatever_the_paths_hold(
+    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name / "tmp").mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name / "tmp"))
+    repository = tmp_path / name / "models"
+    built = make_build(repository, "doubling", DOUBLING)
+    with serve(EMBEDDED, repository, tmp_path / name / "log", device="cpu") as server:
+        assert server.scratch is not None
+        server.load(built, DEPLOYMENT, "online")
+        assert doubled_by(server, built)
+    assert not server.scratch.exists()
+
+
+def test_a_temporary_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: Any, **_options: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(launch, "scratch_folder", full)
+    with (
+        pytest.raises(InputError, match=rf"No space left on device\n.*{tempfile.gettempdir()}\n.*TMPDIR"),
+        serve(EMBEDDED, tmp_path, tmp_path / "log", device="cpu"),
+    ):
+        pass
+
+
+def test_no_free_port_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_arguments: Any) -> None:
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+    monkeypatch.setattr(socket.socket, "bind", none)
+    with pytest.raises(InputError, match=r"no three ports .*Address already in use\n.*127\.0\.0\.1\n.*cure"):
+        free_ports()
 
 
 def wrapper(folder: Path, options: str = "") -> Path:
@@ -86,7 +125,7 @@ def test_a_server_that_refuses_models_is_an_input_error(
     (tmp_path / "empty").mkdir()
     choice = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
     with (
-        serve(choice, tmp_path / "empty", tmp_path / "log", device="cpu") as theirs,
+        serve(choice, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as theirs,
         pytest.raises(InputError, match=r"does not accept models\n.*\n.*--model-control-mode=explicit"),
     ):
         connect(theirs.address).load(doubling, DEPLOYMENT, "online")
@@ -105,7 +144,13 @@ def test_a_server_that_ends_at_once_is_an_error_with_its_output(tmp_path: Path, 
     program = script(tmp_path / "bin" / "tritonserver", "echo 'libcudart.so.12: cannot open'; exit 1")
     with pytest.raises(ProofError, match=r"Triton ended with status 1 .*\n.*the end of .*\n  \| libcudart"):
         start(program, tmp_path)
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/runs/*")) == []
+
+
+def test_a_server_that_a_signal_ends_says_which(tmp_path: Path) -> None:
+    program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; kill -SEGV $$")
+    with pytest.raises(ProofError, match="Triton was ended by SIGSEGV before it was ready"):
+        start(program, tmp_path)
 
 
 def test_a_local_server_gets_the_variables_of_its_backend(tmp_path: Path) -> None:
@@ -154,7 +199,7 @@ def test_a_taken_port_is_tried_again_with_others(tmp_path: Path, temporary: Path
         start(program, tmp_path)
     starts = [one for one in (tmp_path / "starts").read_text().splitlines() if one != "--help"]
     assert len(set(starts)) == 3
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_the_real_server_s_words_for_a_taken_port_are_known(
@@ -173,7 +218,7 @@ def test_the_real_server_s_words_for_a_taken_port_are_known(
         ):
             pass
     assert attempts == []
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_another_triton_at_the_ports_is_not_taken_for_ours(server: Server, tmp_path: Path) -> None:
@@ -188,7 +233,7 @@ def test_a_server_that_never_gets_ready_is_given_up(tmp_path: Path, temporary: P
     with pytest.raises(ProofError, match=r"not ready within 1 s\n.*\n  \| loading the world"):
         start(program, tmp_path, ready_s=1.0)
     assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_a_missing_library_leaves_no_folder_behind(
@@ -200,4 +245,4 @@ def test_a_missing_library_leaves_no_folder_behind(
     monkeypatch.setattr(wheels, "libpython", missing)
     with pytest.raises(InputError), serve(EMBEDDED, models, tmp_path / "log", device="cpu"):
         pass
-    assert list(temporary.iterdir()) == []
+    assert list(temporary.glob("*/runs/*")) == []

@@ -12,6 +12,7 @@ from fixtures.host.nvml import InstalledGpu
 from fixtures.host.targets import TARGETS, recognise
 from fixtures.serve import releases
 from fixtures.serve.command import Ports, docker_command, local_command
+from fixtures.serve.load_key import key_options
 from fixtures.serve.memory_pools import pool_options
 from fixtures.serve.releases import RELEASES, Image, Release
 from fixtures.spec import Target
@@ -40,6 +41,7 @@ def test_a_server_of_each_release_knows_every_option_that_it_gets(
 ) -> None:
     image = Image("any", release=release.name)
     command = docker_command(image, Path("models"), PORTS, shared_memory=shared_memory, name="proof")
+    command += key_options("key")
     assert options_in(command) <= known_options(release.name)
     wants_memory = shared_memory != "none" and "allow-client-shm" in known_options(release.name)
     assert ("--allow-client-shm=true" in command) is wants_memory

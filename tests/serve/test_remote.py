@@ -3,16 +3,21 @@
 import contextlib
 import dataclasses
 import json
+import pickle
 import socket
+import subprocess
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from fixtures.build.configuration import config_json, model_config
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, ProofError
 from fixtures.serve.choice import Choice
@@ -24,10 +29,20 @@ from fixtures.serve.server import Server, lacks_backend
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.serve.programs import HANG_S, doubled_by, port_of
 
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A Triton as somebody starts it by hand, for a repository with nothing of these tests in it."""
+    log = tmp_path_factory.mktemp("logs") / "server.log"
+    with serve(Choice("embedded"), models, log, device="cpu", open_to_all=True) as started:
+        yield started
+
 
 @pytest.fixture(scope="module")
 def remote(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The room's server as the suite finds it by its address; it has none of these tests' models in its repository."""
+    """That server as the suite finds it by its address."""
     unused = tmp_path_factory.mktemp("unused")
     with serve(Choice("remote", server.address), unused, unused / "log", device="cpu") as ours:
         yield ours
@@ -45,8 +60,74 @@ def test_a_remote_server_gets_the_model_with_its_files(remote: Server, sent: Bui
     assert remote.log_tail() == ""
     assert remote.load(sent, DEPLOYMENT, "online") == "python", "it has no native backend"
     assert doubled_by(remote, sent)
-    remote.unload(str(sent.case))
-    assert not remote.client.is_model_ready(str(sent.case))
+    remote.unload(remote.name_of(sent.case))
+    assert not remote.client.is_model_ready(remote.name_of(sent.case))
+
+
+def ready_on(server: Server) -> set[str]:
+    """The names of the models that a server has loaded."""
+    return {one.name for one in server.client.get_inference_statistics().model_stats}
+
+
+def test_what_a_remote_server_had_is_there_after_and_nothing_else(
+    server: Server, sent: BuiltModel, doubling: BuiltModel, tmp_path: Path, make_build: MakeBuild
+) -> None:
+    tripling = make_build(tmp_path, "doubling", DOUBLING.replace("2 *", "3 *"))
+    assert str(tripling.case) == str(doubling.case), "a name that somebody else's model has"
+    server.load(doubling, DEPLOYMENT, "online")
+    before = ready_on(server)
+    with serve(Choice("remote", server.address), tmp_path, tmp_path / "log", device="cpu") as ours:
+        ours.load(tripling, DEPLOYMENT, "online")
+        ours.load(sent, DEPLOYMENT, "online")
+        assert len(ready_on(server)) == len(before) + 2
+        assert not doubled_by(ours, tripling)
+        assert doubled_by(server, doubling)
+    assert ready_on(server) == before
+    assert doubled_by(server, doubling)
+
+
+KILLED = """
+import os, pickle, sys
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+address, name, config, code = pickle.loads(bytes.fromhex(sys.argv[1]))
+with serve(Choice("remote", address), None, None, device="cpu") as server:
+    server.client.load_model(name + server.suffix, config=config, files=code)
+    os._exit(9)
+"""
+
+
+def test_what_a_killed_run_left_on_a_remote_server_goes_with_the_next_run(
+    server: Server, sent: BuiltModel, tmp_path: Path
+) -> None:
+    before = ready_on(server)
+    config = model_config(sent.case, DEPLOYMENT, native=False)
+    config.name = ""
+    version = sent.artifact.parent
+    code = {
+        f"file:1/{name}": (version / name).read_bytes() for name in ("model.py", "runtime.py", "model.bin")
+    }
+    told = pickle.dumps((server.address, str(sent.case), config_json(config), code)).hex()
+    ended = subprocess.run([sys.executable, "-c", KILLED, told], cwd=ROOT, check=False, timeout=HANG_S)
+    assert ended.returncode == 9
+    (left,) = ready_on(server) - before
+
+    with serve(Choice("remote", server.address), tmp_path, tmp_path / "log", device="cpu"):
+        assert ready_on(server) == before, f"{left} is of nobody who lives"
+
+
+def test_the_models_of_a_run_that_lives_are_left_alone(
+    server: Server, sent: BuiltModel, tmp_path: Path
+) -> None:
+    def serving() -> AbstractContextManager[Server]:
+        return serve(Choice("remote", server.address), tmp_path, tmp_path / "log", device="cpu")
+
+    with serving() as first:
+        first.load(sent, DEPLOYMENT, "online")
+        with serving() as second:
+            second.load(sent, DEPLOYMENT, "online")
+            assert doubled_by(second, sent)
+        assert doubled_by(first, sent)
 
 
 def test_a_remote_server_keeps_nothing_of_a_model_that_was_replaced(
@@ -66,7 +147,7 @@ def test_a_remote_server_keeps_nothing_of_a_model_that_was_replaced(
     remote.load(built, DEPLOYMENT, "online")
     assert len(copies()) == 1
     remote.load(built, DEPLOYMENT, "offline")
-    remote.unload(str(built.case))
+    remote.unload(remote.name_of(built.case))
 
     deadline = time.monotonic() + HANG_S
     while copies() and time.monotonic() < deadline:
@@ -134,7 +215,11 @@ class _NotFound(_WebServer):
     status = 404
 
 
-@pytest.mark.parametrize("handler", [_WebServer, _OtherInterface, _NotFound])
+class _Nested(_WebServer):
+    body = b"[" * 50_000
+
+
+@pytest.mark.parametrize("handler", [_WebServer, _OtherInterface, _NotFound, _Nested])
 def test_a_web_server_is_not_taken_for_triton(handler: type[_WebServer]) -> None:
     with HTTPServer(("127.0.0.1", 0), handler) as web:
         threading.Thread(target=web.serve_forever, daemon=True).start()
@@ -174,6 +259,36 @@ def test_a_program_with_a_protocol_of_its_own_is_not_taken_for_triton() -> None:
         pytest.raises(InputError, match="the port is in use by a program that is not Triton"),
     ):
         connect(address)
+
+
+class _Dripping(_WebServer):
+    ended = threading.Event()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while not self.ended.wait(0.05):
+                self.wfile.write(b" ")
+                self.wfile.flush()
+
+
+def test_a_program_that_answers_a_byte_at_a_time_is_given_up() -> None:
+    with HTTPServer(("127.0.0.1", 0), _Dripping) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        answered = threading.Event()
+
+        def ask() -> None:
+            with contextlib.suppress(OSError):
+                http_get(f"127.0.0.1:{web.server_port}/v2", 0.5)
+            answered.set()
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            assert answered.wait(HANG_S)
+        finally:
+            _Dripping.ended.set()
+            web.shutdown()
 
 
 def test_a_program_that_never_answers_is_given_up() -> None:

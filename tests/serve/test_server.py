@@ -1,16 +1,19 @@
 """A Triton that answers, by the real one: models are loaded, answer and go, and what does not load is an error."""
 
 import dataclasses
+import http.client
 import stat
 import time
 from pathlib import Path
 
 import psutil
 import pytest
+from tritonclient.utils import InferenceServerException
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError
 from fixtures.serve.choice import EMBEDDED_TRITON, Choice
+from fixtures.serve.connection import grpc_client
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Limits, Server
 from tests.conftest import DEPLOYMENT, MakeBuild
@@ -38,6 +41,29 @@ def test_the_server_listens_on_loopback_alone(server: Server) -> None:
     listening = [c.laddr for c in process_of(server).net_connections() if c.status == psutil.CONN_LISTEN]
     assert len(listening) == 3
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+
+
+def test_nobody_without_the_key_can_load_or_list_models_or_have_files_written(
+    server: Server, doubling: BuiltModel
+) -> None:
+    stranger = grpc_client(server.address)
+    for ask in (
+        lambda: stranger.load_model(str(doubling.case)),
+        lambda: stranger.unload_model(str(doubling.case)),
+        stranger.get_model_repository_index,
+        lambda: stranger.update_log_settings({"log_file": "/tmp/stranger"}),
+        lambda: stranger.update_trace_settings(settings={"trace_file": "/tmp/stranger"}),
+    ):
+        with pytest.raises(InferenceServerException, match="restricted"):
+            ask()
+    for path in ("repository/index", f"repository/models/{doubling.case}/load", "logging", "trace/setting"):
+        connection = http.client.HTTPConnection(server.http_address or "", timeout=HANG_S)
+        connection.request("POST", f"/v2/{path}", body=b"{}")
+        assert connection.getresponse().status == http.client.FORBIDDEN, path
+        connection.close()
+    server.load(doubling, DEPLOYMENT, "online")
+    assert doubled_by(dataclasses.replace(server, client=stranger), doubling), "requests need none"
+    stranger.close()
 
 
 def test_nobody_else_can_read_the_tensors_of_requests(server: Server, doubling: BuiltModel) -> None:
@@ -85,6 +111,21 @@ def test_a_server_that_dies_while_loading_is_said_to_have_ended(
             ):
                 server.load(deadly, DEPLOYMENT, "online")
         assert "loading: cpu-deadly-raw-fp32" in server.log_tail()
+
+
+def test_what_ended_a_server_is_said_and_then_said_again(
+    models: Path, doubling: BuiltModel, tmp_path: Path
+) -> None:
+    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
+        server.load(doubling, DEPLOYMENT, "online")
+        server.check_running()
+        assert server.how_it_ended() == ""
+        process_of(server).kill()
+        with pytest.raises(ProofError, match=r"(?s)a request failed: .*Triton was ended by SIGKILL.*\n  \| "):
+            doubled_by(server, doubling)
+        for _once_and_again in range(2):
+            with pytest.raises(ProofError, match=r"Triton was ended by SIGKILL.* in an earlier test"):
+                server.check_running()
 
 
 def test_a_model_that_computes_nothing_while_it_loads_is_given_up_before_the_limit(

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from fixtures.errors import InputError, SetupError
-from fixtures.host import locks
+from fixtures.host import private
 from fixtures.serve import wheels
 from tests.conftest import theirs
 
@@ -64,6 +64,25 @@ def test_the_backend_folder_has_the_stub_of_the_running_python(tmp_path: Path) -
     assert stub.parent.name == f"{sys.version_info.major}.{sys.version_info.minor}"
     assert (python / "libtriton_python.so").resolve().is_file()
     assert (python / "triton_python_backend_utils.py").resolve().is_file()
+
+
+def test_a_stub_that_another_user_owns_is_started_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Triton's Python backend makes it executable where it is not, and its owner alone can."""
+    wheel = tmp_path / "wheel"
+    stub = wheel / "python_backend_stubs" / wheels.PYTHON / "triton_python_backend_stub"
+    stub.parent.mkdir(parents=True)
+    stub.write_bytes(b"a program")
+    stub.chmod(0o644)
+    (wheel / "backends" / "python").mkdir(parents=True)
+    monkeypatch.setattr(wheels, "embedded_triton", lambda: wheel)
+
+    own = wheels.backend_folder(tmp_path / "server") / "python" / stub.name
+
+    assert os.access(own, os.X_OK)
+    assert own.read_bytes() == stub.read_bytes()
+    assert stub.stat().st_mode & 0o777 == 0o644
 
 
 def test_the_load_generator_finds_its_libraries() -> None:
@@ -150,7 +169,7 @@ def test_the_link_to_a_library_is_made_anew_over_what_a_killed_process_left(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for _anew in range(2):
         assert starts(wheels.perf_analyzer(), wheels.perf_analyzer_libraries())
-        folder = locks.folder() / "lib"
+        folder = private.user_folder() / "lib"
         (folder / f".link-{os.getpid()}").symlink_to("half-made")
         (folder / "libb64.so.0d").unlink()
         (folder / "libb64.so.0d").symlink_to("gone")
@@ -163,7 +182,7 @@ def test_a_folder_for_libraries_that_others_may_write_to_is_refused_for_each_run
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert str(tmp_path) in wheels.perf_analyzer_libraries()
-    folder = locks.folder() / name
+    folder = private.user_folder() / name
     if swap == "link":
         folder.rename(tmp_path / "elsewhere")
         folder.symlink_to(tmp_path / "elsewhere")

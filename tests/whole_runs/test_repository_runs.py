@@ -79,7 +79,7 @@ def test_a_server_of_somebody_elses_is_asked_and_left_as_it_is(
     repository: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     log = tmp_path_factory.mktemp("logs") / "log"
-    with serve(Choice("embedded"), repository, log, device="cpu") as server:
+    with serve(Choice("embedded"), repository, log, device="cpu", open_to_all=True) as server:
         server.load_as_found(repository / "doubler")
         results = tmp_path_factory.mktemp("results")
         options = ("--repository", "remote", "--triton", server.address, "--batches", "2", "-v")

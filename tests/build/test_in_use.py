@@ -1,0 +1,101 @@
+"""A build that is used stays as it was taken, whatever is done to the folder that it comes from."""
+
+import dataclasses
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.build.in_use import FOLDER, in_use
+from fixtures.errors import ProofError
+from tests.build.conversions import WEIGHTS, build, case_with, writing
+
+ROOT = Path(__file__).parents[2]
+OTHER_WEIGHTS = dataclasses.replace(WEIGHTS, digest="w2")
+
+
+@pytest.mark.parametrize("megabytes", [0, 3])
+def test_another_run_s_build_of_other_weights_does_not_reach_one_in_use(
+    tmp_path: Path, megabytes: int
+) -> None:
+    before, after = "before" + "." * (megabytes << 20), "after" + "." * (megabytes << 20)
+    first = build(case_with(writing(before)), tmp_path)
+    with in_use(first) as taken:
+        second = build(case_with(writing(after)), tmp_path, OTHER_WEIGHTS)
+        assert second.digest != taken.digest == first.digest
+        assert second.artifact.read_text() == after
+        assert taken.artifact.read_text() == before
+        assert (taken.folder / "config.pbtxt").is_file()
+        assert [path.name for path in taken.folder.parent.iterdir()] == [str(first.case)], "and no other case"
+
+
+def test_an_edit_of_the_code_in_mid_run_does_not_reach_one_in_use(tmp_path: Path) -> None:
+    built = build(case_with(writing("converted")), tmp_path)
+    code = (built.folder / "1" / "runtime.py").read_text()
+    with in_use(built) as taken:
+        with (built.folder / "1" / "runtime.py").open("a") as file:
+            file.write("import time; time.sleep(0.05)\n")
+        assert (taken.folder / "1" / "runtime.py").read_text() == code
+
+
+def test_one_that_was_built_anew_before_it_is_taken_is_refused(tmp_path: Path) -> None:
+    first = build(case_with(writing("before")), tmp_path)
+    build(case_with(writing("after")), tmp_path, OTHER_WEIGHTS)
+    with (
+        pytest.raises(ProofError, match=r"(?s)another run has built the case anew.*--model-repos"),
+        in_use(first),
+    ):
+        pass
+    assert left_in(tmp_path) == []
+
+
+def test_one_in_use_is_read_by_whom_the_repository_is_read_by(tmp_path: Path) -> None:
+    built = build(case_with(writing("converted")), tmp_path)
+    for mode in (0o755, 0o700):
+        built.folder.parent.chmod(mode)
+        with in_use(built) as taken:
+            assert stat.S_IMODE(taken.folder.parent.stat().st_mode) == mode
+
+
+def left_in(root: Path) -> list[str]:
+    """What is left of builds in use."""
+    return sorted(path.name for path in (root / "cpu" / FOLDER).iterdir() if path.name != ".lock")
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from fixtures.build.in_use import in_use
+from tests.build.conversions import build, case_with, writing
+with in_use(build(case_with(writing("converted")), Path(sys.argv[1]))):
+    os._exit(9)
+"""
+
+
+def test_nothing_is_left_but_of_a_killed_run_and_that_goes_with_the_next(tmp_path: Path) -> None:
+    built = build(case_with(writing("converted")), tmp_path)
+    with in_use(built):
+        pass
+    assert left_in(tmp_path) == []
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False, timeout=120)
+    assert ended.returncode == 9
+    killed = left_in(tmp_path)
+    assert killed
+    with in_use(built) as one, in_use(built) as another:
+        assert not set(killed) & set(left_in(tmp_path))
+        assert one.artifact.is_file(), "it lives, and is left alone by the other"
+        assert another.folder != one.folder
+    assert left_in(tmp_path) == []
+
+
+def test_another_case_is_put_beside_it_for_the_same_server(tmp_path: Path) -> None:
+    first = build(case_with(writing("first")), tmp_path)
+    second = build(case_with(writing("second"), "fp16"), tmp_path)
+    with in_use(first) as taken:
+        with in_use(second, beside=taken) as neighbour:
+            assert neighbour.folder.parent == taken.folder.parent
+            assert neighbour.artifact.read_text() == "second"
+        assert not neighbour.folder.exists()
+        assert taken.artifact.is_file()

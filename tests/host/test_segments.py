@@ -1,0 +1,56 @@
+"""Shared memory that somebody uses is told from what is left, whoever it is."""
+
+import mmap
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.host import segments
+from tests.conftest import theirs
+
+
+@pytest.fixture
+def segment() -> Iterator[Path]:
+    """A segment of 4 KiB that nobody uses."""
+    path = segments.MEMORY / f"test-{uuid.uuid4().hex}"
+    path.write_bytes(b"\0" * mmap.PAGESIZE)
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def test_what_nobody_has_open_is_removed(segment: Path) -> None:
+    assert segments.remove_unused([segment]) == [segment]
+    assert not segment.exists()
+
+
+def test_what_is_mapped_stays_though_its_file_was_closed(segment: Path) -> None:
+    with segment.open("r+b") as file:
+        memory = mmap.mmap(file.fileno(), 0)
+    try:
+        assert segments.remove_unused([segment]) == []
+        assert os.getpid() in segments.users_of(segment)
+    finally:
+        memory.close()
+    assert segments.is_unused(segment)
+
+
+def test_what_is_another_users_stays(segment: Path) -> None:
+    theirs(segment)
+
+    assert segments.remove_unused([segment]) == []
+    assert segment.exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "nothing"])
+def test_what_is_no_segment_is_no_leftover(kind: str, segment: Path, tmp_path: Path) -> None:
+    path = tmp_path / "tritonproof-a"
+    if kind == "link":
+        path.symlink_to(segment)
+    elif kind == "fifo":
+        os.mkfifo(path)
+
+    assert segments.remove_unused([path]) == []
+    assert segment.exists()

@@ -1,0 +1,163 @@
+"""One machine for all its users and all their temporary folders, and who has it is told to who waits."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.host import lock_holders, locks
+from tests.host.conftest import HOLDER, is_free
+
+ROOT = Path(__file__).parents[2]
+NOBODY = 65534
+"""The user's id that Linux systems have for whoever is nobody."""
+
+
+@pytest.fixture
+def everybodys() -> Iterator[Path]:
+    """A folder that every user may open; those of pytest are this user's."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name, "machine")
+        folder.mkdir()
+        for path in (folder, folder.parent):
+            path.chmod(0o755)
+        yield folder
+
+
+def test_runs_with_other_temporary_folders_are_on_the_same_machine(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from fixtures.host import locks; print(locks.machine())"],
+        env={"TMPDIR": str(tmp_path), "PATH": os.environ["PATH"]},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == str(locks.machine())
+
+
+def said_by_nobody(folder: Path) -> str:
+    """What the run of another user is told when it wants to share the machine, or that it has it."""
+
+    class ToldError(Exception):
+        pass
+
+    def waiting(holder: str) -> None:
+        raise ToldError(holder)
+
+    reading, writing = os.pipe()
+    child = os.fork()  # another user may not be able to start this Python, which can lie in one's home
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            with locks.hold_machine(folder=folder, exclusive=False, waiting=waiting):
+                os.write(writing, b"has it")
+        except BaseException as error:  # noqa: BLE001 - the test's own process goes on elsewhere
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        said = answer.read().decode()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_users_run_waits_for_this_one_and_learns_whose_it_is(everybodys: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(everybodys), "exclusive"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        said = said_by_nobody(everybodys)
+        holder.communicate()
+
+    assert said.startswith(f"process {holder.pid} of {lock_holders.name_of(0)} (")
+    assert "running since " in said
+    assert said_by_nobody(everybodys) == "has it"
+
+
+def test_who_waits_is_told_again_and_again_who_has_the_machine(
+    place: Path, other: Callable[[str], "subprocess.Popen[str]"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "LINE_EVERY_S", 0.01)
+    holder = other("exclusive")
+    told: list[str] = []
+    thrice = threading.Event()
+
+    def waiting(who: str) -> None:
+        told.append(who)
+        if len(told) == 3:
+            thrice.set()
+
+    def wait() -> None:
+        with locks.hold_machine(folder=place, exclusive=True, waiting=waiting):
+            pass
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert thrice.wait(30)
+    assert holder.stdin is not None
+    holder.stdin.close()
+    thread.join(30)
+
+    assert {f"process {holder.pid} of" in who for who in told[:3]} == {True}
+    assert is_free(place, exclusive=True)
+
+
+def test_who_waits_for_a_build_is_told_who_builds(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def let_go(who: str) -> None:
+        told.append(who)
+        builder.stdin.close()  # type: ignore[union-attr]
+
+    code = "import sys; from pathlib import Path; from fixtures.host import locks\n"
+    code += "with locks.hold_build(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "lock")],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as builder:
+        assert builder.stdout is not None
+        assert builder.stdout.readline() == "held\n"
+        with locks.hold_build(tmp_path / "lock", waiting=let_go):
+            pass
+
+    assert len(told) == 1
+    assert f"process {builder.pid} of" in told[0]
+
+
+def test_who_only_waits_for_a_lock_does_not_hold_it(tmp_path: Path) -> None:
+    status = tmp_path.stat()
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    table = f"1: FLOCK  ADVISORY  WRITE 71 {place} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 {place} 0 EOF\n"
+    table += f"2: POSIX  ADVISORY  READ 73 {place} 0 EOF\n3: FLOCK  ADVISORY  WRITE 74 ff:ff:{status.st_ino} 0 EOF\n"
+
+    assert [one.pid for one in lock_holders.holders(status, table)] == [71]
+
+
+def test_what_a_holder_was_started_with_cannot_change_the_terminal() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()", "\x1b[31mred\nnext"], stdin=subprocess.PIPE
+    ) as process:
+        while "red" not in (text := str(lock_holders.holder(process.pid))):
+            pass
+        process.kill()
+
+    assert text.isprintable()

@@ -1,0 +1,71 @@
+"""A run begins by removing what killed ones left, and says so."""
+
+import mmap
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.host import scratch, segments
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def segment() -> Iterator[Path]:
+    """Shared memory of a server that was killed together with all that watched it."""
+    path = segments.MEMORY / f"tritonproof-server-{uuid.uuid4().hex}"
+    path.write_bytes(b"\0" * mmap.PAGESIZE)
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def run(temporary: Path, tmp_path: Path) -> str:
+    """What a run says that has one test, which proves nothing."""
+    file = tmp_path / "test_nothing.py"
+    file.write_text("import pytest\n\n\n@pytest.mark.stage('accuracy')\ndef test_nothing() -> None: pass\n")
+    places = ["--results", str(tmp_path / "results"), "--model-repos", str(tmp_path / "repos")]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", str(file), "-p", "conftest", "-p", "no:cacheprovider"),
+            *places,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(temporary), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_what_killed_runs_left_goes_and_what_is_in_use_stays(
+    temporary: Path, tmp_path: Path, segment: Path
+) -> None:
+    build, record = tmp_path / "repos" / "cpu" / ".a.unfinished", tmp_path / "results" / "cpu"
+    build.mkdir(parents=True)
+    build.with_name(".a.lock").touch()
+    record.mkdir(parents=True)
+    (record / f".a-{'0' * 32}.tmp").touch()
+    with scratch.scratch_folder("server") as used:
+        folder = used.with_name("tritonproof-container-left")
+        folder.mkdir()
+        docker = tmp_path / "bin" / "docker"
+        docker.parent.mkdir()
+        docker.write_text(f'#!/bin/sh\necho "$@" >> "{docker.parent}/asked"\n')
+        docker.chmod(0o755)
+
+        said = run(temporary, tmp_path)
+
+        assert used.is_dir()
+    assert not any(path.exists() for path in (folder, segment, build))
+    assert list(record.iterdir()) == []
+    assert "1 temporary folders (tritonproof-container-left)" in said
+    assert (docker.parent / "asked").read_text() == "rm --force tritonproof-container-left\n"
+    assert "1 unfinished builds (.a.unfinished); 1 half-written records" in said
