@@ -9,6 +9,7 @@ from fixtures.build import repository
 from fixtures.build.configuration import model_config
 from fixtures.build.repository import BuiltModel
 from fixtures.cases import matrix_of
+from fixtures.efficiency.in_process import in_process
 from fixtures.given.onnx_file import GivenNetwork, description, model_of
 from fixtures.host.targets import CPU
 from fixtures.serve.choice import Choice
@@ -103,6 +104,15 @@ def test_texts_reach_the_network_as_they_are_and_its_own_come_back(tmp_path: Pat
     ):
         assert answers["meaning"].tolist() == MEANINGS
         assert answers["said"].tolist() == said
+
+
+def test_the_process_beside_the_server_is_given_the_texts_as_they_are(tmp_path: Path) -> None:
+    model = of_texts(tmp_path)
+    texts = model.samples("evaluation", None, None).load(range(len(TEXTS)))
+    build = built(model, tmp_path / "repos")
+    with in_process(build, matrix_of(model, CPU).deployment, texts) as worker:
+        worker.wait_ready()
+        assert worker.batches_per_s(2, 0.01, 1) > 0
 
 
 def test_openvino_is_a_format_of_networks_whose_types_it_has(tmp_path: Path) -> None:
