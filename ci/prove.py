@@ -26,6 +26,7 @@ PATHS = {
     "PROVE_REPOSITORY": "--repository",
     "PROVE_THRESHOLDS": "--thresholds",
     "PROVE_SAMPLES": "--samples",
+    "PROVE_LABELS": "--labels",
 }
 """Options whose values are paths in the workspace, one a line, by variable."""
 NAMED_PATHS = {"PROVE_ONNX": "--onnx"}
