@@ -26,6 +26,7 @@ PATHS = {
     "PROVE_REPOSITORY": "--repository",
     "PROVE_THRESHOLDS": "--thresholds",
     "PROVE_SAMPLES": "--samples",
+    "PROVE_LABELS": "--labels",
 }
 """Options whose values are paths in the workspace, one a line, by variable."""
 NAMED_PATHS = {"PROVE_ONNX": "--onnx"}
@@ -78,17 +79,24 @@ def digest(files: Sequence[Path]) -> str:
     """A name for these files as they are."""
     found = hashlib.sha256()
     for path in files:
-        found.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+        with path.open("rb") as file:  # a network may be larger than the memory
+            found.update(f"{path.name}\0".encode() + hashlib.file_digest(file, "sha256").digest())
     return found.hexdigest()[:16]
 
 
 def deciding(given: Mapping[str, str]) -> Iterator[Path]:
-    """The files that decide what is built: the suite's own code, and the models'."""
+    """The files that decide what is built: the suite's own code, the models', and the networks."""
     for place in ("fixtures", "model_repos/runtimes"):
         yield from sorted((ROOT / place).rglob("*.py"))
     for text in lines(given, "PROVE_MODELS"):
         path = workspace(given) / text
         yield from sorted((path.parent if path.is_file() else path).rglob("*.py"))
+    for name in NAMED_PATHS:
+        for text in lines(given, name):
+            path = workspace(given) / text.partition("=")[2]
+            # Weights that lie apart are called as the graph, with an ending: model.onnx.data.
+            found = path.rglob("*.onnx*") if path.is_dir() else path.parent.glob(f"{path.name}*")
+            yield from sorted(one for one in found if one.is_file())
 
 
 def prepare(given: Mapping[str, str]) -> int:

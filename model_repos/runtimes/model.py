@@ -30,8 +30,11 @@ class TritonPythonModel:
         self.join, self.answer = _tensors(settings) if settings["tensors"] == "torch" else _arrays()
         self.inputs = [tensor["name"] for tensor in config["input"]]
         self.outputs = [tensor["name"] for tensor in config["output"]]
+        self.is_batched = settings.get("batched") != "0"
 
     def execute(self, requests):
+        if not self.is_batched:
+            return [self._alone(request) for request in requests]
         parts = [
             [pb_utils.get_input_tensor_by_name(request, name) for request in requests] for name in self.inputs
         ]
@@ -46,6 +49,14 @@ class TritonPythonModel:
             responses.append(pb_utils.InferenceResponse(tensors))
             start = end
         return responses
+
+    def _alone(self, request):
+        """The answer to a request whose tensors lack the axis of the rows, which runtimes have: it is a single row."""
+        parts = [[pb_utils.get_input_tensor_by_name(request, name)] for name in self.inputs]
+        results = self.predict([self.join(part)[None] for part in parts])
+        return pb_utils.InferenceResponse(
+            [self.answer(name, result[0]) for name, result in zip(self.outputs, results, strict=True)]
+        )
 
     def finalize(self):
         del self.predict

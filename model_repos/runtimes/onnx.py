@@ -11,7 +11,8 @@ def load(artifact, settings):
 
     settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder in which the
     accelerator keeps what it builds, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
-    (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or 1).
+    (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or 1) and batched (0 where the
+    network has no axis for the batch: each row is then computed by itself).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(settings["threads"])
@@ -36,12 +37,45 @@ def load(artifact, settings):
     wanted, got = next(iter(providers)), session.get_providers()[0]
     if got != wanted:
         raise RuntimeError(f"ONNX Runtime cannot use {wanted} here and fell back to {got}; its log says why")
-    names = [tensor.name for tensor in session.get_inputs()]
+    predict = _on_tensors(session, settings) if settings["tensors"] == "torch" else _on_arrays(session)
+    return _row_by_row(predict, settings) if settings.get("batched") == "0" else predict
+
+
+def _on_arrays(session):
+    """A session to a function on arrays. Triton's texts are bytes, ONNX Runtime's are Python's: it takes bytes for the text
+    that Python prints of them."""
+    inputs = [(tensor.name, tensor.type == "tensor(string)") for tensor in session.get_inputs()]
+    texts = [number for number, tensor in enumerate(session.get_outputs()) if tensor.type == "tensor(string)"]
 
     def predict(arrays):
-        return session.run(None, dict(zip(names, arrays, strict=True)))
+        feeds = {
+            name: _DECODED(array) if is_text else array
+            for (name, is_text), array in zip(inputs, arrays, strict=True)
+        }
+        results = session.run(None, feeds)
+        for number in texts:
+            results[number] = _ENCODED(results[number])
+        return results
 
-    return _on_tensors(session, settings) if settings["tensors"] == "torch" else predict
+    return predict
+
+
+_DECODED = np.vectorize(bytes.decode, otypes=[object])
+_ENCODED = np.vectorize(str.encode, otypes=[object])
+
+
+def _row_by_row(predict, settings):
+    """A function on single rows, without the axis of the rows, as one on any number of them."""
+    if settings["tensors"] == "torch":
+        from torch import stack
+    else:
+        from numpy import stack
+
+    def run(batches):
+        rows = [predict(row) for row in zip(*batches, strict=True)]
+        return [stack(parts) for parts in zip(*rows, strict=True)]
+
+    return run
 
 
 def _on_tensors(session, settings):

@@ -128,7 +128,7 @@ def status_of(record: Shown) -> Status:
         return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
     if record.no_speed:
         return Status("bad", "not proven", record.no_speed)
-    if record.build.as_found:
+    if record.build.as_found and main_score(record) is None:
         return Status("good", "same answers", "No labels say what the answers should be.")
     if main_score(record) is None:
         return Status("care", "accuracy not measured", f"{unmeasured(record)}. The conversion holds.")

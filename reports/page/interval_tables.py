@@ -161,7 +161,8 @@ def machine_table(record: Record) -> str:
 
 def _score_rows(score: Score) -> list[list[str]]:
     """A row for each limit, the tightest first; one without a limit where there is none."""
-    stages = [metric_text(score, value) for value in (score.framework, score.converted, score.served)]
+    values = (score.framework, score.converted, score.served)
+    stages = ["-" if value is None else metric_text(score, value) for value in values]
     first = tightest(score)
     limits = sorted(score.limits, key=lambda limit: limit != first)
     if not limits:

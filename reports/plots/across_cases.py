@@ -151,6 +151,7 @@ def _ledger_panel(model: str, metric: str, found: Sequence[tuple[str, Score]]) -
                     ("converted", score.converted),
                     ("served", score.served),
                 )
+                if value is not None
             },
             _ledger_text(score),
             limit=None if (limit := tightest(score)) is None else written.scale * limit.value,

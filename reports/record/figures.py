@@ -132,7 +132,8 @@ def of_served(score: Score) -> Figures:
 
 
 def _of_score(score: Score) -> Figures:
-    values = {"served": score.served, "converted": score.converted, "framework": score.framework}
+    stages = {"served": score.served, "converted": score.converted, "framework": score.framework}
+    values = {stage: value for stage, value in stages.items() if value is not None}
     limits = [limit.value for limit in score.limits]
     if limits:
         values |= {"floor": max(limits)} if score.better == "higher" else {"ceiling": min(limits)}

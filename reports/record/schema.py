@@ -251,8 +251,9 @@ class Score:
     better: Literal["higher", "lower"]
     """Which way the metric is better. higher: it is a fraction from 0 to 1, shown in percent; lower: it is an error,
     shown as a number."""
-    framework: float
-    converted: float
+    framework: float | None
+    """None for a model that is served as it was found, as is `converted`."""
+    converted: float | None
     served: float
     limits: Sequence[Limit]
     passed: bool

@@ -29,7 +29,9 @@ def main_score(record: Record) -> Score | None:
 def score_text(score: Score) -> str:
     """One metric after each stage, the served one first."""
     stages = (("served", score.served), ("converted", score.converted), ("framework", score.framework))
-    return f"{score.metric} " + ", ".join(f"{metric_text(score, value)} {name}" for name, value in stages)
+    return f"{score.metric} " + ", ".join(
+        f"{metric_text(score, value)} {name}" for name, value in stages if value is not None
+    )
 
 
 def limit_text(score: Score, limit: Limit) -> str:
@@ -71,12 +73,16 @@ def accuracy_sentence(record: Record) -> str:
         return unmeasured(record)
     scores = "; ".join(_ledger_of(score) for score in accuracy.scores)
     differ = ", ".join(_disagreement(one) for one in accuracy.disagreements)
-    return f"on {accuracy.samples} samples, {scores}; decisions that differ: {differ or 'not counted'}"
+    said = f"on {accuracy.samples} samples, {scores}"
+    if record.build.as_found:
+        return said  # nothing stands before it whose decisions could be others
+    return f"{said}; decisions that differ: {differ or 'not counted'}"
 
 
 def _ledger_of(score: Score) -> str:
     earlier = (("framework", score.framework), ("converted", score.converted))
-    return f"{_served(score)}, " + ", ".join(f"{name} {metric_text(score, value)}" for name, value in earlier)
+    said = [f"{name} {metric_text(score, value)}" for name, value in earlier if value is not None]
+    return ", ".join([_served(score), *said])
 
 
 def _served(score: Score) -> str:

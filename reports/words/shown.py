@@ -111,6 +111,7 @@ def _why_no_speed(record: Record) -> str:
     ]
     failures += gate_failures(record.gates)
     if record.build.as_found:
+        failures += [] if record.accuracy is None else ledger_failures(record.accuracy)
         failures = [*failures, *filter(None, [conversation_failure(record.conversation)]), *_unheld(record)]
         return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
     converted = record.conversion is not None and record.conversion.passed

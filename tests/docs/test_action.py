@@ -87,6 +87,27 @@ def test_what_later_steps_take_is_what_the_first_says(tmp_path: Path) -> None:
     assert all(told.values())
 
 
+@pytest.mark.parametrize("asked", ["mine=net.onnx", "mine=export"])
+def test_converted_networks_are_looked_for_anew_when_a_file_of_theirs_changes(
+    tmp_path: Path, asked: str
+) -> None:
+    for folder in (tmp_path, tmp_path / "export" / "onnx"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("net.onnx", "net.onnx.data"):
+            (folder / name).write_text("old")
+    output = tmp_path / "output"
+    given = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), "PROVE_ONNX": asked}
+    for text in ("old", "new"):
+        for folder in (tmp_path, tmp_path / "export" / "onnx"):
+            (folder / "net.onnx.data").write_text(text)
+        (tmp_path / "results.json").write_text(text)
+        prove.prepare(given)
+    prove.prepare(given)
+
+    first, second, third = re.findall(r"^builds=(.+)$", output.read_text(), re.MULTILINE)
+    assert first != second == third
+
+
 def test_converted_models_are_looked_for_anew_when_the_model_changes(tmp_path: Path) -> None:
     file, output = write(tmp_path / "mine.py", "mine"), tmp_path / "output"
     given = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py"}

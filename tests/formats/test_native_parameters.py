@@ -1,10 +1,11 @@
 """What config.pbtxt tells Triton's own backends is what each release of them reads, and ends none of them.
 
 backend_parameters.json holds the names of parameters that the backends' sources read, release by release, from the
-branches r24.10 and later of github.com/triton-inference-server/{onnxruntime,pytorch,tensorflow}_backend. A backend
+branches r24.10 and later of github.com/triton-inference-server/{onnxruntime,openvino,pytorch,tensorflow}_backend. A backend
 passes over a name that it does not know, so that a wrong one is a setting that is silently not made.
 """
 
+import dataclasses
 import itertools
 import json
 import re
@@ -24,10 +25,11 @@ from fixtures.spec import Case, Format, Model
 from tests.build.conversions import DEPLOYMENT
 
 _READ = re.compile(
-    r'(?:ParseParameter|TryParseModelStringParameter)\(\s*params,\s*"([^"]+)"'
+    r'(?:ParseParameter|TryParseModelStringParameter|ReadParameter)\(\s*params,\s*"([^"]+)"'
+    r'|Parse(?:Bool|String)?Parameter\(\s*"([^"]+)",\s*params'
     r'|params\.Find\(\s*"([^"]+)"|_key\s*=\s*"([^"]+)"'
 )
-"""How the three sources read a parameter, in C++: by a function, by `Find`, or by `Find` of a name in a variable."""
+"""How the sources read a parameter, in C++: by a function, by `Find`, or by `Find` of a name in a variable."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ def parameters(format_: Format, model: Model, target: str | None = None) -> Mapp
 
 def every_way(format_: Format) -> Iterator[Mapping[str, str]]:
     """The parameters for each model that the format has, on either device."""
-    for model in all_models():
+    given = dataclasses.replace(BY_NAME["resnet50-micro"], name="given", framework="onnx")
+    for model in (*all_models(), given):
         if model.framework in format_.frameworks and format_.mnemonic not in model.excluded:
             for target in (None, "NVIDIA A100"):
                 yield parameters(format_, model, target)

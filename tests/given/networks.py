@@ -17,7 +17,8 @@ def _save(
 
     tensors = [numpy_helper.from_array(values, name) for name, values in weights.items()]
     graph = helper.make_graph(list(nodes), "network", list(inputs), list(outputs), tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("ai.onnx.ml", 2)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
     path.parent.mkdir(parents=True, exist_ok=True)
     save_model(model, str(path))
     return path
@@ -100,6 +101,50 @@ def single(path: Path, operator: str) -> Path:
     node = helper.make_node(operator, ["x"], ["y"], name="node")
     dtype = "INT64" if operator == "NonZero" else "FLOAT"
     return _save(path, [node], [_value("x", "FLOAT", "batch", 4)], [_value("y", dtype, "a", "b")])
+
+
+def without_batch(path: Path) -> Path:
+    """x, [3, 4] as a whole, to the scores of three things in two classes."""
+    from onnx import helper
+
+    weights = np.random.default_rng(0).standard_normal((4, 2)).astype(np.float32)
+    node = helper.make_node("MatMul", ["x", "weights"], ["scores"], name="product")
+    return _save(
+        path, [node], [_value("x", "FLOAT", 3, 4)], [_value("scores", "FLOAT", 3, 2)], weights=weights
+    )
+
+
+def scalar(path: Path) -> Path:
+    """x, a single number, through nothing."""
+    from onnx import helper
+
+    node = helper.make_node("Identity", ["x"], ["y"], name="node")
+    return _save(path, [node], [_value("x", "FLOAT")], [_value("y", "FLOAT")])
+
+
+def words(path: Path) -> Path:
+    """word, [batch, 1] of texts, to 1 for yes, -1 for nö and 0 for any other, and to the text itself."""
+    from onnx import helper
+
+    nodes = [
+        helper.make_node(
+            "LabelEncoder",
+            ["word"],
+            ["meaning"],
+            name="meaning",
+            domain="ai.onnx.ml",
+            keys_strings=["yes", "nö"],
+            values_floats=[1.0, -1.0],
+            default_float=0.0,
+        ),
+        helper.make_node("Identity", ["word"], ["said"], name="said"),
+    ]
+    return _save(
+        path,
+        nodes,
+        [_value("word", "STRING", "batch", 1)],
+        [_value("meaning", "FLOAT", "batch", 1), _value("said", "STRING", "batch", 1)],
+    )
 
 
 def rows(folder: Path, count: int) -> Path:

@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 
 from fixtures.errors import InputError
+from fixtures.given.as_found import declared, with_config, with_labels
 from fixtures.given.label_metrics import metric_of
-from fixtures.given.labels import read_labels
-from fixtures.spec import Tensor
+from fixtures.given.labels import GivenLabels, read_labels
+from fixtures.given.repository import models_in
+from fixtures.host.targets import CPU
+from fixtures.prove.accuracy import served_ledger
+from fixtures.prove.stages import evaluate_in_process
+from fixtures.spec import Case, Limit, Samples, Tensor
+from reports.words.rightness import ledger_failures, score_text
+from tests.repositories import code, config, write_model
 
 IDS = ("cat", "more/dog")
 
@@ -194,3 +201,29 @@ def test_labels_that_do_not_fit_the_output_are_refused_with_both_shapes(
 ) -> None:
     with pytest.raises(InputError, match=rf"(?s)output y.*--metric {text}"):
         scores(text, random(2, 3), labels)
+
+
+def test_a_model_as_it_is_scores_by_its_labels_and_is_held_to_what_was_given(tmp_path: Path) -> None:
+    """Without config.pbtxt its outputs are known once it is loaded, and the metric with them."""
+    write_model(tmp_path / "bare", "mine", code("values"), None)
+    write_model(tmp_path / "whole", "mine", code("values"), config())
+    (bare,), (whole,) = models_in(tmp_path / "bare", ""), models_in(tmp_path / "whole", "")
+    given = GivenLabels(tmp_path / "labels.csv", "top-1", 0.75)
+    known = with_labels(declared(whole), given)
+    before = with_labels(declared(bare), given)
+    assert whole.config is not None
+    loaded = with_labels(with_config(before, whole.config), given)
+    rows = np.eye(4, dtype=np.float32)
+    samples = Samples(list("abcd"), lambda chosen: {"IN": rows[list(chosen)]}, np.array([0, 1, 2, 0]))
+    for model, asked, passes in (
+        (known, {}, True),
+        (loaded, {}, True),
+        (loaded, {"top-1": Limit(0.8, "us")}, False),
+    ):
+        assert model.found_as is not None
+        case = Case(CPU, model, model.found_as, None, "")
+        served = evaluate_in_process("served", model, lambda inputs: {"OUT": inputs["IN"]}, samples, 3)
+        ledger = served_ledger(case, samples, served, asked)
+        assert [score_text(one) for one in ledger.scores] == ["top-1 75.0 % served"]
+        assert (ledger.passed, len(ledger_failures(ledger))) == (passes, 0 if passes else 1)
+    assert [one.name for one in before.metrics] == ["top-1"]

@@ -11,6 +11,7 @@ from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import InputError
 from fixtures.formats import onnx
+from fixtures.given.labels import GivenLabels
 from fixtures.given.onnx_file import GivenNetwork, description, model_of
 from fixtures.host.targets import CPU
 from fixtures.prove.accuracy import missing_options
@@ -160,7 +161,7 @@ def test_labels_give_it_a_metric_beside_the_agreement(tmp_path: Path, floor: flo
     samples, labels = networks.rows(tmp_path / "samples", 4), tmp_path / "labels.csv"
     labels.write_text("sample,class\n00,0\n01,1\n02,2\n03,0\n")
     path = networks.linear(tmp_path / "net.onnx")
-    model = model_of("mine", GivenNetwork(path, samples, labels, "top-1", floor))
+    model = model_of("mine", GivenNetwork(path, samples, GivenLabels(labels, "top-1", floor)))
     assert {metric.name for metric in model.metrics} == {"top-1", "agreement"}
     assert set(model.precisions) == {"fp32", "fp16", "int8"}
     limits = next(metric.limits for metric in model.metrics if metric.name == "top-1")
@@ -199,12 +200,13 @@ def several(folder: Path) -> GivenNetwork:
 def labels_of_others(folder: Path) -> GivenNetwork:
     (folder / "labels.csv").write_text("another,1\n")
     samples = networks.rows(folder / "samples", 2)
-    return GivenNetwork(networks.linear(folder / "net.onnx"), samples, folder / "labels.csv", "top-1")
+    given = GivenLabels(folder / "labels.csv", "top-1", None)
+    return GivenNetwork(networks.linear(folder / "net.onnx"), samples, given)
 
 
 BAD = {
     "a file that is no ONNX": (no_onnx, "the ONNX file cannot be read"),
-    "a batch of eight": (lambda folder: GivenNetwork(networks.linear(folder / "n.onnx", 8)), "8 x 4"),
+    "a value without an axis": (lambda folder: GivenNetwork(networks.scalar(folder / "n.onnx")), "input x"),
     "an output that is no batch": (
         lambda folder: GivenNetwork(networks.single(folder / "n.onnx", "Transpose")),
         "is not the batch",

@@ -25,7 +25,9 @@ def test_the_networks_run_alone_in_every_format_of_an_onnx_file(
     path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
     found = collect(capsys, "--onnx", f"mine={path}", "--samples", str(samples), "--target", "cpu")
     conversions = [name for name in found.names if name.startswith("test_conversion")]
-    assert conversions == ["test_conversion[cpu-mine-onnx-fp32]", "test_conversion[cpu-mine-onnx-int8]"]
+    assert conversions == [
+        f"test_conversion[cpu-mine-{way}]" for way in ("onnx-fp32", "onnx-int8", "openvino-fp32")
+    ]
     assert all("cpu-mine-" in name for name in found.names)
     on_a_gpu = collect(capsys, "--onnx", f"mine={path}", "--samples", str(samples), "--target", "a100")
     assert {name.partition("[")[2] for name in on_a_gpu.names if name.startswith("test_conversion")} == {
@@ -40,7 +42,16 @@ def test_a_network_of_one_row_is_measured_with_that_batch_whatever_the_others_ar
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, any_ = networks.linear(tmp_path / "one.onnx", batch=1), networks.linear(tmp_path / "any.onnx")
-    base = ("--onnx", f"one={one}", "--onnx", f"any={any_}", "--target", "cpu", "-k", "offline and fp32")
+    base = (
+        "--onnx",
+        f"one={one}",
+        "--onnx",
+        f"any={any_}",
+        "--target",
+        "cpu",
+        "-k",
+        "offline and onnx and fp32",
+    )
     found = collect(capsys, *base, "--batches", "1,64", "--deployment", "max_batch_size=64")
     assert [name.partition("[")[2] for name in found.names] == [
         "cpu-any-onnx-fp32-b001-c001]",
@@ -84,7 +95,8 @@ def test_what_is_told_to_another_run_says_the_same(tmp_path: Path) -> None:
         floor=["75%"],
     )
     found = networks_of(given)["a"]
-    assert found.floor == 0.75
+    assert found.labels is not None
+    assert found.labels.floor == 0.75
     told = as_options("a", found)
     again = options([])
     for option, value in zip(told[::2], told[1::2], strict=True):

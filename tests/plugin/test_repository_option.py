@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.collecting import collect
@@ -98,6 +99,58 @@ def test_what_does_not_fit_a_repository_is_refused_with_the_cure(
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert said in found.text
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> tuple[str, ...]:
+    """Options that give resnet50 two samples and their labels."""
+    (tmp_path / "samples").mkdir()
+    for name in ("a", "b"):
+        np.save(tmp_path / "samples" / f"{name}.npy", np.ones(4, np.float32))
+    (tmp_path / "labels.csv").write_text("a,0\nb,0\n")
+    samples, labels = tmp_path / "samples", tmp_path / "labels.csv"
+    return "--samples", f"resnet50={samples}", "--labels", f"resnet50={labels}", "--metric", "resnet50=top-1"
+
+
+def test_a_model_with_labels_has_an_accuracy_and_others_have_none(
+    repository: Path, capsys: Capture, labelled: tuple[str, ...]
+) -> None:
+    options = (*labelled, "--floor", "resnet50=0.75", "--target", "cpu")
+    found = collect(capsys, "--repository", str(repository), *options).names
+
+    assert cases(found, "test_accuracy") == {"cpu-resnet50-asis"}
+
+
+def test_labels_that_nothing_is_held_to_are_refused(
+    repository: Path, capsys: Capture, labelled: tuple[str, ...]
+) -> None:
+    found = collect(capsys, "--repository", str(repository), *labelled)
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert "add --floor" in found.text
+
+
+def test_labels_of_other_samples_are_refused_before_anything_runs(
+    repository: Path, capsys: Capture, labelled: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "labels.csv").write_text("c,0\n")
+    found = collect(capsys, "--repository", str(repository), *labelled, "--floor", "resnet50=0.75")
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert "have no label: a, b" in found.text
+
+
+def test_thresholds_are_for_the_cases_of_the_repository(
+    repository: Path, capsys: Capture, tmp_path: Path
+) -> None:
+    (tmp_path / "t.toml").write_text('[[cases]]\nmatch = "cpu-resnet50-asis"\nallowed_slowdown_percent = 3\n')
+    (tmp_path / "bad.toml").write_text('[[cases]]\nmatch = "cpu-*-onnx-fp32"\nallowed_slowdown_percent = 3\n')
+    base = ("--repository", str(repository), "--target", "cpu", "--thresholds")
+
+    assert collect(capsys, *base, str(tmp_path / "t.toml")).names
+    refused = collect(capsys, *base, str(tmp_path / "bad.toml"))
+    assert refused.status == pytest.ExitCode.USAGE_ERROR
+    assert "no case is matched by" in refused.text
 
 
 def test_a_server_of_somebody_elses_is_needed_for_what_is_loaded_there(capsys: Capture) -> None:

@@ -50,7 +50,7 @@ def export(folder: Path) -> list[str]:
     with quietly():
         torch.onnx.export(
             network,
-            (ids, ids),
+            (ids, ids.clone()),  # of one tensor twice the exporter makes one input
             str(folder / "model.onnx"),
             input_names=["input_ids", "attention_mask"],
             output_names=["logits"],

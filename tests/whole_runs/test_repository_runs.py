@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fixtures.serve.choice import Choice
@@ -72,6 +73,34 @@ def test_the_time_of_the_called_model_is_in_the_tables(run: Run) -> None:
 def test_nothing_is_written_into_the_repository(run: Run, repository: Path) -> None:
     assert files.path_of(run.record("cpu-chain-asis").case, run.results).is_file()
     assert not [name for name in contents(repository) if "__pycache__" in name]
+
+
+@pytest.mark.campaign
+def test_labels_say_what_a_model_scores_and_fail_one_that_is_always_wrong(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Both give the same answers whenever they are asked, so that nothing else finds the second."""
+    root = tmp_path_factory.mktemp("labelled")
+    write_model(root / "models", "right", code("2 * values"), config())
+    write_model(root / "models", "reversed", code("values[:, ::-1]"), config())
+    classes = np.random.default_rng(0).integers(4, size=12)
+    (root / "samples").mkdir()
+    for place, largest in enumerate(classes):
+        np.save(root / "samples" / f"{place:02d}.npy", np.eye(4, dtype=np.float32)[largest])
+    (root / "labels.csv").write_text("".join(f"{place:02d},{one}\n" for place, one in enumerate(classes)))
+    options = ("--samples", str(root / "samples"), "--labels", str(root / "labels.csv"))
+    chosen = ("--metric", "top-1", "--floor", "0.9", "-k", "accuracy", "--triton", "embedded")
+    found = suite("-v", "--repository", str(root / "models"), *options, *chosen, results=root / "results")
+
+    assert found.status == 12, found.text
+    for name, score in (("right", 1.0), ("reversed", 0.0)):
+        record = found.record(f"cpu-{name}-asis")
+        assert record.accuracy is not None
+        assert record.accuracy.samples == 12
+        assert [one.served for one in record.accuracy.scores] == [score]
+        assert record.accuracy.passed == (name == "right")
+    assert "is below its floor" in found.text
+    assert "No throughput is shown" in shown(found.record("cpu-reversed-asis")).no_speed
 
 
 @pytest.mark.campaign

@@ -1,0 +1,72 @@
+"""OpenVINO of ONNX files: what it computes, and what the server's own backend is told."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fixtures.build.configuration import model_config
+from fixtures.build.runtimes import open_in_process
+from fixtures.cases import matrix_of
+from fixtures.formats import openvino
+from fixtures.frameworks import openvino as installed
+from fixtures.given.onnx_file import GivenNetwork, model_of
+from fixtures.host import machine
+from fixtures.host.targets import CPU
+from fixtures.spec import Case, ConversionJob, Model
+from tests.given import networks
+
+
+def convert(model: Model, path: Path) -> Case:
+    network = model.load(None).network
+    job = ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
+    openvino.FORMAT.convert(job, path)
+    return Case(CPU, model, openvino.FORMAT, None, "fp32")
+
+
+def test_the_backend_gets_one_file_which_holds_weights_that_lay_apart(tmp_path: Path) -> None:
+    model = model_of("mine", GivenNetwork(networks.apart(tmp_path / "net.onnx")))
+    artifact = tmp_path / "build" / "model.onnx"
+    artifact.parent.mkdir()
+    convert(model, artifact)
+    assert [path.name for path in artifact.parent.iterdir()] == ["model.onnx"]
+    alone = model_of("alone", GivenNetwork(artifact))
+    inputs = model.samples("evaluation", None, None).load([0, 1])
+    expected, found = (one.run(one.load(None).network, inputs)["scores"] for one in (model, alone))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("instances", "cores"), [(1, 8), (2, 8), (4, 2)])
+def test_instances_share_all_threads_with_a_stream_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instances: int, cores: int
+) -> None:
+    """The backend compiles the network once, whatever the number of instances is."""
+    monkeypatch.setattr(machine, "cores", lambda: cores)
+    model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx")))
+    case = Case(CPU, model, openvino.FORMAT, None, "fp32")
+    deployment = dataclasses.replace(matrix_of(model, CPU).deployment, instances=instances)
+    parameters = model_config(case, deployment, native=True).parameters
+    told = {name: value.string_value for name, value in parameters.items()}
+    assert told["INFERENCE_NUM_THREADS"] == str(cores)
+    assert told["NUM_STREAMS"] == str(min(instances, cores))
+    assert told["ENABLE_BATCH_PADDING"] == "YES", "else every batch but the largest is refused"
+
+
+def test_without_the_package_its_cases_skip_and_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "version_of", lambda _name: None)
+    assert "pip install openvino" in str(openvino.FORMAT.missing("cpu", None, "fp32"))
+
+
+@pytest.mark.parametrize("write", [networks.linear, networks.apart, networks.without_batch, networks.tokens])
+def test_it_computes_what_the_file_says(tmp_path: Path, write: object) -> None:
+    if (reason := installed.missing()) is not None:
+        pytest.skip(reason)
+    assert callable(write)
+    model = model_of("mine", GivenNetwork(write(tmp_path / "net.onnx")))
+    case = convert(model, tmp_path / "model.onnx")
+    run = open_in_process(case, tmp_path / "model.onnx", matrix_of(model, CPU).deployment)
+    inputs = model.samples("evaluation", None, None).load([0, 1, 2])
+    expected = model.run(model.load(None).network, inputs)
+    for name, values in run(inputs).items():
+        np.testing.assert_allclose(values, expected[name], atol=1e-5 * np.abs(expected[name]).max())

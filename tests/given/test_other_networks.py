@@ -1,0 +1,123 @@
+"""ONNX files of networks without batches, and of networks that take and give texts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fixtures.build import repository
+from fixtures.build.configuration import model_config
+from fixtures.build.repository import BuiltModel
+from fixtures.cases import matrix_of
+from fixtures.efficiency.in_process import in_process
+from fixtures.given.onnx_file import GivenNetwork, description, model_of
+from fixtures.host.targets import CPU
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+from fixtures.spec import Model
+from tests.given import networks
+from tests.given.test_onnx_file import agreement, case, converted
+
+TEXTS = np.array([["yes"], ["nö"], ["perhaps"], [""]])
+MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]
+
+
+def grids(folder: Path, count: int) -> Path:
+    """So many samples for the network without batches, a file each."""
+    folder.mkdir()
+    for number, values in enumerate(np.random.default_rng(1).standard_normal((count, 3, 4))):
+        np.save(folder / f"{number:02d}.npy", values.astype(np.float32))
+    return folder
+
+
+def without_batches(folder: Path) -> Model:
+    path = networks.without_batch(folder / "net.onnx")
+    return model_of("mine", GivenNetwork(path, grids(folder / "samples", 12)))
+
+
+def of_texts(folder: Path) -> Model:
+    (folder / "samples").mkdir()
+    np.save(folder / "samples" / "words.npy", TEXTS)
+    return model_of("mine", GivenNetwork(networks.words(folder / "net.onnx"), folder / "samples"))
+
+
+def built(model: Model, folder: Path) -> BuiltModel:
+    deployment = matrix_of(model, CPU).deployment
+    weights = model.load(None)
+    return repository.build(
+        case(model),
+        weights,
+        deployment,
+        folder,
+        native=False,
+        calibration=lambda: model.samples("training", None, None),
+    )
+
+
+def served(model: Model, folder: Path, inputs: Any) -> Any:
+    """The answers of a Triton to some rows, each asked for alone."""
+    build = built(model, folder / "repos")
+    with serve(Choice("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
+        server.load(build, matrix_of(model, CPU).deployment, "online")
+        answers = [
+            server.infer(
+                str(build.case), model, {name: values[row : row + 1] for name, values in inputs.items()}
+            )
+            for row in range(len(next(iter(inputs.values()))))
+        ]
+    return {name: np.concatenate([one[name] for one in answers]) for name in answers[0]}
+
+
+def test_a_network_without_a_batch_axis_is_a_model_of_whole_inputs(tmp_path: Path) -> None:
+    model = without_batches(tmp_path)
+    assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [
+        ("x", (3, 4)),
+        ("scores", (3, 2)),
+    ]
+    config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
+    assert config.max_batch_size == 0
+    assert not config.HasField("dynamic_batching")
+    assert [list(one.dims) for one in (*config.input, *config.output)] == [[3, 4], [3, 2]]
+    given = GivenNetwork(tmp_path / "net.onnx", tmp_path / "samples")
+    assert "no batches" in description(model, given)
+    assert "TensorRT" in model.excluded["trt"]
+
+
+def test_it_computes_the_same_converted_quantised_and_served(tmp_path: Path) -> None:
+    model = without_batches(tmp_path)
+    inputs = model.samples("evaluation", None, None).load([0, 1, 2])
+    expected = model.run(model.load(None).network, inputs)["scores"]
+    assert expected.shape == (3, 3, 2)
+    assert agreement(model, converted(model, tmp_path / "exact.onnx")) == 1.0
+    assert agreement(model, converted(model, tmp_path / "small.onnx", "int8")) > 0.9
+    np.testing.assert_allclose(served(model, tmp_path, inputs)["scores"], expected, rtol=1e-5)
+
+
+def test_texts_reach_the_network_as_they_are_and_its_own_come_back(tmp_path: Path) -> None:
+    model = of_texts(tmp_path)
+    inputs = model.samples("evaluation", None, None).load(range(len(TEXTS)))
+    said = [[text.encode()] for (text,) in TEXTS.tolist()]
+    for answers in (
+        model.run(model.load(None).network, inputs),
+        converted(model, tmp_path / "exact.onnx")(inputs),
+        served(model, tmp_path, inputs),
+    ):
+        assert answers["meaning"].tolist() == MEANINGS
+        assert answers["said"].tolist() == said
+
+
+def test_the_process_beside_the_server_is_given_the_texts_as_they_are(tmp_path: Path) -> None:
+    model = of_texts(tmp_path)
+    texts = model.samples("evaluation", None, None).load(range(len(TEXTS)))
+    build = built(model, tmp_path / "repos")
+    with in_process(build, matrix_of(model, CPU).deployment, texts) as worker:
+        worker.wait_ready()
+        assert worker.batches_per_s(2, 0.01, 1) > 0
+
+
+def test_openvino_is_a_format_of_networks_whose_types_it_has(tmp_path: Path) -> None:
+    path = networks.linear(tmp_path / "linear.onnx")
+    model = model_of("mine", GivenNetwork(path))
+    assert "openvino" not in model.excluded
+    texts = of_texts(tmp_path)
+    assert "BYTES" in texts.excluded["openvino"]
