@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.soak.record_entry import record_entry
-from fixtures.soak.under_load import keep_loaded, load_again
+from fixtures.soak.under_load import Trace, keep_loaded, load_again
 from fixtures.soak.usage import MEMORY, usage_of, watch
 from reports.record.schema import Soak
 from reports.words.soaking import soak_text
@@ -15,19 +15,23 @@ from tests.soak.leaking import LEAKS, served
 
 pytestmark = pytest.mark.campaign
 
-SECONDS = 60.0
-"""Of a soak: a tenth of what users are told, so that ten times less is in it to be found."""
+SECONDS = 40.0
+"""Of a soak: a fifteenth of what users are told, so that as much less is in it to be found."""
+LOADING_S = 540.0
+"""Of which a third is for loadings: of the Python backend's model one takes several seconds on a busy machine, and fourteen
+are needed."""
 LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x' * (8 << 20))"
+_LOADED_ONCE = Trace((), ())
 
 
-def soak(folder: Path, seconds: float = SECONDS, *, loading: str = "pass", request: str = "pass") -> Soak:
-    """A soak of a real server whose model does so."""
+def soak(folder: Path, *, loading: str = "pass", request: str = "pass", loadings: bool = False) -> Soak:
+    """A soak of a real server whose model does so at each loading and each request."""
     with served(folder, request=request, loading=loading) as model:
         watched = watch(model.job.server)
         read = functools.partial(usage_of, watched)
-        loaded = keep_loaded(model.job, seconds, read)
-        # Fourteen loadings of a model of the Python backend take up to a minute on a busy machine.
-        return record_entry(model.job.point, loaded, load_again(model.load, 6 * SECONDS, read))
+        loaded = keep_loaded(model.job, SECONDS, read)
+        again = load_again(model.load, LOADING_S, read, most=16) if loadings else _LOADED_ONCE
+        return record_entry(model.job.point, loaded, again)
 
 
 def leaking(found: Soak) -> set[tuple[str, str]]:
@@ -62,13 +66,13 @@ def test_what_each_request_leaves_is_found_with_its_size(leak: str, what: str, t
 
 @pytest.mark.usefixtures("no_segments_left")
 def test_what_each_loading_leaves_is_found(tmp_path: Path) -> None:
-    found = soak(tmp_path, SECONDS / 2, loading=LOADING_LEAK)
+    found = soak(tmp_path, loading=LOADING_LEAK, loadings=True)
 
     assert leaking(found) == {("shared memory", "loading")}, soak_text(found)
 
 
 def test_a_clean_server_raises_no_alarm_and_passes(tmp_path: Path) -> None:
-    found = soak(tmp_path)
+    found = soak(tmp_path, loadings=True)
 
     assert {one.verdict for one in found.growth} == {"passed"}, soak_text(found)
     assert {one.per for one in found.growth} == {"request", "loading"}

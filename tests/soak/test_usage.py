@@ -18,6 +18,7 @@ from fixtures.soak.usage import MEMORY, Usage, usage_of, watch
 from tests.fake_nvml import Nvml
 
 MIB = 2**20
+SERVER = "tritonproof-unused"
 PROGRAM = """\
 import mmap, os, sys, threading
 kept, name = [], sys.argv[1]
@@ -54,13 +55,13 @@ class Program:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[[], Program]]:
+def start() -> Iterator[Callable[..., Program]]:
     """Start such a program; it, and its segment of shared memory, are gone after the test."""
     started: list[subprocess.Popen[str]] = []
     name = f"tritonproof-test-{uuid.uuid4().hex}"
 
-    def run() -> Program:
-        command = [sys.executable, "-c", PROGRAM, f"{name}-{len(started)}"]
+    def run(*arguments: str) -> Program:
+        command = [sys.executable, "-c", PROGRAM, f"{name}-{len(started)}", *arguments]
         started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         program = Program(started[-1])
         program.use("nothing")
@@ -73,7 +74,7 @@ def start() -> Iterator[Callable[[], Program]]:
 
 
 def server_of(pid: int | None, **changes: Any) -> Server:
-    fields: dict[str, Any] = {"scratch": Path("/tmp/tritonproof-unused"), "pid": pid}
+    fields: dict[str, Any] = {"scratch": Path("/tmp") / SERVER, "pid": pid}
     return Server("embedded", "127.0.0.1:1", "2.51.0", None, None, **(fields | changes))
 
 
@@ -92,7 +93,7 @@ def grown(before: Usage, after: Usage) -> dict[str, float]:
     ],
 )
 def test_what_a_server_uses_more_is_seen_and_nothing_else(
-    what: str, name: str, least: int, start: Callable[[], Program]
+    what: str, name: str, least: int, start: Callable[..., Program]
 ) -> None:
     program = start()
     watched = watch(server_of(program.process.pid))
@@ -105,7 +106,7 @@ def test_what_a_server_uses_more_is_seen_and_nothing_else(
     assert max(found.values()) < MIB
 
 
-def test_a_segment_that_another_program_uses_is_not_the_servers(start: Callable[[], Program]) -> None:
+def test_a_segment_that_another_program_uses_is_not_the_servers(start: Callable[..., Program]) -> None:
     server, other = start(), start()
     watched = watch(server_of(server.process.pid))
     before = usage_of(watched)
@@ -115,7 +116,7 @@ def test_a_segment_that_another_program_uses_is_not_the_servers(start: Callable[
     assert grown(before, usage_of(watched))["shared memory"] == 0
 
 
-def test_processes_below_the_servers_count_too(start: Callable[[], Program]) -> None:
+def test_processes_below_the_servers_count_too(start: Callable[..., Program]) -> None:
     # This process is the server here, and the program its child.
     program = start()
     watched = watch(server_of(os.getpid()))
@@ -127,7 +128,7 @@ def test_processes_below_the_servers_count_too(start: Callable[[], Program]) -> 
 
 
 def test_the_memory_of_the_gpus_is_read_where_nvml_tells_it(
-    start: Callable[[], Program], monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = Nvml(lambda: 0.0)
     monkeypatch.setitem(sys.modules, "pynvml", driver)
@@ -145,14 +146,54 @@ def test_the_memory_of_the_gpus_is_read_where_nvml_tells_it(
         nvml.visible_gpus.cache_clear()
 
 
-@pytest.mark.parametrize(
-    "server",
-    [
-        server_of(None, scratch=None),
-        Server("docker", "127.0.0.1:1", "2.51.0", None, None, scratch=Path("/tmp/tritonproof-unused")),
-    ],
-    ids=["remote", "container"],
-)
-def test_a_server_whose_processes_are_not_seen_is_not_soaked_and_says_why(server: Server) -> None:
+def docker_that_says(pid: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A docker client whose engine gives every container's first process this number."""
+    program = folder / "docker"
+    program.write_text(f'#!/bin/sh\n[ "$1 $4" = "inspect {SERVER}" ] && echo {pid}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
+def container() -> Server:
+    return Server("docker", "127.0.0.1:1", "2.51.0", None, None, scratch=Path("/tmp") / SERVER)
+
+
+def test_a_container_is_seen_by_its_first_process(
+    start: Callable[..., Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = start(f"--id={SERVER}")
+    docker_that_says(program.process.pid, tmp_path, monkeypatch)
+    watched = watch(container())
+    before = usage_of(watched)
+
+    program.use("memory")
+    program.use("segment")
+
+    found = grown(before, usage_of(watched))
+    assert found["memory of the server"] >= 8 * MIB
+    assert found["shared memory"] >= 4 * MIB
+
+
+def test_a_container_of_an_engine_elsewhere_is_not_taken_for_the_process_of_its_number_here(
+    start: Callable[..., Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker_that_says(start().process.pid, tmp_path, monkeypatch)
+
     with pytest.raises(NotAvailableError, match="not seen from here"):
-        watch(server)
+        watch(container())
+
+
+def test_of_another_users_processes_memory_is_watched_and_what_cannot_be_is_said(
+    start: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, _mode: not str(path).endswith("fd"))
+
+    watched = watch(server_of(start().process.pid))
+
+    assert set(usage_of(watched)) == {"memory of the server", "threads"}
+    assert "open files and shared memory were not watched" in watched.not_watched[0]
+
+
+def test_a_server_whose_processes_are_not_seen_is_not_soaked_and_says_why() -> None:
+    with pytest.raises(NotAvailableError, match="not seen from here"):
+        watch(server_of(None, scratch=None))
