@@ -42,7 +42,7 @@ def soak_section(record: Shown) -> str:
 
 def _cells(one: Growth, soak: Soak) -> list[str]:
     return [
-        f"{text(one.what)}, by {one.per}",
+        f"{one.what}, by {one.per}",
         _used(one, one.first),
         _used(one, one.last),
         GROWTH[one.unit, one.per].text_with_interval(one.slope),

@@ -54,8 +54,9 @@ def test_an_allocator_that_takes_a_large_piece_now_and_then_is_no_leak(steps: in
     assert memory(used + noise()) == "passed"
 
 
-def test_memory_that_is_given_back_is_no_leak() -> None:
-    sawtooth = 40 * MIB * (np.arange(SAMPLES) % 16) / 16
+@pytest.mark.parametrize("period", [16, 30, 40])
+def test_memory_that_is_given_back_is_no_leak(period: int) -> None:
+    sawtooth = 40 * MIB * (np.arange(SAMPLES) % period) / period
 
     assert memory(sawtooth + noise()) != "failed"
 
@@ -155,6 +156,14 @@ def test_the_heaps_that_malloc_makes_one_after_another_are_no_leak_of_loadings(c
 
     assert by_name["memory of the server"].verdict == "not shown"
     assert by_name["open files"].verdict == "passed"
+
+
+def test_the_loadings_in_which_heaps_are_made_do_not_count_where_there_are_more() -> None:
+    used = [{"memory of the server": 12 * MIB * min(place, 28)} for place in range(42)]
+
+    (found,) = growths(used, [float(place) for place in range(42)], "loading", 28)
+
+    assert found.verdict == "passed"
 
 
 def test_what_goes_on_after_all_heaps_were_made_is_a_leak_of_loadings() -> None:

@@ -106,6 +106,14 @@ def test_what_a_server_uses_more_is_seen_and_nothing_else(
     assert max(found.values()) < MIB
 
 
+def test_a_segment_from_before_is_the_servers_where_that_has_it_mapped(start: Callable[..., Program]) -> None:
+    server, other = start(), start()
+    server.use("mapped segment")
+    other.use("segment")
+
+    assert usage_of(watch(server_of(server.process.pid)))["shared memory"] == 4 * MIB
+
+
 def test_a_segment_that_another_program_uses_is_not_the_servers(start: Callable[..., Program]) -> None:
     server, other = start(), start()
     watched = watch(server_of(server.process.pid))
