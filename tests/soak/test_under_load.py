@@ -76,6 +76,15 @@ def test_it_lasts_as_long_as_it_is_asked_to_in_passes_enough_for_growth(duration
     assert found.requests == machine.answered
 
 
+def test_a_longer_soak_has_more_passes_and_no_longer_ones() -> None:
+    short, long = Machine(), Machine()
+
+    short.keep_loaded(600.0)
+    long.keep_loaded(3600.0)
+
+    assert max(long.runs) == max(short.runs)
+
+
 def test_use_is_read_with_the_requests_that_were_answered_by_then() -> None:
     found = Machine(leak=100.0).keep_loaded(60.0)
 
