@@ -62,16 +62,23 @@ class Served:
     """Unloads the model, loads it, and asks it once."""
 
 
+def write(
+    repository: Path, name: str, *, request: str = "pass", loading: str = "pass", instances: int = 1
+) -> None:
+    """Put a model that does so at each request and at each loading into a repository."""
+    version = repository / name / "1"
+    version.mkdir(parents=True)
+    (version / "model.py").write_text(_MODEL.format(name=name, request=request, loading=loading))
+    (version.parent / "config.pbtxt").write_text(_CONFIG.format(name=name, instances=instances))
+
+
 @contextlib.contextmanager
 def served(
     folder: Path, *, request: str = "pass", loading: str = "pass", concurrency: int = 4, instances: int = 2
 ) -> Iterator[Served]:
     """A real server with a model that does so at each request and at each loading."""
     name = f"soaked_{os.getpid()}"
-    version = folder / "models" / name / "1"
-    version.mkdir(parents=True)
-    (version / "model.py").write_text(_MODEL.format(name=name, request=request, loading=loading))
-    (version.parent / "config.pbtxt").write_text(_CONFIG.format(name=name, instances=instances))
+    write(folder / "models", name, request=request, loading=loading, instances=instances)
     made = toy.model()
     model = dataclasses.replace(
         made,
