@@ -28,6 +28,7 @@ pytest_plugins = (
     "fixtures.plugin.serving_reference",
     "fixtures.plugin.measuring_efficiency",
     "fixtures.plugin.searching",
+    "fixtures.plugin.soaking",
     "fixtures.plugin.rehearsing",
     "fixtures.plugin.fleet.running",
     "reports.run.outcomes",

@@ -59,6 +59,7 @@ def measured_at(where: Origin, one: Record) -> Record:
         accuracy=stamped(one.accuracy),
         search=stamped(one.search),
         conversation=stamped(one.conversation),
+        soak=stamped(one.soak),
         gates=tuple(map(stamped, one.gates)),
         starts=tuple(map(stamped, one.starts)),
         loads=tuple(sorted(map(stamped, one.loads), key=place)),

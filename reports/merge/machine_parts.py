@@ -24,6 +24,7 @@ from reports.record.schema import (
     Record,
     Search,
     Serving,
+    Soak,
     Start,
 )
 
@@ -149,6 +150,7 @@ def whole(like: Record, found: Sequence[Measurement], rests: Mapping[MachineId, 
         accuracy=_one(Accuracy, "accuracy", found),
         search=_one(Search, "search", found),
         conversation=_one(Conversation, "conversation", found),
+        soak=_one(Soak, "soak", found),
         gates=_all(AnswerGate, "gate", found),
         starts=_all(Start, "start", found),
         loads=_all(Load, "load", found),

@@ -18,6 +18,7 @@ from reports.record.per_sample import Part, SampleScores
 from reports.record.schema import Accuracy, case_id
 from reports.tables.case import scenario_section
 from reports.tables.points import loads_of
+from reports.tables.soaks import soak_section
 from reports.trend.rows import machine_digest
 from reports.trend.series import Series
 from reports.words.latency_budget import search_paragraph
@@ -92,6 +93,7 @@ class CaseSection:
     efficiency: str
     search: str
     worst_of_search: Sequence[WorstSample] | None
+    soak: str
     published: str
     configs: Sequence[ServedConfig]
     machine: str
@@ -115,6 +117,7 @@ def section_of(record: Shown, results: Path, history: Sequence[Series] = ()) -> 
             per_sample.of_search(record, results, record.kept_as),
             record.search.accuracy if record.search else None,
         ),
+        soak=soak_section(record),
         published=_published(record),
         configs=_configs(record, results),
         machine=machine_table(record),

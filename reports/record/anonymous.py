@@ -29,7 +29,7 @@ def without_names(record: Record, names: Mapping[MachineId, str]) -> Record:
     """The record without hosts and UUIDs; a machine that is in `names` is called that in place of its host."""
     changes: dict[str, Any] = {
         key: _without(getattr(record, key), names)
-        for key in ("conversion", "accuracy", "search", "conversation")
+        for key in ("conversion", "accuracy", "search", "conversation", "soak")
     }
     changes |= {
         key: tuple(_without(one, names) for one in getattr(record, key))

@@ -4,7 +4,17 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from reports.record.quantities import RATIO
-from reports.record.schema import Accuracy, AnswerGate, Efficiency, Estimate, Load, Parity, Score, Search
+from reports.record.schema import (
+    Accuracy,
+    AnswerGate,
+    Efficiency,
+    Estimate,
+    Load,
+    Parity,
+    Score,
+    Search,
+    Soak,
+)
 
 Figures = dict[str, float | int | str]
 
@@ -103,6 +113,21 @@ def of_efficiency(found: Sequence[Efficiency]) -> Figures:
         figures |= ratio_bounds(f"{one.scenario}_in_process_ratio", one.ratio)
         figures |= bounds(f"{one.scenario}_in_process", "_per_s", one.in_process_per_s)
     return figures
+
+
+def of_soak(soak: Soak) -> Figures:
+    """How long a soak was, and by how much each thing that it watched grows: `growth_open_files_per_request` and so on."""
+    found: Figures = {
+        "soak_s": soak.duration_s,
+        "soak_requests": soak.requests,
+        "soak_loadings": soak.loadings,
+    }
+    for one in soak.growth:
+        unit = "_bytes" if one.unit == "bytes" else ""
+        found |= bounds(f"growth_{one.what.replace(' ', '_')}_per_{one.per}", unit, one.slope)
+    if soak.end_over_begin is not None:
+        found |= ratio_bounds("speed_end_over_begin", soak.end_over_begin)
+    return found
 
 
 def of_search(search: Search) -> Figures:

@@ -121,6 +121,8 @@ def _values(record: Record) -> Iterator[tuple[Key, Any, str | None]]:
         yield ("search",), record.search, None
     if record.conversation is not None:
         yield ("conversation",), record.conversation, None
+    if record.soak is not None:
+        yield ("soak",), record.soak, None
     for gate in record.gates:
         yield ("gate", gate.gate), gate, None
     for start in record.starts:

@@ -180,6 +180,13 @@ WORK = Quantity("GFLOP", significant(3), scale=1e-9)
 """Operations of an inference; a multiplication and an addition are two."""
 WORK_RATE = Quantity("GFLOP/s", fixed(0), "higher", scale=1e-9)
 INTEGER_WORK_RATE = Quantity("GOP/s", fixed(0), "higher", scale=1e-9)
+GROWTH: Mapping[tuple[str, str], Quantity] = {
+    ("bytes", "request"): Quantity("B a request", by_size((10, 0), (1, 1))),
+    ("number", "request"): Quantity("in 1,000 requests", by_size((10, 0), (0.1, 1)), scale=1000),
+    ("bytes", "loading"): Quantity("MiB a loading", by_size((10, 0), (0.1, 2)), scale=2**-20),
+    ("number", "loading"): Quantity("a loading", by_size((10, 0), (0.1, 1))),
+}
+"""By how much what a server uses grows, by its unit and what it grows with: see `reports.record.schema.Growth`."""
 ENERGY = Quantity("J", significant(4), "lower")
 POWER = Quantity("W", fixed(1), "lower")
 CLOCK = Quantity("MHz", fixed(0), "higher")

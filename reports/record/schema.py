@@ -52,6 +52,16 @@ GATES = {
     "reloaded": "a request gets the same answer after the model was loaded anew",
 }
 
+#: What a soak watches, by Growth.what, and the unit of each.
+USED: Mapping[str, Literal["bytes", "number"]] = {
+    "memory of the server": "bytes",
+    "memory of its stubs": "bytes",
+    "shared memory": "bytes",
+    "GPU memory": "bytes",
+    "open files": "number",
+    "threads": "number",
+}
+
 Verdict = Literal["passed", "failed", "not shown"]
 """What a measurement says of what was asked for: it is shown to hold, shown not to hold, or neither is shown."""
 
@@ -679,6 +689,63 @@ class Search:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """How much more of something a server used, from request to request under load, or from one loading of the model to
+    the next."""
+
+    what: str
+    """What was watched, one of USED."""
+    unit: Literal["bytes", "number"]
+    per: Literal["request", "loading"]
+    """request: the mean growth with each request; loading: with each time that the model was unloaded and loaded."""
+    slope: Estimate
+    """By how much it grew each time, in bytes or numbers, in the part of the soak that counts."""
+    first: float
+    """How much was used at the beginning of the soak, in bytes or numbers."""
+    last: float
+    """How much was used at its end."""
+    counted: int
+    """How many requests, or loadings, the slope is of."""
+    verdict: Verdict
+    """passed: a leak that a soak has to find would have been found, and there is none; failed: it grows without end, more
+    than an allocator does; not shown: neither."""
+
+
+@dataclass(frozen=True)
+class Soak:
+    """One load point under load for a long time: does the server use more and more, and is it as fast at the end?"""
+
+    scenario: str
+    batch: int
+    concurrency: int
+    """Requests in flight; 0 where they are sent at a rate."""
+    duration_s: float
+    """Seconds under load, with the seconds between passes in which answers were verified and the use was read."""
+    requests: int
+    """How many requests the server answered meanwhile."""
+    passes: int
+    """How many passes of the load generator there were; after each the use was read, with no request in flight."""
+    growth: Sequence[Growth]
+    """What was watched: of requests, then of loadings."""
+    loadings: int = 0
+    """How often the model was unloaded and loaded after the load."""
+    not_watched: Sequence[str] = ()
+    """What could not be watched and why, a sentence each."""
+    end_over_begin: Estimate | None = None
+    """The speed in the last quarter of the passes over that in the second; None of too few passes, and where no speed may
+    be shown."""
+    requests_per_s: float | None = None
+    """Requests per second of all the time under load; None where no speed may be shown."""
+    request_rate_per_s: float | None = None
+    """Requests per second, where they are sent by a schedule (open loop)."""
+    arrivals: Literal["constant", "poisson"] | None = None
+    answers: VerifiedAnswers | None = None
+    """What was found of the answers; None where none was looked at."""
+    origin: Origin | None = None
+    """Where it comes from."""
+
+
+@dataclass(frozen=True)
 class MachinePart:
     """What one machine's record said besides its measurements, where several machines measured parts of a case."""
 
@@ -715,6 +782,8 @@ class Record:
     search: Search | None = None
     conversation: Conversation | None = None
     """What is proven of a model that is not asked by single requests; None of all others."""
+    soak: Soak | None = None
+    """The load point that was under load for a long time; None where none was, and in records from before."""
     price_per_hour: float | None = None
     """What an hour of the machine costs, in any currency."""
     stage_seconds: Mapping[str, float] = field(default_factory=dict)

@@ -33,5 +33,6 @@ def further_tables(config: Any) -> list[Table]:
         tables.comparison_table: option.against is not None or option.baseline is not None,
         tables.beside_table: option.together is not None,
         tables.budget_table: option.thresholds is not None,
+        tables.soak_table: option.soak is not None,
     }
     return [table for table, is_asked_for in asked.items() if is_asked_for]

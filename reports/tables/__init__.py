@@ -11,6 +11,7 @@ from reports.tables.points import offline_table, online_table
 from reports.tables.provenance import machine_sentence
 from reports.tables.resources import resources_table
 from reports.tables.served_settings import configuration_list, parameters_table
+from reports.tables.soaks import soak_table
 from reports.tables.summary import summary_table
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "online_table",
     "parameters_table",
     "resources_table",
+    "soak_table",
     "summary_table",
 ]

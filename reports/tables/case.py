@@ -1,4 +1,4 @@
-"""All tables of one case: offline, online, what serving costs, and what a search found."""
+"""All tables of one case: offline, online, what serving costs, what a search found, and what grew in a soak."""
 
 from reports.record.schema import LoadSetting
 from reports.tables.beside_models import beside_table
@@ -9,6 +9,7 @@ from reports.tables.point_budgets import budget_table
 from reports.tables.points import offline_table, online_table
 from reports.tables.resources import resources_table
 from reports.tables.served_settings import configuration_list, parameters_table
+from reports.tables.soaks import soak_section
 from reports.words.labels import accelerator, device
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
@@ -18,8 +19,8 @@ from reports.words.shown import Shown
 
 
 def case_section(record: Shown) -> str:
-    """Headings, configuration, parameters and tables of a case: offline, online, what serving costs, and what a
-    search within a latency budget found."""
+    """Headings, configuration, parameters and tables of a case: offline, online, what serving costs, what a
+    search within a latency budget found, and what grew in a soak."""
     sections = [scenario_section(record, scenario) for scenario in ("offline", "online")]
     if record.conversation is not None:
         asked = f"#### Conversation: {text(device(record))}, {_engine(record)}"
@@ -27,6 +28,7 @@ def case_section(record: Shown) -> str:
     sections.append(efficiency_section(record))
     if found := search_paragraph(record):
         sections += ["#### Within a latency budget", text(found)]
+    sections.append(soak_section(record))
     return "\n\n".join(filter(None, sections))
 
 

@@ -14,6 +14,7 @@ from reports.record.schema import (
     Record,
     SameAnswers,
     Score,
+    VerifiedAnswers,
     meets,
     within_limits,
 )
@@ -191,10 +192,14 @@ def notes(load: Load) -> str:
 def wrong_answers(load: Load) -> str:
     """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was looked at."""
     looked = [(load.answers, "under load"), *((one.answers, f"beside {one.other}") for one in load.beside)]
-    wrong = [(found, where) for found, where in looked if found is not None and found.wrong]
-    if not wrong:
+    return next((text for found, where in looked if (text := wrong_text(found, where))), "")
+
+
+def wrong_text(found: VerifiedAnswers | None, where: str) -> str:
+    """What was wrong with some answers, `where` saying when they were given; empty where nothing was, or none was looked
+    at."""
+    if found is None or not found.wrong:
         return ""
-    found, where = wrong[0]
     text = f"{COUNT.text(found.wrong)} of {COUNT.text(found.verified)} answers {where} are wrong"
     first = found.first_wrong
     if first is None:

@@ -23,6 +23,7 @@ from reports.words.rightness import (
     main_score,
     unmeasured,
     wrong_answers,
+    wrong_text,
 )
 
 _NO_FIGURE = Estimate(float("nan"), float("nan"), float("nan"))
@@ -47,7 +48,8 @@ class HiddenPoint:
 
 @dataclass(frozen=True)
 class Shown(Record):
-    """A record as a reader may see it. Where no speed may be shown, `loads` and `efficiency` are empty."""
+    """A record as a reader may see it. Where no speed may be shown, `loads` and `efficiency` are empty, and `soak` says nothing
+    of it."""
 
     no_speed: str = ""
     """The sentence that stands in place of the case's speed; empty where its speed is shown."""
@@ -79,6 +81,8 @@ def shown(record: Record, of_machine: str = "", kept_as: str = "") -> Shown:
     fields = {field.name: getattr(record, field.name) for field in dataclasses.fields(Record)}
     if no_speed:
         fields |= {"loads": (), "efficiency": ()}
+        if record.soak is not None:
+            fields["soak"] = dataclasses.replace(record.soak, end_over_begin=None, requests_per_s=None)
     hidden = [_hidden(load) for load in record.loads] if no_speed else []
     return Shown(
         **fields | {"search": search},
@@ -110,6 +114,8 @@ def _why_no_speed(record: Record) -> str:
         f"{failure} ({full_point(load)})" for load in record.loads if (failure := wrong_answers(load))
     ]
     failures += gate_failures(record.gates)
+    if record.soak is not None and (failure := wrong_text(record.soak.answers, "in the soak")):
+        failures.append(failure)
     if record.build.as_found:
         failures += [] if record.accuracy is None else ledger_failures(record.accuracy)
         failures = [*failures, *filter(None, [conversation_failure(record.conversation)]), *_unheld(record)]

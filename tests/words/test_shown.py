@@ -24,6 +24,7 @@ from reports.record.schema import (
     Limit,
     Record,
     Search,
+    Soak,
     VerifiedAnswers,
     case_id,
 )
@@ -79,7 +80,14 @@ def planted(**changes: object) -> Record:
         "a40-resnet50-onnx-trt-fp16.search/config.pbtxt",
         ledger,
     )
-    fields = {"loads": tuple(loads), "efficiency": (cost,), "search": search, "price_per_hour": 3.6}
+    soak = Soak("online", 1, 16, 600.0, 1000, 119, (), 0, (), Estimate(PER_S, PER_S, PER_S), PER_S)
+    fields = {
+        "loads": tuple(loads),
+        "efficiency": (cost,),
+        "search": search,
+        "soak": soak,
+        "price_per_hour": 3.6,
+    }
     return samples.record(**(fields | changes))
 
 
@@ -157,7 +165,12 @@ class Reporter:
         record = str(files.path_of(planted().case, Path()))
         report = SimpleNamespace(user_properties=[("record", record)])
         option = SimpleNamespace(
-            results=str(results), against="HEAD~1", baseline=None, together="a,b", thresholds="asked.toml"
+            results=str(results),
+            against="HEAD~1",
+            baseline=None,
+            together="a,b",
+            thresholds="asked.toml",
+            soak="10m",
         )
         self.stats, self.config = {"passed": [report]}, SimpleNamespace(option=option)
         self.lines: list[str] = []

@@ -1,0 +1,30 @@
+"""Soak: under load for a long time, and loaded again and again; does the server use more and more? Run by --soak TIME."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fixtures.errors import AccuracyError, NotAvailableError, ProofError
+from fixtures.plugin.recording.recorder import Recorder
+from fixtures.plugin.serving import Deployed
+from fixtures.spec import Case
+from reports.record.schema import Soak
+from reports.words.rightness import wrong_text
+from reports.words.soaking import leaks, soak_text, unknown
+
+
+@pytest.mark.load
+@pytest.mark.stage("soak")
+def test_soak(case: Case, soak: Callable[[], tuple[Soak, Deployed]], recorder: Recorder) -> None:
+    """Nothing leaks, with each request or with each loading of the model, and every answer that is looked at is right."""
+    found, deployed = soak()
+    recorder.soak(deployed.serving, found)
+    if wrong := wrong_text(found.answers, "in the soak"):
+        raise AccuracyError(wrong)
+    if leaking := leaks(found):
+        raise ProofError("; ".join(leaking), where=case)
+    if not_shown := unknown(found, "request"):
+        raise NotAvailableError(
+            "; ".join(not_shown), where=case, cure="soak it for longer, or while the machine does less else"
+        )
+    recorder.figure(soak_text(found))

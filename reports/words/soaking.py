@@ -1,0 +1,84 @@
+"""What a soak says, in words: what grows and by how much, when that will be too much, and whether speed is lost."""
+
+from collections.abc import Mapping
+
+from reports.record.quantities import COUNT, DURATION, GIVEN_SHARE, GROWTH, NOTHING, RATIO
+from reports.record.schema import Growth, Soak, Verdict
+from reports.record.verdicts import too_wide
+
+_GIB = 2.0**30
+VERDICT_WORDS: Mapping[Verdict, str] = {
+    "passed": "no leak",
+    "failed": "leak",
+    "not shown": "not shown",
+}
+"""What the growth of something says, by its verdict."""
+
+
+def leaks(soak: Soak) -> list[str]:
+    """A sentence for each thing that leaks; empty where nothing is shown to."""
+    return [
+        f"{one.what} grows by {growth_text(one)}{_until(one, soak)}"
+        for one in soak.growth
+        if one.verdict == "failed"
+    ]
+
+
+def unknown(soak: Soak, per: str) -> list[str]:
+    """A sentence for each thing of which the soak does not show whether it leaks with each request, or loading."""
+    return [
+        f"{one.what} is not shown to leak, nor not to: {growth_text(one)}"
+        for one in soak.growth
+        if one.verdict == "not shown" and one.per == per
+    ]
+
+
+def soak_text(soak: Soak) -> str:
+    """What a soak came to, beside the outcome of its test: `no leak in 312,000 requests in 600 s, and 24 loadings; memory of
+    the server 2.1 B a request (-0.6 to 4.8); speed at the end 1.01 (0.99 to 1.03) of the beginning`."""
+    title = "; ".join([*leaks(soak), *unknown(soak, "request")]) or "no leak"
+    memory = [one for one in soak.growth if one.what.startswith("memory") and one.verdict == "passed"]
+    parts = [f"{title} in {length_text(soak)}", *(f"{one.what} {growth_text(one)}" for one in memory)]
+    parts += unknown(soak, "loading")
+    return "; ".join([*parts, *filter(None, [speed_text(soak)]), *soak.not_watched])
+
+
+def length_text(soak: Soak) -> str:
+    """How long it was: `312,000 requests in 600 s, and 24 loadings`."""
+    requests = f"{COUNT.text(soak.requests)} requests"
+    if soak.requests_per_s is not None:
+        requests += f" in {DURATION.text(soak.duration_s)}"
+    return f"{requests}, and {soak.loadings} loadings" if soak.loadings else requests
+
+
+def speed_text(soak: Soak) -> str:
+    """The speed at the end beside that at the beginning; empty where it is not known, or may not be shown."""
+    if soak.end_over_begin is None:
+        return ""
+    if not RATIO.is_shown(soak.end_over_begin):
+        return f"speed at the end over the beginning: {too_wide()}"
+    return f"speed at the end {RATIO.text_with_interval(soak.end_over_begin, 1.0)} of the beginning"
+
+
+def growth_text(one: Growth) -> str:
+    """`1,034 B a request (1,029 to 1,041)`."""
+    return GROWTH[one.unit, one.per].text_with_interval(one.slope)
+
+
+def confidence_text(soak: Soak) -> str:
+    """The confidence of the intervals: `99 %`."""
+    return " or ".join(dict.fromkeys(GIVEN_SHARE.text(one.slope.confidence) for one in soak.growth))
+
+
+def time_until_text(one: Growth, soak: Soak) -> str:
+    """How long it takes until 1 GiB more is used, at the rate of the soak; `-` where nothing grows, or no speed may be
+    shown."""
+    if one.unit != "bytes" or one.per != "request" or soak.requests_per_s is None or one.slope.low <= 0:
+        return NOTHING
+    hours = _GIB / (one.slope.value * soak.requests_per_s) / 3600
+    return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:,.1f} days"
+
+
+def _until(one: Growth, soak: Soak) -> str:
+    found = time_until_text(one, soak)
+    return "" if found == NOTHING else f", 1 GiB in {found} at this rate"

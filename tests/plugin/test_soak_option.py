@@ -1,0 +1,38 @@
+"""--soak: which times it takes, and that nothing is soaked without it."""
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.plugin.command_line import option_values
+from tests.collecting import collect
+
+CASE = "cpu-resnet50-micro-onnx-fp32"
+
+
+@pytest.mark.parametrize("text", ["10", "10 minutes", "-5m", "1s", "nanm", "infh", "m", "", "9999h"])
+def test_what_is_no_time_is_refused_with_the_cure(text: str) -> None:
+    with pytest.raises(InputError, match="--soak 10m"):
+        option_values.soak(text)
+
+
+def test_a_time_has_its_unit() -> None:
+    assert [option_values.soak(text) for text in ("90s", "10m", "1.5h")] == [90.0, 600.0, 5400.0]
+
+
+def test_the_soak_comes_last_and_only_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = collect(capsys, "-k", CASE, "--soak", "10m")
+    without = collect(capsys, "-k", CASE)
+
+    assert asked.names == [*without.names, f"test_soak[{CASE}]"]
+    assert "soak" not in without.text
+
+
+def test_the_soak_alone_is_selected_by_its_name_and_refused_without_a_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    alone = collect(capsys, "-k", f"{CASE} and soak", "--soak", "10m")
+    refused = collect(capsys, "-k", f"{CASE} and soak")
+
+    assert alone.names == [f"test_soak[{CASE}]"]
+    assert refused.status == pytest.ExitCode.USAGE_ERROR
+    assert "add --soak TIME" in refused.text

@@ -1,0 +1,108 @@
+"""A Triton model that keeps something of each request, or of each loading, and a real server that serves it."""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fixtures.measure.answers import Check
+from fixtures.measure.job import Job, jobs_of
+from fixtures.measure.load_data import input_data
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+from fixtures.serve.server import inputs_of
+from fixtures.spec import LoadPoint
+from tests import toy
+
+_MODEL = """\
+import os, threading
+import numpy
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.kept, self.count = [], 0
+        {loading}
+
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            self.count += 1
+            {request}
+            given = pb_utils.get_input_tensor_by_name(request, "{name}_IN").as_numpy()
+            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("{name}_OUT", given)]))
+        return responses
+"""
+_CONFIG = """\
+backend: "python"
+max_batch_size: 8
+input {{ name: "{name}_IN" data_type: TYPE_FP32 dims: 4 }}
+output {{ name: "{name}_OUT" data_type: TYPE_FP32 dims: 4 }}
+instance_group {{ count: {instances} kind: KIND_CPU }}
+"""
+LEAKS = {
+    "nothing": "pass",
+    "1 KiB": "self.kept.append(os.urandom(1024))",
+    "a file": "self.count % 20 or os.open(os.devnull, os.O_RDONLY)",
+    "a segment": "self.count % 20 or open(f'/dev/shm/tritonproof-test-{os.getpid()}-{self.count}', 'wb').write(b'x' * (20 << 10))",
+}
+"""What a model does with each request, by what it leaks."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model on a server of its own."""
+
+    job: Job
+    load: Callable[[], None]
+    """Unloads the model, loads it, and asks it once."""
+
+
+def write(
+    repository: Path, name: str, *, request: str = "pass", loading: str = "pass", instances: int = 1
+) -> None:
+    """Put a model that does so at each request and at each loading into a repository."""
+    version = repository / name / "1"
+    version.mkdir(parents=True)
+    (version / "model.py").write_text(_MODEL.format(name=name, request=request, loading=loading))
+    (version.parent / "config.pbtxt").write_text(_CONFIG.format(name=name, instances=instances))
+
+
+@contextlib.contextmanager
+def served(
+    folder: Path, *, request: str = "pass", loading: str = "pass", concurrency: int = 4, instances: int = 2
+) -> Iterator[Served]:
+    """A real server with a model that does so at each request and at each loading."""
+    name = f"soaked_{os.getpid()}"
+    write(folder / "models", name, request=request, loading=loading, instances=instances)
+    made = toy.model()
+    model = dataclasses.replace(
+        made,
+        name=name,
+        inputs=(dataclasses.replace(made.inputs[0], name=f"{name}_IN"),),
+        outputs=(dataclasses.replace(made.outputs[0], name=f"{name}_OUT"),),
+    )
+    samples = toy.samples()
+    renamed = dataclasses.replace(
+        samples, load=lambda indices: {f"{name}_IN": samples.load(indices)[toy.INPUT]}
+    )
+    with (
+        serve(Choice("embedded"), folder / "models", folder / "server.log", device="cpu") as server,
+        input_data(model, renamed, server.scratch) as data,
+    ):
+        check = Check(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}, 1e-6, 1e-6, 1.0)
+        point = LoadPoint("online", 1, concurrency)
+        one = {f"{name}_IN": np.ones((1, 4), np.float32)}
+
+        def load() -> None:
+            server.unload(name)
+            server.client.load_model(name)
+            server.client.infer(name, inputs_of(model, one))
+
+        server.client.load_model(name)
+        (job,) = jobs_of(server, name, model, {point: 0.0}, shared_memory="system", data=data, check=check)
+        yield Served(job, load)

@@ -1,0 +1,78 @@
+"""Real servers under load for a while: a leak of 1 KiB a request is found, and a clean server raises no alarm."""
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.soak.record_entry import record_entry
+from fixtures.soak.under_load import Trace, keep_loaded, load_again
+from fixtures.soak.usage import MEMORY, usage_of, watch
+from reports.record.schema import Soak
+from reports.words.soaking import soak_text
+from tests.soak.leaking import LEAKS, served
+
+pytestmark = pytest.mark.campaign
+
+SECONDS = 40.0
+"""Of a soak: a fifteenth of what users are told, so that as much less is in it to be found."""
+LOADING_S = 540.0
+"""Of which a third is for loadings: of the Python backend's model one takes several seconds on a busy machine, and fourteen
+are needed."""
+LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x' * (8 << 20))"
+_LOADED_ONCE = Trace((), ())
+
+
+def soak(folder: Path, *, loading: str = "pass", request: str = "pass", loadings: bool = False) -> Soak:
+    """A soak of a real server whose model does so at each loading and each request."""
+    with served(folder, request=request, loading=loading) as model:
+        watched = watch(model.job.server)
+        read = functools.partial(usage_of, watched)
+        loaded = keep_loaded(model.job, SECONDS, read)
+        again = load_again(model.load, LOADING_S, read, most=16) if loadings else _LOADED_ONCE
+        return record_entry(model.job.point, loaded, again)
+
+
+def leaking(found: Soak) -> set[tuple[str, str]]:
+    assert found.answers is not None
+    assert found.answers.verified > found.answers.wrong == 0
+    return {(one.what, one.per) for one in found.growth if one.verdict == "failed"}
+
+
+@pytest.fixture
+def no_segments_left() -> Iterator[None]:
+    """Removes the segments that a model has forgotten on purpose."""
+    yield
+    for path in MEMORY.glob("tritonproof-test-*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("leak", "what"),
+    [("1 KiB", "memory of its stubs"), ("a file", "open files"), ("a segment", "shared memory")],
+)
+@pytest.mark.usefixtures("no_segments_left")
+def test_what_each_request_leaves_is_found_with_its_size(leak: str, what: str, tmp_path: Path) -> None:
+    found = soak(tmp_path, request=LEAKS[leak])
+
+    assert leaking(found) == {(what, "request")}, soak_text(found)
+    if leak == "1 KiB":
+        slope = next(one.slope for one in found.growth if one.what == what)
+        # What Python adds to 1,024 bytes, and malloc to that, is less than a tenth.
+        assert slope.low < 1.1 * 1024
+        assert slope.high > 1024
+
+
+@pytest.mark.usefixtures("no_segments_left")
+def test_what_each_loading_leaves_is_found(tmp_path: Path) -> None:
+    found = soak(tmp_path, loading=LOADING_LEAK, loadings=True)
+
+    assert leaking(found) == {("shared memory", "loading")}, soak_text(found)
+
+
+def test_a_clean_server_raises_no_alarm_and_passes(tmp_path: Path) -> None:
+    found = soak(tmp_path, loadings=True)
+
+    assert {one.verdict for one in found.growth} == {"passed"}, soak_text(found)
+    assert {one.per for one in found.growth} == {"request", "loading"}

@@ -1,0 +1,132 @@
+"""A soak in tables, in words, on the page and in records."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from reports import tables
+from reports.page.html import page, rendered
+from reports.record import files
+from reports.record.figures import of_soak
+from reports.record.schema import Estimate, Growth, Record, Soak, VerifiedAnswers, WrongAnswer
+from reports.words.shown import shown
+from reports.words.soaking import leaks, soak_text
+from tests import samples
+
+CLEAN = Growth(
+    "memory of the server", "bytes", "request", Estimate(2.0, -1.0, 5.0, 0.99), 3e8, 3.01e8, 150_000, "passed"
+)
+LEAK = Growth(
+    "memory of its stubs",
+    "bytes",
+    "request",
+    Estimate(1034.0, 1029.0, 1041.0, 0.99),
+    6e7,
+    3.7e8,
+    150_000,
+    "failed",
+)
+
+
+def soak(*growth: Growth, **changes: Any) -> Soak:
+    fields: dict[str, Any] = {
+        "duration_s": 600.0,
+        "requests": 300_000,
+        "passes": 119,
+        "growth": growth or (CLEAN,),
+        "loadings": 24,
+        "end_over_begin": Estimate(0.93, 0.91, 0.95),
+        "requests_per_s": 500.0,
+        "answers": VerifiedAnswers(4100, 0, 4100, 60.0),
+    }
+    return Soak("online", 1, 16, **(fields | changes))
+
+
+def record(found: Soak, **changes: Any) -> Record:
+    return samples.record(soak=found, **changes)
+
+
+def test_what_leaks_is_said_with_its_size_and_when_it_will_be_a_gibibyte() -> None:
+    found = soak(CLEAN, LEAK)
+
+    (sentence,) = leaks(found)
+
+    # 1034 B each at 500 a second are 1 GiB in 2077 s.
+    for part in ("memory of its stubs", "1034 B a request", "1029 to 1041", "1 GiB in 0.6 hours"):
+        assert part in sentence.replace(",", "")
+    assert not leaks(soak())
+    assert "no leak" in soak_text(soak())
+    assert "no leak" not in soak_text(found)
+
+
+def test_what_grew_is_in_the_tables_of_the_case_and_on_its_page(tmp_path: Path) -> None:
+    found = shown(record(soak(CLEAN, LEAK), loads=(samples.load("online", 16, 1000.0),)))
+
+    table = tables.soak_table([found])
+
+    assert [("leak" in row, "no leak" in row) for row in table.splitlines()[2:]] == [
+        (True, True),
+        (True, False),
+    ]
+    assert table in tables.case_section(found)
+    whole = page([found], tmp_path)
+    assert "memory of its stubs" in whole
+    assert "0.93" in whole
+    assert not tables.soak_table([shown(samples.record())])
+    assert "Soak" not in tables.case_section(shown(samples.record()))
+
+
+def test_what_was_not_watched_is_said() -> None:
+    missing = "GPU memory was not watched: NVML does not tell it of this GPU"
+    found = soak(not_watched=(missing,))
+
+    assert missing in soak_text(found)
+    assert missing in tables.case_section(shown(record(found)))
+
+
+def test_a_case_that_shows_no_speed_shows_none_of_its_soak() -> None:
+    found = shown(record(soak(CLEAN, LEAK), accuracy=samples.failed_accuracy()))
+
+    section = tables.case_section(found)
+
+    assert "memory of its stubs" in section
+    for speed in ("0.93", "600 s", "hours"):
+        assert speed not in section
+
+
+def test_an_answer_that_was_wrong_in_the_soak_hides_the_speed() -> None:
+    wrong = VerifiedAnswers(4100, 1, 4100, 60.0, WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan"))
+
+    found = shown(record(soak(answers=wrong)))
+
+    assert "in the soak are wrong" in found.no_speed
+    assert not found.loads
+
+
+def test_names_from_a_record_of_another_version_are_shown_as_they_are_and_escaped() -> None:
+    strange = dataclasses.replace(CLEAN, what="<b>handles|x</b>")
+
+    shown_as = rendered(tables.soak_table([shown(record(soak(strange)))]))
+
+    assert "<b>" not in shown_as
+    assert "handles|x" in shown_as
+
+
+def test_a_record_keeps_it_and_one_without_is_read(tmp_path: Path) -> None:
+    samples.store(tmp_path, record(soak(CLEAN, LEAK)))
+
+    (found,) = files.read_all(tmp_path)
+
+    assert found.soak == soak(CLEAN, LEAK)
+    path = files.path_of(found.case, tmp_path)
+    text = files.encode(dataclasses.replace(found, soak=None)).decode()
+    path.write_text(text.replace('  "soak": null,\n', ""))
+    (old,) = files.read_all(tmp_path)
+    assert old.soak is None
+
+
+def test_its_figures_have_names_for_csv_and_junit() -> None:
+    found = of_soak(soak(LEAK))
+
+    assert found["growth_memory_of_its_stubs_per_request_bytes"] == 1034.0
+    assert found["soak_loadings"] == 24

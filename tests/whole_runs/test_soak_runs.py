@@ -1,0 +1,26 @@
+"""A soak, in a whole run of the suite, of a user's own model that leaks."""
+
+from pathlib import Path
+
+import pytest
+
+from reports.record import files
+from tests.soak.leaking import LEAKS, write
+from tests.whole_runs.suite import suite
+
+pytestmark = pytest.mark.campaign
+
+
+def test_a_model_that_leaks_fails_and_its_record_says_what_and_by_how_much(tmp_path: Path) -> None:
+    write(tmp_path / "models", "leaky", request=LEAKS["1 KiB"])
+    options = ("--repository", str(tmp_path / "models"), "--soak", "30s", "-k", "soak")
+
+    done = suite(*options, results=tmp_path / "results")
+
+    assert done.status == 11, done.text
+    assert "memory of its stubs grows by" in done.text
+    (record,) = files.read_all(tmp_path / "results")
+    assert record.soak is not None
+    (leak,) = [one for one in record.soak.growth if one.verdict == "failed"]
+    assert leak.what == "memory of its stubs"
+    assert leak.slope.high > 1024
