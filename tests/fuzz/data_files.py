@@ -20,6 +20,7 @@ from tests.models import decathlon
 
 _IDS = ("a", "b", "c")
 _ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
+_LONG_NAMES = {"image": "x" * 300, "label": "x" * 300}
 _PATIENTS = [f"BRATS_{number:03d}" for number in range(1, 6)]
 
 
@@ -29,6 +30,13 @@ _PATIENTS = [f"BRATS_{number:03d}" for number in range(1, 6)]
 def _write_squad(folder: Path) -> None:
     content = invented.as_squad(invented.paragraphs("evaluation", 1))
     (folder / "dev-v1.1.json").write_text(json.dumps(content), "utf-8")
+
+
+def _question(text: str) -> bytes:
+    """A file of one question, its text as it stands between quotation marks in JSON."""
+    answers = '[{"text": "a", "answer_start": 0}]'
+    asked = f'{{"id": "1", "question": "{text}", "answers": {answers}}}'
+    return f'{{"data": [{{"paragraphs": [{{"context": "a b", "qas": [{asked}]}}]}}]}}'.encode()
 
 
 def _read_squad(path: Path) -> object:
@@ -112,6 +120,13 @@ _REQUESTS = {
         {"x": {"b64": "AACAPwAAAEAAAEBAAACAQA=="}, "y": ["a", "b"]},
     ]
 }
+
+
+def _write_requests(folder: Path) -> None:
+    for name in "ab":  # a file without samples is no fault where another has some
+        (folder / f"{name}.json").write_text(json.dumps(_REQUESTS))
+
+
 _SETTINGS = (
     '[image]\nlayout = "CHW"\nsize = [8, 8]\nfit = "crop"\nscale = 0.5\nmean = [0.5, 0.5, 0.5]\nstd = [1.0]\n'
 )
@@ -141,13 +156,21 @@ def _write_label_archive(folder: Path) -> None:
 
 
 PARSERS = (
-    Parser("squad", "dev-v1.1.json", _write_squad, damage.json_of, _read_squad),
+    Parser(
+        "squad",
+        "dev-v1.1.json",
+        _write_squad,
+        damage.json_of,
+        _read_squad,
+        found=(_question(r"\ud800"),),
+    ),
     Parser(
         "decathlon",
         "dataset.json",
         _write_volumes,
         damage.json_of,
         lambda path: brats.patients(path.parent, "evaluation"),
+        found=(json.dumps({"modality": [1] * 4, "labels": [1] * 4, "training": [_LONG_NAMES] * 5}).encode(),),
         campaign=True,
     ),
     Parser("volume", f"imagesTr/{_PATIENTS[0]}.nii", _write_volumes, damage.bytes_of, _read_volume),
@@ -180,7 +203,7 @@ PARSERS = (
     Parser(
         "samples in requests",
         "a.json",
-        lambda folder: (folder / "a.json").write_text(json.dumps(_REQUESTS)),
+        _write_requests,
         damage.json_of,
         _requests,
     ),

@@ -107,7 +107,14 @@ def _read_thresholds(path: Path) -> object:
 PARSERS = (
     Parser("checkpoint in zip", "model.pt", _write_zip, damage.archive_of, _read_checkpoint),
     Parser("checkpoint that is a script", "model.pt", _write_zip, _script, _read_checkpoint),
-    Parser("checkpoint in pickles", "model.pth.tar", _write_legacy, damage.bytes_of, _read_checkpoint),
+    Parser(
+        "checkpoint in pickles",
+        "model.pth.tar",
+        _write_legacy,
+        damage.bytes_of,
+        _read_checkpoint,
+        found=(b"B\x00\x00\x00@", b"\x8e" + b"\xff" * 7 + b"\x7f", b"X\xff\xff\xff\x7f"),
+    ),
     Parser(
         "checkpoint in safetensors",
         "model.safetensors",
@@ -130,6 +137,7 @@ PARSERS = (
         lambda folder: (folder / "config.json").write_text(json.dumps(_BERT)),
         damage.json_of,
         bert.read_config,
+        found=(json.dumps(_BERT | {"hidden_act": "x" * 100_000}).encode(),),
     ),
     Parser(
         "network",

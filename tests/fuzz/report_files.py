@@ -146,6 +146,16 @@ PARSERS = (
         _read_profile,
         (BadRunError,),
         names="profile",
+        found=(b"[" * 100_000,),
     ),
-    Parser("table", "table.csv", _write_table, damage.text_of, _read_table, (BadRunError,), names="table"),
+    Parser(
+        "table",
+        "table.csv",
+        _write_table,
+        damage.text_of,
+        _read_table,
+        (BadRunError,),
+        names="table",
+        found=(b"Client Send\n" + b"[" * 100_000, b"Client Send\n\x1b[31m", b"a" * 200_000),
+    ),
 )
