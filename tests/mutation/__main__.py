@@ -23,7 +23,16 @@ from tests.mutation.files import TESTS
 
 _ROOT = Path(__file__).parents[2]
 _PACKAGES = (
-    *("grpc", "tritonclient.grpc", "tritonclient.http", "torch", "scipy.stats", "scipy.ndimage", "pytest", "psutil"),
+    *(
+        "grpc",
+        "tritonclient.grpc",
+        "tritonclient.http",
+        "torch",
+        "scipy.stats",
+        "scipy.ndimage",
+        "pytest",
+        "psutil",
+    ),
     *("msgspec", "filelock", "pandas", "matplotlib.pyplot", "jinja2", "markdown_it", "rich"),
 )
 _LONGEST_S = 120.0

@@ -41,7 +41,9 @@ def faults_of(source: str, count: int, chance: random.Random) -> tuple[list[Faul
         if kind.arguments():  # it wants to be told of variables
             continue
         starts = [start for node in ast_nodes(tree) for start, _ in kind().mutation_positions(node)]
-        places += [(name, number, start[0]) for number, start in enumerate(starts) if tuple(start) not in types]
+        places += [
+            (name, number, start[0]) for number, start in enumerate(starts) if tuple(start) not in types
+        ]
     found = []
     for name, number, line in chance.sample(places, len(places)):
         changed = mutate_code(source, get_operator(name)(), number)
