@@ -2,6 +2,7 @@
 
 import io
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,10 @@ _BERT = {
     "type_vocab_size": 2,
     "vocab_size": 30528,
 }
+_BEFORE_THE_STATE = b"".join(pickle.dumps(one, protocol=2) for one in (0x1950A86A20F9469CFC6C, 1001, {}))
+"""What begins a file that torch.save has written as pickles: its own number, a version, what the machine was."""
+_LONGER_THAN_THE_FILE = (b"B\x00\x00\x00@", b"\x8e" + b"\xff" * 7 + b"\x7f", b"X\xff\xff\xff\x7f")
+"""Bytes and texts of 1 GiB and more, of which nothing is there."""
 _CONFIG = config(
     more='backend: "python"\n'
     "instance_group [ { count: 2, kind: KIND_CPU } ]\n"
@@ -113,7 +118,7 @@ PARSERS = (
         _write_legacy,
         damage.bytes_of,
         _read_checkpoint,
-        found=(b"B\x00\x00\x00@", b"\x8e" + b"\xff" * 7 + b"\x7f", b"X\xff\xff\xff\x7f"),
+        found=tuple(begin + end for begin in (b"", _BEFORE_THE_STATE) for end in _LONGER_THAN_THE_FILE),
     ),
     Parser(
         "checkpoint in safetensors",

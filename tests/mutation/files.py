@@ -25,7 +25,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "fixtures/measure/windows.py": ("tests/measure/test_windows.py", "tests/measure/test_stopping.py"),
     "fixtures/measure/validity.py": ("tests/measure/test_validity.py", "tests/measure/test_gpu_use.py"),
-    "fixtures/compare/comparison.py": ("tests/compare/test_comparison.py", "tests/compare/test_ratio.py"),
+    "fixtures/compare/comparison.py": (
+        "tests/compare/test_few_passes.py",
+        "tests/compare/test_comparison.py",
+        "tests/compare/test_ratio.py",
+    ),
     "fixtures/compare/baseline.py": ("tests/compare/test_baseline.py",),
     "reports/record/ratio.py": (
         "tests/compare/test_chances.py",
