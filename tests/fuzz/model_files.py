@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -31,7 +32,8 @@ _BERT = {
     "type_vocab_size": 2,
     "vocab_size": 30528,
 }
-_BEFORE_THE_STATE = b"".join(pickle.dumps(one, protocol=2) for one in (0x1950A86A20F9469CFC6C, 1001, {}))
+_HEAD: tuple[Any, ...] = (0x1950A86A20F9469CFC6C, 1001, {})
+_BEFORE_THE_STATE = b"".join(pickle.dumps(one, protocol=2) for one in _HEAD)
 """What begins a file that torch.save has written as pickles: its own number, a version, what the machine was."""
 _LONGER_THAN_THE_FILE = (b"B\x00\x00\x00@", b"\x8e" + b"\xff" * 7 + b"\x7f", b"X\xff\xff\xff\x7f")
 """Bytes and texts of 1 GiB and more, of which nothing is there."""

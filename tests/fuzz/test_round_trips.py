@@ -32,7 +32,7 @@ NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789_-", min_size=1, max_size=1
 FLOATS = st.floats(1e-3, 1e6)
 SCORES = st.floats(0, 1)
 ARRAYS = st.builds(
-    lambda kind, shape, seed: np.random.default_rng(seed).integers(0, 100, shape).astype(kind),
+    lambda kind, shape, seed: np.asarray(np.random.default_rng(seed).integers(0, 100, shape)).astype(kind),
     st.sampled_from(("float16", "float32", "float64", "int8", "int64", "uint8")),
     st.lists(st.integers(1, 4), max_size=3),
     st.integers(0, 2**32),
@@ -65,9 +65,8 @@ def test_a_record_comes_back_with_its_texts_and_numbers(tmp_path: Path) -> None:
 def test_scores_of_samples_come_back(tmp_path: Path) -> None:
     def check(value: tuple[list[tuple[str, float, float, float]], str]) -> None:
         rows, text = value
-        stages = {
-            stage: tuple(row[1 + place] for row in rows) for place, stage in enumerate(per_sample.STAGES)
-        }
+        columns = ([row[1] for row in rows], [row[2] for row in rows], [row[3] for row in rows])
+        stages = {stage: tuple(one) for stage, one in zip(per_sample.STAGES, columns, strict=True)}
         ids = tuple(row[0] for row in rows)
         worst = (Sample(ids[0], text, (Part("text", text, text),)),)
         scores = SampleScores(complete().case, "0f3c", ids, {"top-1": stages}, worst)

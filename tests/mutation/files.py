@@ -44,7 +44,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "fixtures/gates/transports.py": ("tests/gates/test_every_way.py",),
     "fixtures/gates/refusals.py": ("tests/gates/test_every_way.py",),
     "fixtures/prove/accuracy.py": ("tests/prove/test_accuracy.py", "tests/prove/test_per_sample.py"),
-    "fixtures/prove/parity.py": ("tests/prove/test_parity.py", "tests/prove/test_precision_cost.py"),
+    "fixtures/prove/parity.py": (
+        "tests/prove/test_error_in_costs.py",
+        "tests/prove/test_parity.py",
+        "tests/prove/test_precision_cost.py",
+    ),
     "fixtures/prove/outputs.py": ("tests/prove/test_parity.py", "tests/prove/test_accuracy.py"),
     "reports/record/verdicts.py": (
         "tests/thresholds",

@@ -87,3 +87,10 @@ def test_the_kind_is_noted_on_a_benchmark_and_on_no_other_test() -> None:
     assert noted(ValueError("a bug")) == [("failure", "infrastructure")]
     for folder in ("tests", "a", "z"):
         assert noted(SpeedError("slow"), folder) == []
+
+
+@pytest.mark.parametrize("status", [0, 2])
+def test_a_run_that_proved_something_is_not_said_to_have_proven_nothing(status: int) -> None:
+    outcomes = Outcomes(skipped=Counter({"needs an A100": 2}), passed=1, status=status)
+
+    assert "nothing was proven" not in status_sentence(outcomes)
