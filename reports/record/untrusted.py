@@ -35,7 +35,8 @@ def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader
     folder = folder or path.parent
     *above, name = path.relative_to(folder).parts
     with contextlib.ExitStack() as stack:
-        inside = _descriptor(stack, folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # A folder whose content may not be listed, as others' often are, is enough.
+        inside = _descriptor(stack, folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         for part in above:
             _check(path, stat.S_ISDIR(os.stat(part, dir_fd=inside, follow_symlinks=False).st_mode))
             inside = _descriptor(stack, part, _FLAGS | os.O_DIRECTORY, inside)

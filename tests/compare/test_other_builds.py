@@ -132,7 +132,9 @@ def test_a_case_that_is_not_there_is_an_error_that_says_what_is(built: BuiltMode
 
 def test_a_configuration_that_is_none_is_an_error_with_its_place(built: BuiltModel) -> None:
     (built.folder / "config.pbtxt").write_text("max_batch_size: many")
-    with pytest.raises(InputError, match=r"(?s)not a model configuration.*where: .*config\.pbtxt"):
+    with pytest.raises(
+        InputError, match=r"(?s)configuration of a build cannot be read.*where: .*config\.pbtxt"
+    ):
         other_builds.configuration(built.folder)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.doctor import space
+from fixtures.host.memory import free_memory_gib
 from tests.doctor.findings import states
 
 
@@ -18,12 +19,12 @@ def test_memory_is_weighed_against_what_cases_take() -> None:
 def test_a_control_group_may_leave_less_memory_than_the_machine_has(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\n")
-    assert space.free_memory_gib(meminfo, tmp_path) == 16
+    assert free_memory_gib(meminfo, tmp_path) == 16
     (tmp_path / "memory.max").write_text(f"{4 * 2**30}\n")
     (tmp_path / "memory.current").write_text(f"{2**30}\n")
-    assert space.free_memory_gib(meminfo, tmp_path) == 3
+    assert free_memory_gib(meminfo, tmp_path) == 3
     (tmp_path / "memory.max").write_text("max\n")
-    assert space.free_memory_gib(meminfo, tmp_path) == 16
+    assert free_memory_gib(meminfo, tmp_path) == 16
 
 
 def test_little_shared_memory_is_a_warning_and_hardly_any_a_problem() -> None:

@@ -203,7 +203,7 @@ def labels_of_others(folder: Path) -> GivenNetwork:
 
 
 BAD = {
-    "a file that is no ONNX": (no_onnx, "cannot be read as ONNX"),
+    "a file that is no ONNX": (no_onnx, "the ONNX file cannot be read"),
     "a batch of eight": (lambda folder: GivenNetwork(networks.linear(folder / "n.onnx", 8)), "8 x 4"),
     "an output that is no batch": (
         lambda folder: GivenNetwork(networks.single(folder / "n.onnx", "Transpose")),

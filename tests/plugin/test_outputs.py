@@ -1,0 +1,70 @@
+"""Where a run writes is looked at before anything is built."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.plugin.command_line.outputs import check_file, check_folder
+from tests.collecting import WITHOUT
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [
+        ("--results", "a file"),
+        ("--results", "a link to nothing"),
+        ("--model-repos", "below a file"),
+        ("--summary", "a folder"),
+        ("--junitxml", "below a file"),
+        ("--history", "a file"),
+    ],
+)
+def test_a_run_that_cannot_write_ends_as_bad_input_before_any_test(
+    option: str, kind: str, tmp_path: Path, capsys: Capture
+) -> None:
+    place = tmp_path / "place"
+    match kind:
+        case "a folder":
+            place.mkdir()
+        case "a link to nothing":
+            place.symlink_to("nothing")
+        case _:
+            place.touch()
+    place = place / "x" if kind == "below a file" else place
+    # Without a check the run would convert the model, and fail or end well.
+    own = {"--results": tmp_path / "results", "--model-repos": tmp_path / "models", option: place}
+    wanted = "cpu-resnet50-micro-ts-trace-fp32 and test_conversion"
+    status = pytest.main(
+        ["benchmarks", "-q", *WITHOUT, "-k", wanted, *(f"{name}={path}" for name, path in own.items())]
+    )
+    said = "".join(capsys.readouterr())
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert f"{option} {place}" in said
+    assert "cure:" in said
+    assert not (tmp_path / "models").exists()
+
+
+def test_what_is_there_or_can_be_made_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "old.md").touch()
+    (tmp_path / "link").symlink_to(tmp_path)
+    check_folder("--results", tmp_path)
+    check_folder("--results", tmp_path / "link" / "new" / "newer")
+    check_file("--summary", tmp_path / "old.md")
+    check_file("--summary", tmp_path / "new" / "new.md")
+    check_file("--summary", Path(os.devnull))
+    os.mkfifo(tmp_path / "pipe")
+    check_file("--summary", tmp_path / "pipe")
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(InputError, match="may not be written to"):
+            check_folder("--results", tmp_path / "new")
+    finally:
+        tmp_path.chmod(0o700)

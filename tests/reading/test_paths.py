@@ -1,0 +1,52 @@
+"""The paths of options: what can be none is refused before anything looks at it, by the option's name."""
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.reading.paths import existing, path_of
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("~no-such-user-here/x", "cannot be found"),
+        ("a\nb", "control characters"),
+        ("\x1b[31mred", "control characters"),
+        ("bytes-\udcff", "no UTF-8"),
+        ("/" + "a" * 300, "longer than any"),
+        ("a/" * 3000, "longer than any"),
+        ("x" * 100_000, "longer than any"),
+    ],
+)
+def test_what_can_be_no_path_is_refused_in_a_short_text_without_control_characters(
+    text: str, said: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        path_of("--results", text)
+    found = str(raised.value)
+    assert said in found
+    assert "--results" in found
+    assert len(found) < 600
+    assert all(character.isprintable() or character == "\n" for character in found)
+
+
+def test_blanks_quotes_and_umlauts_are_names(tmp_path: Path) -> None:
+    path = tmp_path / "Größe 'a b' \"c\" 日本"
+    path.touch()
+    assert existing("--dataset", str(path)) == path
+
+
+def test_what_is_not_there_is_told_apart_from_a_link_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nothing")
+    for name, said in (
+        ("gone", "no such file or folder\n"),
+        ("link", "behind this link"),
+        ("link/x", "no such"),
+    ):
+        with pytest.raises(InputError) as raised:
+            existing("--dataset", str(tmp_path / name))
+        assert said in str(raised.value)
