@@ -13,6 +13,8 @@ from fixtures.plugin.command_line.options import pytest_addoption
 from fixtures.plugin.command_line.settings import Settings, check_python, parse, passed_on
 from fixtures.search.candidates import Goal
 
+DIGITS = "9" * 5000
+
 
 def settings(**given: Any) -> Settings:
     """The settings of a run with these options and the defaults of the others."""
@@ -128,6 +130,25 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
         ("latency_budget_ms", "inf", "not a latency in milliseconds"),
         ("latency_percentile", "50", "use 90, 95 or 99"),
         ("triton", "embeded", "unknown server 'embeded'"),
+        ("triton", "docker:--privileged", "unknown server 'docker:--privileged'"),
+        ("triton", f"127.0.0.1:{DIGITS}", "unknown server"),
+        ("gpus", DIGITS, "not a number of GPUs"),
+        ("shard", f"1/{DIGITS}", "not a shard"),
+        ("deployment", f"instances={DIGITS}", "whole numbers from 1 to"),
+        ("deployment", "max_batch_size=99999999999", "whole numbers from 1 to"),
+        ("batches", DIGITS, "not a list of whole numbers"),
+        ("batches", "99999999999", "not a list of whole numbers"),
+        ("concurrencies", "99999999999", "not a list of whole numbers"),
+        ("price_per_hour", "1e308", "not an amount"),
+        ("against", "", "the path is empty"),
+        ("baseline", " ", "the path is empty"),
+        ("results", "", "the path is empty"),
+        ("results", "~no-such-user-here/x", "cannot be found"),
+        ("model_repos", "a\nb", "control characters"),
+        ("answers", "bytes-\udcff", "no UTF-8"),
+        ("checklist", "x" * 10_000, "longer than any"),
+        ("checkpoint", [f"resnet50={'x' * 10_000}"], "longer than any"),
+        ("dataset", ["resnet50=/", "resnet50=/"], "a second value"),
     ],
 )
 def test_a_bad_value_is_named_with_its_cure(option: str, value: Any, said: str) -> None:
@@ -135,6 +156,7 @@ def test_a_bad_value_is_named_with_its_cure(option: str, value: Any, said: str) 
         settings(**{option: value})
     text = str(raised.value)
     assert said in text
+    assert len(text) < 1000
     assert f"--{option.replace('_', '-')}" in text
     assert "cure:" in text
 

@@ -1,0 +1,144 @@
+"""What a hostile or unlucky file may hold: strategies of Hypothesis that begin with a file that is right."""
+
+import contextlib
+import io
+import json
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+_TEXTS = (
+    "",
+    "\0",
+    "\x1b[31mred",
+    "a\nb",
+    "a\r\n::error::b",
+    "\u202ereversed",
+    "\ud800",
+    "\udcff",
+    "=1+1",
+    "<script>",
+    "![](http://x)",
+    "../../etc/passwd",
+    "/dev/zero",
+    "x" * 100_000,
+    "%s%n{0}",
+)
+"""Texts that a terminal, a page, a file's name or a message must not take as they are."""
+_NUMBERS = (
+    "1e999",
+    "-1e999",
+    "9" * 400,
+    "9" * 5000,
+    "-1",
+    "0",
+    "1e-320",
+    "0.5",
+    "2e9",
+    str(2**63),
+    str(-(2**63) - 1),
+)
+"""Numbers as JSON and TOML write them that no field should take unseen."""
+_DEEP = ("[" * 3000 + "]" * 3000, "[" * 100_000, '{"a":' * 3000 + "1" + "}" * 3000)
+_WORDS = ("null", "true", "[]", "{}", "[[]]", "NaN", "Infinity", "-Infinity", "[1, [2]]", '{"": 1}', *_DEEP)
+
+RAW = st.sampled_from((*_NUMBERS, *_WORDS)) | st.sampled_from(_TEXTS).map(json.dumps)
+"""JSON, or what looks like it, in place of a value."""
+TOKENS = st.sampled_from((*_NUMBERS, *_WORDS, *_TEXTS)) | st.text(max_size=5)
+"""What stands in a text in place of a word, a number or a sign."""
+_PLACE = "\ue000here\ue000"
+
+
+def bytes_of(content: bytes) -> st.SearchStrategy[bytes]:
+    """Any bytes, or those of a file with a few cut out, put in, or changed."""
+    return st.binary(max_size=100) | st.lists(_edit(content), min_size=1, max_size=4).map(
+        lambda edits: _edited(content, edits)
+    )
+
+
+def _edit(content: bytes) -> st.SearchStrategy[tuple[int, int, bytes]]:
+    """A place, how many bytes are left out there, and what comes in their stead."""
+    lengths = st.integers(0, 8) | st.integers(0, len(content))
+    new = st.binary(max_size=8) | st.sampled_from(
+        (b"\xff" * 8, b"\x7f" + b"\xff" * 7, b"\0" * 8, b"\xff\xff\xff\x7f")
+    )
+    return st.tuples(st.integers(0, len(content)), lengths, new)
+
+
+def _edited(content: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
+    for place, length, new in edits:
+        content = content[:place] + new + content[place + length :]
+    return content
+
+
+def text_of(content: bytes) -> st.SearchStrategy[bytes]:
+    """The bytes of a text, or the text with some of its words, numbers and signs replaced."""
+    parts = re.findall(r"\w+|\s+|[^\w\s]", content.decode())
+    edits = st.lists(st.tuples(st.integers(0, max(0, len(parts) - 1)), TOKENS), min_size=1, max_size=3)
+
+    def replaced(changes: list[tuple[int, str]]) -> bytes:
+        new = dict(changes)
+        found = (new.get(place, part) for place, part in enumerate(parts))
+        return "".join(found).encode(errors="surrogatepass")
+
+    return edits.map(replaced) | bytes_of(content)
+
+
+def json_of(content: bytes) -> st.SearchStrategy[bytes]:
+    """A JSON text with one value or two of it, at any depth, replaced, left out or put beside an unknown key; or other bytes."""
+    places = list(_places(json.loads(content)))
+    change = st.tuples(st.sampled_from(places), st.sampled_from(("replace", "replace", "drop", "add")), RAW)
+    changes = st.lists(change, min_size=1, max_size=2)
+    return changes.map(lambda some: _changed(json.loads(content), some)) | bytes_of(content)
+
+
+def _places(tree: Any, path: tuple[Any, ...] = ()) -> Any:
+    yield path
+    entries = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in entries:
+        yield from _places(value, (*path, key))
+
+
+def _changed(tree: Any, changes: Sequence[tuple[tuple[Any, ...], str, str]]) -> bytes:
+    whole = {"": tree}
+    for number, (path, how, _) in enumerate(changes):
+        parent: Any = whole
+        *above, last = ("", *path)
+        with contextlib.suppress(LookupError, TypeError):  # the other change took the place away
+            for key in above:
+                parent = parent[key]
+            if how == "drop":
+                del parent[last]
+            elif how == "add" and isinstance(parent, dict):
+                parent["unknown"] = f"{_PLACE}{number}"
+            else:
+                parent[last] = f"{_PLACE}{number}"
+    text = json.dumps(whole.get("", ""))
+    for number, (_, _, raw) in enumerate(changes):
+        text = text.replace(json.dumps(f"{_PLACE}{number}"), raw)
+    return text.encode()
+
+
+def archive_of(content: bytes) -> st.SearchStrategy[bytes]:
+    """A ZIP archive with the bytes of one of its files changed, and its checks made anew; or other bytes."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+
+    def rewritten(change: tuple[str, bytes]) -> bytes:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, held in (members | dict([change])).items():
+                archive.writestr(name, held)
+        return buffer.getvalue()
+
+    inner = st.sampled_from(sorted(members)).flatmap(
+        lambda name: st.tuples(st.just(name), bytes_of(members[name]))
+    )
+    return inner.map(rewritten) | bytes_of(content)
+
+
+Damage = Callable[[bytes], st.SearchStrategy[bytes]]
+"""From a file's right content to the contents that it is tried with."""

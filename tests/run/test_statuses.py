@@ -1,0 +1,96 @@
+"""What the exit status and the sentence about it are made of, without a run."""
+
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fixtures.errors import NotAvailableError, SpeedError
+from fixtures.plugin.telling.failure_kind import pytest_runtest_makereport
+from reports.run.exit_status import status_of, status_sentence, worst_first
+from reports.run.outcomes import Failure, Outcomes
+
+
+def failing(*kinds: str) -> Outcomes:
+    return Outcomes([Failure(kind, f"test_{kind}", "", None, None) for kind in kinds], passed=1)
+
+
+@pytest.mark.parametrize(
+    ("own", "outcomes", "status"),
+    [
+        (1, failing("speed"), 10),
+        (1, failing("input"), 4),
+        (2, failing("input"), 4),
+        (0, Outcomes(skipped=Counter({"needs an A100": 1})), 5),
+        (3, failing("input", "accuracy"), 3),
+        (1, Outcomes(passed=2), 1),
+    ],
+)
+def test_a_status_that_pytest_gives_as_a_number_counts_as_its_name_does(
+    own: int, outcomes: Outcomes, status: int
+) -> None:
+    assert status_of(own, outcomes) == status
+
+
+def test_the_sentence_counts_the_failures_of_each_kind_worst_first() -> None:
+    outcomes = failing("speed", "speed", "infrastructure", "accuracy")
+    outcomes.status = 12
+
+    assert (
+        status_sentence(outcomes)
+        == "exit status 12, accuracy: 1 failed for accuracy, 1 failed for infrastructure, 2 failed for speed"
+    )
+
+
+def test_bad_input_is_named_before_all_else() -> None:
+    outcomes = failing("accuracy", "input")
+    outcomes.status = int(pytest.ExitCode.USAGE_ERROR)
+
+    assert status_sentence(outcomes).startswith(
+        "exit status 4, input: 1 failed for input, 1 failed for accuracy"
+    )
+    assert [one.kind for one in worst_first(failing("speed", "input", "accuracy").failures)] == [
+        "input",
+        "accuracy",
+        "speed",
+    ]
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_status_of_pytests_own_needs_no_sentence(status: int) -> None:
+    outcomes = failing("speed")
+    outcomes.others_failed, outcomes.status = True, status
+
+    assert status_sentence(outcomes) == ""
+
+
+def test_a_usage_error_before_any_test_is_left_to_pytests_own_words() -> None:
+    assert status_sentence(Outcomes(status=int(pytest.ExitCode.USAGE_ERROR))) == ""
+
+
+def noted(error: BaseException | None, folder: str = "benchmarks") -> list[tuple[str, str]]:
+    """What is noted on a test that ends with this error."""
+    item = SimpleNamespace(path=Path("/somewhere") / folder / "test_speed.py", user_properties=[])
+    call = SimpleNamespace(excinfo=None if error is None else SimpleNamespace(value=error))
+    pytest_runtest_makereport(item, call)  # type: ignore[arg-type]
+    return item.user_properties
+
+
+@pytest.mark.parametrize("error", [None, pytest.skip.Exception("no GPU"), NotAvailableError("no GPU")])
+def test_nothing_is_noted_on_a_test_that_passes_or_skips(error: BaseException | None) -> None:
+    assert noted(error) == []
+
+
+def test_the_kind_is_noted_on_a_benchmark_and_on_no_other_test() -> None:
+    assert noted(SpeedError("slow")) == [("failure", "speed")]
+    assert noted(ValueError("a bug")) == [("failure", "infrastructure")]
+    for folder in ("tests", "a", "z"):
+        assert noted(SpeedError("slow"), folder) == []
+
+
+@pytest.mark.parametrize("status", [0, 2])
+def test_a_run_that_proved_something_is_not_said_to_have_proven_nothing(status: int) -> None:
+    outcomes = Outcomes(skipped=Counter({"needs an A100": 2}), passed=1, status=status)
+
+    assert "nothing was proven" not in status_sentence(outcomes)
