@@ -9,6 +9,7 @@ pytest_plugins = (
     "fixtures.plugin.selecting.threshold_points",
     "fixtures.plugin.selecting.order",
     "fixtures.plugin.telling.output",
+    "fixtures.plugin.telling.ending",
     "fixtures.plugin.telling.failure_kind",
     "fixtures.plugin.building",
     "fixtures.plugin.building_ahead",
