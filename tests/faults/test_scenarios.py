@@ -98,3 +98,9 @@ def own(path: Path, place: Place) -> bool:
     """Whether a segment of shared memory has the name of a folder of this scenario's; others' come and go meanwhile."""
     names = [one.name for one in place.household.temporary.glob("tritonproof-*")]
     return any(path.name.startswith(name) for name in names)
+
+
+def test_each_scenario_has_a_line_of_its_own_in_the_table() -> None:
+    names = [scenario.name for scenario in SCENARIOS]
+
+    assert sorted(set(names)) == sorted(names)
