@@ -30,6 +30,8 @@ def _temporary(
         ended = place.run(*PROOF, environment={"TMPDIR": str(path)})
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
+        elif path.is_symlink() or path.exists():
+            path.unlink()
         return ended
 
     return Scenario(f"TMPDIR: {name}", act, statuses, says=says)
@@ -254,18 +256,18 @@ SCENARIOS = [
     _mounted(
         "TMPDIR is full",
         "mount -t tmpfs -o size=16k none $TMPDIR; head -c 99999 /dev/zero > $TMPDIR/full",
-        _FAILED,
-        "TMPDIR|temporary|space",
+        (PASSED, *_FAILED),
     ),
     _mounted(
         "TMPDIR has no inodes",
         "mount -t tmpfs -o nr_inodes=2 none $TMPDIR; : > $TMPDIR/one",
-        _FAILED,
-        "TMPDIR|temporary|space",
+        (PASSED, *_FAILED),
     ),
     _mounted("TMPDIR is read-only", "mount -t tmpfs -o ro none $TMPDIR", (PASSED, *_FAILED)),
     _mounted("/dev/shm has 1 MiB", "mount -t tmpfs -o size=1m none /dev/shm", (PASSED, *_FAILED)),
-    _mounted("/dev/shm is read-only", "mount -t tmpfs -o ro none /dev/shm", _FAILED, "/dev/shm"),
+    _mounted(
+        "/dev/shm is read-only", "mount -t tmpfs -o ro none /dev/shm", _FAILED, "/dev/shm|shared memory"
+    ),
     _mounted(
         "the folder of records is on a full disk",
         "mount -t tmpfs -o size=16k none $HERE/results; head -c 99999 /dev/zero > $HERE/results/full",

@@ -45,9 +45,9 @@ sys.exit(run.wait())
 """Starts a command and prints what that prints, as tox does."""
 
 
-def command(folder: Path, seconds: float = 600) -> list[str]:
+def command(folder: Path, seconds: float = 600, tests: str = TESTS) -> list[str]:
     """A run of two tests, of which the second takes so long."""
-    (folder / "test_it.py").write_text(TESTS.format(seconds=seconds))
+    (folder / "test_it.py").write_text(tests.format(seconds=seconds))
     options = ("--noconftest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider")
     plugin = ("-p", "fixtures.plugin.telling.ending", "--junit-xml", "junit.xml")
     return [sys.executable, "-m", "pytest", "-v", *options, *plugin, "test_it.py"]
@@ -97,6 +97,20 @@ def test_a_signal_ends_a_run_in_its_summary_and_comes_twice_without_harm(
     assert f"ended by {sign.name}" in text
     assert "1 passed" in text
     assert "Traceback" not in text
+    assert has_told_and_cleaned_up(tmp_path)
+
+
+@pytest.mark.campaign
+def test_a_run_ends_where_the_code_that_was_interrupted_went_on(household: Household, tmp_path: Path) -> None:
+    deaf = TESTS.replace(
+        "    time.sleep({seconds})",
+        "    try:\n        time.sleep(600)\n    except BaseException:\n        time.sleep(600)",
+    )
+    run = start(command(tmp_path, tests=deaf), household, tmp_path)
+    wait_for((tmp_path / "begun").exists, tmp_path)
+    run.send_signal(signal.SIGINT)
+
+    assert run.wait(HANG_S) == pytest.ExitCode.INTERRUPTED
     assert has_told_and_cleaned_up(tmp_path)
 
 
