@@ -113,12 +113,13 @@ class Place:
                 del merged[name]
         self.runs.append(None)  # type: ignore[arg-type]
         with self.log.open("wb") as log:
+            own: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
             started = subprocess.Popen(
                 [*before, *(given if words is None else words)],
                 cwd=folder,
                 env=merged,
                 start_new_session=True,
-                **({"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT} | streams),
+                **(own | streams),
             )
         self.runs[-1] = started
         self.household.callers.append(started)
