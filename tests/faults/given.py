@@ -31,10 +31,9 @@ def _folder(name: str, option: str, make: Callable[[Path], object]) -> Scenario:
     def act(place: Place) -> Ended:
         path = place.folder / "given"
         make(path)
-        return place.run(
-            *(PROOF if option == "--results" else OWN_PROOF),
-            **{{"--results": "results", "--model-repos": "repos"}[option]: path},
-        )
+        if option == "--results":
+            return place.run(*PROOF, results=path)
+        return place.run(*OWN_PROOF, repos=path)
 
     return Scenario(f"{option} {name}", act, (REFUSED, INFRASTRUCTURE), says=option)
 

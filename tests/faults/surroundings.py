@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.faults.given import ANOTHER_USER, can_become, give
 from tests.faults.place import DOUBLER, OWN_PROOF, OWN_SERVED, PROOF, SLOW_PROOF, Ended, Place
@@ -131,7 +132,7 @@ def _terminal(columns: int) -> Scenario:
     return Scenario(f"a terminal of {columns} columns", act, (PASSED,), needs=program("script"))
 
 
-def _output(name: str, streams: Callable[[], dict[str, object]], statuses: tuple[int, ...]) -> Scenario:
+def _output(name: str, streams: Callable[[], dict[str, Any]], statuses: tuple[int, ...]) -> Scenario:
     def act(place: Place) -> Ended:
         place.quiet = True
         ended = place.run(*PROOF, **streams())
@@ -141,7 +142,7 @@ def _output(name: str, streams: Callable[[], dict[str, object]], statuses: tuple
     return Scenario(name, act, statuses)
 
 
-def _nobody_reads() -> dict[str, object]:
+def _nobody_reads() -> dict[str, Any]:
     reader, writer = os.pipe()
     os.close(reader)
     return {"stdout": writer}
