@@ -135,9 +135,7 @@ def _terminal(columns: int) -> Scenario:
 def _output(name: str, streams: Callable[[], dict[str, Any]], statuses: tuple[int, ...]) -> Scenario:
     def act(place: Place) -> Ended:
         place.quiet = True
-        ended = place.run(*PROOF, **streams())
-        assert place.record().gates, "the record is not there"
-        return ended
+        return place.run(*PROOF, **streams())
 
     return Scenario(name, act, statuses)
 
