@@ -10,6 +10,7 @@ pytest_plugins = (
     "fixtures.plugin.selecting.threshold_points",
     "fixtures.plugin.selecting.order",
     "fixtures.plugin.telling.output",
+    "fixtures.plugin.telling.ending",
     "fixtures.plugin.telling.failure_kind",
     "fixtures.plugin.removing_leftovers",
     "fixtures.plugin.building",

@@ -155,10 +155,11 @@ def run(given: Mapping[str, str]) -> int:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command to its end. What this process is told to end by, it is told too: it cleans up after its servers."""
+    """Run a command to its end. Where this process is told to end, it is told too, by SIGINT: at that tox waits for the run
+    that cleans up after its servers, and SIGTERM would end tox alone."""
     process = subprocess.Popen(command, env=environment)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda one, _frame: process.send_signal(one))
+        signal.signal(number, lambda _number, _frame: process.send_signal(signal.SIGINT))
     return process.wait()
 
 

@@ -48,6 +48,8 @@ def status_sentence(outcomes: Outcomes) -> str:
         return f"exit status {status}, {names[status]}: " + ", ".join(
             f"{counts[kind]} failed for {kind}" for kind in kinds
         )
+    if status == pytest.ExitCode.INTERRUPTED:
+        return f"exit status {status}: ended before its end, so that it has proven what is shown here and no more"
     if status == pytest.ExitCode.NO_TESTS_COLLECTED and outcomes.skipped:
         return (
             f"exit status {status}: nothing was proven, all of {outcomes.skipped.total()} tests were skipped"

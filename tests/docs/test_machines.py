@@ -81,12 +81,11 @@ def test_the_jobs_of_github_have_all_that_the_workflow_takes_of_them(
         assert collected.status == 0, collected.text
 
 
-def test_every_step_on_github_is_one_action_of_a_major_version_or_one_command() -> None:
+def test_every_step_on_github_is_one_action_or_one_command() -> None:
     for job in GITHUB.values():
         assert {"runs-on", "timeout-minutes", "steps"} <= set(job)
         for one in job["steps"]:
             assert ("uses" in one) != ("run" in one)
-            assert re.fullmatch(r"actions/[a-z/-]+@v\d+", one.get("uses", "actions/none@v1"))
 
 
 def test_one_job_that_fails_ends_no_other_and_the_records_of_all_are_joined() -> None:

@@ -1,0 +1,188 @@
+"""Where a scenario takes place: folders, runs of the suite, and what is left of them."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from reports.record import files
+from reports.record.schema import Record
+from tests.conftest import Household, command_line
+from tests.whole_runs.suite import ROOT, TRACE, command
+
+HANG_S = 240.0
+"""Bounds a hang: what is waited for takes seconds, a minute on a busy machine where another run measures."""
+GONE_S = 30.0
+"""Seconds in which all that a run started is gone after it: servers get their time to end, and are killed then."""
+REPOSITORY = "the scenario's repository"
+"""What stands in options for the path of a Triton repository of two models: `doubler`, and `slow`, which does the same in
+a fifth of a second."""
+_OF_DOUBLER = ("-v", "--triton", "embedded", "--repository", REPOSITORY, "-k")
+PROOF = (*_OF_DOUBLER, "doubler and same_answer_again")
+"""A run that proves one model as it is: some three seconds of one core, as it needs no framework."""
+SLOW_PROOF = (*_OF_DOUBLER, "slow and same_answer_again")
+ONE_POINT = (*_OF_DOUBLER, "slow and b001-c002", "--concurrencies", "2")
+"""A run that measures one point of load."""
+OWN_PROOF = ("-v", "-k", f"{TRACE} and conversion")
+"""A run that converts a case of this project's own and compares it in process: three times as much."""
+OWN_SERVED = ("-v", "-k", f"{TRACE} and (conversion or accuracy)")
+"""One that serves it too and scores its 500 samples twice: the longest, and on busy cores by far."""
+DOUBLER, SLOW = "cpu-doubler-asis", "cpu-slow-asis"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of a run."""
+
+    status: int
+    """The exit status; minus the number of a signal that ended it."""
+    text: str
+    """What it printed, errors included."""
+
+
+@dataclass
+class Place:
+    """The folders of a scenario, and what it starts. No other scenario knows of them."""
+
+    folder: Path
+    household: Household
+    builds: Path
+    """The folder of converted models that all scenarios share, to copy from."""
+    repository: Path
+    """A Triton repository that all scenarios share."""
+    runs: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
+    quiet: bool = False
+    """Whether a Python traceback is nobody's fault, as where the interpreter itself cannot start."""
+
+    @property
+    def results(self) -> Path:
+        """The folder of records."""
+        return self.folder / "results"
+
+    @property
+    def repos(self) -> Path:
+        """The folder of converted models, with those that are shared at first."""
+        found = self.folder / "repos"
+        if not found.exists():
+            shutil.copytree(self.builds, found)
+        return found
+
+    @property
+    def build(self) -> Path:
+        """The folder of the converted model of this project's own case."""
+        return self.repos / "cpu" / TRACE
+
+    @property
+    def log(self) -> Path:
+        """What the last run printed."""
+        return self.folder / f"log-{len(self.runs)}"
+
+    def file(self, name: str, content: str | bytes = "") -> Path:
+        """A file of the scenario's own, by its name."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def start(
+        self,
+        *options: str,
+        repos: Path | None = None,
+        results: Path | None = None,
+        before: Sequence[str] = (),
+        words: Sequence[str] | None = None,
+        environment: Mapping[str, str | None] = {},
+        folder: Path = ROOT,
+        **streams: Any,
+    ) -> "subprocess.Popen[bytes]":
+        """Start a run of the suite with these options, or the command `words`; by the program `before` where given."""
+        shown = [str(self.repository) if word == REPOSITORY else word for word in options]
+        given = command(*shown, repos=repos or self.repos, results=results or self.results)
+        merged = self.household.environment | {key: value or "" for key, value in environment.items()}
+        for name, value in environment.items():
+            if value is None:
+                del merged[name]
+        self.runs.append(None)  # type: ignore[arg-type]
+        with self.log.open("wb") as log:
+            own: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+            started = subprocess.Popen(
+                [*before, *(given if words is None else words)],
+                cwd=folder,
+                env=merged,
+                start_new_session=True,
+                **(own | streams),
+            )
+        self.runs[-1] = started
+        self.household.callers.append(started)
+        return started
+
+    def wait_for(self, there: Callable[[], bool], what: str, seconds: float = HANG_S) -> None:
+        """Wait until something holds; an AssertionError with the log says that it does not come."""
+        deadline = time.monotonic() + seconds
+        while not there():
+            text = self.log.read_text(errors="replace")
+            assert time.monotonic() < deadline, f"{what} does not come:\n{text}"
+            ended = self.runs[-1].poll()
+            assert ended is None or there(), f"ended with {ended} before {what}:\n{text}"
+            time.sleep(0.02)
+
+    def says(self, pattern: str, seconds: float = HANG_S) -> None:
+        """Wait until the run has printed what fits a pattern."""
+        self.wait_for(
+            lambda: re.search(pattern, self.log.read_text(errors="replace")) is not None, pattern, seconds
+        )
+
+    def ends(self, seconds: float = HANG_S) -> Ended:
+        """Wait for the end of the last run."""
+        try:
+            status = self.runs[-1].wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"hangs:\n{self.log.read_text(errors='replace')}") from None
+        return Ended(status, self.log.read_text(errors="replace"))
+
+    def run(self, *options: str, seconds: float = HANG_S, **how: Any) -> Ended:
+        """Run the suite, or other `words`, to the end."""
+        self.start(*options, **how)
+        return self.ends(seconds)
+
+    def reports(self, *words: str) -> Ended:
+        """Run a command of `python -m reports`."""
+        return self.run(words=[sys.executable, "-m", "reports", *words], seconds=60)
+
+    def process(self, part: str) -> psutil.Process:
+        """The process of this scenario whose command line holds that, once there is one."""
+        found: list[psutil.Process] = []
+
+        def there() -> bool:
+            found[:] = [
+                one
+                for one in self.household.processes()
+                if any(part in word for word in command_line(one)[:4]) and one.pid != os.getpid()
+            ]
+            return bool(found)
+
+        self.wait_for(there, part)
+        return found[0]
+
+    def hit(self, part: str, sign: signal.Signals) -> None:
+        """Send a signal to that process."""
+        self.process(part).send_signal(sign)
+
+    def record(self, case: str = DOUBLER) -> Record:
+        """The record of a case."""
+        return files.read(self.results / "cpu" / f"{case}.json")
+
+
+def leftovers(temporary: Path) -> list[str]:
+    """What is left in a temporary folder but this user's locks and libraries, which outlive runs."""
+    kept = re.compile(r"tritonproof-\d+$|pytest-of-|torchinductor_")
+    return sorted(path.name for path in temporary.iterdir() if not kept.match(path.name))

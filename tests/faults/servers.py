@@ -1,0 +1,158 @@
+"""Servers that are none, or that somebody else uses too."""
+
+import contextlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from fixtures.serve.choice import Choice
+from fixtures.serve.launch import serve
+from tests.faults.place import OWN_SERVED, Ended, Place
+from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario
+from tests.whole_runs.suite import TRACE
+
+_Answer = Callable[[socket.socket], None]
+
+
+@contextlib.contextmanager
+def _listening(answer: _Answer) -> Iterator[str]:
+    """The address of a server that answers each connection so."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    threading.Thread(target=_quietly, args=(answer, connection), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def _quietly(answer: _Answer, connection: socket.socket) -> None:
+    with contextlib.suppress(OSError), connection:
+        answer(connection)
+
+
+def _drip(connection: socket.socket) -> None:
+    for byte in b"\x00\x00\x12\x04\x00\x00\x00\x00\x00" * 100:
+        connection.send(bytes([byte]))
+        time.sleep(1)
+
+
+def _speak_http(connection: socket.socket) -> None:
+    connection.recv(4096)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+
+def _none(name: str, answer: _Answer) -> Scenario:
+    def act(place: Place) -> Ended:
+        with _listening(answer) as address:
+            return place.run(*OWN_SERVED, "--triton", address, seconds=150)
+
+    return Scenario(f"a server that {name}", act, (INFRASTRUCTURE, REFUSED), says="127.0.0.1")
+
+
+@contextlib.contextmanager
+def _shared(place: Place) -> Iterator[Any]:
+    """A Triton that somebody else started, with a model in it that has the case's name."""
+    repository = place.folder / "theirs"
+    folder = repository / TRACE / "1"
+    folder.mkdir(parents=True)
+    (folder / "model.py").write_text(
+        "import numpy as np\nimport triton_python_backend_utils as pb_utils\n"
+        "class TritonPythonModel:\n"
+        "    def execute(self, requests):\n"
+        "        return [pb_utils.InferenceResponse([pb_utils.Tensor('OUT', np.array([42], np.float32))]) for _ in requests]\n"
+    )
+    (folder.parent / "config.pbtxt").write_text(
+        "backend: 'python'\ninput [{ name: 'IN', data_type: TYPE_FP32, dims: [1] }]\n"
+        "output [{ name: 'OUT', data_type: TYPE_FP32, dims: [1] }]\n"
+    )
+    with serve(Choice("embedded"), repository, place.folder / "server.log", device="cpu") as server:
+        server.client.load_model(TRACE)
+        yield server
+
+
+def _answers(server: Any) -> float:
+    from tritonclient.grpc import InferInput
+
+    tensor = InferInput("IN", [1], "FP32")
+    tensor.set_data_from_numpy(np.zeros(1, np.float32))
+    return float(server.client.infer(TRACE, [tensor]).as_numpy("OUT")[0])
+
+
+def _models(server: Any) -> set[tuple[str, str]]:
+    index = server.client.get_model_repository_index().models
+    return {(model.name, model.state) for model in index if model.state == "READY"}
+
+
+def _same_name(place: Place) -> Ended:
+    with _shared(place) as server:
+        ended = place.run(*OWN_SERVED, "--triton", server.address)
+        assert _answers(server) == 42.0, "somebody else's model is gone"
+        assert _models(server) == {(TRACE, "READY")}, "something is left on it"
+    return ended
+
+
+def _remote_ended(sign: signal.Signals) -> Scenario:
+    def act(place: Place) -> Ended:
+        with _shared(place) as server:
+            place.start(*OWN_SERVED, "--triton", server.address)
+            place.says("evaluate through Triton")
+            place.runs[-1].send_signal(sign)
+            ended = place.ends(90)
+            if sign == signal.SIGKILL:
+                place.run(*OWN_SERVED, "--triton", server.address)  # the next run cleans up
+            assert _models(server) == {(TRACE, "READY")}, f"left on the server: {_models(server)}"
+            assert _answers(server) == 42.0
+        return ended
+
+    statuses = (-sign,) if sign == signal.SIGKILL else (ENDED,)
+    return Scenario(f"{sign.name} to pytest with a remote server", act, statuses)
+
+
+def _their_regions(place: Place) -> Ended:
+    """Another client's regions of shared memory stay registered."""
+    from tritonclient.utils import shared_memory
+
+    with _shared(place) as server:
+        region = shared_memory.create_shared_memory_region("theirs", f"/theirs-{place.folder.name}", 64)
+        try:
+            server.client.register_system_shared_memory("theirs", f"/theirs-{place.folder.name}", 64)
+            ended = place.run(
+                *OWN_SERVED[:1], "-k", f"{TRACE} and b001-c002", "--concurrencies", "2", "--point-budget-s", "1",
+                "--triton", server.address, "--shared-memory", "system",
+            )  # fmt: skip
+            regions = server.client.get_system_shared_memory_status().regions
+            assert "theirs" in regions, "somebody else's region is gone"
+        finally:
+            shared_memory.destroy_shared_memory_region(region)
+    return ended
+
+
+SCENARIOS = [
+    _none("says nothing", lambda _connection: time.sleep(600)),
+    _none("closes each connection", lambda connection: connection.close()),
+    _none("answers with garbage", lambda connection: connection.sendall(b"\xff" * 4096)),
+    _none("speaks HTTP", _speak_http),
+    _none("drips", _drip),
+    Scenario(
+        "a remote server serves somebody's model of the case's name",
+        _same_name,
+        (PASSED, REFUSED, INFRASTRUCTURE),
+    ),
+    _remote_ended(signal.SIGINT),
+    _remote_ended(signal.SIGTERM),
+    _remote_ended(signal.SIGKILL),
+    Scenario(
+        "shared memory with a remote server that others use",
+        _their_regions,
+        (PASSED, REFUSED, INFRASTRUCTURE),
+    ),
+]

@@ -1,0 +1,40 @@
+"""What ONNX Runtime would report to its vendor it does not, and it leaves no file of it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.host.environment import minimal_environment
+from tests.whole_runs.suite import ROOT
+
+SWITCH = "ORT_DISABLE_TELEMETRY"
+
+
+def test_onnx_runtime_leaves_no_file_of_what_it_would_report(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    inherited = {name: value for name, value in os.environ.items() if name not in (SWITCH, "CI")}
+    subprocess.run(
+        [sys.executable, "-c", "import fixtures, onnxruntime"],
+        cwd=ROOT,
+        env=inherited | {"TMPDIR": str(tmp_path), "HOME": str(tmp_path)},
+        check=True,
+    )
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_servers_are_told_too() -> None:
+    assert minimal_environment()[SWITCH] == "1"
+
+
+def test_the_installed_release_knows_the_switch_where_it_knows_whom_to_report_to() -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    (library,) = (Path(onnxruntime.__file__).parent / "capi").glob("onnxruntime_pybind11_state*.so")
+    content = library.read_bytes()
+    if b"events.data.microsoft.com" not in content:
+        pytest.skip(f"ONNX Runtime {onnxruntime.__version__} reports nothing")
+
+    assert SWITCH.encode() in content

@@ -1,0 +1,153 @@
+"""A run that is told to end, by whom ever, tells what it has, cleans up, and ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reports.run.job_summary import summary
+from reports.run.outcomes import Outcomes
+from tests.conftest import Household
+from tests.whole_runs.suite import ROOT
+
+HANG_S = 60.0
+"""Bounds a hang; what is waited for takes one to three seconds."""
+TESTS = """
+import pathlib, time
+import pytest
+
+@pytest.fixture(scope="session")
+def server():
+    yield
+    time.sleep(1)  # a second signal comes meanwhile
+    pathlib.Path("cleaned-up").touch()
+
+def test_first(server):
+    pass
+
+def test_second(server):
+    pathlib.Path("begun").touch()
+    time.sleep({seconds})
+"""
+TOX = """
+import os, subprocess, sys
+environment = os.environ | {"TOX_ENV_NAME": "benchmarks"}
+run = subprocess.Popen(sys.argv[1:], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+for line in run.stdout:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+sys.exit(run.wait())
+"""
+"""Starts a command and prints what that prints, as tox does."""
+
+
+def command(folder: Path, seconds: float = 600, tests: str = TESTS) -> list[str]:
+    """A run of two tests, of which the second takes so long."""
+    (folder / "test_it.py").write_text(tests.format(seconds=seconds))
+    options = ("--noconftest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider")
+    plugin = ("-p", "fixtures.plugin.telling.ending", "--junit-xml", "junit.xml")
+    return [sys.executable, "-m", "pytest", "-v", *options, *plugin, "test_it.py"]
+
+
+def start(words: list[str], household: Household, folder: Path) -> "subprocess.Popen[bytes]":
+    """Start a run from no tox, which writes to `folder`/log."""
+    environment = {key: value for key, value in household.environment.items() if not key.startswith("TOX_")}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            words,
+            cwd=folder,
+            env=environment | {"PYTHONPATH": str(ROOT)},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    household.callers.append(process)
+    return process
+
+
+def wait_for(there: Callable[[], bool], folder: Path) -> None:
+    deadline = time.monotonic() + HANG_S
+    while not there():
+        assert time.monotonic() < deadline, (folder / "log").read_text()
+        time.sleep(0.02)
+
+
+def has_told_and_cleaned_up(folder: Path) -> bool:
+    """Whether a run that was ended in its second test left a summary, JUnit's file and nothing to clean up."""
+    (suite,) = ElementTree.parse(folder / "junit.xml").getroot().iter("testsuite")
+    return (folder / "cleaned-up").exists() and suite.get("tests") == "1" and suite.get("errors") == "0"
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+def test_a_signal_ends_a_run_in_its_summary_and_comes_twice_without_harm(
+    sign: signal.Signals, household: Household, tmp_path: Path
+) -> None:
+    run = start(command(tmp_path), household, tmp_path)
+    wait_for((tmp_path / "begun").exists, tmp_path)
+    run.send_signal(sign)
+    time.sleep(0.3)
+    run.send_signal(sign)
+
+    assert run.wait(HANG_S) == pytest.ExitCode.INTERRUPTED
+    text = (tmp_path / "log").read_text()
+    assert f"ended by {sign.name}" in text
+    assert "1 passed" in text
+    assert "Traceback" not in text
+    assert has_told_and_cleaned_up(tmp_path)
+
+
+@pytest.mark.campaign
+def test_a_run_ends_where_the_code_that_was_interrupted_went_on(household: Household, tmp_path: Path) -> None:
+    deaf = TESTS.replace(
+        "    time.sleep({seconds})",
+        "    try:\n        time.sleep(600)\n    except BaseException:\n        time.sleep(600)",
+    )
+    run = start(command(tmp_path, tests=deaf), household, tmp_path)
+    wait_for((tmp_path / "begun").exists, tmp_path)
+    run.send_signal(signal.SIGINT)
+
+    assert run.wait(HANG_S) == pytest.ExitCode.INTERRUPTED
+    assert has_told_and_cleaned_up(tmp_path)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+def test_a_run_ends_with_the_tox_that_started_it_and_its_summary_is_where_tox_printed(
+    sign: signal.Signals, household: Household, tmp_path: Path
+) -> None:
+    through_a_shell = ["sh", "-c", '"$@"; exit $?', "sh", *command(tmp_path)]
+    tox = start([sys.executable, "-c", TOX, *through_a_shell], household, tmp_path)
+    wait_for((tmp_path / "begun").exists, tmp_path)
+    tox.send_signal(sign)
+    tox.wait(HANG_S)
+
+    assert household.left(HANG_S) == []
+    text = (tmp_path / "log").read_text()
+    assert "the tox that started it is gone" in text
+    assert "1 passed" in text
+    assert has_told_and_cleaned_up(tmp_path)
+
+
+def test_a_run_that_no_tox_started_outlives_who_started_it_and_a_closed_terminal_under_nohup(
+    household: Household, tmp_path: Path
+) -> None:
+    in_background = ["sh", "-c", 'nohup "$@" & sleep 600', "sh", *command(tmp_path, seconds=1)]
+    shell = start(in_background, household, tmp_path)
+    wait_for((tmp_path / "begun").exists, tmp_path)
+    os.killpg(shell.pid, signal.SIGHUP)
+    shell.wait(HANG_S)
+    wait_for(lambda: " in " in (tmp_path / "log").read_text().splitlines()[-1], tmp_path)
+
+    assert "2 passed" in (tmp_path / "log").read_text()
+
+
+def test_the_summary_of_a_run_that_was_ended_says_that_it_has_proven_no_more() -> None:
+    ended = Outcomes(passed=3, status=pytest.ExitCode.INTERRUPTED)
+
+    assert "nded before its end" in summary(ended, [])
+    assert "nded before its end" not in summary(Outcomes(passed=3), [])
