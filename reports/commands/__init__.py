@@ -3,16 +3,45 @@
 import argparse
 import contextlib
 import gc
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
+from reports.record.foreign import cut, quoted, visible
 from reports.words import shown
 from reports.words.shown import Shown
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What a command is added to."""
 RESULTS = Path("reports/results")
+
+
+INPUT = 4
+"""The exit status for bad input: an argument, a file or a folder that cannot be used. pytest's runs have the same."""
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of the command line and of each command; a wrong argument ends with INPUT."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(INPUT, f"{self.prog}: error: {cut(visible(message))}\n")
+
+
+def path(text: str) -> Path:
+    """The value of an option that names a file or a folder."""
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError("it is empty, or no name of a file or folder")
+    return Path(text)
+
+
+def count(text: str) -> int:
+    """A whole number from 1, of up to nine digits."""
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text[:100], re.ASCII):
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number from 1 to 999,999,999")
+    return int(text)
 
 
 class UsageError(Exception):
@@ -37,7 +66,7 @@ def results() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
         "--results",
-        type=Path,
+        type=path,
         default=RESULTS,
         metavar="DIR",
         help="folder of the records (default: %(default)s)",
@@ -50,7 +79,7 @@ def history() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
         "--history",
-        type=Path,
+        type=path,
         metavar="DIR",
         help="folder of the history; default: reports/history, with --results that folder's own, DIR/history",
     )

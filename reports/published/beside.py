@@ -43,7 +43,7 @@ def document(matches: Sequence[Match]) -> str:
     if sections:
         blocks += [legend(matches), *sections]
     if lines := not_compared(matches):
-        blocks += ["## Not compared", "\n".join(f"- {line}" for line in lines)]
+        blocks += ["## Not compared", "\n".join(f"- {text(line)}" for line in lines)]
     return "\n\n".join(blocks)
 
 
