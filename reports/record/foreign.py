@@ -26,7 +26,7 @@ def visible(text: str) -> str:
 
 def one_line(text: str, longest: int = LONGEST) -> str:
     """The same on one line of at most so many characters, three of which say that some were cut."""
-    return cut(" ".join(visible(text[: 2 * longest]).split()), longest)
+    return cut(" ".join(visible(cut(text, 4 * longest)).split()), longest)
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
