@@ -64,7 +64,7 @@ def _refused(why: str) -> int:
     return INPUT
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="python -m reports",
         description="Turn the records of measured cases into tables, plots and pages.",

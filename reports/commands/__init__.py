@@ -61,9 +61,9 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def results() -> argparse.ArgumentParser:
+def results() -> Parser:
     """The option that says where the records are."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = Parser(add_help=False)
     parser.add_argument(
         "--results",
         type=path,
@@ -74,9 +74,9 @@ def results() -> argparse.ArgumentParser:
     return parser
 
 
-def history() -> argparse.ArgumentParser:
+def history() -> Parser:
     """The option that says where the history is."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = Parser(add_help=False)
     parser.add_argument(
         "--history",
         type=path,
@@ -86,16 +86,16 @@ def history() -> argparse.ArgumentParser:
     return parser
 
 
-def selection() -> argparse.ArgumentParser:
+def selection() -> Parser:
     """The option that says which of them are meant."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = Parser(add_help=False)
     parser.add_argument("-k", default="", metavar="SUBSTRING", help="only cases whose name contains this")
     return parser
 
 
-def names_left_out() -> argparse.ArgumentParser:
+def names_left_out() -> Parser:
     """The option for what is published elsewhere."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = Parser(add_help=False)
     parser.add_argument(
         "--anonymous", action="store_true", help="leave out the names of hosts and the UUIDs of GPUs"
     )
