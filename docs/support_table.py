@@ -13,7 +13,9 @@ from fixtures.cases import precisions_of
 from fixtures.formats import all_formats
 from fixtures.models import all_models
 from fixtures.spec import Device, Format, Model
+from reports.commands import INPUT
 from reports.marked import regions
+from reports.record import untrusted, writing
 from reports.words.markdown import markdown
 from reports.words.shown import Shown, read_all
 
@@ -109,7 +111,7 @@ def _format_name(format_: Format, accelerator: str | None) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line: 0, or 1 where `--check` finds that the file says otherwise."""
+    """The command line: 0, 1 where `--check` finds that the file says otherwise, 4 for a file that cannot be used."""
     parser = argparse.ArgumentParser(prog="python -m docs.support_table", description=__doc__)
     parser.add_argument(
         "file", nargs="?", type=Path, help="a markdown file with the markers tritonproof:support"
@@ -120,17 +122,31 @@ def main(arguments: list[str] | None = None) -> int:
     if options.file is None:
         print(found)
         return 0
-    text = options.file.read_text()
-    synced = regions.with_region(text, "support", found)
+    try:
+        return _keep(options.file, found, write=not options.check)
+    except OSError as error:
+        why = error.strerror
+    except UnicodeDecodeError as error:
+        why = f"not UTF-8 text ({error.reason} at byte {error.start})"
+    except regions.ReadmeError as error:
+        why = str(error)
+    print(f"error: {options.file}: {why}", file=sys.stderr)
+    return INPUT
+
+
+def _keep(file: Path, table: str, *, write: bool) -> int:
+    """Put the table into the file, whose line ends stay, unless it is there; 1 where it is not and nothing is to be written."""
+    text = untrusted.given(file).decode()
+    synced = regions.with_region(text, "support", table)
     if synced == text:
-        print(f"{options.file}: the support table is up to date")
+        print(f"{file}: the support table is up to date")
         return 0
-    if options.check:
+    if not write:
         print(regions.difference(text, synced))
-        print(f"{options.file}: out of date. Run: python -m docs.support_table {options.file}")
+        print(f"{file}: out of date. Run: python -m docs.support_table {file}")
         return 1
-    options.file.write_text(synced)
-    print(f"{options.file}: support table written")
+    writing.write_given(file, synced.encode())
+    print(f"{file}: support table written")
     return 0
 
 

@@ -1,12 +1,13 @@
 """The command line of the reports: `python -m reports`, then a command, each in a file of reports/commands."""
 
-import argparse
 import io
 import os
 import sys
 from collections.abc import Sequence
 
 from reports.commands import (
+    INPUT,
+    Parser,
     UsageError,
     compare,
     csv,
@@ -21,12 +22,16 @@ from reports.commands import (
     trend,
 )
 from reports.record import files
+from reports.record.foreign import cut, visible
 
+_LONGEST_ERROR = 20_000
+"""Characters: a line for each of a hundred damaged records."""
 _COMMANDS = (tables, html, plots, csv, export, compare, trend, merge, matrix, published, readme)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 1 where a check found drift, 2 for an error, 10 or 12 where a trend failed."""
+    """Run one command; returns the exit status: 0, 1 where a check found drift, 4 for what cannot be read, written or done as
+    asked, 10 or 12 where a trend failed."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:
@@ -41,20 +46,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"error: {error.filename or '-'}: {error.strerror}", file=sys.stderr)
-        return 2
+        return _refused(f"{error.filename or '-'}: {error.strerror or error}")
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        print(f"error: this needs {package}: pip install {package}, or tox run -e report", file=sys.stderr)
-        return 2
+        return _refused(f"this needs {package}: pip install {package}, or tox run -e report")
     except (UsageError, files.RecordError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+        return _refused(str(error))
+    except MemoryError:
+        return _refused("the records take more memory than there is. Give fewer of them, such as with -k")
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _refused(why: str) -> int:
+    """Say why, in lines that a terminal only shows, whatever names and values are in them."""
+    print(f"error: {cut(visible(why), _LONGEST_ERROR)}", file=sys.stderr)
+    return INPUT
+
+
+def _parser() -> Parser:
+    parser = Parser(
         prog="python -m reports",
         description="Turn the records of measured cases into tables, plots and pages.",
         epilog="Records come from the benchmarks: tox run -e benchmarks",

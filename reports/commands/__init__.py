@@ -3,16 +3,45 @@
 import argparse
 import contextlib
 import gc
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
+from reports.record.foreign import cut, quoted, visible
 from reports.words import shown
 from reports.words.shown import Shown
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What a command is added to."""
 RESULTS = Path("reports/results")
+
+
+INPUT = 4
+"""The exit status for bad input: an argument, a file or a folder that cannot be used. pytest's runs have the same."""
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of the command line and of each command; a wrong argument ends with INPUT."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(INPUT, f"{self.prog}: error: {cut(visible(message))}\n")
+
+
+def path(text: str) -> Path:
+    """The value of an option that names a file or a folder."""
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError("it is empty, or no name of a file or folder")
+    return Path(text)
+
+
+def count(text: str) -> int:
+    """A whole number from 1, of up to nine digits."""
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text[:100], re.ASCII):
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number from 1 to 999,999,999")
+    return int(text)
 
 
 class UsageError(Exception):
@@ -32,12 +61,12 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def results() -> argparse.ArgumentParser:
+def results() -> Parser:
     """The option that says where the records are."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = Parser(add_help=False)
     parser.add_argument(
         "--results",
-        type=Path,
+        type=path,
         default=RESULTS,
         metavar="DIR",
         help="folder of the records (default: %(default)s)",
@@ -45,28 +74,28 @@ def results() -> argparse.ArgumentParser:
     return parser
 
 
-def history() -> argparse.ArgumentParser:
+def history() -> Parser:
     """The option that says where the history is."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = Parser(add_help=False)
     parser.add_argument(
         "--history",
-        type=Path,
+        type=path,
         metavar="DIR",
         help="folder of the history; default: reports/history, with --results that folder's own, DIR/history",
     )
     return parser
 
 
-def selection() -> argparse.ArgumentParser:
+def selection() -> Parser:
     """The option that says which of them are meant."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = Parser(add_help=False)
     parser.add_argument("-k", default="", metavar="SUBSTRING", help="only cases whose name contains this")
     return parser
 
 
-def names_left_out() -> argparse.ArgumentParser:
+def names_left_out() -> Parser:
     """The option for what is published elsewhere."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = Parser(add_help=False)
     parser.add_argument(
         "--anonymous", action="store_true", help="leave out the names of hosts and the UUIDs of GPUs"
     )

@@ -2,9 +2,8 @@
 
 import argparse
 import sys
-from pathlib import Path
 
-from reports.commands import Commands, UsageError, selection
+from reports.commands import Commands, UsageError, path, selection
 
 
 def add(commands: Commands) -> None:
@@ -20,7 +19,7 @@ def add(commands: Commands) -> None:
     )
     changes.add_argument(
         "records",
-        type=Path,
+        type=path,
         nargs="*",
         metavar="A B",
         help="folders of records, or single files of them; A is the base",

@@ -17,7 +17,8 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from reports.export.cells import csv_text
     from reports.export.frame import load_points
 
-    print(load_points(chosen(options)).to_csv(index=False), end="")
+    print(csv_text(load_points(chosen(options))), end="")
     return 0

@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from reports.commands import Commands, chosen, history, names_left_out, results, selection, uncollected
-from reports.record import files
+from reports.commands import Commands, chosen, history, names_left_out, path, results, selection, uncollected
+from reports.record import writing
 
 
 def add(commands: Commands) -> None:
@@ -19,7 +19,7 @@ def add(commands: Commands) -> None:
         "Needs pandas, matplotlib, jinja2 and markdown-it-py.",
     )
     page.add_argument(
-        "--output", type=Path, default=Path("report.html"), metavar="FILE", help="default: %(default)s"
+        "--output", type=path, default=Path("report.html"), metavar="FILE", help="default: %(default)s"
     )
     page.set_defaults(run=_run)
 
@@ -35,6 +35,6 @@ def _run(options: argparse.Namespace) -> int:
     for sentence in found.damaged:
         print(sentence, file=sys.stderr)
     text = page(records, options.results, all_series(found.rows))
-    files.replace(options.output.resolve(), text.encode())
+    writing.write_given(options.output, text.encode())
     print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB")
     return 0

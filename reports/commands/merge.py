@@ -2,9 +2,9 @@
 
 import argparse
 import sys
-from pathlib import Path
 
-from reports.commands import Commands, names_left_out
+from reports.commands import Commands, names_left_out, path
+from reports.record.foreign import one_line
 
 
 def add(commands: Commands) -> None:
@@ -19,9 +19,9 @@ def add(commands: Commands) -> None:
         "Two machine stamps of one target, or another build, are conflicts: they are named, and nothing is written.",
     )
     join.add_argument(
-        "records", type=Path, nargs="+", metavar="A", help="folders of records, or single files"
+        "records", type=path, nargs="+", metavar="A", help="folders of records, or single files"
     )
-    join.add_argument("--output", type=Path, required=True, metavar="DIR", help="a new or an empty folder")
+    join.add_argument("--output", type=path, required=True, metavar="DIR", help="a new or an empty folder")
     join.set_defaults(run=_run)
 
 
@@ -29,11 +29,11 @@ def _run(options: argparse.Namespace) -> int:
     from reports.merge import folders
 
     found = folders.merge(options.records, options.output, anonymous=options.anonymous)
-    for path in found.left_out:
+    for left in found.left_out:
         why = (
-            "may name the machine" if options.anonymous and not path.is_absolute() else "belongs to no record"
+            "may name the machine" if options.anonymous and not left.is_absolute() else "belongs to no record"
         )
-        print(f"left out, since it {why}: {path}", file=sys.stderr)
+        print(f"left out, since it {why}: {one_line(str(left))}", file=sys.stderr)
     for sentence in found.earlier:
         print(sentence, file=sys.stderr)
     done = "wrote" if found.is_new else "already holds"

@@ -5,9 +5,10 @@ import itertools
 from pathlib import Path
 
 from reports import plots
-from reports.commands import Commands, chosen, names_left_out, results, selection
+from reports.commands import Commands, chosen, names_left_out, path, results, selection
 from reports.marked import pictures, regions
 from reports.record import files
+from reports.record.foreign import quoted
 from reports.words.shown import name_of
 
 
@@ -21,7 +22,7 @@ def add(commands: Commands) -> None:
         "Needs matplotlib.",
     )
     drawn.add_argument(
-        "--output", type=Path, default=Path(regions.PLOTS), metavar="DIR", help="default: %(default)s"
+        "--output", type=path, default=Path(regions.PLOTS), metavar="DIR", help="default: %(default)s"
     )
     drawn.add_argument("--format", choices=("svg", "png"), default="svg", help="default: %(default)s")
     drawn.add_argument(
@@ -38,9 +39,12 @@ def add(commands: Commands) -> None:
 
 def _positive(text: str) -> float:
     """A finite number above zero."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of milliseconds above 0")
+    try:
+        value = float(text[:40])
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a number of milliseconds above 0")
     return value
 
 

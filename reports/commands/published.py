@@ -31,6 +31,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from reports.export.cells import csv_text
     from reports.published.beside import document, remarks
     from reports.published.joined import joined
     from reports.published.matching import match
@@ -39,7 +40,7 @@ def _run(options: argparse.Namespace) -> int:
     if not options.csv:
         print(document(matches))
         return 0
-    print(joined(matches).to_csv(index=False), end="")
+    print(csv_text(joined(matches)), end="")
     for line in remarks(matches):
         print(line, file=sys.stderr)
     return 0

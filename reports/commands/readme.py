@@ -5,9 +5,10 @@ import os
 import shlex
 from pathlib import Path
 
-from reports.commands import Commands, UsageError, results
+from reports.commands import Commands, UsageError, path, results
 from reports.marked import markers, pictures, regions
-from reports.record import files
+from reports.record import untrusted, writing
+from reports.record.foreign import visible
 from reports.words.shown import read_all
 
 
@@ -25,7 +26,7 @@ def add(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     keep.add_argument(
-        "file", nargs="?", type=Path, default=Path("README.md"), metavar="FILE", help="default: %(default)s"
+        "file", nargs="?", type=path, default=Path("README.md"), metavar="FILE", help="default: %(default)s"
     )
     keep.add_argument(
         "--check",
@@ -34,7 +35,7 @@ def add(commands: Commands) -> None:
     )
     keep.add_argument(
         "--plots",
-        type=Path,
+        type=path,
         metavar="DIR",
         help="folder of the pictures; default: where a region's picture lies, else 'plots' beside FILE",
     )
@@ -48,7 +49,7 @@ def _run(options: argparse.Namespace) -> int:
     file: Path = options.file
     folder = pictures.link_to(options.plots, file) if options.plots else None
     try:
-        text = file.read_bytes().decode()
+        text = untrusted.given(file).decode()
         records = read_all(options.results, anonymous=not options.hosts)
         synced, names = regions.sync(text, records, folder), regions.drifted(text, records, folder)
         shown = regions.pictures(synced, records, file.resolve().parent)
@@ -63,7 +64,7 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     if options.check:
         print(f"{file}: differs from the records in {', '.join(named)}\n")
-        print(f"{regions.difference(text, synced)}\n" if names else "", end="\n" if names else "")
+        print(f"{visible(regions.difference(text, synced))}\n" if names else "", end="\n" if names else "")
         given = ["--plots", str(options.plots)] if options.plots else []
         command = shlex.join(["readme", str(file), "--results", str(options.results), *given])
         print(f"Write it: python -m reports {command}")
@@ -71,6 +72,6 @@ def _run(options: argparse.Namespace) -> int:
     for picture in stale:
         pictures.write(picture)
     if names:
-        files.replace(file.resolve(), synced.encode())
+        writing.write_given(file, synced.encode())
     print(f"{file}: wrote {', '.join(named)}")
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports import plots
-from reports.commands import Commands, UsageError, history, results, selection, uncollected
+from reports.commands import Commands, UsageError, count, history, path, results, selection, uncollected
 from reports.record import files as records
 from reports.record import sources
 
@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
     )
     trend.add_argument(
         "--add",
-        type=Path,
+        type=path,
         nargs="+",
         default=[],
         metavar="FOLDER",
@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
         help="then exchange the history with this branch of the remote origin, made where there is none: what either lacks "
         "is added to it, each measurement once, whichever jobs do so at the same time",
     )
-    trend.add_argument("--output", type=Path, metavar="DIR", help="draw each case into this folder")
+    trend.add_argument("--output", type=path, metavar="DIR", help="draw each case into this folder")
     trend.add_argument("--format", choices=("svg", "png"), default="svg", help="default: %(default)s")
     trend.add_argument(
         "--theme", choices=(*plots.THEMES, "both"), default="both", help="default: %(default)s"
@@ -59,7 +59,7 @@ def add(commands: Commands) -> None:
         "%(default)s",
     )
     trend.add_argument(
-        "--last", type=_positive, metavar="N", help="look at the latest N runs alone; default: all of them"
+        "--last", type=count, metavar="N", help="look at the latest N runs alone; default: all of them"
     )
     trend.add_argument(
         "--join-hosts",
@@ -74,7 +74,7 @@ def add(commands: Commands) -> None:
     )
     trend.add_argument(
         "--within",
-        type=_positive,
+        type=count,
         default=50,
         metavar="N",
         help="at how many of the latest commits of a machine --fail-on looks; older steps are taken for known. A step "
@@ -86,14 +86,6 @@ def add(commands: Commands) -> None:
         help="the first commit with a step that was accepted: --fail-on looks at later ones alone",
     )
     trend.set_defaults(run=_run)
-
-
-def _positive(text: str) -> int:
-    """A whole number from 1."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1")
-    return value
 
 
 @uncollected()

@@ -76,9 +76,15 @@ def pictures(text: str, records: Sequence[Shown], beside: Path) -> list[PictureF
 
 
 def with_region(text: str, name: str, body: str) -> str:
-    """`text` with the regions of one name replaced by `body`, which comes from elsewhere than records."""
+    """`text` with the regions of one name replaced by `body`, which comes from elsewhere than records; raises ReadmeError
+    where there is none."""
     parts = []
-    for part in _split(text, ()):
+    split = _split(text, ())
+    if not any(isinstance(part, Region) and part.name == name for part in split):
+        raise ReadmeError(
+            f"no markers of {name}. Paste <!-- tritonproof:{name} --> and <!-- /tritonproof:{name} -->, a line each"
+        )
+    for part in split:
         if isinstance(part, Region) and part.name == name:
             parts += [part.opening, _framed(part, body), part.closing]
         else:

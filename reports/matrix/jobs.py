@@ -88,7 +88,7 @@ def shards_in(texts: Sequence[str], targets: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for text in texts:
         name, equals, count = text.rpartition("=")
-        if not count.isdecimal() or not 1 <= int(count) <= _MOST_SHARDS:
+        if not re.fullmatch(r"[0-9]{1,6}", count) or not 1 <= int(count) <= _MOST_SHARDS:
             raise UsageError(
                 f"--shards {text!r}: not a number from 1 to {_MOST_SHARDS:,}. Write --shards 2, or a100=4"
             )

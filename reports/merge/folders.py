@@ -3,8 +3,8 @@
 It needs the standard library alone, and goes case by case, so that any number of records takes the memory of few.
 """
 
+import os
 import shutil
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ from reports.merge import inputs, nameless
 from reports.merge.beside import files_beside
 from reports.merge.inputs import Input, Inputs
 from reports.merge.one_case import Kept, fields_text, outcome, stamp_of
-from reports.record import files, untrusted
+from reports.record import files, untrusted, writing
 from reports.record.files import RecordError
 
 
@@ -59,29 +59,33 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     given = inputs.found(arguments)
     if output.exists() and not output.is_dir():
         raise RecordError(f"{output}: not a folder. Give a new one with --output.")
-    work = _Work(output.parent / f".{output.name}-{uuid.uuid4().hex}.tmp")
-    damaged: list[str] = []
-    try:
-        for name, paths in given.records.items():
-            try:
-                records = inputs.read(name, paths)
-            except RecordError as error:
-                damaged.append(str(error))
-            else:
-                _add(work, name, records, given)
-        if damaged:
-            raise RecordError("\n".join(damaged))
-        if conflicts := _mixed_stamps(work) or work.conflicts:
-            lines = "".join(f"\n- {conflict}" for conflict in conflicts)
-            raise RecordError(f"the records cannot be merged, and nothing was written:{lines}")
-        logs = nameless.without_names(work.staged) if anonymous else []
-        is_new = not _holds(output, work.staged)
+    place = Path(os.path.realpath(output))
+    with writing.unfinished_folder(place) as staged:
+        work = _Work(staged)
+        _gather(work, given)
+        logs = nameless.without_names(staged) if anonymous else []
+        is_new = not _holds(output, staged)
         if is_new:
-            work.staged.replace(output)
-    finally:
-        shutil.rmtree(work.staged, ignore_errors=True)
+            staged.replace(place)
     left_out = [path for one in given.given for path in inputs.visible(one) if path not in work.copied]
     return Merged(is_new, work.records, work.joined, work.apart, work.earlier, [*left_out, *logs])
+
+
+def _gather(work: _Work, given: Inputs) -> None:
+    """Put all that is to be kept into the staged folder; raises RecordError as `merge`."""
+    damaged: list[str] = []
+    for name, paths in given.records.items():
+        try:
+            records = inputs.read(name, paths)
+        except RecordError as error:
+            damaged.append(str(error))
+        else:
+            _add(work, name, records, given)
+    if damaged:
+        raise RecordError("\n".join(damaged))
+    if conflicts := _mixed_stamps(work) or work.conflicts:
+        lines = "".join(f"\n- {conflict}" for conflict in conflicts)
+        raise RecordError(f"the records cannot be merged, and nothing was written:{lines}")
 
 
 def _add(work: _Work, name: str, records: Sequence[Input], given: Inputs) -> None:

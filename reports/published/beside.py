@@ -43,7 +43,7 @@ def document(matches: Sequence[Match]) -> str:
     if sections:
         blocks += [legend(matches), *sections]
     if lines := not_compared(matches):
-        blocks += ["## Not compared", "\n".join(f"- {line}" for line in lines)]
+        blocks += ["## Not compared", "\n".join(f"- {text(line)}" for line in lines)]
     return "\n\n".join(blocks)
 
 
@@ -112,17 +112,17 @@ def _table(record: Shown, rows: Sequence[PublishedRow]) -> str:
         heading += (
             f", unlike: measured {format_name(measured_as(record))}, published {format_name(served_as(row))}"
         )
-    lines = [f"- Differs: {_summary(record, [row for _, row in found])}"]
+    lines = [f"Differs: {_summary(record, [row for _, row in found])}"]
     if row["sequence_length"]:
         measured = sequence_length(record).replace("-", "not recorded")
-        lines.append(f"- Sequence length: {measured}, published {row['sequence_length']}")
+        lines.append(f"Sequence length: {measured}, published {row['sequence_length']}")
     score = score_percent_of(record, row["metric"])
     if score is not None:
         lines.append(
-            f"- {row['metric']}: {SCORE.text(score / 100)} served, {row['score_percent']:g} % published"
+            f"{row['metric']}: {SCORE.text(score / 100)} served, {row['score_percent']:g} % published"
         )
     cells = [_cells(load, joined_row(record, load, row)) for load, row in found]
-    blocks = [heading, "\n".join(map(text, lines)), markdown(_TABLE, cells, "l" + "r" * 9)]
+    blocks = [heading, "\n".join(f"- {text(line)}" for line in lines), markdown(_TABLE, cells, "l" + "r" * 9)]
     marked = [f"- {full_point(load)}: {text(notes(load))}" for load, _ in found if load.marks]
     return "\n\n".join([*blocks, "Marked points (*):", "\n".join(marked)] if marked else blocks)
 

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reports.commands import INPUT
 from reports.published import COLUMNS, FOLDER
 from reports.published.layout import ParseError, PublishedTable, TableRow, sections
 from reports.published.names import FOLDER as NAMES
 from reports.published.names import NAME_COLUMNS, names_of_sections
+from reports.record import untrusted
 from reports.record.files import replace
 
 
@@ -112,7 +114,7 @@ def read(paths: Sequence[Path], wanted: Reader = rows) -> dict[str, list[dict[st
     found: dict[str, list[dict[str, str]]] = {}
     for path in _files(paths):
         try:
-            model, table = wanted(path.read_bytes().decode(), str(path))
+            model, table = wanted(untrusted.given(path).decode(), str(path))
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
             raise ParseError(f"{path}:{line}: not UTF-8 text") from error
@@ -123,7 +125,7 @@ def read(paths: Sequence[Path], wanted: Reader = rows) -> dict[str, list[dict[st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Rewrite the CSV of every README that is given; returns the exit status, 2 for an error."""
+    """Rewrite the CSV of every README that is given; returns the exit status, 4 for an error."""
     parser = argparse.ArgumentParser(prog="python -m reports.published.parse", description=__doc__)
     parser.add_argument("readme", type=Path, nargs="+", help="a README, or a folder of them as *.txt or *.md")
     parser.add_argument(
@@ -139,10 +141,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{path}: {len({row['table'] for row in table})} tables, {len(table)} rows")
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 2
+        return INPUT
     except ParseError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return INPUT
     return 0
 
 

@@ -10,7 +10,10 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from reports.record import domains
+from reports.record.domains import Domain
 
 msgspec: Any
 try:
@@ -60,7 +63,7 @@ def built(kind: type[_Kind], value: Any) -> _Kind:
 @functools.cache
 def hints(kind: Any) -> Mapping[str, Any]:
     """The types of a dataclass's fields; finding them takes longer than reading a value."""
-    return typing.get_type_hints(kind)
+    return typing.get_type_hints(kind, include_extras=True)
 
 
 @functools.cache
@@ -69,18 +72,28 @@ def _decoder(kind: Any) -> Any:
 
 
 def _mirror(kind: Any) -> Any:
-    """The type that msgspec reads for one of the schema's: a list becomes a tuple, a dataclass a struct of its fields."""
+    """The type that msgspec reads for one of the schema's: a list becomes a tuple, a dataclass a struct of its fields, each
+    with its domain."""
+    kind, domain = domains.of(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         return functools.reduce(operator.or_, map(_mirror, arguments))
     if origin is Sequence:
-        return types.GenericAlias(tuple, (_mirror(arguments[0]), ...))
+        return _limited(types.GenericAlias(tuple, (_mirror(arguments[0]), ...)), domain)
     if origin is tuple:
         return types.GenericAlias(tuple, tuple(map(_mirror, arguments)))
     if origin is Mapping:
-        return types.GenericAlias(dict, (str, _mirror(arguments[1])))
+        keys = _limited(str, domains.KEY)
+        return _limited(types.GenericAlias(dict, (keys, _mirror(arguments[1]))), domain)
     is_value_of_ours: bool = dataclasses.is_dataclass(kind)
-    return _struct(kind) if is_value_of_ours else kind
+    return _struct(kind) if is_value_of_ours else _limited(kind, domain)
+
+
+def _limited(kind: Any, domain: Domain | None) -> Any:
+    if domain is None:
+        return kind
+    limits = {"ge": domain.least, "le": domain.most, "max_length": domain.longest, "pattern": domain.pattern}
+    return Annotated[kind, msgspec.Meta(**{name: one for name, one in limits.items() if one is not None})]
 
 
 @functools.cache
@@ -104,6 +117,7 @@ def _struct(kind: Any) -> Any:
 @functools.cache
 def _builder(kind: Any) -> Any:
     """A function from a value that msgspec read to that of the schema; None where they are the same."""
+    kind, _ = domains.of(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         build = _builder(next(one for one in arguments if one is not types.NoneType))

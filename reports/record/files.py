@@ -5,16 +5,16 @@ It needs the standard library alone; with msgspec it reads faster.
 
 import dataclasses
 import json
-import os
-import shutil
-import types
-import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from reports.record import decoding, half_written, machines, untrusted
+from reports.record import decoding, machines, parsing, soundness, untrusted
+from reports.record.domains import LONGEST_TEXT
+from reports.record.foreign import cut, visible
+from reports.record.parsing import RecordError as RecordError
 from reports.record.schema import SCHEMA, Case, Record, case_id
+from reports.record.writing import replace as replace
 
 SAMPLES_SUFFIX = ".samples.json"
 """How the name of a file of samples ends, which lies beside a record and is none itself."""
@@ -25,10 +25,6 @@ MACHINE_SIGN = "@"
 """What stands between the case and the machine in the name of a file; no part of a case's name holds it."""
 
 _Kind = TypeVar("_Kind")
-
-
-class RecordError(Exception):
-    """A record file that cannot be used; the message names the file, the key and the cure."""
 
 
 def path_of(case: Case, results: Path, machine: str = "") -> Path:
@@ -59,23 +55,16 @@ def write(record: Record, path: Path) -> None:
 
 def encode(record: Record) -> bytes:
     """The content of the record's file; a number that is not finite is a ValueError."""
-    return (json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False) + "\n").encode()
+    return (json.dumps(_written(dataclasses.asdict(record)), indent=2, allow_nan=False) + "\n").encode()
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Write `content` so that a reader, or a kill at any moment, sees the old file or the new one, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary, file = half_written.begun(path)
-    try:
-        with file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            if path.exists():
-                shutil.copymode(path, temporary)
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def _written(value: Any) -> Any:
+    """Plain values with texts as they are read: a server's error may be long, and hold what a terminal would obey."""
+    if isinstance(value, str):
+        return cut(visible(value), LONGEST_TEXT)
+    if isinstance(value, dict):
+        return {key: _written(one) for key, one in value.items()}
+    return [_written(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def read(path: Path) -> Record:
@@ -91,19 +80,7 @@ def checked(path: Path) -> tuple[bytes, Record]:
     which `decoding.built` makes of it, and takes a fraction of the time. Raises RecordError as `read` does."""
     content = _content(path, None)
     found = _plain(Record, path, content, SCHEMA)
-    for key in ("target", "model", "format", "accelerator", "precision"):
-        value = getattr(found.case, key)
-        if key == "precision" and value == "" and found.build.as_found:
-            continue  # its own configuration says in which precision it computes
-        if value is not None and not untrusted.is_plain(value):
-            raise RecordError(
-                f"{path}: case.{key}: {value[:80]!r} cannot be part of a file's name: letters, digits, '.', '_' and "
-                "'-' alone. Take the file out of the folder."
-            )
-    if found.case.gpus < 1:
-        raise RecordError(
-            f"{path}: case.gpus: {found.case.gpus}: a model is served on one GPU at least. Take the file out of the folder."
-        )
+    soundness.check(found, path)
     return content, found
 
 
@@ -118,31 +95,16 @@ def parse(kind: type[_Kind], path: Path, version: int, folder: Path | None = Non
 def _content(path: Path, folder: Path | None) -> bytes:
     try:
         return untrusted.content(path, folder)
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # a ValueError of a name that no file can have
+        raise RecordError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
 
 
 def _plain(kind: type[_Kind], path: Path, content: bytes, version: int) -> _Kind:
     """The values of a file, of the dataclass or like it; RecordError where they are not whole."""
-    fast = decoding.plain(kind, content)
+    fast = decoding.plain(kind, content) if parsing.is_visible(content) else None
     if fast is not None and getattr(fast, decoding.VERSION_KEY) == version:
         return fast
-    try:
-        data = json.loads(content, parse_constant=_refuse)
-    except ValueError as error:
-        raise RecordError(f"{path}: not JSON ({error}). Delete it and measure the case again.") from error
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if schema is None:
-        raise RecordError(
-            f"{path}: missing key 'schema': this suite did not write it. Take the file out of the folder."
-        )
-    if schema != version:
-        raise RecordError(
-            f"{path}: schema is {schema!r}, this version reads {version}. Measure the case again, "
-            "or read it with the version that wrote it."
-        )
-    found: _Kind = _parse(kind, data, str(path))
-    return found
+    return parsing.parsed(kind, content, version, str(path))
 
 
 def read_all(results: Path) -> list[Record]:
@@ -209,52 +171,3 @@ def record_paths_in(folder: Path) -> list[Path]:
 
 def _is_record(path: Path) -> bool:
     return not path.name.startswith(".") and not path.name.endswith(SAMPLES_SUFFIX)
-
-
-def _refuse(constant: str) -> None:
-    """NaN and the infinities are no JSON, although Python's parser takes them."""
-    raise ValueError(f"it holds {constant}")
-
-
-def _parse(kind: Any, value: Any, where: str) -> Any:
-    """Turn plain JSON into the dataclass `kind`, checking names and types on the way down."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (types.UnionType, typing.Union):
-        if value is None and type(None) in arguments:
-            return None
-        kind = next(argument for argument in arguments if argument is not type(None))
-        return _parse(kind, value, where)
-    if dataclasses.is_dataclass(kind):
-        return _parse_dataclass(kind, value, where)
-    if origin in (Sequence, tuple):
-        if not isinstance(value, list):
-            raise RecordError(f"{where}: expected a list, found {value!r}")
-        if origin is tuple and len(value) != len(arguments):
-            raise RecordError(f"{where}: expected a list of {len(arguments)}, found {value!r}")
-        return tuple(_parse(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
-    if origin is Mapping:
-        if not isinstance(value, dict):
-            raise RecordError(f"{where}: expected an object, found {value!r}")
-        return {key: _parse(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
-    if origin is Literal:
-        if value not in arguments:
-            raise RecordError(f"{where}: expected one of {', '.join(arguments)}, found {value!r}")
-        return value
-    if kind is float and type(value) is int:
-        return float(value)
-    if type(value) is not kind:
-        raise RecordError(f"{where}: expected {kind.__name__}, found {value!r}")
-    return value
-
-
-def _parse_dataclass(kind: Any, value: Any, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise RecordError(f"{where}: expected an object, found {value!r}")
-    hints = decoding.hints(kind)
-    unknown = sorted(set(value) - set(hints))
-    required = {f.name for f in dataclasses.fields(kind) if f.default is f.default_factory}
-    missing = sorted(required - set(value))
-    if unknown or missing:
-        problem = f"unknown key {unknown[0]!r}" if unknown else f"missing key {missing[0]!r}"
-        raise RecordError(f"{where}: {problem}. Delete the file and measure the case again.")
-    return kind(**{key: _parse(hints[key], item, f"{where}: {key}") for key, item in value.items()})

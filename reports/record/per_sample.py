@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from reports.record import files
+from reports.record.domains import LongText
 from reports.record.schema import Accuracy, Case, Record
 
 SCHEMA = 1
@@ -24,7 +25,7 @@ class Part:
 
     kind: Literal["image", "text"]
     title: str
-    content: str
+    content: LongText
     """Plain text, or a PNG in base64."""
 
 

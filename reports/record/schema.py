@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from reports.record.domains import Counted, Name, NotNegative, Positive, Share
+
 SCHEMA = 3
 
 #: The latency components of one request, in the order and with the names of the published tables.
@@ -86,7 +88,7 @@ class Estimate:
     value: float
     low: float
     high: float
-    confidence: float = 0.95
+    confidence: Share = 0.95
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Case:
     format: str
     accelerator: str | None
     precision: str
-    gpus: int = 1
+    gpus: Counted = 1
     """How many GPUs the model is served on, each with as many instances as the deployment says; 1 on a CPU too."""
 
 
@@ -180,9 +182,9 @@ class Artifact:
     """A digest of everything that the artifact was made from."""
     weights: str
     """Where the weights come from: a checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
-    build_time_s: float
+    build_time_s: NotNegative
     """Seconds that converting the model took."""
-    size_mib: float
+    size_mib: NotNegative
     """The size of the artifact on disk."""
     format: str
     """The format as a reader knows it: `TorchScript Trace`."""
@@ -340,7 +342,7 @@ class Accuracy:
 class AnswerGate:
     """What a gate that needs no ground truth found of a case's answers."""
 
-    gate: str
+    gate: Name
     """Which gate, one of GATES."""
     requests: int
     """How many requests it sent."""
@@ -358,7 +360,7 @@ class AnswerGate:
 class Mark:
     """Why a number is to be read with care."""
 
-    code: str
+    code: Name
     """The kind of mark, one of MARKS."""
     text: str
 
@@ -368,10 +370,10 @@ class Pass:
     """One run of the load generator; every estimate is made from several."""
 
     requests: int
-    duration_s: float
-    throughput_per_s: float
+    duration_s: NotNegative
+    throughput_per_s: Positive
     """Inferences per second."""
-    latency_ms: Mapping[str, float]
+    latency_ms: Mapping[str, Positive]
     """The latencies of its requests by name: avg, p50, p90, p95 and p99."""
 
 
@@ -419,7 +421,7 @@ class Comparison:
     """interleaved: both were served and measured in turns; records: the other was measured at another time."""
     ratio: Estimate
     """Speed over the reference's: throughput, or at a given request rate the inverse of the mean latency."""
-    allowed_slowdown: float
+    allowed_slowdown: Share
     """The slow-down that passes, as a fraction: 0.03 lets the ratio be 0.97."""
     verdict: SpeedWord
     """slower: the whole interval lies below what is allowed, and that is shown among all points of the run; not slower:
@@ -449,7 +451,7 @@ class CertifiedPercentile:
     """How many requests it is of."""
     requests_missing: int
     """How many more it takes until there is a bound; 0 where there is one."""
-    confidence: float = 0.99
+    confidence: Share = 0.99
 
 
 @dataclass(frozen=True)
@@ -520,9 +522,9 @@ class Conversation:
 class LatencyBudget:
     """The most that a latency of a load point may be, as its user has it, and what the measurement says of it."""
 
-    percentile: str
+    percentile: Name
     """Which latency the budget is for: p99."""
-    budget_ms: float
+    budget_ms: Positive
     source: str
     """Where the budget comes from, in words."""
     verdict: Verdict
@@ -553,9 +555,9 @@ class BesideModel:
 class Load:
     """One load point: throughput and latency with their intervals, and where the time went."""
 
-    scenario: str
+    scenario: Name
     """offline (static batching, one request in flight) or online (dynamic batching, batch 1)."""
-    batch: int
+    batch: Counted
     concurrency: int
     """Requests in flight; 0 where they are sent at a rate."""
     throughput_per_s: Estimate
@@ -567,10 +569,10 @@ class Load:
     """The mean time per request in each of COMPONENTS."""
     passes: Sequence[Pass]
     requests: int
-    duration_s: float
-    warm_up_s: float
+    duration_s: NotNegative
+    warm_up_s: NotNegative
     """Seconds under load until the latencies were stationary; they are no part of the measurement."""
-    request_rate_per_s: float | None = None
+    request_rate_per_s: Positive | None = None
     """Requests per second, where they are sent by a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
     slip_ms: float | None = None
@@ -603,7 +605,7 @@ class Load:
 class Start:
     """What it took until the first answer."""
 
-    scenario: str
+    scenario: Name
     server_s: float | None
     """Seconds from the server's start until it was ready, without a model; None for a server that ran already."""
     load_s: float
@@ -628,21 +630,21 @@ class Efficiency:
     """What serving costs: the best load point beside the same artifact in process, measured in turns; in the same turns
     comes the format that all of the model are set beside."""
 
-    scenario: str
-    batch: int
+    scenario: Name
+    batch: Counted
     concurrency: int
     served_per_s: Estimate
     in_process_per_s: Estimate
     """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data; on one GPU,
     times the number of the case's GPUs."""
-    in_process_batch: int
+    in_process_batch: Counted
     threads: int
     """CPU threads of either side, those of the server's instances together."""
     ratio: Estimate
     """The served throughput over that in process."""
     pairs: int
     """How many pairs of passes were measured, in process and served in turns."""
-    flops_per_inference: float | None = None
+    flops_per_inference: Positive | None = None
     """Floating-point operations of an inference, a multiplication and an addition as two; None where the framework
     cannot count them."""
     peak_flops_per_s: Estimate | None = None
@@ -661,8 +663,8 @@ class Efficiency:
 class Search:
     """The highest throughput or request rate within a latency budget, and the configuration that gives it."""
 
-    budget_ms: float
-    percentile: str
+    budget_ms: Positive
+    percentile: Name
     """Which latency the budget is for: p90, p95 or p99."""
     deployment: Deployment
     load: Load
@@ -673,7 +675,7 @@ class Search:
     """The winner's throughput over that of the second best, at rates the goodput; None where there was no second within the budget."""
     configurations: int
     passes: int
-    duration_s: float
+    duration_s: NotNegative
     config: str
     """The file name of the winner's config.pbtxt, beside the record."""
     accuracy: Accuracy | None = None

@@ -70,11 +70,20 @@ def content(path: Path, folder: Path | None = None, largest_bytes: int = LARGEST
     if len(found) > largest_bytes:
         raise OSError(
             errno.EFBIG,
-            f"it is larger than {largest_bytes / 2**20:.0f} MiB, which no run of the benchmarks writes. Take it out of "
-            "the folder",
+            f"it is larger than {largest_bytes / 2**20:g} MiB, which no such file is. Take it away",
             str(path),
         )
     return found
+
+
+def given(path: Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
+    """What a file holds that a user named; symbolic links are followed. Raises FileNotFoundError, and another OSError for
+    what is no regular file, such as a pipe, or larger than `largest_bytes`; its `strerror` is for the user."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
+        raise OSError(errno.EINVAL, f"it is {what}, and no regular file", str(path))
+    return content(Path(os.path.realpath(path)), largest_bytes=largest_bytes)
 
 
 def digest(path: Path, folder: Path | None = None) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from reports.record import files as records
+from reports.record import writing
 from reports.run.outcomes import is_worker
 from reports.trend import files, rows
 from reports.words.shown import shown
@@ -58,5 +59,7 @@ class HistoryKeeper:
 def pytest_configure(config: pytest.Config) -> None:
     if not is_worker(config):
         results, given = Path(config.option.results).absolute(), config.option.history
-        folder = files.folder_of(results) if given is None else Path(given).absolute()
-        config.pluginmanager.register(HistoryKeeper(results, folder), "tritonproof-history")
+        for folder in (results, *results.glob("*/")):
+            writing.remove_leftovers(folder)
+        kept = files.folder_of(results) if given is None else Path(given).absolute()
+        config.pluginmanager.register(HistoryKeeper(results, kept), "tritonproof-history")

@@ -8,10 +8,14 @@ from reports.run.written import further_tables, record_paths, shown_records
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    records = shown_records(terminalreporter)
-    if not records:
+    records, wrong = shown_records(terminalreporter)
+    if not records and not wrong:
         return
     terminalreporter.section("summary")
+    for sentence in wrong:
+        terminalreporter.write_line(f"not in the summary: {sentence}")
+    if not records:
+        return
     further = [table(records) for table in further_tables(terminalreporter.config)]
     for block in filter(None, (tables.summary_table(records), *further)):
         terminalreporter.write_line(block)

@@ -6,6 +6,7 @@ from typing import Any
 
 from reports import tables
 from reports.record import files
+from reports.record.foreign import visible
 from reports.words.shown import Shown, shown
 
 
@@ -17,9 +18,16 @@ def record_paths(terminalreporter: Any) -> list[Path]:
     return sorted({results / value for name, value in properties if name == "record"})
 
 
-def shown_records(terminalreporter: Any) -> list[Shown]:
-    """The records as a reader may see them."""
-    return [shown(files.read(path)) for path in record_paths(terminalreporter)]
+def shown_records(terminalreporter: Any) -> tuple[list[Shown], list[str]]:
+    """The records as a reader may see them, and a sentence for each that is gone or damaged since it was written."""
+    found: list[Shown] = []
+    wrong: list[str] = []
+    for path in record_paths(terminalreporter):
+        try:
+            found.append(shown(files.read(path)))
+        except files.RecordError as error:
+            wrong.append(visible(str(error)))
+    return found, wrong
 
 
 Table = Callable[[Sequence[Shown]], str]

@@ -23,7 +23,7 @@ def case_section(record: Shown) -> str:
     search within a latency budget found, and what grew in a soak."""
     sections = [scenario_section(record, scenario) for scenario in ("offline", "online")]
     if record.conversation is not None:
-        asked = f"#### Conversation: {text(device(record))}, {_engine(record)}"
+        asked = f"#### Conversation: {text(device(record))}, {text(_engine(record))}"
         sections = [asked, text(f"{conversation_text(record.conversation)}.")]
     sections.append(efficiency_section(record))
     if found := search_paragraph(record):
@@ -47,7 +47,7 @@ def scenario_section(record: Shown, scenario: str) -> str:
     precision = f" with {record.case.precision.upper()}" if record.case.precision else ""
     table = {"offline": offline_table, "online": online_table}[scenario]
     blocks = [
-        f"#### {scenario.capitalize()}: {text(device(record))}, {_engine(record)}{precision}",
+        f"#### {scenario.capitalize()}: {text(device(record))}, {text(_engine(record))}{precision}",
         configuration_list(record, scenario),
         parameters_table(record, scenario),
         batching[scenario],

@@ -3,7 +3,7 @@
 from reports.record.quantities import LATENCY
 from reports.tables.points import loads_of
 from reports.words.labels import point
-from reports.words.markdown import markdown, text
+from reports.words.markdown import markdown
 from reports.words.shown import Shown
 
 COMPOSING = ("Load point", "Called model", "Calls", "Queue (ms)", "Compute (ms)")
@@ -14,7 +14,7 @@ def composing_table(record: Shown, scenario: str) -> str:
     rows = [
         [
             point(load),
-            text(one.model),
+            one.model,
             f"{one.calls:.2f}",
             LATENCY.cell(one.queue_ms),
             LATENCY.cell(one.compute_ms),

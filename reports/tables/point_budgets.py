@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from reports.record.quantities import LATENCY, LATENCY_BUDGET
 from reports.record.verdicts import BUDGET_WORDS
 from reports.words.labels import full_point
-from reports.words.markdown import markdown, text
+from reports.words.markdown import markdown
 from reports.words.shown import Shown, name_of
 
 COLUMNS = ("Case", "At", "Latency", "Budget", "Verdict", "Budget from")
@@ -20,7 +20,7 @@ def budget_table(records: Sequence[Shown], scenario: str | None = None) -> str:
             f"{budget.percentile} {LATENCY.text_with_interval(load.latency_ms[budget.percentile], budget.budget_ms)}",
             LATENCY_BUDGET.text(budget.budget_ms),
             BUDGET_WORDS[budget.verdict],
-            text(budget.source),
+            budget.source,
         ]
         for record in records
         for load in record.loads

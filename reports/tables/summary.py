@@ -126,7 +126,7 @@ def _cells(record: Shown, best: Load | None, placed: Mapping[str, int]) -> dict[
         "Model": case.model,
         "Format": ", ".join(filter(None, (record.build.format, accelerator(case, ""), several_gpus(case)))),
         "Precision": case.precision.upper(),
-        "Machine": text(record.of_machine) or "-",
+        "Machine": record.of_machine or "-",
         "Accuracy": f"{score.metric} {metric_text(score, score.served)}" if score else unscored(record),
         "Floor": f"{ceiling}{metric_text(score, limit.value)}" if score and limit else "-",
         RATE: THROUGHPUT.cell_with_half_width(best.throughput_per_s) if best else "-",

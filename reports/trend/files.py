@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import re
+import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,8 @@ def _append(path: Path, rows: Sequence[Row]) -> int:
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     descriptor = os.open(path, flags, 0o666)
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file, which a history is kept in", str(path))
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         with open(descriptor, "rb", closefd=False) as file:
             present = file.read()

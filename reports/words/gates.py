@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from reports.record.quantities import AGREEMENT, COUNT, RELATIVE_ERROR
 from reports.record.schema import GATES, AnswerGate, SameAnswers
-from reports.words.markdown import markdown, text
+from reports.words.markdown import markdown
 
 
 def gate_text(found: AnswerGate) -> str:
@@ -27,10 +27,10 @@ def gates_table(found: Sequence[AnswerGate]) -> str:
     rows = [
         [
             f"{GATES.get(one.gate, one.gate)}",
-            text(one.tried),
+            one.tried,
             COUNT.cell(one.requests),
             "-" if one.same is None else _apart(one.same),
-            text(one.wrong) or "passed",
+            one.wrong or "passed",
         ]
         for one in _ordered(found)
     ]

@@ -3,6 +3,14 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from reports.record.foreign import one_line
+
+_LONGEST = 5000
+"""Characters of a cell or a line; the longest reason why no speed is shown has some hundreds a load point."""
+# What would end a cell; HTML; links and pictures, which need a bracket; characters by their HTML name; struck-out text;
+# and what escapes any of these.
+_MARKUP = re.compile(r"[\\|\[]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~")
+
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
     """A markdown table with aligned columns; `alignment` has `l` or `r` for each column."""
@@ -22,6 +30,21 @@ def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], alignment: s
     return "\n".join(f"| {' | '.join(line)} |" for line in (padded[0], rule, *padded[1:]))
 
 
+def code(value: str) -> str:
+    """Text of whatever origin as code on one line; a backtick, which would end it, becomes an apostrophe."""
+    return f"`{one_line(value, _LONGEST).replace('`', chr(39)) or ' '}`"
+
+
 def text(value: str) -> str:
-    """`value` on one line, and harmless inside a markdown table."""
-    return re.sub(r"(?<!\\)(\||<(?=[A-Za-z/!?]))", r"\\\1", " ".join(value.split()))
+    """Text of whatever origin on one line, harmless wherever it stands: no table, HTML, link or picture comes of it.
+
+    Code in backticks and emphasis stay what they are, since sentences of this suite have them. It is escaped once: what it
+    gave, and what is given to `markdown`, is not to be escaped before.
+    """
+    line = _MARKUP.sub(lambda found: f"\\{found[0]}", one_line(value, _LONGEST))
+    if line.count("`") % 2:  # one that is not closed would take in what follows
+        line = line.replace("`", "\\`")
+    beginning = re.match(r"\d{1,9}(?=[.)]\s)", line)
+    if beginning:
+        return f"{beginning[0]}\\{line[beginning.end() :]}"
+    return f"\\{line}" if re.match(r">|(?:#{1,6}|[-+*])\s", line) else line

@@ -67,7 +67,7 @@ def row(text: str, start: str) -> list[str]:
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     """The error of a command that prints nothing else."""
-    assert main(["compare", *map(str, arguments)]) == 2
+    assert main(["compare", *map(str, arguments)]) == 4
     printed = capsys.readouterr()
     assert printed.out == ""
     return printed.err
@@ -157,7 +157,7 @@ def test_a_difference_of_one_point_by_itself_is_none_among_forty(shown: Any) -> 
 
 
 def test_latencies_stand_before_and_after(shown: Any) -> None:
-    slow = point(latency_ms={"p99": Estimate(3.25, 3.0, 4.0)})
+    slow = point(latency_ms={**point().latency_ms, "p99": Estimate(3.25, 3.0, 4.0)})
     text = shown([sample.record(loads=(point(),))], [sample.record(loads=(slow,))])
     assert row(text, "offline, batch 8")[3] == "2.126 → 3.250"
 

@@ -113,3 +113,30 @@ def test_the_command_writes_a_file_and_finds_it_up_to_date(
 
 def test_readme_holds_the_table_as_it_is_generated() -> None:
     assert support_table.main([str(ROOT / "docs" / "support.md"), "--check"]) == 0
+
+
+MARKED = "one\r\n<!-- tritonproof:support -->\r\n<!-- /tritonproof:support -->\r\ntwo\r\n"
+
+
+def test_line_ends_stay_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "README.md"
+    file.write_bytes(MARKED.encode())
+    assert support_table.main([str(file)]) == 0
+    assert file.read_bytes().startswith(b"one\r\n")
+    assert file.read_bytes().count(b"\n") == file.read_bytes().count(b"\r\n")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, b"\xff\xfe", b"# Nothing\n", MARKED.replace("support", "machine").encode(), MARKED.encode()[:-40]],
+    ids=["no file", "no text", "no markers", "other markers", "not closed"],
+)
+def test_a_file_without_the_table_s_place_is_refused_in_a_line(
+    content: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "README.md"
+    if content is not None:
+        file.write_bytes(content)
+    assert support_table.main([str(file)]) == 4
+    assert capsys.readouterr().err.startswith(f"error: {file}: ")
+    assert content is None or file.read_bytes() == content

@@ -228,7 +228,7 @@ def test_writing_that_breaks_off_leaves_the_file_alone(
         raise OSError(28, "No space left on device", str(page))
 
     monkeypatch.setattr("os.fsync", full)
-    assert sync_page() == (2, "", f"error: {page}: No space left on device\n")
+    assert sync_page() == (4, "", f"error: {page}: No space left on device\n")
     assert page.read_bytes() == PAGE.encode()
     assert sorted(path.name for path in page.parent.iterdir()) == ["README.md", "results"]
 
@@ -256,7 +256,7 @@ def test_an_error_names_the_file_and_leaves_it_alone(
     if content is not None:
         page.write_bytes(content)
     status, output, errors = sync_page(*options)
-    assert (status, output) == (2, "")
+    assert (status, output) == (4, "")
     assert errors.startswith(f"error: {page}: {message}")
     assert (page.read_bytes() if page.exists() else None) == content
 
@@ -264,7 +264,7 @@ def test_an_error_names_the_file_and_leaves_it_alone(
 def test_a_broken_record_is_an_error(sync_page: Callable[..., tuple[int, str, str]], results: Path) -> None:
     (results / "a40" / "broken.json").write_text("{")
     status, _, errors = sync_page("--check")
-    assert status == 2
+    assert status == 4
     assert errors.startswith(f"error: {results}/a40/broken.json: not JSON")
 
 

@@ -150,7 +150,7 @@ def test_gitlab_joins_what_each_job_keeps_whatever_became_of_it(printed: Print) 
 def test_what_makes_no_jobs_is_refused(
     arguments: tuple[str, ...], cure: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["matrix", *arguments]) == 2
+    assert main(["matrix", *arguments]) == 4
     printed = capsys.readouterr()
     assert printed.out == ""
     assert cure in printed.err

@@ -50,7 +50,7 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 
     def run(*arguments: Path) -> str:
         before = content(tmp_path)
-        assert main(["merge", *map(str, arguments), "--output", str(tmp_path / "out")]) == 2
+        assert main(["merge", *map(str, arguments), "--output", str(tmp_path / "out")]) == 4
         printed = capsys.readouterr()
         assert printed.out == ""
         assert content(tmp_path) == before
@@ -347,7 +347,10 @@ def test_the_parts_of_a_case_are_names_and_no_ways_to_other_folders(
     data = json.loads(file.read_text())
     data["case"][key] = name
     file.write_text(json.dumps(data))
-    assert refused(shard).startswith(f"error: {file}: case.{key}: {name!r} cannot be part of a file's name: ")
+    why = refused(shard)
+    assert why.startswith(f"error: {file}: case.{key}: ")
+    assert "cannot be part of a file's name" in why
+    assert why.removesuffix("\n").isprintable()
 
 
 def test_a_link_that_is_given_itself_is_followed(tmp_path: Path, merge: Callable[..., str]) -> None:

@@ -329,7 +329,7 @@ def test_what_is_beside_a_record_and_is_no_file_of_its_own_is_refused(
     path.parent.mkdir(exist_ok=True)
     strange(path, secret)
 
-    assert main(["html", "--results", str(results), "--output", str(tmp_path / "page.html")]) == 2
+    assert main(["html", "--results", str(results), "--output", str(tmp_path / "page.html")]) == 4
     assert f"error: {path}: cannot be read: it is, or lies behind, a symbolic link" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()
 
@@ -470,6 +470,6 @@ def test_a_damaged_file_of_samples_is_named(tmp_path: Path, capsys: pytest.Captu
 
     status = main(["html", "--results", str(tmp_path), "--output", str(tmp_path / "report.html")])
 
-    assert status == 2
+    assert status == 4
     assert f"error: {path}: missing key 'case'. Delete the file" in capsys.readouterr().err
     assert not (tmp_path / "report.html").exists()

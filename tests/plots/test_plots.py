@@ -443,5 +443,5 @@ def test_tables_and_checks_need_no_matplotlib(results: Path) -> None:
         f"sys.exit(main(['plots', '--results', {str(results)!r}, '--output', {str(results)!r}]))"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert run.returncode == 2, run.stderr
+    assert run.returncode == 4, run.stderr
     assert "this needs matplotlib: pip install matplotlib" in run.stderr

@@ -107,7 +107,7 @@ def test_nothing_to_compare_is_an_error_that_says_why(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main([*store(tmp_path, *map(case_on, records)), *options]) == 2
+    assert main([*store(tmp_path, *map(case_on, records)), *options]) == 4
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == f"error: {tmp_path}: {message}\n"

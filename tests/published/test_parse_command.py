@@ -34,13 +34,13 @@ def test_the_command_writes_nothing_after_an_error(
 ) -> None:
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    assert parse.main([str(tmp_path), "--output", str(tmp_path)]) == 2
+    assert parse.main([str(tmp_path), "--output", str(tmp_path)]) == 4
     assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("*.csv"))
 
 
 def test_a_readme_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert parse.main(["nowhere/README.md"]) == 2
+    assert parse.main(["nowhere/README.md"]) == 4
     assert "nowhere/README.md: No such file or directory" in capsys.readouterr().err
 
 

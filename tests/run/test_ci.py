@@ -282,7 +282,7 @@ def test_an_annotation_escapes_what_would_end_it() -> None:
     failure = Failure("speed", "test_online[a,b:c]", "50 %\r\n::stop", "benchmarks/test_online.py", 7)
     assert annotation(failure, Path("/repo/sub"), Path("/repo")) == (
         "::error file=sub/benchmarks/test_online.py,line=7,title=speed%3A test_online[a%2Cb%3Ac]"
-        "::50 %25%0D%0A::stop"
+        "::50 %25%0A::stop"
     )
     lost = Failure("infrastructure", "test_x", "the worker crashed", None, None)
     assert annotation(lost, Path("/repo"), Path("/repo")) == (

@@ -373,7 +373,7 @@ def test_a_selection_of_nothing_names_what_there_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     samples.store(tmp_path, samples.record())
-    assert main(["tables", "-k", "bert", "--results", str(tmp_path)]) == 2
+    assert main(["tables", "-k", "bert", "--results", str(tmp_path)]) == 4
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "no case has 'bert' in its name. There are: a40-resnet50-onnx-trt-fp16" in printed.err
@@ -382,7 +382,7 @@ def test_a_selection_of_nothing_names_what_there_is(
 def test_without_records_the_command_says_what_to_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["tables", "--results", str(tmp_path)]) == 2
+    assert main(["tables", "--results", str(tmp_path)]) == 4
     printed = capsys.readouterr()
     assert printed.out == ""
     assert (
@@ -394,7 +394,7 @@ def test_without_records_the_command_says_what_to_run(
 def test_a_broken_record_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     samples.store(tmp_path, samples.record())
     (tmp_path / "a40" / "broken.json").write_text(json.dumps({"schema": SCHEMA, "case": {}}))
-    assert main(["tables", "--results", str(tmp_path)]) == 2
+    assert main(["tables", "--results", str(tmp_path)]) == 4
     message = capsys.readouterr().err
     assert message.startswith(f"error: {tmp_path}/a40/broken.json: missing key ")
     assert message.count("\n") == 1

@@ -210,7 +210,7 @@ def test_the_latest_runs_alone_are_looked_at_on_request(tmp_path: Path, trend: C
 
 def test_no_history_is_an_error_with_its_cure(tmp_path: Path, trend: Callable) -> None:
     status, _, errors = trend()
-    assert status == 2
+    assert status == 4
     assert "--add" in errors
     files.append(tmp_path, past.rows([1.0]))
     assert past.CASE in trend("-k", "nothing")[2]

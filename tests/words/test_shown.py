@@ -190,7 +190,9 @@ def terminal(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 def job(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
     reporter = Reporter(results)
-    return job_summary.summary(Outcomes(passed=1), shown_records(reporter), further_tables(reporter.config))
+    return job_summary.summary(
+        Outcomes(passed=1), shown_records(reporter)[0], further_tables(reporter.config)
+    )
 
 
 OUTPUTS: dict[str, Callable[[Path, pytest.CaptureFixture[str]], str]] = {

@@ -1,0 +1,95 @@
+"""Whether the parts of a record fit each other: what is shown of it may then be looked up, and divided, without asking.
+
+It needs the standard library alone.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from reports.record import untrusted
+from reports.record.foreign import quoted
+from reports.record.parsing import RecordError
+from reports.record.schema import COMPONENTS, Estimate, Load, Record, place
+
+_NEEDED = ("avg", "p99")
+"""The latencies that every load point has."""
+
+
+def check(record: Record, path: Path) -> None:
+    """Raise RecordError where a record, or what has its attributes, holds what no run writes: a case whose name is no
+    file's, two load points that are the same, or a point without its latencies."""
+    for where, what in (
+        *_of_case(record),
+        *_of_loads(record),
+        *_of_efficiency(record),
+        *_of_search(record),
+    ):
+        raise RecordError(f"{path}: {where}: {what}. Take the file out of the folder.")
+
+
+def _of_case(record: Record) -> Iterator[tuple[str, str]]:
+    for key in ("target", "model", "format", "accelerator", "precision"):
+        value = getattr(record.case, key)
+        if key == "precision" and value == "" and record.build.as_found:
+            continue  # its own configuration says in which precision it computes
+        if value is not None and not untrusted.is_plain(value):
+            yield (
+                f"case.{key}",
+                f"{quoted(value)} cannot be part of a file's name: letters, digits, '.', '_' and '-' alone",
+            )
+
+
+def _of_efficiency(record: Record) -> Iterator[tuple[str, str]]:
+    for number, one in enumerate(record.efficiency):
+        speeds = {
+            "served_per_s": one.served_per_s,
+            "in_process_per_s": one.in_process_per_s,
+            "ratio": one.ratio,
+        }
+        if one.peak_flops_per_s is not None:
+            speeds["peak_flops_per_s"] = one.peak_flops_per_s
+        yield from _positive(speeds, f"efficiency[{number}]")
+
+
+def _of_loads(record: Record) -> Iterator[tuple[str, str]]:
+    seen: dict[object, int] = {}
+    for number, load in enumerate(record.loads):
+        if (first := seen.setdefault(place(load), number)) != number:
+            yield f"loads[{number}]", f"the same load point as loads[{first}]"
+        yield from _of_load(load, f"loads[{number}]")
+
+
+def _of_search(record: Record) -> Iterator[tuple[str, str]]:
+    search = record.search
+    if search is None:
+        return
+    yield from _of_load(search.load, "search.load")
+    if search.percentile not in search.load.latency_ms:
+        yield "search.percentile", f"the load point has no latency of that name, {quoted(search.percentile)}"
+
+
+def _of_load(load: Load, where: str) -> Iterator[tuple[str, str]]:
+    for name in _NEEDED:
+        if name not in load.latency_ms:
+            yield f"{where}.latency_ms", f"missing key {name!r}"
+    if load.components_ms and (missing := [name for name in COMPONENTS if name not in load.components_ms]):
+        yield f"{where}.components_ms", f"missing key {missing[0]!r}"
+    latencies = {f"latency_ms.{name}": one for name, one in load.latency_ms.items()}
+    yield from _positive({"throughput_per_s": load.throughput_per_s, **latencies}, where)
+    for number, one_pass in enumerate(load.passes):
+        if "avg" not in one_pass.latency_ms:
+            yield f"{where}.passes[{number}].latency_ms", "missing key 'avg'"
+    if load.budget is not None and load.budget.percentile not in load.latency_ms:
+        yield f"{where}.budget.percentile", "the load point has no latency of that name"
+    if load.request_rate_per_s is not None and load.arrivals is None:
+        yield f"{where}.arrivals", "missing beside a request rate"
+
+
+def _positive(estimates: Mapping[str, Estimate], where: str) -> Iterator[tuple[str, str]]:
+    """Those that are none of a speed or a latency, by which others are divided."""
+    for name, one in estimates.items():
+        if one.value <= 0 or not one.low <= one.value <= one.high:
+            yield (
+                f"{where}.{name}",
+                f"{one.value:g} ({one.low:g} to {one.high:g}) is no measured quantity above zero",
+            )

@@ -1,0 +1,124 @@
+"""How files are opened and written: only regular ones, whole or not at all, and a killed run leaves nothing for good."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from reports.record import untrusted, writing
+
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+from pathlib import Path
+from reports.record import writing
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+writing.replace(Path(sys.argv[1]), b"half")
+"""
+
+
+@pytest.fixture
+def link(tmp_path: Path) -> Path:
+    """A symbolic link to another file."""
+    (tmp_path / "elsewhere").write_bytes(b"before")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    return tmp_path / "link"
+
+
+def test_what_a_killed_writer_left_is_gone_after_the_next_write(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(folder / "case.json")]
+    ended = subprocess.run(command, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert list(folder.iterdir())
+    writing.replace(folder / "other.json", b"whole")
+    assert [path.name for path in folder.iterdir()] == ["other.json"]
+
+
+def test_what_another_process_is_still_writing_is_no_leftover(tmp_path: Path) -> None:
+    with writing.unfinished_folder(tmp_path / "merged") as folder:
+        (folder / "case.json").touch()
+        writing.remove_leftovers(tmp_path)
+        assert (folder / "case.json").exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_is_neither_replaced_nor_written_through_by_itself(link: Path) -> None:
+    with pytest.raises(OSError, match="never replaced"):
+        writing.replace(link, b"after")
+    assert link.is_symlink()
+    assert link.read_bytes() == b"before"
+
+
+def test_a_link_that_a_user_names_leads_to_the_file_that_is_written(link: Path) -> None:
+    writing.write_given(link, b"after")
+    assert link.is_symlink()
+    assert (link.parent / "elsewhere").read_bytes() == b"after"
+
+
+@pytest.mark.parametrize("device", ["/dev/null", "/dev/fd/{}"])
+def test_a_device_that_a_user_names_is_written_to_and_stays(device: str, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as out:
+        node = Path(device.format(out.fileno()))
+        before = node.stat()
+        writing.write_given(node, b"page")
+        assert (node.stat().st_dev, node.stat().st_ino) == (before.st_dev, before.st_ino)
+    assert (tmp_path / "out").read_bytes() == (b"page" if "fd" in device else b"")
+
+
+def test_a_pipe_gets_what_is_written_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as reader:
+        writing.write_given(pipe, b"page")
+        assert reader.read() == b"page"
+    assert pipe.is_fifo()
+
+
+def test_a_pipe_that_nobody_reads_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="nobody reads"):
+        writing.write_given(tmp_path / "pipe", b"page")
+
+
+def test_a_folder_is_not_written_to(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="it is a folder"):
+        writing.write_given(tmp_path, b"page")
+
+
+def test_two_writers_of_one_file_leave_the_whole_of_one(tmp_path: Path) -> None:
+    contents = [bytes([65 + number]) * 100_000 for number in range(4)]
+    path = tmp_path / "case.json"
+    writers = [threading.Thread(target=writing.replace, args=(path, content)) for content in contents]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join()
+    assert path.read_bytes() in contents
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_name_as_long_as_the_file_system_has_them_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("c" * 250 + ".json")
+    writing.replace(path, b"whole")
+    assert path.read_bytes() == b"whole"
+
+
+def test_what_a_user_names_is_read_through_links(link: Path) -> None:
+    assert untrusted.given(link) == b"before"
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe", "."])
+def test_only_a_regular_file_is_read(path: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no regular file"):
+        untrusted.given(tmp_path / path)
+
+
+def test_a_file_that_is_too_large_is_refused_with_its_limit(link: Path) -> None:
+    with pytest.raises(OSError, match="larger than"):
+        untrusted.given(link, largest_bytes=3)

@@ -1,0 +1,139 @@
+"""Records of another's making: each command refuses one in a sentence, or shows it without doing what it says."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.errors import ProofError
+from reports.__main__ import main
+from reports.record import files
+from reports.record.schema import AnswerGate, Record
+from tests import samples
+from tests.record.test_record import complete
+
+Keys = tuple[str | int, ...]
+
+HOSTILE: dict[str, tuple[Keys, str]] = {
+    "no finite number": (("loads", 0, "throughput_per_s", "high"), "1e999"),
+    "a number of 400 digits": (("loads", 0, "latency_ms", "p99", "high"), "9" * 400),
+    "a number of 5,000 digits": (("machine", "cores"), "9" * 5000),
+    "a speed of zero": (("loads", 0, "throughput_per_s", "value"), "0"),
+    "a latency below zero": (("loads", 0, "latency_ms", "p99", "value"), "-1"),
+    "a latency next to zero": (("loads", 0, "passes", 0, "latency_ms", "avg"), "5e-324"),
+    "a batch of zero": (("loads", 0, "batch"), "0"),
+    "more instances than a double counts": (("deployment", "instances"), str(2**63)),
+    "a peak of zero": (("efficiency", 0, "peak_flops_per_s"), '{"value": 0, "low": 0, "high": 0}'),
+    "a rate of nobody's arrivals": (("loads", 0, "request_rate_per_s"), "10"),
+    "a budget of zero": (("search", "budget_ms"), "0"),
+    "a percentile that is none": (("search", "percentile"), '"p42"'),
+    "nothing but brackets": (("machine", "cpu"), "[" * 100_000),
+    "a name of 100,000 letters": (("machine", "cpu"), '"' + "x" * 100_000 + '"'),
+    "a load point twice": (("loads", 1), json.dumps(dataclasses.asdict(complete().loads[0]))),
+    "no p99": (("loads", 0, "latency_ms"), '{"avg": {"value": 1.0, "low": 1.0, "high": 1.0}}'),
+}
+"""What is put where, as JSON has it."""
+
+
+def stored(results: Path, keys: Keys, content: str, record: Record | None = None) -> Path:
+    """The file of a record, by default a whole one, that has other JSON where the keys lead."""
+    path = files.path_of(complete().case, results)
+    files.write(record or complete(), path)
+    whole = json.loads(path.read_bytes())
+    data: Any = whole
+    for key in keys[:-1]:
+        data = data[key]
+    data[keys[-1]] = "HERE"
+    path.write_text(json.dumps(whole).replace('"HERE"', content))
+    return path
+
+
+def commands(results: Path, out: Path) -> list[list[str]]:
+    """Every command that reads records."""
+    of = ["--results", str(results)]
+    return [
+        ["tables", *of],
+        ["csv", *of],
+        ["export", "--format", "bencher", *of],
+        ["published", *of],
+        ["html", *of, "--output", str(out / "page.html")],
+        ["plots", *of, "--output", str(out / "plots")],
+        ["compare", str(results), str(results)],
+        ["merge", str(results), "--output", str(out / "merged")],
+        ["trend", "--add", str(results), "--history", str(out / "history")],
+    ]
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_record_with_what_no_run_measures_is_refused_by_each_command_with_its_file(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = stored(tmp_path / "results", *HOSTILE[what])
+    for command in commands(tmp_path / "results", tmp_path):
+        assert main(command) == 4, command
+        said = capsys.readouterr().err
+        assert said.startswith(f"error: {path}: ")
+        assert len(said.splitlines()) == 1
+        assert len(said) < 1000
+
+
+def test_a_text_that_a_terminal_would_obey_is_shown_as_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said_by_cpu = "\x1b]0;owned\x07 CPU \u202egnp.exe \ud800 \x9b31m red\r\n::error::x"
+    stored(tmp_path / "results", ("machine", "cpu"), json.dumps(said_by_cpu), samples.record())
+    for command in commands(tmp_path / "results", tmp_path)[:6]:
+        assert main(command) == 0, command
+        said = capsys.readouterr()
+        assert all(character.isprintable() or character in "\n\t" for character in said.out + said.err)
+    main(["tables", "--results", str(tmp_path / "results")])
+    assert "\\x1b" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb.json", "a\n::error::b.json"])
+def test_the_name_of_a_file_is_shown_as_what_it_is(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / name).write_text("{}")
+    assert main(["tables", "--results", str(tmp_path)]) == 4
+    assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", range(9))
+def test_a_pipe_in_place_of_a_record_is_not_waited_for(
+    command: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results" / "a40").mkdir(parents=True)
+    os.mkfifo(files.path_of(complete().case, tmp_path / "results"))
+    assert main(commands(tmp_path / "results", tmp_path)[command]) == 4
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_what_a_run_writes_can_be_read_whatever_a_server_said(tmp_path: Path) -> None:
+    said = "\x1b[31m" + "no \0 memory " * 10_000
+    one = dataclasses.replace(complete(), gates=(AnswerGate("repeated", 3, "twice", said),))
+    files.write(one, tmp_path / "case.json")
+    assert files.read(tmp_path / "case.json").gates[0].wrong.startswith("\\x1b[31mno \\x00 memory ")
+
+
+def test_an_error_shows_what_a_server_said_and_does_not_obey_it() -> None:
+    error = ProofError("the server said \x1b[2J" + "x" * 10**6, where="\0", cure="look")
+    assert "\x1b" not in str(error)
+    assert "\0" not in str(error)
+    assert len(str(error)) < 50_000
+    assert str(error).endswith("cure:  look")
+
+
+@pytest.mark.parametrize("option", ["--results", "--output"])
+@pytest.mark.parametrize("value", ["", "a\0b"])
+def test_an_option_that_names_no_file_is_refused(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["html", option, value])
+    assert raised.value.code == 4
+    assert option in capsys.readouterr().err

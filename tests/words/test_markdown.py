@@ -1,0 +1,91 @@
+"""Text of whatever origin in markdown: a reader sees it, and nothing else comes of it."""
+
+import pytest
+from markdown_it import MarkdownIt
+
+from reports.words.markdown import code, markdown, text
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\\<img src=x onerror=alert(1)>",
+    "\\\\<img src=x>",
+    "![seen](https://example.invalid/pixel.png)",
+    "\\![seen](https://example.invalid/pixel.png)",
+    "[here](javascript:alert(1))",
+    "\\[here](javascript:alert(1))",
+    "[here][1]",
+    "<https://example.invalid>",
+    "a|b",
+    "a\\|b",
+    "a\\\\|b",
+    "` and [here](https://example.invalid)",
+    "`a` `b <b>c</b>",
+    "~~gone~~",
+    "&lt;b&gt;",
+    "# heading",
+    "- item",
+    "1. first",
+    "> said",
+    "```",
+    "one\n\n<b>two</b>",
+    "one\n| three |",
+    "\x1b[31mred\x1b[0m\0",
+]
+"""What would become HTML, a picture, a link, a cell, a block or a colour, also where it is half escaped before."""
+
+LIVE = {
+    "html_inline",
+    "html_block",
+    "image",
+    "link_open",
+    "s_open",
+    "heading_open",
+    "blockquote_open",
+    "fence",
+}
+
+
+def kinds(source: str) -> list[str]:
+    """The kinds of what a reader of GitHub's markdown would see."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    return [token.type for block in parser.parse(source) for token in (block, *(block.children or ()))]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_cell_stays_one_cell_of_plain_text(value: str) -> None:
+    found = kinds(markdown(("Name", "Value"), [["cpu", value], [value, "8"]], "ll"))
+    assert found.count("td_open") == 4
+    assert not LIVE & set(found)
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_line_of_a_list_stays_one_line_of_plain_text(value: str) -> None:
+    found = kinds(f"- {text(value)}\n- said: {text(value)}.")
+    assert found.count("list_item_open") == 2
+    assert not LIVE & set(found)
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_name_stays_within_its_backticks(value: str) -> None:
+    found = kinds(f"- {code(value)}: slower")
+    assert found.count("code_inline") == 1
+    assert not LIVE & set(found)
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_no_control_character_is_left(value: str) -> None:
+    assert text(value).isprintable()
+    assert code(value).isprintable()
+
+
+def test_a_reader_sees_what_was_written() -> None:
+    value = r"C:\models\[a] 50 % & 3 < 4, HEAD~1, top-1 | top-5 <b>"
+    html = MarkdownIt("commonmark").render(text(value))
+    assert html == "<p>C:\\models\\[a] 50 % &amp; 3 &lt; 4, HEAD~1, top-1 | top-5 &lt;b&gt;</p>\n"
+
+
+def test_a_long_text_is_cut_and_keeps_its_beginning_and_its_end() -> None:
+    shown = text("begin" + "x" * 10**6 + "end")
+    assert len(shown) < 10_000
+    assert shown.startswith("begin")
+    assert shown.endswith("end")
