@@ -1,6 +1,5 @@
 """The command line of the reports: `python -m reports`, then a command, each in a file of reports/commands."""
 
-import argparse
 import io
 import os
 import sys
