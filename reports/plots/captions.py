@@ -1,6 +1,7 @@
 """What stands around every plot: hardware and versions below it, and what its marks mean."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from string import ascii_lowercase
 
 from reports.record.schema import MARKS, Load, Machine, Record
 from reports.words.labels import confidence_levels
@@ -47,9 +48,9 @@ def mark_notes(loads: Iterable[tuple[str, Load]], sign: str = "Hollow") -> list[
 
 
 def letters(loads: Iterable[Load]) -> dict[str, str]:
-    """A letter for each kind of mark that any of the points has."""
+    """A letter for each kind of mark that any of the points has; after z comes a1."""
     codes = dict.fromkeys(code for load in loads for code in throughput_codes(load))
-    return dict(zip(codes, "abcdefghijklmnopqrstuvwxyz", strict=False))
+    return {code: f"{ascii_lowercase[place % 26]}{place // 26 or ''}" for place, code in enumerate(codes)}
 
 
 def letters_note(found: Mapping[str, str]) -> list[str]:

@@ -43,7 +43,7 @@ _DEFAULTS: Mapping[Any, Domain] = {
     float: Domain(least=-_LARGEST, most=_LARGEST),
     str: Domain(longest=LONGEST_TEXT),
     Sequence: Domain(longest=200_000),
-    Mapping: Domain(longest=1_000),
+    Mapping: Domain(longest=200),
 }
 KEY = Domain(longest=200)
 """Of an object whose keys are names: of a percentile, of a library."""
@@ -57,6 +57,8 @@ LongText = Annotated[str, Domain(longest=2**25)]
 NotNegative = Annotated[float, Domain(least=0, most=_LARGEST)]
 Share = Annotated[float, Domain(least=0, most=1)]
 """A fraction of a whole."""
+MOST_LOADS = Domain(longest=500)
+"""Load points of a case: several times those of the longest sweep; of thousands a page would take minutes."""
 Counted = Annotated[int, Domain(least=1, most=_MOST_WHOLE)]
 """A number of what is there at least once."""
 

@@ -24,6 +24,8 @@ CONFIG_SUFFIX = ".config.pbtxt"
 MACHINE_SIGN = "@"
 """What stands between the case and the machine in the name of a file; no part of a case's name holds it."""
 
+_LARGEST_RECORD_BYTES = 16 * 2**20
+"""A load point of ten passes is some 4 kB, and a sweep has far fewer than a thousand."""
 _Kind = TypeVar("_Kind")
 
 
@@ -78,7 +80,7 @@ def read(path: Path) -> Record:
 def checked(path: Path) -> tuple[bytes, Record]:
     """The content of one record's file, and what it says, for a reader of very many: it has the attributes of a Record,
     which `decoding.built` makes of it, and takes a fraction of the time. Raises RecordError as `read` does."""
-    content = _content(path, None)
+    content = _content(path, None, _LARGEST_RECORD_BYTES)
     found = _plain(Record, path, content, SCHEMA)
     soundness.check(found, path)
     return content, found
@@ -92,9 +94,9 @@ def parse(kind: type[_Kind], path: Path, version: int, folder: Path | None = Non
     return decoding.built(kind, _plain(kind, path, _content(path, folder), version))
 
 
-def _content(path: Path, folder: Path | None) -> bytes:
+def _content(path: Path, folder: Path | None, largest_bytes: int = untrusted.LARGEST_BYTES) -> bytes:
     try:
-        return untrusted.content(path, folder)
+        return untrusted.content(path, folder, largest_bytes)
     except (OSError, ValueError) as error:  # a ValueError of a name that no file can have
         raise RecordError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
 

@@ -5,9 +5,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
-from reports.record.domains import Counted, Name, NotNegative, Positive, Share
+from reports.record.domains import MOST_LOADS, Counted, Name, NotNegative, Positive, Share
 
 SCHEMA = 3
 
@@ -778,7 +778,7 @@ class Record:
     gates: Sequence[AnswerGate] = ()
     """What the gates that need no ground truth found, in the order of their names; empty in records from before."""
     starts: Sequence[Start] = ()
-    loads: Sequence[Load] = field(default_factory=tuple)
+    loads: Annotated[Sequence[Load], MOST_LOADS] = field(default_factory=tuple)
     efficiency: Sequence[Efficiency] = ()
     """What serving costs at the best load point of each scenario; of a micro model at the best of all."""
     search: Search | None = None

@@ -33,6 +33,8 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "nothing but brackets": (("machine", "cpu"), "[" * 100_000),
     "a name of 100,000 letters": (("machine", "cpu"), '"' + "x" * 100_000 + '"'),
     "a load point twice": (("loads", 1), json.dumps(dataclasses.asdict(complete().loads[0]))),
+    "501 load points": (("loads",), json.dumps([dataclasses.asdict(complete().loads[0])] * 501)),
+    "17 MB": (("machine", "cpu"), '"' + "x" * 17 * 2**20 + '"'),
     "no p99": (("loads", 0, "latency_ms"), '{"avg": {"value": 1.0, "low": 1.0, "high": 1.0}}'),
 }
 """What is put where, as JSON has it."""

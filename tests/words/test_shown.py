@@ -3,6 +3,7 @@ nor does one show a ratio whose interval is too wide."""
 
 import base64
 import dataclasses
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -348,3 +349,20 @@ def test_how_many_answers_were_verified_stands_below_the_points() -> None:
     assert "4,100 answers under load were compared" in said
     assert "none was wrong" in said
     assert "compared" not in tables.offline_table(shown(samples.record())), "records from before do not say"
+
+
+@pytest.mark.parametrize("damage", ["gone", "half", "pipe"])
+def test_a_record_that_is_gone_or_damaged_at_the_end_is_named_in_the_summary(
+    damage: str, tmp_path: Path
+) -> None:
+    path = files.path_of(planted().case, tmp_path)
+    path.parent.mkdir()
+    if damage == "half":
+        path.write_text('{"schema":')
+    if damage == "pipe":
+        os.mkfifo(path)
+    reporter = Reporter(tmp_path)
+    terminal_summary.pytest_terminal_summary(reporter)
+    assert any(str(path) in line for line in reporter.lines)
+    _, wrong = shown_records(reporter)
+    assert str(path) in job_summary.summary(Outcomes(passed=1), [], (), wrong)
