@@ -74,7 +74,9 @@ def _shared(place: Place) -> Iterator[Any]:
         "backend: 'python'\ninput [{ name: 'IN', data_type: TYPE_FP32, dims: [1] }]\n"
         "output [{ name: 'OUT', data_type: TYPE_FP32, dims: [1] }]\n"
     )
-    with serve(Choice("embedded"), repository, place.folder / "server.log", device="cpu") as server:
+    with serve(
+        Choice("embedded"), repository, place.folder / "server.log", device="cpu", open_to_all=True
+    ) as server:
         server.client.load_model(TRACE)
         yield server
 

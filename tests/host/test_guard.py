@@ -229,7 +229,7 @@ def test_a_segment_older_than_the_command_stays(household: Household, segment: P
 
 
 def test_a_segment_that_vanishes_meanwhile_is_no_error(segment: Path) -> None:
-    guard.remove_segments({segment}, time.time())
+    guard.remove_segments({str(segment)}, time.time())
 
 
 # --- the end of the caller ---------------------------------------------------------------------------------
