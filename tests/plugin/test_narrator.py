@@ -164,6 +164,27 @@ def test_plain_says_again_what_takes_long_and_for_how_long(
     assert text() == written, "it goes on after the rest"
 
 
+def test_the_time_of_steps_of_one_kind_is_added_up_whatever_they_were_for(
+    file: tuple[int, Callable[[], str]], start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(narrator.time, "monotonic", lambda: now[0])
+    told = start(file[0], live=False, quiet_s=3600.0)
+    for seconds, step in [
+        (2, "a: load into Triton (online)"),
+        (5, "b: convert"),
+        (4, "b: load into Triton (offline)"),
+    ]:
+        told.say(step)
+        told.say(step, "further")
+        now[0] += seconds
+    told.rest()
+    now[0] += 60
+    told.note("nothing goes on meanwhile")
+
+    assert told.spent_s() == {"load into Triton": 6, "convert": 5}
+
+
 def test_plain_says_a_step_again_after_a_rest(
     file: tuple[int, Callable[[], str]], clock: Callable[[float], None], start: Start
 ) -> None:
