@@ -149,13 +149,13 @@ def _their_folder(path: Path) -> None:
 def _folder_of_links(path: Path) -> None:
     path.mkdir(mode=0o700)
     victim = path.parents[1] / "victim"
-    for name in ("machine.lock", "machine.line.lock", "lib"):
+    for name in ("runs", "lib"):
         (path / name).symlink_to(victim)
 
 
 def _folder_of_fifos(path: Path) -> None:
     path.mkdir(mode=0o700)
-    for name in ("machine.lock", "machine.line.lock"):
+    for name in ("runs", "lib"):
         os.mkfifo(path / name)
 
 

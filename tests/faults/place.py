@@ -183,6 +183,12 @@ class Place:
 
 
 def leftovers(temporary: Path) -> list[str]:
-    """What is left in a temporary folder but this user's locks and libraries, which outlive runs."""
+    """What is left in a temporary folder but what outlives runs: this user's folder, with libraries and no run in it."""
     kept = re.compile(r"tritonproof-\d+$|pytest-of-|torchinductor_")
-    return sorted(path.name for path in temporary.iterdir() if not kept.match(path.name))
+    others = [path for path in temporary.iterdir() if not kept.match(path.name)]
+    return sorted(path.name for path in (*others, *folders_of_runs(temporary)))
+
+
+def folders_of_runs(temporary: Path) -> list[Path]:
+    """The folders of runs in a temporary folder."""
+    return list(temporary.glob("tritonproof-*/runs/*"))

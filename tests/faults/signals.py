@@ -21,6 +21,7 @@ from tests.faults.place import (
     SLOW_PROOF,
     Ended,
     Place,
+    folders_of_runs,
 )
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, Scenario
 from tests.whole_runs.suite import ROOT, TRACE
@@ -117,9 +118,7 @@ def _next_run_cleans(place: Place) -> Ended:
     place.runs[-1].wait()
     assert place.household.left(10) == [], "killed processes are still there"
     ended = place.run(*PROOF)
-    assert not [
-        path.name for path in place.household.temporary.iterdir() if path.name.startswith("tritonproof-")
-    ]
+    assert not folders_of_runs(place.household.temporary)
     return ended
 
 

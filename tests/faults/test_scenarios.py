@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from fixtures.host.segments import is_unused
 from tests.conftest import Household
 from tests.faults import at_once, builds, given, servers, signals, surroundings
 from tests.faults.place import GONE_S, Ended, Place, leftovers
@@ -89,15 +90,14 @@ def what_is_wrong(scenario: Scenario, ended: Ended, place: Place, segments: set[
         return f"processes are left: {left}{shown}"
     if not scenario.may_leave and (names := leftovers(place.household.temporary)):
         return f"left in the temporary folder: {names}{shown}"
-    if names := [path.name for path in set(Path("/dev/shm").iterdir()) - segments if own(path, place)]:
+    if names := [path.name for path in set(Path("/dev/shm").iterdir()) - segments if is_left(path)]:
         return f"left in /dev/shm: {names}{shown}"
     return ""
 
 
-def own(path: Path, place: Place) -> bool:
-    """Whether a segment of shared memory has the name of a folder of this scenario's; others' come and go meanwhile."""
-    names = [one.name for one in place.household.temporary.glob("tritonproof-*")]
-    return any(path.name.startswith(name) for name in names)
+def is_left(segment: Path) -> bool:
+    """Whether a segment of shared memory is of a server of the suite and nobody uses it; others' come and go meanwhile."""
+    return segment.name.startswith("tritonproof-") and is_unused(segment)
 
 
 def test_each_scenario_has_a_line_of_its_own_in_the_table() -> None:
