@@ -9,7 +9,7 @@ from fixtures.measure import measured, sweep
 from fixtures.measure.measured import PointState
 from fixtures.measure.record_entry import Measurement, record_entry
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.plugin.command_line import option_values
+from fixtures.plugin.command_line import option_numbers
 from fixtures.plugin.telling.measuring_text import certifying_text
 from fixtures.spec import LoadPoint
 from tests import simulated
@@ -64,10 +64,10 @@ def test_without_it_nothing_is_said() -> None:
 
 @pytest.mark.parametrize(("text", "percent"), [("99", 99.0), ("99.9", 99.9), ("99 %", 99.0), (None, None)])
 def test_the_percentiles_that_can_be_asked_for(text: str | None, percent: float | None) -> None:
-    assert option_values.certified_percentile(text) == percent
+    assert option_numbers.certified_percentile(text) == percent
 
 
 @pytest.mark.parametrize("text", ["95", "100", "p99", ""])
 def test_another_one_is_refused_with_those_there_are(text: str) -> None:
     with pytest.raises(InputError, match=r"--certify 99 or --certify 99\.9"):
-        option_values.certified_percentile(text)
+        option_numbers.certified_percentile(text)
