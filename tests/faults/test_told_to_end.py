@@ -66,6 +66,8 @@ def start(words: list[str], household: Household, folder: Path) -> "subprocess.P
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # This may run under nohup, whose children inherit that they are deaf to it.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
     household.callers.append(process)
     return process

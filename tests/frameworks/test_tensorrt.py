@@ -106,6 +106,8 @@ def test_cuda_and_tensorrt_are_loaded_before_onnx_runtime_looks_for_them(
         def get_inputs(self) -> list[Any]:
             return []
 
+        get_outputs = get_inputs
+
     played = SimpleNamespace(
         InferenceSession=Session,
         SessionOptions=MagicMock,

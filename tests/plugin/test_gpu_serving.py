@@ -14,7 +14,7 @@ from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import machine
 from fixtures.host.nvml import visible_gpus
-from fixtures.plugin import measuring_efficiency, serving
+from fixtures.plugin import loading_in_process, measuring_efficiency, serving
 from fixtures.plugin.selecting import selection
 from fixtures.plugin.serving import Deployed
 from fixtures.serve.releases import Image
@@ -92,14 +92,15 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             ready_s=1.0,
             load=lambda *_what: SEEN["backend"],
             is_on_this_host=True,
+            check_running=lambda: None,
         )
 
     @contextlib.contextmanager
     def in_process(*_what: Any, **told: Any) -> Iterator[Any]:
         SEEN["in process"] = told
-        yield SimpleNamespace(wait_ready=lambda: None)
+        yield SimpleNamespace(wait_ready=lambda: None, wait_idle=lambda: None)
 
-    monkeypatch.setattr(measuring_efficiency, "in_process", in_process)
+    monkeypatch.setattr(loading_in_process, "in_process", in_process)
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(serving, "time_request", lambda *_what: 0.001)
     monkeypatch.setattr(measuring_efficiency, "best_points", lambda _case, loads: loads)

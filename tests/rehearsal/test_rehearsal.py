@@ -113,7 +113,7 @@ def test_a_case_that_fails_here_is_listed_with_its_reason_and_ends_no_other(
     assert f"--checkpoint resnet50-micro={broken}" in text, "the run there is given it too"
 
 
-def test_a_checklist_that_cannot_be_written_is_said_after_the_first_case(
+def test_a_checklist_that_cannot_be_written_is_said_before_the_first_case(
     command_line: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "file"
@@ -124,7 +124,8 @@ def test_a_checklist_that_cannot_be_written_is_said_after_the_first_case(
     )
     assert status == pytest.ExitCode.USAGE_ERROR
     said = "".join(capfd.readouterr())
-    assert "the checklist cannot be written" in said
+    assert f"--checklist {file}/checklist.md" in said
+    assert "nothing can be written there" in said
     assert "ts-trace-fp32: failed" not in said
 
 

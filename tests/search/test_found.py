@@ -15,6 +15,8 @@ from reports.words.latency_budget import found_text, lead_text, search_paragraph
 from reports.words.shown import shown
 from tests import samples
 
+LATENCY_MS = {"avg": Estimate(5.9, 5.8, 6.0), "p99": Estimate(6.8, 6.5, 6.95)}
+
 
 def found_record(**changes: Any) -> Record:
     """A record with a search whose winner is proven."""
@@ -22,7 +24,7 @@ def found_record(**changes: Any) -> Record:
         "budget_ms": 7.0,
         "percentile": "p99",
         "deployment": Deployment(32, 1, (16, 32), 100, cuda_graphs=False, warmup=True),
-        "load": samples.load("online", 12, 1940.4, latency_ms={"p99": Estimate(6.8, 6.5, 6.95)}),
+        "load": samples.load("online", 12, 1940.4, latency_ms=LATENCY_MS),
         "verdict": "within",
         "lead": Estimate(1.03, 1.01, 1.05),
         "configurations": 9,
@@ -54,7 +56,7 @@ def test_the_figure_says_how_fast_where_and_how_sure() -> None:
 def found_rate(**changes: Any) -> Record:
     """A record with a search for the highest rate whose winner is proven."""
     at = {"request_rate_per_s": 118.0, "arrivals": "poisson"}
-    load = samples.load("online", 0, 117.6, latency_ms={"p99": Estimate(6.8, 6.5, 6.95)}, **at)
+    load = samples.load("online", 0, 117.6, latency_ms=LATENCY_MS, **at)
     goodput = Estimate(117.25, 116.1, 118.4)
     return found_record(**{"load": load, "goodput_per_s": goodput, "rates": 37} | changes)
 
