@@ -107,6 +107,22 @@ def test_throughput_is_that_of_the_server(
     assert estimates.throughput(parts) == pytest.approx(truth_per_s, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    "server", [{}, {"concurrency": 4, "instances": 4}], ids=["one client", "four clients"]
+)
+def test_long_requests_are_as_frequent_in_latencies_as_on_the_server(server: dict[str, float]) -> None:
+    """The close of a pass falls into a long request more often than into a short one."""
+
+    def service(generator: np.random.Generator) -> float:
+        return 0.06 if generator.random() < 0.02 else 0.005
+
+    parts = steady_parts(1500, service, 0.36, **server)
+
+    latencies_ms = np.concatenate([part.latencies_ms for part in parts])
+    # Three standard errors of one client's share are 7 %.
+    assert np.mean(latencies_ms > 30) == pytest.approx(0.02, rel=0.07)
+
+
 @pytest.mark.parametrize("concurrency", [1, 4, 16])
 def test_requests_in_flight_are_throughput_times_latency(concurrency: int) -> None:
     parts = steady_parts(100, gamma(0.002, 0.5), 0.5, concurrency=concurrency)
