@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,8 @@ def test_tests_are_collected_with_the_packages_of_the_environment_alone(group: s
     refused = {
         name for name, owners in modules.items() if not {canonicalize_name(one) for one in owners} & there
     }
-    assert {"torch", "onnx"} <= refused
+    # In the environment itself there is nothing to refuse, and that tests are collected there is the proof.
+    assert {name for name in ("torch", "onnx") if find_spec(name) is not None} <= refused
 
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_OTHERS.format(refused=refused)],

@@ -208,7 +208,11 @@ def test_who_is_lent_the_machine_shares_it_but_cannot_measure(
     place: Path, other: Callable[[str], "subprocess.Popen[str]"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other("exclusive")
-    monkeypatch.setenv(locks.LENT, "1")
+    stood_still = place / "stood-still-s"
+    stood_still.write_text("12.5")
+    assert locks.stood_still_s() == 0
+    monkeypatch.setenv(locks.LENT, str(stood_still))
 
     assert is_free(place, exclusive=False)
     assert not is_free(place, exclusive=True)
+    assert locks.stood_still_s() == 12.5
