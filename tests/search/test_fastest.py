@@ -115,7 +115,7 @@ class Bench:
         )
 
 
-TRIALS = 20
+TRIALS = 40
 
 
 @pytest.mark.parametrize(
