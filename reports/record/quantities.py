@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.record.schema import Estimate, upper_end
+from reports.record.schema import Estimate
 
 Better = Literal["higher", "lower"]
 FormatSpec = Callable[[float, int], str]
@@ -44,7 +44,9 @@ class Quantity:
 
     def is_shown(self, estimate: Estimate) -> bool:
         """Whether the interval is narrow enough for the figure to be shown."""
-        return self.widest is None or upper_end(estimate) <= self.widest * estimate.low
+        return self.widest is None or (
+            not estimate.open_above and estimate.high <= self.widest * estimate.low
+        )
 
     def cell(self, value: float | None) -> str:
         """The figure as a table's column has it, whose heading says the unit; `-` for None."""

@@ -3,7 +3,6 @@
 `fixtures` makes records, `reports` shows them. It needs the standard library alone.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, Protocol
@@ -92,11 +91,6 @@ class Estimate:
     confidence: Share = 0.95
     open_above: bool = field(default=False, kw_only=True)
     """Whether the observations are too few for an upper end: `high` is the largest of them, and the truth may be above."""
-
-
-def upper_end(one: Estimate) -> float:
-    """Where the interval ends above; infinity where it is open."""
-    return math.inf if one.open_above else one.high
 
 
 @dataclass(frozen=True)
