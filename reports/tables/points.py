@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from reports.published.layout import column_of
-from reports.published.names import names_of
+from reports.published.names import column_of, names_of
 from reports.record.quantities import LATENCY
 from reports.record.schema import COMPONENTS, Load, Record
 from reports.words.labels import (
