@@ -89,7 +89,7 @@ def summary_table(records: Sequence[Shown]) -> str:
 def _target_table(of_target: Sequence[Shown]) -> str:
     records = ranked(of_target)
     placed = ranks(records)
-    bests = [_best(record) for record in records]
+    bests = [best_load(record) for record in records]
     notes = [_notes(record, best) for record, best in zip(records, bests, strict=True)]
     sentences = _sentences([note for of_case in notes for note in of_case])
     letters = {kind: _letter(place) for place, kind in enumerate(sentences)}
@@ -196,7 +196,7 @@ def _letter(place: int) -> str:
     return (_letter(more - 1) if more else "") + string.ascii_lowercase[last]
 
 
-def _best(record: Shown) -> Load | None:
+def best_load(record: Shown) -> Load | None:
     """The load point of the highest throughput; without the mark of a wide interval, as the summary shows the
     interval itself."""
     best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
@@ -240,18 +240,18 @@ def _legend(
 
 def summary_row(record: Shown, placed: Mapping[str, int]) -> Mapping[str, str]:
     """The cells of one case by column, for a table of all targets; `placed` is what `ranks` gives."""
-    return _cells(record, _best(record), placed)
+    return _cells(record, best_load(record), placed)
 
 
 def summary_marks(record: Shown) -> Sequence[Mark]:
     """What a reader should know about the point that the row shows."""
-    best = _best(record)
+    best = best_load(record)
     return best.marks if best else ()
 
 
 def summary_remarks(columns: Sequence[str], records: Sequence[Shown]) -> Sequence[str]:
     """What the columns that are there mean, and who served."""
-    bests = [best for record in records if (best := _best(record))]
+    bests = [best for record in records if (best := best_load(record))]
     placed = ranks(records)
     found = (
         _legend(columns, bests, records, [summary_row(record, placed) for record in records]),

@@ -303,9 +303,9 @@ def test_the_rows_stand_in_the_readmes_digit_by_digit(model: str, sources: dict[
     for row in rows:
         columns = map(column_of, names_of(model, row["scenario"]).columns)
         cells = [
-            {"precision": str.upper, "accelerator": lambda one: SHOWN_ACCELERATORS[one or None]}.get(name, str)(
-                row[name]
-            )
+            {"precision": str.upper, "accelerator": lambda one: SHOWN_ACCELERATORS[one or None]}.get(
+                name, str
+            )(row[name])
             for name in columns
         ]
         assert f" {' '.join(cells)} " in sources[model], row
