@@ -118,13 +118,13 @@ def _row(one: Series, xs: np.ndarray) -> TrendRow:
     middle = np.median(one.figures[:, 0])
     differences = 100 * ((one.figures / middle - 1) if one.kind.is_relative else (one.figures - middle))
     drawn = _thinned(np.column_stack([xs[one.runs], differences])).round(4)
-    found = "; ".join(step_text(one, step) for step in one.steps) or "no step"
+    found = "; ".join(step_text(one, step) for step in one.steps)
     last = last_text(one)
     drawn_places, values, lows, highs = (column.tolist() for column in drawn.T)
     return TrendRow(
         name=one.at,
         text=last,
-        said=f"{one.at}: {last} in the last of {len(one.rows):,} runs, {found}.",
+        said=f"{one.at}: {found}",
         xs=drawn_places,
         values=values,
         lows=lows,

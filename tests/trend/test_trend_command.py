@@ -175,7 +175,7 @@ def test_the_line_in_the_picture_goes_down_where_the_figures_do(tmp_path: Path, 
 
 def test_cases_of_two_machines_are_two_pictures(tmp_path: Path, trend: Callable) -> None:
     files.append(tmp_path, past.rows(SLOWER) + past.rows(SLOWER, host="ci-2"))
-    trend("--output", str(tmp_path / "out"), "--theme", "light", "--format", "png")
+    trend("--output", str(tmp_path / "out"), "--theme", "light")
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
