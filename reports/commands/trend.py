@@ -50,13 +50,6 @@ def add(commands: Commands) -> None:
         "--theme", choices=(*plots.THEMES, "both"), default="both", help="default: %(default)s"
     )
     trend.add_argument(
-        "--over",
-        choices=("runs", "time"),
-        default="runs",
-        help="what lies along the pictures: runs in their order, named by their commits, or their dates; default: "
-        "%(default)s",
-    )
-    trend.add_argument(
         "--last", type=count, metavar="N", help="look at the latest N runs alone; default: all of them"
     )
     trend.add_argument(
@@ -163,7 +156,7 @@ def _draw(found: Sequence["Series"], options: argparse.Namespace) -> None:
     from reports.plots import trend
 
     themes = plots.THEMES if options.theme == "both" else (options.theme,)
-    for (name, chart), theme in itertools.product(trend.charts(found, options.over), themes):
+    for (name, chart), theme in itertools.product(trend.charts(found), themes):
         path = options.output / f"{name}-{theme}.svg"
         records.replace(path, plots.chart_svg(chart, theme).encode())
         print(path)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from reports.page.case_section import Status, status_of
 from reports.record.quantities import COST, ENERGY, LATENCY, SHARE_OF_SPEED, THROUGHPUT
 from reports.record.schema import Load, case_id
-from reports.tables.summary import best_load
 from reports.words.cost import cost
 from reports.words.labels import full_point, several_gpus
 from reports.words.ranking import (
     Group,
     beside_reference,
+    best_load,
     format_name,
     group_of,
     ranked,

@@ -1,9 +1,10 @@
 """Which format of a model is the fastest: each beside the model's reference format, measured in turns."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from reports.record.quantities import RATIO
-from reports.record.schema import Estimate, case_id
+from reports.record.schema import Estimate, Load, case_id
 from reports.words.labels import accelerator, several_gpus
 from reports.words.shown import Shown, name_of
 
@@ -53,6 +54,15 @@ def ranks(records: Sequence[Shown]) -> Mapping[str, int]:
         + sum(other.low > ratio.high for rival, other in ratios if group_of(rival) == group_of(one))
         for one, ratio in ratios
     }
+
+
+def best_load(record: Shown) -> Load | None:
+    """The load point of the highest throughput; without the mark of a wide interval, as what
+    shows it shows the interval itself. None where no speed may be shown."""
+    best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
+    if best is None:
+        return None
+    return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
 
 
 def beside_reference(record: Shown, records: Sequence[Shown]) -> str:
