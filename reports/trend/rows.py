@@ -14,8 +14,9 @@ from reports.record.schema import Estimate, Load, Machine, Origin, case_id, poin
 from reports.words.labels import kind_of_device
 from reports.words.shown import Shown
 
-Figure = tuple[float, float, float]
-"""A value with the bounds of its interval: value, low, high; three times the value where no interval is known."""
+Figure = tuple[float, float, float | None]
+"""A value with the bounds of its interval: value, low, high; three times the value where no interval is known, and None
+for high where it is open above."""
 Kind = Literal["load", "accuracy", "efficiency"]
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -163,4 +164,4 @@ def _point(load: Load) -> str:
 
 def figure(estimate: Estimate) -> Figure:
     """The value with its bounds."""
-    return (estimate.value, estimate.low, estimate.high)
+    return (estimate.value, estimate.low, None if estimate.open_above else estimate.high)
