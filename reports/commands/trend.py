@@ -28,8 +28,7 @@ def add(commands: Commands) -> None:
         parents=[results(), selection(), history()],
         help="show how figures went from run to run, and between which commits they changed",
         description="Print a table of the history: every case's throughput, p99 latency, served over in process, and "
-        "accuracy, each machine apart, with the steps found in them. With --output draw them too. Needs numpy, "
-        "for PNG matplotlib.",
+        "accuracy, each machine apart, with the steps found in them. With --output draw them too. Needs numpy.",
     )
     trend.add_argument(
         "--add",
@@ -46,17 +45,9 @@ def add(commands: Commands) -> None:
         help="then exchange the history with this branch of the remote origin, made where there is none: what either lacks "
         "is added to it, each measurement once, whichever jobs do so at the same time",
     )
-    trend.add_argument("--output", type=path, metavar="DIR", help="draw each case into this folder")
-    trend.add_argument("--format", choices=("svg", "png"), default="svg", help="default: %(default)s")
+    trend.add_argument("--output", type=path, metavar="DIR", help="draw each case into this folder, as SVG")
     trend.add_argument(
         "--theme", choices=(*plots.THEMES, "both"), default="both", help="default: %(default)s"
-    )
-    trend.add_argument(
-        "--over",
-        choices=("runs", "time"),
-        default="runs",
-        help="what lies along the pictures: runs in their order, named by their commits, or their dates; default: "
-        "%(default)s",
     )
     trend.add_argument(
         "--last", type=count, metavar="N", help="look at the latest N runs alone; default: all of them"
@@ -165,11 +156,9 @@ def _draw(found: Sequence["Series"], options: argparse.Namespace) -> None:
     from reports.plots import trend
 
     themes = plots.THEMES if options.theme == "both" else (options.theme,)
-    for (name, chart), theme in itertools.product(trend.charts(found, options.over), themes):
-        path = options.output / f"{name}-{theme}.{options.format}"
-        draw = plots.chart_png if options.format == "png" else plots.chart_svg
-        content = draw(chart, theme)
-        records.replace(path, content if isinstance(content, bytes) else content.encode())
+    for (name, chart), theme in itertools.product(trend.charts(found), themes):
+        path = options.output / f"{name}-{theme}.svg"
+        records.replace(path, plots.chart_svg(chart, theme).encode())
         print(path)
 
 

@@ -110,7 +110,9 @@ def section_of(record: Shown, results: Path, history: Sequence[Series] = ()) -> 
         accuracy=accuracy_text(record),
         worst=_worst(per_sample.of_record(record, results, record.kept_as), record.accuracy),
         scenarios=[_scenario(record, one) for one in ("offline", "online")],
-        pictures=[picture(name, [record]) for name in _plots_of(record)],
+        pictures=[
+            picture(name, [record]) for name in plots.available([record]) if plots.PLOTS[name].of == "one"
+        ],
         efficiency=efficiency_section(record),
         search=text(search_paragraph(record)),
         worst_of_search=_worst(
@@ -170,18 +172,6 @@ def _trend(record: Shown, history: Sequence[Series]) -> EmbeddedPicture | None:
 def _uri(svg: str) -> str:
     """As a picture, an SVG loads nothing, runs nothing and shares no ids with the page."""
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
-
-
-def _plots_of(record: Shown) -> list[str]:
-    """Those of a sweep only where it has two points; those that set cases side by side stand below the summary."""
-    offline, online = (len(loads_of(record, scenario)) for scenario in ("offline", "online"))
-    points = {
-        "batch-sweep": offline,
-        "concurrency-sweep": online,
-        "throughput-latency": online,
-        "latency-components": 2,
-    }
-    return [name for name in plots.available([record]) if points.get(name, 0) > 1]
 
 
 def _scenario(record: Shown, scenario: str) -> ScenarioTables:

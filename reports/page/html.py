@@ -13,12 +13,14 @@ from markupsafe import Markup
 
 from reports import plots, tables
 from reports.page.case_section import Status, picture, section_of, status_of
+from reports.page.deploying import answers
 from reports.record.schema import Mark
 from reports.tables import summary
 from reports.trend.series import Series
+from reports.words.labels import kind_of_device
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
-from reports.words.ranking import advice, ranked, ranks, ratio_to_reference
+from reports.words.ranking import ranked, ranks, ratio_to_reference
 from reports.words.rightness import main_score
 from reports.words.shown import Shown, name_of
 
@@ -82,15 +84,16 @@ def page(records: Sequence[Shown], results: Path, history: Sequence[Series] = ()
         style=Markup(style),
         script=Markup(script),
         script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        answers=answers(records),
+        searches=_searches(records),
+        is_priced=any(one.price_per_hour is not None for one in records),
+        devices=dict.fromkeys(f"{one.case.target} ({kind_of_device(one)})" for one in records),
         machines="\n\n".join(_machines(records)),
-        advice="\n".join(f"- {text(sentence)}" for sentence in advice(records)),
         choices={name: sorted({getattr(one.case, name) for one in records}) for name in _CHOICES},
         columns=columns,
         rows=rows,
         statuses=collections.Counter(row.status.word for row in rows),
-        remarks="\n\n".join(
-            [*summary.summary_remarks([one.name for one in columns], records), _searches(records)]
-        ),
+        remarks="\n\n".join(summary.summary_remarks([one.name for one in columns], records)),
         pictures=[picture(name, records) for name in plots.available(records)] if len(records) > 1 else [],
         sections=[section_of(record, results, history) for record in records],
     )

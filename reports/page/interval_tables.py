@@ -7,7 +7,6 @@ from reports.record.quantities import (
     COUNT,
     DURATION,
     LATENCY,
-    RATIO,
     RELATIVE_ERROR,
     SIZE,
     THROUGHPUT,
@@ -26,7 +25,14 @@ from reports.words.gates import gates_table
 from reports.words.labels import confidence_levels, device, point
 from reports.words.markdown import markdown, text
 from reports.words.origins import origin_rows
-from reports.words.rightness import conversation_text, metric_text, same_answers_text, tightest, unmeasured
+from reports.words.rightness import (
+    conversation_text,
+    metric_text,
+    parity_text,
+    same_answers_text,
+    tightest,
+    unmeasured,
+)
 
 _LATENCIES = ("avg", "p50", "p90", "p95", "p99")
 _IDS_SHOWN = 10
@@ -91,21 +97,9 @@ def conversion_sentence(conversion: Parity | None) -> str:
     """The converted model in process against the framework."""
     if conversion is None:
         return "The converted model was not compared with the framework."
-    parts = []
-    if conversion.relative_error is not None:
-        error, limit = conversion.relative_error, conversion.relative_error_limit
-        parts.append(f"relative error {RELATIVE_ERROR.text(error)} (limit {RELATIVE_ERROR.text(limit)})")
-    if conversion.error_in_costs is not None and conversion.error_in_costs_limit is not None:
-        times, limit = conversion.error_in_costs, conversion.error_in_costs_limit
-        parts.append(
-            f"mean error {RATIO.text(times)} times what the precision itself costs (limit {RATIO.text(limit)})"
-        )
-    least = conversion.agreement_limit
-    limit_text = "" if least is None else f" (limit {AGREEMENT.text(least)})"
-    parts.append(f"agreement {AGREEMENT.text(conversion.agreement)}{limit_text}")
     return (
-        f"Converted model in process against the framework, on {COUNT.text(conversion.samples)} samples: {', '.join(parts)}; "
-        f"{'passed' if conversion.passed else 'failed'}."
+        f"Converted model in process against the framework, on {COUNT.text(conversion.samples)} samples: "
+        f"{parity_text(conversion)}; {'passed' if conversion.passed else 'failed'}."
     )
 
 

@@ -77,31 +77,23 @@ def png(
     name: str, records: Sequence[Shown], theme: Theme = "light", latency_budget_ms: float | None = None
 ) -> bytes:
     """The picture as PNG, at 200 dots per inch. NothingToShowError as `chart`."""
-    return chart_png(chart(name, records, latency_budget_ms), theme)
+    from reports.plots.drawing import chart as plotted
+
+    shown = chart(name, records, latency_budget_ms)
+    assert not isinstance(shown.content, Trend)
+    return plotted.png(shown, shown.content, theme)
 
 
 def chart_svg(shown: Chart, theme: Theme = "light") -> str:
     """The `<svg>` element of what a picture shows, as `svg`."""
     description, of_all = alt_text.description(shown), digest(shown, theme)
     if isinstance(shown.content, Trend):
-        from reports.plots.drawing import trend, vector
+        from reports.plots.drawing import trend
 
-        drawing = trend.drawing(shown, shown.content, LOOKS[theme])
-        return vector.svg(drawing, f"{shown.title}: {shown.subtitle}", description, of_all)
+        return trend.svg(shown, shown.content, LOOKS[theme], description, of_all)
     from reports.plots.drawing import chart as plotted
 
     return plotted.svg(shown, shown.content, theme, description, of_all)
-
-
-def chart_png(shown: Chart, theme: Theme = "light") -> bytes:
-    """What a picture shows as PNG, as `png`."""
-    if isinstance(shown.content, Trend):
-        from reports.plots.drawing import raster, trend
-
-        return raster.png(trend.drawing(shown, shown.content, LOOKS[theme]), theme)
-    from reports.plots.drawing import chart as plotted
-
-    return plotted.png(shown, shown.content, theme)
 
 
 def alternative(shown: Chart) -> str:

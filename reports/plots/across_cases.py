@@ -15,6 +15,7 @@ from reports.record.quantities import METRICS, RATIO, SHARE, SHARE_OF_SPEED, THR
 from reports.record.schema import Comparison, Efficiency, Estimate, Load, Score
 from reports.record.verdicts import comparison_verdict, too_wide
 from reports.words.labels import full_point, point, size
+from reports.words.ranking import best_load
 from reports.words.rightness import main_score, metric_text, tightest
 from reports.words.serving_cost import fraction_of_peak
 from reports.words.shown import Shown, name_of
@@ -49,7 +50,7 @@ def best_throughput(records: Sequence[Shown], _budget_ms: float | None) -> Chart
     """The highest throughput of each case that may show one, and at which load point."""
     if not any(record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
-    best = {name_of(record): _best(record) for record in records}
+    best = {name_of(record): best_load(record) for record in records}
     signs = letters(load for load in best.values() if load)
     panels = [
         RowPanel(
@@ -172,10 +173,6 @@ def _ledger_text(score: Score) -> str:
 
 def _exact(value: float) -> Estimate:
     return Estimate(value, value, value)
-
-
-def _best(record: Shown) -> Load | None:
-    return max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
 
 
 def _best_row(record: Shown, best: Load | None, signs: Mapping[str, str]) -> ValueRow:

@@ -1,15 +1,11 @@
 """What a picture shows, in words: for `<desc>`, and shorter for `alt`."""
 
-from collections.abc import Iterator, Sequence
-
 from reports.plots.shapes import (
     Budget,
     Chart,
-    Curve,
     PlottedPoint,
     RowPanel,
     Rows,
-    Series,
     Stack,
     Sweep,
     Trend,
@@ -24,16 +20,14 @@ from reports.record.quantities import (
     THROUGHPUT,
     Quantity,
 )
-from reports.record.schema import Estimate
 
 _QUANTITIES = {"throughput": THROUGHPUT, "score": SCORE, "error": ERROR, "share": SHARE, "ratio": RATIO}
 """How the values of a panel are written, by RowPanel.quantity."""
 
 
 def description(chart: Chart) -> str:
-    """Title, every number drawn, notes and caption."""
-    lines = [f"{chart.title}: {chart.subtitle}.", *_numbers(chart), *chart.notes, f"{chart.caption}."]
-    return " ".join(lines)
+    """What the picture shows, its notes and its caption; the tables of the same records have each number."""
+    return " ".join([alternative(chart), *chart.notes, f"{chart.caption}."])
 
 
 def alternative(chart: Chart) -> str:
@@ -51,61 +45,10 @@ def budget_text(budget: Budget) -> str:
     return f"budget: {budget.percentile} {LATENCY_BUDGET.text(budget.ms)}"
 
 
-def _numbers(chart: Chart) -> Iterator[str]:
-    content = chart.content
-    if isinstance(content, Sweep):
-        yield from _of_series(content.series, content.latencies)
-    elif isinstance(content, Curve):
-        yield from _of_series(content.series, [content.latency])
-        if content.winner:
-            yield f"Found by the search: {_point(content.winner, [content.latency])}"
-    elif isinstance(content, Stack):
-        for panel in content.panels:
-            for bar in panel.bars:
-                parts = ", ".join(
-                    f"{component_name(name)} {LATENCY.cell(ms)}" for name, ms in bar.components_ms.items()
-                )
-                yield f"{panel.title}, {panel.x_label.lower()} {bar.name}, milliseconds: {parts}."
-    elif isinstance(content, Trend):
-        for trend_panel in content.panels:
-            yield f"{trend_panel.title}:"
-            yield from (row.said for row in trend_panel.rows)
-    else:
-        yield from _of_rows(content)
-    if isinstance(content, Sweep | Curve) and content.budget:
-        yield f"{budget_text(content.budget).capitalize()}."
-
-
 def component_name(name: str) -> str:
     """`server compute infer`, `network, server send/receive`."""
     names = {"network_server_send_recv": "network, server send/receive", "client_recv": "client receive"}
     return names.get(name, name.replace("_", " "))
-
-
-def _of_series(series: Sequence[Series], latencies: Sequence[str]) -> Iterator[str]:
-    for one in series:
-        name = f"{one.name}, " if one.name else ""
-        for point in one.points:
-            yield f"{name}{_point(point, latencies)}"
-
-
-def _point(point: PlottedPoint, latencies: Sequence[str]) -> str:
-    found = "".join(
-        f", {latency_name(name)} latency {_interval(LATENCY, point.latency_ms[name])} ms"
-        for name in latencies
-        if name in point.latency_ms
-    )
-    return f"{point.name}: {_interval(THROUGHPUT, point.throughput_per_s)} inferences per second{found}."
-
-
-def _of_rows(rows: Rows) -> Iterator[str]:
-    for panel in rows.panels:
-        quantity = _QUANTITIES[panel.quantity]
-        yield f"{panel.title}, {panel.axis}:"
-        for row in panel.rows:
-            values = [f"{name} {_interval(quantity, value)}" for name, value in row.values.items()]
-            limit = [f"limit {_cell(quantity, row.limit)}"] if row.limit is not None else []
-            yield f"{row.name}: {', '.join([*values, *limit]) or row.text}."
 
 
 def _gist(chart: Chart) -> str:
@@ -117,10 +60,8 @@ def _gist(chart: Chart) -> str:
     if isinstance(content, Rows):
         return "; ".join(_panel_gist(panel, content) for panel in content.panels)
     if isinstance(content, Trend):
-        steps = [
-            f"{row.name} {step.text}" for panel in content.panels for row in panel.rows for step in row.steps
-        ]
-        return f"steps: {', '.join(steps)}" if steps else "no step"
+        rows = [row for panel in content.panels for row in panel.rows if row.steps]
+        return f"steps in {'; '.join(row.said for row in rows)}" if rows else "no step"
     latencies = content.latencies if isinstance(content, Sweep) else [content.latency]
     points = [point for one in content.series for point in one.points]
     ends = points if len(points) == 1 else [points[0], points[-1]]
@@ -150,11 +91,3 @@ def _panel_gist(panel: RowPanel, content: Rows) -> str:
 def _cell(quantity: Quantity, value: float) -> str:
     """A value that is in the quantity's unit already."""
     return quantity.cell(value / quantity.scale)
-
-
-def _interval(quantity: Quantity, one: Estimate) -> str:
-    """With its interval, where it has one; in the quantity's unit already."""
-    if one.low == one.high and not one.open_above:
-        return _cell(quantity, one.value)
-    bounds = (bound / quantity.scale for bound in (one.value, one.low, one.high))
-    return quantity.cell_with_interval(Estimate(*bounds, open_above=one.open_above))

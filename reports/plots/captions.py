@@ -1,10 +1,9 @@
 """What stands around every plot: hardware and versions below it, and what its marks mean."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from string import ascii_lowercase
 
 from reports.record.schema import MARKS, Load, Machine, Record
-from reports.words.labels import confidence_levels
+from reports.words.labels import confidence_levels, letter
 from reports.words.shown import Shown, name_of
 
 #: The plots show intervals, so a wide one needs no mark.
@@ -48,22 +47,15 @@ def mark_notes(loads: Iterable[tuple[str, Load]], sign: str = "Hollow") -> list[
 
 
 def letters(loads: Iterable[Load]) -> dict[str, str]:
-    """A letter for each kind of mark that any of the points has; after z comes a1."""
+    """A letter for each kind of mark that any of the points has."""
     codes = dict.fromkeys(code for load in loads for code in throughput_codes(load))
-    return {code: f"{ascii_lowercase[place % 26]}{place // 26 or ''}" for place, code in enumerate(codes)}
+    return {code: letter(place) for place, code in enumerate(codes)}
 
 
 def letters_note(found: Mapping[str, str]) -> list[str]:
     """What the letters say."""
-    return (
-        [
-            "Hollow: "
-            + "; ".join(f"({letter}) {MARKS.get(code, code)}" for code, letter in found.items())
-            + "."
-        ]
-        if found
-        else []
-    )
+    said = "; ".join(f"({one}) {MARKS.get(code, code)}" for code, one in found.items())
+    return [f"Hollow: {said}."] if found else []
 
 
 def throughput_codes(load: Load) -> list[str]:

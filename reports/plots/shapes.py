@@ -143,7 +143,7 @@ class TrendRow:
     text: str
     """The value of the last run, with its unit."""
     said: str
-    """The row in a sentence, with its steps."""
+    """Its name and its steps in words, with the commits that they lie between."""
     xs: Sequence[float]
     values: Sequence[float]
     lows: Sequence[float]

@@ -1,8 +1,6 @@
 """Pictures of the history: how each case's figures went from run to run, and where they changed for good."""
 
-import datetime
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -11,16 +9,14 @@ from reports.trend.rows import Row
 from reports.trend.series import FoundStep, Machine, Series
 from reports.trend.words import commit_text, last_text, machine_text, step_text
 
-Over = Literal["runs", "time"]
 _MOST_POINTS = 250
 """Points of a line, some two to a millimetre; of more runs each point is the median of neighbours."""
 _TICKS = 6
 _LEAST_REACH = {True: 4.0, False: 0.5}
 """Percent, or points of a score, that a row reaches at least: noise of less looks like the little it is."""
-_DAY_S = 86400
 
 
-def charts(series: Sequence[Series], over: Over = "runs") -> list[tuple[str, Chart]]:
+def charts(series: Sequence[Series]) -> list[tuple[str, Chart]]:
     """A picture for each case on each machine, with the name of its file: `trend-CASE`, and the machine's stamp, and a
     number, where that is the name of several."""
     groups: dict[tuple[Machine, str], list[Series]] = {}
@@ -31,19 +27,18 @@ def charts(series: Sequence[Series], over: Over = "runs") -> list[tuple[str, Cha
         stamps = [other.digest for other, name in groups if name == case]
         name = f"trend-{case}" + (f"-{machine.digest}" if len(stamps) > 1 else "")
         taken = sum(other == name or other.startswith(f"{name}.") for other, _ in found)
-        found.append((f"{name}.{taken + 1}" if taken else name, chart(groups[machine, case], over)))
+        found.append((f"{name}.{taken + 1}" if taken else name, chart(groups[machine, case])))
     return found
 
 
-def chart(series: Sequence[Series], over: Over = "runs") -> Chart:
+def chart(series: Sequence[Series]) -> Chart:
     """What the picture of a case's series on one machine shows; those of one machine share their runs."""
     rows: dict[int, Row] = {}
     for one in series:
         rows.update(zip(one.runs.tolist(), one.rows, strict=True))
     ordered = [rows[number] for number in sorted(rows)]
-    along = _places(ordered, over)
     xs = np.full(1 + max(rows), np.nan)
-    xs[sorted(rows)] = along
+    xs[sorted(rows)] = np.arange(len(ordered))
     kinds: dict[tuple[str, bool], list[Series]] = {}
     for one in series:
         kinds.setdefault((one.kind.name, one.kind.is_relative), []).append(one)
@@ -62,42 +57,16 @@ def chart(series: Sequence[Series], over: Over = "runs") -> Chart:
         "trend",
         "From run to run",
         f"{first.case}, {len(ordered):,} run{'' if len(ordered) == 1 else 's'}",
-        Trend(panels, _ticks(ordered, along, over)),
+        Trend(panels, _ticks(ordered)),
         notes,
         " · ".join(filter(None, caption)),
     )
 
 
-def _places(ordered: Sequence[Row], over: Over) -> np.ndarray:
-    """Where each run stands along the axis: its number, or its time in days, [runs]."""
-    if over == "runs":
-        return np.arange(len(ordered), dtype=float)
-    times = [_time(row) for row in ordered]
-    return np.array([(one - times[0]).total_seconds() / _DAY_S for one in times])
-
-
-def _time(row: Row) -> datetime.datetime:
-    """When the run began; the epoch where it does not say."""
-    try:
-        found = datetime.datetime.fromisoformat(row.started)
-    except ValueError:
-        found = datetime.datetime.fromtimestamp(0, datetime.UTC)
-    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
-
-
-def _ticks(ordered: Sequence[Row], places: np.ndarray, over: Over) -> list[tuple[float, str]]:
-    """Some runs, evenly along the axis, by their commits with the day, or by the day alone."""
-    wanted = np.linspace(places[0], places[-1], min(_TICKS, len(ordered)))
-    chosen = dict.fromkeys(int(np.argmin(np.abs(places - x))) for x in wanted)
-    return [
-        (
-            float(places[i]),
-            ordered[i].started[:10]
-            if over == "time"
-            else f"{_commit(ordered[i])}\n{ordered[i].started[:10]}",
-        )
-        for i in chosen
-    ]
+def _ticks(ordered: Sequence[Row]) -> list[tuple[float, str]]:
+    """Some runs, evenly along the axis, by their commits with the day."""
+    chosen = np.linspace(0, len(ordered) - 1, min(_TICKS, len(ordered))).round().astype(int)
+    return [(float(i), f"{_commit(ordered[i])}\n{ordered[i].started[:10]}") for i in chosen.tolist()]
 
 
 def _commit(row: Row) -> str:
@@ -118,13 +87,13 @@ def _row(one: Series, xs: np.ndarray) -> TrendRow:
     middle = np.median(one.figures[:, 0])
     differences = 100 * ((one.figures / middle - 1) if one.kind.is_relative else (one.figures - middle))
     drawn = _thinned(np.column_stack([xs[one.runs], differences])).round(4)
-    found = "; ".join(step_text(one, step) for step in one.steps) or "no step"
+    found = "; ".join(step_text(one, step) for step in one.steps)
     last = last_text(one)
     drawn_places, values, lows, highs = (column.tolist() for column in drawn.T)
     return TrendRow(
         name=one.at,
         text=last,
-        said=f"{one.at}: {last} in the last of {len(one.rows):,} runs, {found}.",
+        said=f"{one.at}: {found}",
         xs=drawn_places,
         values=values,
         lows=lows,

@@ -2,20 +2,31 @@
 
 import csv
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.published.layout import ParseError, PublishedTable
+from reports.record.schema import COMPONENTS
 from reports.record.untrusted import is_plain
 
 FOLDER = Path(__file__).parent / "names"
 
-NAME_COLUMNS = ("scenario", "part", "name")
 _PARTS = ("parameters", "configuration", "columns")
-
 _DEFAULT = "resnet50"
 _MICRO = "-micro"
+_COLUMNS = {
+    "precision": "precision",
+    "backend accelerator": "accelerator",
+    "sequence length": "sequence_length",
+    "client batch size": "batch",
+    "batch": "batch",
+    "concurrent client requests": "concurrency",
+    "concurrency": "concurrency",
+    "inferences/second": "throughput_per_s",
+    "network+server send/recv": "network_server_send_recv_ms",
+    **{name.replace("_", " "): f"{name}_ms" for name in COMPONENTS},
+    **{f"{name} latency": f"latency_{name}_ms" for name in ("p50", "p90", "p95", "p99", "avg")},
+}
+"""Printed names of columns, in lower case and without `(ms)`, and what reports.published.COLUMNS calls them."""
 
 
 @dataclass(frozen=True)
@@ -46,23 +57,6 @@ def names_of(model: str, scenario: str) -> Names:
     )
 
 
-def names_of_sections(found: Sequence[PublishedTable], file: str) -> list[dict[str, str]]:
-    """The rows of `names/<model>.csv` for the sections of a README; ParseError where its tables differ in shape.
-
-    A setting that some tables lack has the place that it has in the others.
-    """
-    rows = []
-    for scenario in dict.fromkeys(section.scenario for section in found):
-        of_scenario = [section for section in found if section.scenario == scenario]
-        for part in _PARTS:
-            longest = max((getattr(section, part) for section in of_scenario), key=len)
-            for section in of_scenario:
-                left_out = set(longest) - set(getattr(section, part))
-                kept = tuple(name for name in longest if name not in left_out)
-                if kept != getattr(section, part) or (left_out and part != "configuration"):
-                    raise ParseError(
-                        f"{file}:{section.line}: the {part} of this table are not those of the other "
-                        f"{scenario} tables, which are {', '.join(longest)}"
-                    )
-            rows += [{"scenario": scenario, "part": part, "name": name} for name in longest]
-    return rows
+def column_of(name: str) -> str:
+    """The column of reports.published.COLUMNS that a table's column of this printed name is; KeyError where it is none."""
+    return _COLUMNS[name.lower().removesuffix("(ms)").strip()]

@@ -3,10 +3,8 @@
 A case that has not passed shows no speed: what would show one gives the reason in a sentence instead.
 """
 
-from reports.tables.beside_models import beside_table
+from reports.tables.beside import beside_table, budget_table, comparison_table
 from reports.tables.case import case_section
-from reports.tables.other_build import comparison_table
-from reports.tables.point_budgets import budget_table
 from reports.tables.points import offline_table, online_table
 from reports.tables.provenance import machine_sentence
 from reports.tables.resources import resources_table

@@ -1,12 +1,8 @@
 """All tables of one case: offline, online, what serving costs, what a search found, and what grew in a soak."""
 
 from reports.record.schema import LoadSetting
-from reports.tables.beside_models import beside_table
-from reports.tables.certified import certified_table
-from reports.tables.composing import composing_table
-from reports.tables.other_build import comparison_table
-from reports.tables.point_budgets import budget_table
-from reports.tables.points import offline_table, online_table
+from reports.tables.beside import beside_table, budget_table, comparison_table
+from reports.tables.points import certified_table, composing_table, offline_table, online_table
 from reports.tables.resources import resources_table
 from reports.tables.served_settings import configuration_list, parameters_table
 from reports.tables.soaks import soak_section

@@ -1,11 +1,12 @@
-"""The offline and the online table of a case, with the columns that NVIDIA published for its model."""
+"""A case's tables by load point: offline and online, with the columns that NVIDIA published for its model, the percentiles
+one can sign, and what a model that calls others spends in each."""
 
 from collections.abc import Callable, Mapping
 
-from reports.published.layout import column_of
-from reports.published.names import names_of
-from reports.record.quantities import LATENCY
-from reports.record.schema import COMPONENTS, Load, Record
+from reports.published.names import column_of, names_of
+from reports.record.certificates import BY, certified_cell
+from reports.record.quantities import COUNT, GIVEN_SHARE, LATENCY
+from reports.record.schema import COMPONENTS, CertifiedPercentile, Load, Record
 from reports.words.labels import (
     backend_accelerator,
     latency,
@@ -80,3 +81,57 @@ _CELLS: Mapping[str, Cell] = {
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }
 """How a cell is filled, by the column's name in reports.published.COLUMNS."""
+
+
+def certified_table(record: Shown, scenario: str) -> str:
+    """A row per load point with each percentile and its bound; empty where no point has a bound."""
+    loads = loads_of(record, scenario)
+    found = [one for load in loads for one in load.certified.values()]
+    if all(one.bound_ms is None for one in found):
+        return ""
+    names = list(dict.fromkeys(name for load in loads for name in load.certified))
+    rows = [
+        [
+            point(load),
+            COUNT.cell(load.requests),
+            *(cell for name in names for cell in _certified_cells(load.certified.get(name))),
+        ]
+        for load in loads
+    ]
+    columns = [heading for name in names for heading in (name, f"{name} at most")]
+    levels = " or ".join(sorted({GIVEN_SHARE.text(one.confidence) for one in found}))
+    said = (
+        f"At most: with {levels} confidence, by the rule of {BY}, which counts requests as independent of each other. "
+        "`--certify 99` measures until there is a bound."
+    )
+    table = markdown(("Load point", "Requests", *columns), rows, "l" + "r" * (1 + len(columns)))
+    return f"{table}\n\n{said}"
+
+
+def _certified_cells(one: CertifiedPercentile | None) -> tuple[str, str]:
+    return LATENCY.cell(one.value_ms if one else None), certified_cell(one)
+
+
+_COMPOSING = ("Load point", "Called model", "Calls", "Queue (ms)", "Compute (ms)")
+
+
+def composing_table(record: Shown, scenario: str) -> str:
+    """What each called model does in a request of each load point; empty where none is called."""
+    rows = [
+        [
+            point(load),
+            one.model,
+            f"{one.calls:.2f}",
+            LATENCY.cell(one.queue_ms),
+            LATENCY.cell(one.compute_ms),
+        ]
+        for load in loads_of(record, scenario)
+        for one in load.composing
+    ]
+    if not rows:
+        return ""
+    note = (
+        "Called models: the mean of a request, by the server's statistics. What is called at the same time adds up to more than "
+        "the request takes."
+    )
+    return "\n\n".join([markdown(_COMPOSING, rows, "llrrr"), note])

@@ -25,7 +25,8 @@ def machine_sentence(records: Sequence[Record]) -> str:
 def _origins(records: Sequence[Record]) -> str:
     """The hosts, commits and runs; empty where no record says."""
     found = measured_text(records)
-    return f"\n\nMeasured {text(found)}." if found else ""
+    at = "at " if found.startswith("commit") else ""  # as no host says where
+    return f"\n\nMeasured {at}{text(found)}." if found else ""
 
 
 def _gpus_used(records: Sequence[Record]) -> str:

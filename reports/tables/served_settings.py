@@ -143,7 +143,7 @@ _VALUES: Mapping[str, Value] = {
     "triton max queue delay": _delay,
     "triton preferred batch sizes": _preferred,
 }
-"""How a setting is told, by its name in reports.published.layout.SETTINGS."""
+"""How a setting is told, by its name in `reports/published/names`, in lower case."""
 
 
 def _start(record: Shown, scenario: str) -> str:

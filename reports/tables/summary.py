@@ -1,7 +1,5 @@
 """The summary of a target, one row per case: is it right, how fast is it at its best, and beside what is that."""
 
-import dataclasses
-import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,13 +13,14 @@ from reports.words.labels import (
     confidence_levels,
     kind_of_device,
     latency,
+    letter,
     point,
     several_gpus,
     size,
 )
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import markdown, text
-from reports.words.ranking import ranked, ranks, ratio_to_reference, reference_names, reference_of
+from reports.words.ranking import best_load, ranked, ranks, ratio_to_reference, reference_names, reference_of
 from reports.words.rightness import (
     has_random_weights,
     main_score,
@@ -89,10 +88,10 @@ def summary_table(records: Sequence[Shown]) -> str:
 def _target_table(of_target: Sequence[Shown]) -> str:
     records = ranked(of_target)
     placed = ranks(records)
-    bests = [_best(record) for record in records]
+    bests = [best_load(record) for record in records]
     notes = [_notes(record, best) for record, best in zip(records, bests, strict=True)]
     sentences = _sentences([note for of_case in notes for note in of_case])
-    letters = {kind: _letter(place) for place, kind in enumerate(sentences)}
+    letters = {kind: letter(place) for place, kind in enumerate(sentences)}
     rows = [
         _cells(record, best, placed) | {"Note": ", ".join(letters[note.kind] for note in of_case)}
         for record, best, of_case in zip(records, bests, notes, strict=True)
@@ -190,21 +189,6 @@ def _sentences(notes: Sequence[_Note]) -> Mapping[str, str]:
     }
 
 
-def _letter(place: int) -> str:
-    """a, b ... z, aa, ab ..."""
-    more, last = divmod(place, len(string.ascii_lowercase))
-    return (_letter(more - 1) if more else "") + string.ascii_lowercase[last]
-
-
-def _best(record: Shown) -> Load | None:
-    """The load point of the highest throughput; without the mark of a wide interval, as the summary shows the
-    interval itself."""
-    best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
-    if best is None:
-        return None
-    return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
-
-
 def _legend(
     columns: Sequence[str],
     bests: Sequence[Load],
@@ -240,18 +224,18 @@ def _legend(
 
 def summary_row(record: Shown, placed: Mapping[str, int]) -> Mapping[str, str]:
     """The cells of one case by column, for a table of all targets; `placed` is what `ranks` gives."""
-    return _cells(record, _best(record), placed)
+    return _cells(record, best_load(record), placed)
 
 
 def summary_marks(record: Shown) -> Sequence[Mark]:
     """What a reader should know about the point that the row shows."""
-    best = _best(record)
+    best = best_load(record)
     return best.marks if best else ()
 
 
 def summary_remarks(columns: Sequence[str], records: Sequence[Shown]) -> Sequence[str]:
     """What the columns that are there mean, and who served."""
-    bests = [best for record in records if (best := _best(record))]
+    bests = [best for record in records if (best := best_load(record))]
     placed = ranks(records)
     found = (
         _legend(columns, bests, records, [summary_row(record, placed) for record in records]),

@@ -1,7 +1,4 @@
-"""The history on disk: a file of rows for each target, to which whole lines are added and nothing else is done.
-
-It needs the standard library alone; with msgspec it reads faster.
-"""
+"""The history on disk: a file of rows for each target, to which whole lines are added and nothing else is done."""
 
 import errno
 import fcntl
@@ -15,7 +12,7 @@ from pathlib import Path
 
 from reports.record import untrusted
 from reports.record.files import RecordError
-from reports.trend.rows import Key, Row, decode, decode_lines, encode, key
+from reports.trend.rows import Key, Row, decode_lines, encode, key
 
 SUFFIX = ".jsonl"
 _ROOT = Path(__file__).parents[2]
@@ -96,12 +93,16 @@ def _rows(path: Path, content: bytes, damaged: list[str]) -> Iterator[Row]:
 
 
 def _line_by_line(path: Path, block: bytes, first: int, damaged: list[str]) -> Sequence[Row]:
-    found = []
+    found: list[Row] = []
     for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
-        try:
-            found.append(decode(line))
-        except ValueError as error:
-            damaged.append(f"{path}, line {number}: left out: {error}. All other lines were read.")
+        rows = decode_lines(line)
+        if rows:
+            found += rows
+        else:
+            damaged.append(
+                f"{path}, line {number}: left out: no whole row of a history, as a kill or a full disk leaves it. All other "
+                "lines were read."
+            )
     return found
 
 

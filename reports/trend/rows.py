@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ Figure = tuple[float, float, float | None]
 """A value with the bounds of its interval: value, low, high; three times the value where no interval is known, and None
 for high where it is open above."""
 Kind = Literal["load", "accuracy", "efficiency"]
-_KINDS = ("load", "accuracy", "efficiency")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
@@ -94,10 +92,10 @@ def encode(row: Row) -> bytes:
 
 
 def decode_lines(content: bytes) -> Sequence[Row] | None:
-    """The rows of lines that are all whole, with a row's attributes; None where one is not, which `decode` says why of.
-
-    Without msgspec it is None whatever the lines hold.
-    """
+    """The rows of lines of whatever origin, with a row's attributes; None where one of them is no whole row. Raises
+    ModuleNotFoundError without msgspec."""
+    if decoding.msgspec is None:
+        raise ModuleNotFoundError("No module named 'msgspec'", name="msgspec")
     found = decoding.plain_lines(Row, content)
     if found is None:
         return None
@@ -105,47 +103,6 @@ def decode_lines(content: bytes) -> Sequence[Row] | None:
     commits = {row.commit for row in found} - {None}
     is_sound = all(map(untrusted.is_plain, names)) and all(_COMMIT.fullmatch(one) for one in commits if one)
     return found if is_sound and "" not in commits else None
-
-
-def decode(line: bytes) -> Row:
-    """The row of a line, of whatever origin; raises ValueError with what is wrong."""
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        raise ValueError("not a whole line of JSON, as a kill or a full disk leaves it") from None
-    if not isinstance(data, dict):
-        raise ValueError("not an object")
-    try:
-        figures = {str(name): _figure(value) for name, value in data.pop("figures").items()}
-        marks = tuple(map(str, data.pop("marks", ())))
-        row = Row(**data, figures=figures, marks=marks)
-    except OverflowError:
-        raise ValueError("a figure is not a finite number") from None
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"keys are not those of a row: {str(error)[:80]}") from None
-    _check(row)
-    return row
-
-
-def _figure(value: Any) -> Figure:
-    if not (isinstance(value, list) and len(value) == 3):
-        raise ValueError("a figure is not value, low and high")
-    found: Figure = (float(value[0]), float(value[1]), None if value[2] is None else float(value[2]))
-    if not all(one is None or math.isfinite(one) for one in found):
-        raise ValueError("a figure is not a finite number")
-    return found
-
-
-def _check(row: Row) -> None:
-    texts = (row.run, row.started, row.host, row.machine, row.device, row.case, row.at, row.build)
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a name is not text")
-    if row.kind not in _KINDS or row.better not in ("higher", "lower") or type(row.samples) is not int:
-        raise ValueError("kind, better or samples is none of a row's")
-    if not (isinstance(row.target, str) and untrusted.is_plain(row.target) and untrusted.is_plain(row.case)):
-        raise ValueError("the case's name is none: letters, digits, '.', '_' and '-' alone")
-    if row.commit is not None and not (isinstance(row.commit, str) and _COMMIT.fullmatch(row.commit)):
-        raise ValueError("the commit is not a number of hexadecimal digits")
 
 
 def _of_loads(record: Shown) -> Iterator[Row]:

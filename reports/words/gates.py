@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 
-from reports.record.quantities import AGREEMENT, COUNT, RELATIVE_ERROR
-from reports.record.schema import GATES, AnswerGate, SameAnswers
+from reports.record.quantities import COUNT
+from reports.record.schema import GATES, AnswerGate
 from reports.words.markdown import markdown
+from reports.words.rightness import apart_text
 
 
 def gate_text(found: AnswerGate) -> str:
     """What one gate tried and found, for the line of its test."""
     said = [found.tried]
     if found.same is not None and not found.wrong:
-        said.append(f"at most {_apart(found.same)} apart")
+        said.append(f"at most {apart_text(found.same)} apart")
     return ", ".join(said)
 
 
@@ -29,7 +30,7 @@ def gates_table(found: Sequence[AnswerGate]) -> str:
             f"{GATES.get(one.gate, one.gate)}",
             one.tried,
             COUNT.cell(one.requests),
-            "-" if one.same is None else _apart(one.same),
+            "-" if one.same is None else apart_text(one.same),
             one.wrong or "passed",
         ]
         for one in _ordered(found)
@@ -40,10 +41,3 @@ def gates_table(found: Sequence[AnswerGate]) -> str:
 def _ordered(found: Sequence[AnswerGate]) -> list[AnswerGate]:
     names = list(GATES)
     return sorted(found, key=lambda one: names.index(one.gate) if one.gate in names else len(names))
-
-
-def _apart(found: SameAnswers) -> str:
-    """How far answers to one sample are apart."""
-    if found.relative_difference is not None:
-        return RELATIVE_ERROR.text(found.relative_difference)
-    return f"{AGREEMENT.text(1 - found.agreement)} of the elements"

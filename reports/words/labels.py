@@ -1,6 +1,7 @@
 """What load points, devices and settings are called, and the cells of a load point: one way for all tables."""
 
 from collections.abc import Iterable
+from string import ascii_lowercase
 
 from reports.record.quantities import GIVEN_SHARE, LATENCY, REQUEST_RATE, THROUGHPUT
 from reports.record.schema import Case, Load, LoadSetting, Record
@@ -90,6 +91,12 @@ def image_resolution(record: Record) -> str:
     """The shape of the model's first input, where that is an image or a volume: `4x128x128x128`."""
     shape = _first_input(record)
     return "x".join(map(str, shape)) if len(shape) > 1 else "-"
+
+
+def letter(place: int) -> str:
+    """The name of a note: a, b ... z, aa, ab ..."""
+    more, last = divmod(place, len(ascii_lowercase))
+    return (letter(more - 1) if more else "") + ascii_lowercase[last]
 
 
 def _first_input(record: Record) -> tuple[int, ...]:

@@ -1,14 +1,14 @@
 """Which format of a model is the fastest: each beside the model's reference format, measured in turns."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from reports.record.quantities import RATIO
-from reports.record.schema import Estimate, case_id
+from reports.record.schema import Estimate, Load, case_id
 from reports.words.labels import accelerator, several_gpus
-from reports.words.rightness import main_score, metric_text
 from reports.words.shown import Shown, name_of
 
-_Group = tuple[str, str, int, str]
+Group = tuple[str, str, int, str]
 """Target, model, number of GPUs, and machine where several measured: formats of one group are ranked among each other."""
 
 
@@ -34,11 +34,11 @@ def reference_of(record: Shown) -> str | None:
 def ranked(records: Sequence[Shown]) -> list[Shown]:
     """The records with the formats of each model in the order of their speed, the fastest first; those that are not
     ranked come last, as they came. Models stay in their order."""
-    order = {group: place for place, group in enumerate(dict.fromkeys(_group(one) for one in records))}
+    order = {group: place for place, group in enumerate(dict.fromkeys(group_of(one) for one in records))}
 
     def place(record: Shown) -> tuple[int, float]:
         ratio = ratio_to_reference(record)
-        return order[_group(record)], -ratio.value if ratio else 0.0
+        return order[group_of(record)], -ratio.value if ratio else 0.0
 
     return sorted(records, key=place)
 
@@ -51,42 +51,26 @@ def ranks(records: Sequence[Shown]) -> Mapping[str, int]:
     ratios = [(one, ratio) for one, ratio in found if ratio is not None and RATIO.is_shown(ratio)]
     return {
         name_of(one): 1
-        + sum(other.low > ratio.high for rival, other in ratios if _group(rival) == _group(one))
+        + sum(other.low > ratio.high for rival, other in ratios if group_of(rival) == group_of(one))
         for one, ratio in ratios
     }
 
 
-def advice(records: Sequence[Shown]) -> list[str]:
-    """A sentence for each model of which formats were ranked: which of them to use."""
-    placed = ranks(records)
-    found: dict[_Group, list[Shown]] = {}
-    for one in ranked(records):
-        if name_of(one) in placed:
-            found.setdefault(_group(one), []).append(one)
-    return [_sentence(group, placed, records) for group in found.values() if len(group) > 1]
+def best_load(record: Shown) -> Load | None:
+    """The load point of the highest throughput; without the mark of a wide interval, as what
+    shows it shows the interval itself. None where no speed may be shown."""
+    best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
+    if best is None:
+        return None
+    return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
 
 
-def _sentence(group: Sequence[Shown], placed: Mapping[str, int], records: Sequence[Shown]) -> str:
-    best = [one for one in group if placed[name_of(one)] == 1]
-    case = best[0].case
-    where = f"`{case.model}` on `{case.target}`" + (f", {several_gpus(case)}" if case.gpus > 1 else "")
-    if len(best) == 1:
-        return f"{where}: use {format_name(best[0])}, {_why(best[0], records)}."
-    equal = "; ".join(f"{format_name(one)}, {_why(one, records)}" for one in best)
-    return f"{where}: use any of these, whose speeds are not told apart: {equal}."
-
-
-def _why(record: Shown, records: Sequence[Shown]) -> str:
-    """`1.41 (1.36 to 1.47) times as fast as ONNX FP32, top-1 98.2 %`."""
-    ratio, score = ratio_to_reference(record), main_score(record)
-    assert ratio is not None
-    reference = reference_of(record)
-    said = [f"{RATIO.cell_with_interval(ratio)} times as fast as {_name_of(reference, records)}"]
-    if reference == case_id(record.case):
-        said = ["which the others are set beside"]
-    if score is not None:
-        said.append(f"{score.metric} {metric_text(score, score.served)}")
-    return ", ".join(said)
+def beside_reference(record: Shown, records: Sequence[Shown]) -> str:
+    """`1.41 (1.36 to 1.47) times as fast as ONNX FP32`, of a case that was measured in turns with its reference; else empty."""
+    ratio = ratio_to_reference(record)
+    if ratio is None:
+        return ""
+    return f"{RATIO.cell_with_interval(ratio)} times as fast as {_name_of(reference_of(record), records)}"
 
 
 def reference_names(records: Sequence[Shown]) -> list[str]:
@@ -100,6 +84,7 @@ def _name_of(name: str | None, records: Sequence[Shown]) -> str:
     return next((format_name(one) for one in records if case_id(one.case) == name), str(name))
 
 
-def _group(record: Shown) -> _Group:
+def group_of(record: Shown) -> Group:
+    """The group that a case is ranked in."""
     case = record.case
     return case.target, case.model, case.gpus, record.of_machine

@@ -134,22 +134,26 @@ def conversion_failure(conversion: Parity | None) -> str | None:
         return "the converted model was not compared with the framework"
     if conversion.passed:
         return None
-    parts = []
-    if conversion.relative_error is not None:
-        parts.append(
-            f"relative error {RELATIVE_ERROR.text(conversion.relative_error)}, "
-            f"limit {RELATIVE_ERROR.text(conversion.relative_error_limit)}"
-        )
-    if conversion.error_in_costs is not None and conversion.error_in_costs_limit is not None:
-        parts.append(
-            f"{RATIO.text(conversion.error_in_costs)} times what the precision itself costs this model, "
-            f"limit {RATIO.text(conversion.error_in_costs_limit)}"
-        )
-    if conversion.agreement_limit is not None:
-        parts.append(
-            f"agreement {AGREEMENT.text(conversion.agreement)}, limit {AGREEMENT.text(conversion.agreement_limit)}"
-        )
-    return f"the converted model differs from the framework ({'; '.join(parts)})"
+    return f"the converted model differs from the framework ({parity_text(conversion)})"
+
+
+def parity_text(conversion: Parity) -> str:
+    """`relative error 3e-07, limit 1e-05; agreement 100.0 %, limit 99.9 %`: what was compared, each with its limit."""
+    found = [
+        ("relative error {}", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit),
+        (
+            "mean error {} times what the precision itself costs this model",
+            RATIO,
+            conversion.error_in_costs,
+            conversion.error_in_costs_limit,
+        ),
+        ("agreement {}", AGREEMENT, conversion.agreement, conversion.agreement_limit),
+    ]
+    return "; ".join(
+        said.format(quantity.text(value)) + ("" if limit is None else f", limit {quantity.text(limit)}")
+        for said, quantity, value, limit in found
+        if value is not None
+    )
 
 
 def _scores(accuracy: Accuracy) -> str:
@@ -245,10 +249,7 @@ def conversation_failure(found: Conversation | None) -> str:
 
 def same_answers_text(found: SameAnswers) -> str:
     """How far answers to one sample are apart, however it is sent."""
-    if found.relative_difference is not None:
-        size = RELATIVE_ERROR.text(found.relative_difference)
-    else:
-        size = f"{AGREEMENT.text(1 - found.agreement)} of the elements"
+    size = apart_text(found)
     if found.passed:
         return f"answers to one sample differ by {size} at most, however it is sent"
     given = "no numbers" if found.relative_difference is None and found.agreement == 1 else f"{size} apart"
@@ -256,3 +257,10 @@ def same_answers_text(found: SameAnswers) -> str:
         f"answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
         f"{found.sample} are {given}"
     )
+
+
+def apart_text(found: SameAnswers) -> str:
+    """By how much answers to one sample differ: `3e-07`, or `0.12 % of the elements`."""
+    if found.relative_difference is not None:
+        return RELATIVE_ERROR.text(found.relative_difference)
+    return f"{AGREEMENT.text(1 - found.agreement)} of the elements"

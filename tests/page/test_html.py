@@ -95,13 +95,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
 # --- what it says ------------------------------------------------------------------------------------------
 
 
-def test_the_summary_comes_first_then_a_section_per_case(whole: str) -> None:
+def test_what_to_deploy_comes_first_then_the_summary_and_a_section_per_case(whole: str) -> None:
     sections = [one["id"] for one in Elements(whole).of("section")]
 
     assert sections == ["a40-resnet50-onnx-trt-fp16", "a40-resnet50-ts-trace-fp16"]
-    assert whole.index('id="summary"') < whole.index(f'id="{sections[0]}"')
+    assert whole.index('id="answers"') < whole.index('id="summary"') < whole.index(f'id="{sections[0]}"')
     links = {one["href"] for one in Elements(whole).of("a")}
-    assert links == {"#cases", *(f"#{name}" for name in sections)}
+    assert links == {"#cases", "#measured", *(f"#{name}" for name in sections)}
 
 
 def test_a_case_shows_its_figures_with_intervals(whole: str) -> None:

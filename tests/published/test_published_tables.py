@@ -1,5 +1,6 @@
 """The published tables out of records: every column and setting of the sources, by its name and in its place."""
 
+import csv
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,10 +11,8 @@ import pytest
 from fixtures.formats import all_formats
 from fixtures.models import all_models
 from reports import published, tables
-from reports.published import parse
-from reports.published.layout import ParseError, column_of
 from reports.published.matching import PublishedRow, served_as
-from reports.published.names import FOLDER, names_of
+from reports.published.names import column_of, names_of
 from reports.record import files
 from reports.record.schema import COMPONENTS, Artifact, Case, Deployment, Load, Record
 from reports.words.shown import shown
@@ -257,58 +256,60 @@ def test_a_model_without_publication_has_the_tables_of_resnet50() -> None:
     )
 
 
-def test_tables_of_a_source_that_differ_in_shape_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = "\n".join(
-        [
-            "Deploying the ResNet50 v1.5 model on Triton Inference Server",
-            "PyTorch/Classification/ConvNets",
-            "Offline scenario",
-            "Offline: NVIDIA A40 with FP16",
-            "Precision Client Batch Size Inferences/second Avg Latency",
-            "FP16 1 491.5 2.031",
-            "",
-        ]
-    )
-    other = (
-        one.partition("Offline scenario\n")[2].replace(" Avg", " P99 Latency Avg").replace("2.031", "2.1 2.0")
-    )
-    assert len(parse.names(one + one.partition("Offline scenario\n")[2], "README")[1]) == 4
-    with pytest.raises(
-        ParseError, match=r"^README:4: the columns of this table are not those of the other offline"
-    ):
-        parse.names(one + other, "README")
-
-
 needs_seeds = pytest.mark.skipif(
     "TRITONPROOF_SEEDS" not in os.environ,
     reason="needs the published READMEs: set TRITONPROOF_SEEDS to their folder",
 )
 
 
-@needs_seeds
-def test_the_readmes_give_the_names_again() -> None:
-    parsed = parse.read([Path(os.environ["TRITONPROOF_SEEDS"])], parse.names)
-    assert {model: parse.as_csv(rows, parse.NAME_COLUMNS) for model, rows in parsed.items()} == {
-        path.stem: path.read_text() for path in FOLDER.glob("*.csv")
-    }
+FOLDERS = {
+    "resnet50": "PyTorch/Classification/ConvNets",
+    "nnunet": "PyTorch/Segmentation/nnUNet",
+    "resnet50-tf": "TensorFlow/Classification/ConvNets",
+    "bert-dist4l": "triton/dist4l",
+    "fastpitch": "PyTorch/SpeechSynthesis/FastPitch",
+}
+"""A path that the commands of each published README name, and no other's do."""
 
 
-@needs_seeds
-def test_the_headers_stand_in_the_readmes_word_for_word() -> None:
-    """Without the parser: the text with its bars taken out has each header as often as there are tables."""
+@pytest.fixture(scope="module")
+def sources() -> dict[str, str]:
+    """The text of each published README by its model, with the bars of its tables taken out."""
     texts = [path.read_text() for path in sorted(Path(os.environ["TRITONPROOF_SEEDS"]).glob("*.txt"))]
-    by_model = {
-        document.model: " ".join(text.replace("|", " ").split())
+    found = {
+        model: f" {' '.join(text.replace('|', ' ').split())} "
         for text in texts
-        for document in parse.DOCUMENTS
-        if document.title in text and document.folder in text
+        for model, folder in FOLDERS.items()
+        if folder in text
     }
-    assert set(by_model) == set(MODELS)
-    for model in MODELS:
-        for scenario in {rows[0]["scenario"] for rows in published_tables(model)}:
-            header = " ".join(names_of(model, scenario).columns)
-            count = sum(rows[0]["scenario"] == scenario for rows in published_tables(model))
-            assert f" {by_model[model]} ".count(f" {header} ") == count, (model, scenario)
+    assert set(found) == set(MODELS)
+    return found
+
+
+@needs_seeds
+@pytest.mark.parametrize("model", MODELS)
+def test_the_headers_stand_in_the_readmes_word_for_word(model: str, sources: dict[str, str]) -> None:
+    for scenario in {rows[0]["scenario"] for rows in published_tables(model)}:
+        header = " ".join(names_of(model, scenario).columns)
+        count = sum(rows[0]["scenario"] == scenario for rows in published_tables(model))
+        assert sources[model].count(f" {header} ") == count, scenario
+
+
+@needs_seeds
+@pytest.mark.parametrize("model", MODELS)
+def test_the_rows_stand_in_the_readmes_digit_by_digit(model: str, sources: dict[str, str]) -> None:
+    with (published.FOLDER / f"{model}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        columns = map(column_of, names_of(model, row["scenario"]).columns)
+        cells = [
+            {"precision": str.upper, "accelerator": lambda one: SHOWN_ACCELERATORS[one or None]}.get(
+                name, str
+            )(row[name])
+            for name in columns
+        ]
+        assert f" {' '.join(cells)} " in sources[model], row
+    assert rows
 
 
 def test_the_shapes_of_the_inputs_survive_the_record(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from reports import tables
 from reports.record.schema import Case, Comparison, Efficiency, Estimate, Limit, Load, Mark, Record
-from reports.tables.other_build import comparison_table
+from reports.tables.beside import comparison_table
 from reports.tables.summary import COST, IN_PROCESS, P99, PUBLISHED, RATE
 from reports.words.shown import shown
 from tests import samples

@@ -14,7 +14,7 @@ import pytest
 from fixtures.formats import all_formats
 from reports import tables
 from reports.__main__ import main
-from reports.record.schema import SCHEMA, Case, Disagreement, Limit, Record, Start
+from reports.record.schema import SCHEMA, Case, Disagreement, Limit, Origin, Record, Start
 from reports.words import rightness
 from reports.words.shown import shown
 from tests import samples
@@ -333,6 +333,15 @@ def test_one_machine_is_one_sentence() -> None:
         "Measured on NVIDIA A40 (driver 550.54.15), AMD EPYC 7742 64-Core Processor, 16 cores, "
         "126 GiB memory; Linux, glibc 2.36; python 3.11.7, torch 2.13.0."
     )
+
+
+@pytest.mark.parametrize(
+    ("host", "said"), [("node7", "Measured on node7; commit "), ("", "Measured at commit ")]
+)
+def test_where_the_host_is_left_out_the_sentence_still_reads(host: str, said: str) -> None:
+    origin = Origin("run-1", host, (), "a" * 40, True, "2026-03-04T05:06:07+00:00")
+    loads = [dataclasses.replace(load, origin=origin) for load in samples.record().loads]
+    assert said in tables.machine_sentence([samples.record(loads=loads, accuracy=None)])
 
 
 def test_several_machines_are_a_list_by_case() -> None:

@@ -118,11 +118,10 @@ def test_steps_are_the_same_whatever_is_shown(tmp_path: Path, trend: Callable) -
 
 def test_a_picture_of_each_case_is_drawn_for_both_themes(tmp_path: Path, trend: Callable) -> None:
     files.append(tmp_path, past.rows(SLOWER))
-    for over in ("runs", "time"):
-        assert trend("--output", str(tmp_path / over), "--over", over)[0] == 0
-        names = sorted(path.name for path in (tmp_path / over).iterdir())
-        assert names == [f"trend-{past.CASE}-dark.svg", f"trend-{past.CASE}-light.svg"]
-    root = ElementTree.parse(tmp_path / "runs" / names[0]).getroot()
+    assert trend("--output", str(tmp_path / "out"))[0] == 0
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == [f"trend-{past.CASE}-dark.svg", f"trend-{past.CASE}-light.svg"]
+    root = ElementTree.parse(tmp_path / "out" / names[0]).getroot()
     texts = [element.text or "" for element in root.iter()]
     assert any(BETWEEN in text for text in texts), "the description lacks the step"
     assert any(text.startswith("▼ -") for text in texts)
@@ -175,13 +174,13 @@ def test_the_line_in_the_picture_goes_down_where_the_figures_do(tmp_path: Path, 
 
 def test_cases_of_two_machines_are_two_pictures(tmp_path: Path, trend: Callable) -> None:
     files.append(tmp_path, past.rows(SLOWER) + past.rows(SLOWER, host="ci-2"))
-    trend("--output", str(tmp_path / "out"), "--theme", "light", "--format", "png")
+    trend("--output", str(tmp_path / "out"), "--theme", "light")
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
 def test_one_run_alone_is_a_trend_without_steps(tmp_path: Path, trend: Callable) -> None:
     files.append(tmp_path, past.rows([100.0]))
-    status, text, _ = trend("--output", str(tmp_path / "out"), "--over", "time")
+    status, text, _ = trend("--output", str(tmp_path / "out"))
     assert status == 0
     assert "1 run of 1 commit" in text
 

@@ -6,7 +6,7 @@ import pytest
 
 from reports import tables
 from reports.record.schema import BesideReference, Estimate, Record, case_id
-from reports.words.ranking import advice, ranked, ranks
+from reports.words.ranking import ranked, ranks
 from reports.words.shown import Shown, shown
 from tests import samples
 from tests.efficiency.test_efficiency import ONE
@@ -41,24 +41,6 @@ def test_formats_come_in_the_order_of_their_speed() -> None:
 def test_formats_whose_intervals_meet_share_a_rank() -> None:
     found = ranks(seen(ONNX, FAST, AS_FAST, SLOW))
     assert [found[case_id(one.case)] for one in (FAST, AS_FAST, ONNX, SLOW)] == [1, 1, 3, 4]
-
-
-def test_the_advice_is_the_fastest_format_that_is_right() -> None:
-    (said,) = advice(seen(ONNX, FAST, SLOW))
-    assert "1.50 (1.40 to 1.60) times as fast" in said
-    wrong = dataclasses.replace(FAST, accuracy=samples.failed_accuracy())
-    (said,) = advice(seen(ONNX, wrong, SLOW))
-    assert "1.50" not in said
-
-
-def test_the_advice_names_all_that_are_not_told_apart() -> None:
-    (said,) = advice(seen(ONNX, FAST, AS_FAST))
-    assert "1.50" in said
-    assert "1.45" in said
-
-
-def test_of_one_format_alone_nothing_is_advised() -> None:
-    assert advice(seen(ONNX)) == []
 
 
 def test_models_are_not_ranked_among_each_other() -> None:

@@ -11,7 +11,7 @@ from matplotlib.markers import CARETUPBASE
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from reports.plots.alt_text import budget_text, latency_name
-from reports.plots.drawing.sheet import Sheet, plain, spread, thinned, ticks
+from reports.plots.drawing.sheet import Sheet, plain, reach, spread, thinned, ticks
 from reports.plots.shapes import Budget, Curve, PlottedPoint, Series, Sweep
 from reports.plots.theme import LINES, MARKERS, SMALL_PT, WIDTH_IN, Look
 from reports.record.quantities import THROUGHPUT
@@ -114,8 +114,8 @@ def _draw(
         axes.errorbar(
             x,
             value.value,
-            yerr=_reach(value),
-            xerr=_reach(across[place]) if across else None,
+            yerr=reach(value),
+            xerr=reach(across[place]) if across else None,
             color=colour,
             elinewidth=1,
             marker=marker,
@@ -220,8 +220,3 @@ def _winner(axes: Axes, winner: PlottedPoint, latency: str, look: Look) -> None:
         ha="right",
         fontsize=SMALL_PT,
     )
-
-
-def _reach(one: Estimate) -> tuple[tuple[float], tuple[float]]:
-    """How far the interval goes to either side."""
-    return (max(one.value - one.low, 0.0),), (max(one.high - one.value, 0.0),)

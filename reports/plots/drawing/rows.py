@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from reports.plots.drawing.sheet import Sheet, ticks
+from reports.plots.drawing.sheet import Sheet, reach, ticks
 from reports.plots.shapes import RowPanel, Rows, ValueRow
 from reports.plots.theme import SMALL_PT, TEXT_PT, WIDTH_IN, Look
 from reports.record.schema import Estimate
@@ -123,7 +123,7 @@ def _bar(axes: Axes, place: int, row: ValueRow, value: Estimate, look: Look) -> 
     axes.barh(
         place, value.value, 0.66, color="none" if row.marked else colour, edgecolor=colour, linewidth=1.2
     )
-    axes.errorbar(value.value, place, xerr=_reach(value), color=look.ink, elinewidth=1, capsize=2.5)
+    axes.errorbar(value.value, place, xerr=reach(value), color=look.ink, elinewidth=1, capsize=2.5)
 
 
 def _point(axes: Axes, place: int, row: ValueRow, name: str, colour: str, look: Look, number: int) -> None:
@@ -133,7 +133,7 @@ def _point(axes: Axes, place: int, row: ValueRow, name: str, colour: str, look: 
     axes.errorbar(
         value.value,
         place,
-        xerr=_reach(value) if value.low < value.high else None,
+        xerr=reach(value) if value.low < value.high else None,
         color=colour,
         elinewidth=1.2,
         capsize=2.5,
@@ -180,7 +180,3 @@ def _place(content: Rows, name: str) -> int:
     """The colour of a value: the last of several, which counts most, has the first."""
     names: Sequence[str] = list(content.names)
     return names[::-1].index(name) if len(names) == 3 else names.index(name)
-
-
-def _reach(one: Estimate) -> tuple[tuple[float], tuple[float]]:
-    return (max(one.value - one.low, 0.0),), (max(one.high - one.value, 0.0),)

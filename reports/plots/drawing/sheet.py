@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from reports.plots.theme import WIDTH_IN, Look
+from reports.record.schema import Estimate
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class Sheet:
     def text(self, left: float, top: float, text: str, **options: Any) -> None:
         """A line of text whose baseline lies `top` below the top of the content."""
         self.figure.text(left / WIDTH_IN, 1 - (self.top_in + top) / self.height_in, text, **options)
+
+
+def reach(one: Estimate) -> tuple[tuple[float], tuple[float]]:
+    """How far an interval goes to either side of its value, as error bars take it."""
+    return (max(one.value - one.low, 0.0),), (max(one.high - one.value, 0.0),)
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:

@@ -1,12 +1,12 @@
-"""Writes a drawing as SVG; in a hundredth of the time that a plotting library takes to load."""
+"""Writes SVG in points from the top left; in a hundredth of the time that a plotting library takes to load."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Literal
 from xml.sax import saxutils
 
 import numpy as np
 
-from reports.plots.drawing.marks import Area, Dots, Drawing, Line, Mark, Words
 from reports.plots.drawing.markup import FONTS
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -15,10 +15,13 @@ _PER_PX = 4 / 3
 """CSS pixels to a point."""
 
 
-def svg(drawing: Drawing, title: str, description: str, digest: str) -> str:
-    """The `<svg>` element with its title, its description and the digest of what it shows."""
+def document(
+    size: tuple[float, float], paper: str, marks: Iterable[str], title: str, description: str, digest: str
+) -> str:
+    """The `<svg>` element of marks in the order they are drawn, with its title, its description and the digest of what it
+    shows."""
     label = digest[:12]
-    width, height = drawing.width, drawing.height
+    width, height = size
     opening = {
         "xmlns": "http://www.w3.org/2000/svg",
         "width": f"{width * _PER_PX:g}",
@@ -34,37 +37,56 @@ def svg(drawing: Drawing, title: str, description: str, digest: str) -> str:
         f"<svg {attributes}>",
         f'<title id="title-{label}">{_escaped(title)}</title>',
         f'<desc id="description-{label}">{_escaped(description)}</desc>',
-        f'<rect width="{width:g}" height="{height:g}" fill="{drawing.paper}"/>',
-        *(element for mark in drawing.marks for element in _elements(mark)),
+        f'<rect width="{width:g}" height="{height:g}" fill="{paper}"/>',
+        *marks,
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _elements(mark: Mark) -> Iterator[str]:
-    if isinstance(mark, Area):
-        yield f'<path d="M{_path(mark.points)}z" fill="{mark.colour}" fill-opacity="{mark.opacity:g}"/>'
-    elif isinstance(mark, Line):
-        dashes = f' stroke-dasharray="{3 * mark.width:g} {2 * mark.width:g}"' if mark.is_dashed else ""
-        stroke = f'stroke="{mark.colour}" stroke-width="{mark.width:g}" stroke-linejoin="round"{dashes}'
-        yield f'<path d="M{_path(mark.points)}" fill="none" {stroke}/>'
-    elif isinstance(mark, Dots):
-        for x, y in mark.points.tolist():
-            yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{mark.radius:g}" fill="{mark.colour}"/>'
-    else:
-        yield _text(mark)
+def area(points: np.ndarray, colour: str, opacity: float) -> str:
+    """A closed shape of points, [points, 2]."""
+    return f'<path d="M{_path(points)}z" fill="{colour}" fill-opacity="{opacity:g}"/>'
 
 
-def _text(words: Words) -> str:
-    anchor = f' text-anchor="{words.side}"' if words.side != "start" else ""
-    weight = ' font-weight="bold"' if words.is_bold else ""
-    around = (
-        f' stroke="{words.around}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'
-        if words.around
-        else ""
+def stroke(points: np.ndarray, colour: str, width: float, *, is_dashed: bool = False) -> str:
+    """A line through points, [points, 2]."""
+    dashes = f' stroke-dasharray="{3 * width:g} {2 * width:g}"' if is_dashed else ""
+    look = f'stroke="{colour}" stroke-width="{width:g}" stroke-linejoin="round"{dashes}'
+    return f'<path d="M{_path(points)}" fill="none" {look}/>'
+
+
+def dots(points: np.ndarray, colour: str, radius: float) -> Iterator[str]:
+    """A dot at each of the points, [points, 2]."""
+    for x, y in points.tolist():
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{colour}"/>'
+
+
+def words(
+    x: float,
+    baseline: float,
+    text: str,
+    size: float,
+    colour: str,
+    side: Literal["start", "middle", "end"] = "start",
+    *,
+    is_bold: bool = False,
+    around: str = "",
+) -> str:
+    """A line of text: `side` is the part of it that stands at `x`, `around` the colour that sets it off from what is below
+    it, if any."""
+    anchor = f' text-anchor="{side}"' if side != "start" else ""
+    weight = ' font-weight="bold"' if is_bold else ""
+    outline = (
+        f' stroke="{around}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"' if around else ""
     )
-    place = f'x="{words.x:.1f}" y="{words.baseline:.1f}" font-size="{words.size:g}" fill="{words.colour}"'
-    return f"<text {place}{anchor}{weight}{around}>{_escaped(words.text)}</text>"
+    place = f'x="{x:.1f}" y="{baseline:.1f}" font-size="{size:g}" fill="{colour}"'
+    return f"<text {place}{anchor}{weight}{outline}>{_escaped(text)}</text>"
+
+
+def centred(middle: float, size: float) -> float:
+    """The baseline of text of this size whose small letters and figures stand about the middle of a line."""
+    return middle + 0.35 * size
 
 
 def _path(points: np.ndarray) -> str:

@@ -1,0 +1,142 @@
+"""What the page opens on: which configuration of each model to deploy, whether it is right, how fast, and at what cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from reports.page.case_section import Status, status_of
+from reports.record.quantities import COST, ENERGY, LATENCY, SHARE_OF_SPEED, THROUGHPUT
+from reports.record.schema import Load, case_id
+from reports.words.cost import cost
+from reports.words.labels import full_point, several_gpus
+from reports.words.ranking import (
+    Group,
+    beside_reference,
+    best_load,
+    format_name,
+    group_of,
+    ranked,
+    ranks,
+    reference_of,
+)
+from reports.words.rightness import main_score, metric_text, tightest, unscored
+from reports.words.shown import Shown, name_of
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A configuration that may be deployed, as plain text; a line each of what is a sequence."""
+
+    name: str
+    """The name of its case, whose section the page links to."""
+    format: str
+    why: str
+    """How its speed stands beside that of others; empty where nothing is known of it."""
+    status: Status
+    right: Sequence[str]
+    """The score, and its limit."""
+    speed: Sequence[str]
+    """The throughput, and where it was reached."""
+    cost: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is known of a model on one kind of machine."""
+
+    model: str
+    where: str
+    choices: Sequence[Choice]
+    """The fastest that is right, or those that are not told apart; empty where that is not known."""
+    remarks: Sequence[str]
+    """What keeps the answer from being whole, a sentence each."""
+    wrong: Sequence[tuple[str, Status]]
+    """The cases that are not proven to be right, by name."""
+
+
+def answers(records: Sequence[Shown]) -> list[Answer]:
+    """An answer for each model and kind of machine, in the order of the records."""
+    placed = ranks(records)
+    groups: dict[Group, list[Shown]] = {}
+    for one in ranked(records):
+        groups.setdefault(group_of(one), []).append(one)
+    return [_answer(group, placed, records) for group in groups.values()]
+
+
+def _answer(group: Sequence[Shown], placed: Mapping[str, int], records: Sequence[Shown]) -> Answer:
+    case = group[0].case
+    usable = [one for one in group if one.loads]
+    turned = [one for one in usable if name_of(one) in placed]
+    choices, remarks = [one for one in turned if placed[name_of(one)] == 1], []
+    if len(turned) < 2 or not choices:
+        choices = usable if len(usable) == 1 else []
+    if len(usable) > 1 and not choices:
+        remarks.append(
+            f"{len(usable)} configurations are right. Which is the fastest is not known, as they were not measured in turns "
+            "with one reference format: run the efficiency tests of all of them."
+        )
+    elif choices and 1 < len(turned) < len(usable):
+        remarks.append(
+            f"{len(usable) - len(turned)} more are right, and were not measured in turns with these."
+        )
+    elif not usable:
+        remarks.append("None is proven to be right with a speed to show.")
+    of = f"{case.target}{f', {several_gpus(case)}' if case.gpus > 1 else ''}"
+    return Answer(
+        case.model,
+        f"{of}, {group[0].of_machine}" if group[0].of_machine else of,
+        [_choice(one, len(choices), len(usable), records) for one in choices],
+        remarks,
+        [(name_of(one), status_of(one)) for one in group if one.no_speed],
+    )
+
+
+def _choice(record: Shown, equal: int, usable: int, records: Sequence[Shown]) -> Choice:
+    best = best_load(record)
+    return Choice(
+        name_of(record),
+        format_name(record),
+        _why(record, equal, usable, records),
+        status_of(record),
+        _right(record),
+        _speed(best) if best else [],
+        _cost(record, best),
+    )
+
+
+def _right(record: Shown) -> list[str]:
+    score = main_score(record)
+    if score is None:
+        return [unscored(record)]
+    limit, word = tightest(score), "floor" if score.better == "higher" else "ceiling"
+    said = f"{score.metric} {metric_text(score, score.served)}"
+    return [said, *([f"{word} {metric_text(score, limit.value)}"] if limit else [])]
+
+
+def _why(record: Shown, equal: int, usable: int, records: Sequence[Shown]) -> str:
+    if usable == 1:
+        return "the only one with a speed to show"
+    if reference_of(record) == case_id(record.case):
+        return "no other is shown to be faster"
+    return beside_reference(record, records) + (", not told apart from the other" if equal > 1 else "")
+
+
+def _speed(best: Load) -> list[str]:
+    latency = best.latency_ms.get("p99")
+    return [
+        THROUGHPUT.text_with_half_width(best.throughput_per_s),
+        full_point(best) + (f", p99 {LATENCY.text(latency.value)}" if latency else ""),
+    ]
+
+
+def _cost(record: Shown, best: Load | None) -> list[str]:
+    """Money, energy, and how much of the speed in process serving leaves, as far as they are known."""
+    energy = best.gpu.energy_j_per_1000 if best and best.gpu else None
+    price = cost(record, best) if best else None
+    said = [
+        *([f"{COST.cell(price.per_million)} per million {price.of}"] if price else []),
+        *([f"{ENERGY.text(energy)} per 1,000 inferences"] if energy is not None else []),
+    ]
+    for one in record.efficiency[:1]:
+        share, bracket, interval = SHARE_OF_SPEED.text_with_interval(one.ratio).partition(" (")
+        said += [f"{share} of the speed in process", *([f"({interval}"] if bracket else [])]
+    return said
