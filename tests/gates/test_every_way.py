@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import mmap
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
@@ -17,12 +19,14 @@ import pytest
 from tritonclient.grpc import service_pb2
 
 from fixtures.errors import ProofError
-from fixtures.gates import refusals, transports
+from fixtures.gates import refusals, replies, served, transports
 from fixtures.gates.sameness import Rows
 from fixtures.gates.served import ServedModel
 from fixtures.measure.answers import Closeness
 from fixtures.measure.load_data import LoadData
+from fixtures.measure.requests import request_for
 from fixtures.serve.connection import grpc_client
+from fixtures.serve.messages import raw_content
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Tensor
 from tests import simulated
@@ -52,9 +56,14 @@ def careful(request: Any, context: grpc.ServicerContext) -> Any:
     return right(request, context)
 
 
+Handlers = dict[str, grpc.RpcMethodHandler]
+
+
 @contextmanager
-def served_by(answer: Answer, http_address: str | None = None) -> Iterator[ServedModel]:
-    """A model on a gRPC server that answers so."""
+def served_by(
+    answer: Answer, http_address: str | None = None, more: Handlers | None = None
+) -> Iterator[ServedModel]:
+    """A model on a gRPC server that answers so, and answers `more` than inferences."""
     handlers = {
         "ModelInfer": grpc.unary_unary_rpc_method_handler(
             answer,
@@ -66,6 +75,7 @@ def served_by(answer: Answer, http_address: str | None = None) -> Iterator[Serve
             service_pb2.ServerLiveRequest.FromString,
             service_pb2.ServerLiveResponse.SerializeToString,
         ),
+        **(more or {}),
     }
     server = grpc.server(futures.ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers(
@@ -175,4 +185,234 @@ def test_a_server_that_is_gone_has_refused_nothing() -> None:
 
     with pytest.raises(ProofError, match="answers no more"):
         refusals.malformed(gone, ALONE)
+    client.close()
+
+
+# --- requests that are refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INVALID_ARGUMENT])
+def test_a_server_that_lives_has_refused_whatever_its_status_says(code: grpc.StatusCode) -> None:
+    def refuse(_request: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(code, "not " + "very " * 200 + "now")
+
+    with served_by(refuse) as model:
+        (reply,) = replies.send(model.job, [service_pb2.ModelInferRequest(model_name="toy")])
+
+    assert reply.response is None
+    assert reply.refusal.startswith("not very very")
+    assert 100 < len(reply.refusal) < 400, "a server may say much"
+
+
+def test_a_refusal_without_words_is_told_by_its_status() -> None:
+    def refuse(_request: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(grpc.StatusCode.INTERNAL, "")
+
+    with served_by(refuse) as model:
+        (reply,) = replies.send(model.job, [service_pb2.ModelInferRequest(model_name="toy")])
+
+    assert "INTERNAL" in reply.refusal
+
+
+def test_replies_come_in_the_order_of_their_requests() -> None:
+    with served_by(careful) as model:
+        inputs = [model.job.data.inputs([sample]) for sample in (2, 0)]
+        malformed = service_pb2.ModelInferRequest(model_name="toy")
+        found = replies.send(
+            model.job, [request_for(model.job, inputs[0]), malformed, request_for(model.job, inputs[1])]
+        )
+
+    assert [one.refusal for one in found] == ["", "not as declared", ""]
+    contents = [one.response.raw_output_contents[0] for one in found if one.response is not None]
+    assert contents == [(2 * ROWS[sample]).tobytes() for sample in (2, 0)]
+
+
+# --- requests in flight --------------------------------------------------------------------------------------
+
+
+def test_as_many_requests_are_in_flight_as_were_asked_for() -> None:
+    now = SimpleNamespace(count=0, most=0)
+    lock = threading.Lock()
+
+    def slow(request: Any, context: grpc.ServicerContext) -> Any:
+        with lock:
+            now.count += 1
+            now.most = max(now.most, now.count)
+        time.sleep(0.02)
+        with lock:
+            now.count -= 1
+        return right(request, context)
+
+    with served_by(slow) as model:
+        one = served.ask(model, [[0], [1], [2]])
+        assert now.most == 1
+        served.ask(model, [[0], [1], [2], [0], [1], [2]], 3)
+        assert now.most in (2, 3), "a busy machine may not get to the third in time"
+    assert [answer.samples.tolist() for answer in one] == [[0], [1], [2]]
+    np.testing.assert_array_equal(one[2].outputs["OUT"], 2 * ROWS[[2]])
+
+
+def test_each_of_the_gates_samples_is_asked_alone() -> None:
+    with served_by(careful) as model:
+        found = served.ask_alone(model)
+
+    assert found.keys() == {0, 1, 2}
+    for sample, outputs in found.items():
+        np.testing.assert_array_equal(outputs["OUT"], ALONE[sample]["OUT"])
+
+
+# --- shared memory -------------------------------------------------------------------------------------------
+
+
+class Memory:
+    """Regions of shared memory that a server was told of, and an answer that takes its tensors from there."""
+
+    def __init__(self, factor: int = 2) -> None:
+        self.regions: dict[str, mmap.mmap] = {}
+        self.factor = factor
+
+    @property
+    def handlers(self) -> Handlers:
+        def register(request: Any, _context: grpc.ServicerContext) -> Any:
+            with Path(f"/dev/shm{request.key}").open("r+b") as file:
+                self.regions[request.name] = mmap.mmap(file.fileno(), request.byte_size)
+            return service_pb2.SystemSharedMemoryRegisterResponse()
+
+        def unregister(request: Any, _context: grpc.ServicerContext) -> Any:
+            self.regions.pop(request.name).close()
+            return service_pb2.SystemSharedMemoryUnregisterResponse()
+
+        def handler(name: str, answer: Answer) -> grpc.RpcMethodHandler:
+            return grpc.unary_unary_rpc_method_handler(
+                answer,
+                getattr(service_pb2, f"{name}Request").FromString,
+                getattr(service_pb2, f"{name}Response").SerializeToString,
+            )
+
+        names = {"SystemSharedMemoryRegister": register, "SystemSharedMemoryUnregister": unregister}
+        return {name: handler(name, answer) for name, answer in names.items()}
+
+    def place(self, tensor: Any) -> tuple[mmap.mmap, int, int] | None:
+        """The region, begin and length of a tensor; None of one in the message."""
+        if "shared_memory_region" not in tensor.parameters:
+            return None
+        one = tensor.parameters
+        begin = one["shared_memory_offset"].int64_param
+        region = self.regions[one["shared_memory_region"].string_param]
+        return region, begin, one["shared_memory_byte_size"].int64_param
+
+    def answer(self, request: Any, _context: grpc.ServicerContext) -> Any:
+        """So many times IN plus BIAS, and how many elements that are as a text, which lies in the message always."""
+        raw, values = list(request.raw_input_contents), {}
+        for one in request.inputs:
+            place = self.place(one)
+            content = place[0][place[1] : place[1] + place[2]] if place else raw.pop(0)
+            dtype = np.float32 if one.datatype == "FP32" else np.int64
+            values[one.name] = np.frombuffer(content, dtype).reshape(one.shape)
+        out = (self.factor * values["IN"] + values["BIAS"]).astype(np.float32)
+        texts = np.array([b"text of %d" % value for value in values["BIAS"].flat], object)
+        texts = texts.reshape(values["BIAS"].shape)
+        response = service_pb2.ModelInferResponse(model_name=request.model_name)
+        for one in request.outputs:
+            content = {"OUT": out.tobytes(), "TEXT": raw_content(texts, "BYTES"), "SAME": out.tobytes()}[
+                one.name
+            ]
+            shape = texts.shape if one.name == "TEXT" else out.shape
+            response.outputs.add(
+                name=one.name, datatype="BYTES" if one.name == "TEXT" else "FP32", shape=shape
+            )
+            if place := self.place(one):
+                assert len(content) <= place[2], "there is room"
+                place[0][place[1] : place[1] + len(content)] = content
+                content = b""
+            response.raw_output_contents.append(content)
+        return response
+
+
+BIASES = np.array([[3], [5], [8]])
+IN_MEMORY: Rows = {
+    n: {
+        "OUT": 2 * ROWS[n] + BIASES[n],
+        "TEXT": np.array([b"text of %d" % BIASES[n, 0]], object),
+        "SAME": 2 * ROWS[n] + BIASES[n],
+    }
+    for n in range(3)
+}
+
+
+@contextmanager
+def with_memory(memory: Memory, *, has_batch_axis: bool = True) -> Iterator[ServedModel]:
+    """A model of two inputs and three outputs on a server with shared memory."""
+    with served_by(memory.answer, more=memory.handlers) as one:
+        outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("SAME", "FP32", (4,))
+        inputs = (
+            Tensor("IN", "FP32", (4,)),
+            Tensor("MORE", "FP32", (4,), optional=True),
+            Tensor("BIAS", "INT64", (1,)),
+        )
+        model = dataclasses.replace(one.job.model, inputs=inputs, outputs=outputs)
+        data = LoadData(Path(), ["a", "b", "c"], {"IN": ROWS, "BIAS": BIASES})
+        job = dataclasses.replace(one.job, model=model, data=data, has_batch_axis=has_batch_axis)
+        yield dataclasses.replace(one, job=job)
+
+
+@pytest.mark.parametrize("has_batch_axis", [True, False])
+def test_answers_in_shared_memory_are_those_in_messages(has_batch_axis: bool) -> None:
+    memory = Memory()
+    with with_memory(memory, has_batch_axis=has_batch_axis) as model:
+        found = transports.transports(model, IN_MEMORY, shared_memory=True)
+
+    assert (found.wrong, found.tried, found.requests) == ("", "gRPC, gRPC with shared memory", 6)
+    assert found.same is not None
+    assert (found.same.answers, found.same.passed) == (6, True)
+    assert memory.regions == {}, "none is left"
+
+
+def test_an_answer_that_is_another_in_shared_memory_is_found() -> None:
+    memory = Memory()
+
+    def answer(request: Any, context: grpc.ServicerContext) -> Any:
+        memory.factor = 3 if memory.regions else 2
+        return Memory.answer(memory, request, context)
+
+    with with_memory(memory) as model, served_by(answer, more=memory.handlers) as other:
+        job = dataclasses.replace(model.job, server=other.job.server)
+        found = transports.transports(dataclasses.replace(model, job=job), IN_MEMORY, shared_memory=True)
+
+    assert found.wrong.startswith(
+        "over gRPC with shared memory 3 of 3 answers differ, the first to sample a: OUT["
+    )
+    assert found.same is not None
+    assert not found.same.passed
+
+
+def test_four_samples_are_sent_in_each_way_and_fewer_where_there_are() -> None:
+    with served_by(right) as model:
+        data = dataclasses.replace(
+            model.job.data, ids=list("abcdefgh"), rows={"IN": np.tile(ROWS, (3, 1))[:8]}
+        )
+        many = dataclasses.replace(model, job=dataclasses.replace(model.job, data=data))
+        rows = {n: {"OUT": 2 * data.rows["IN"][n]} for n in range(8)}
+        assert transports.transports(many, rows, shared_memory=False).requests == 4
+        assert transports.transports(many, {7: rows[7]}, shared_memory=False).requests == 1
+
+
+def test_of_several_ways_that_are_wrong_the_first_is_told() -> None:
+    with web_server(2.5) as address, served_by(careful, address) as model:
+        wrong: Rows = {n: {"OUT": 3 * ROWS[n] + 1} for n in range(3)}
+        found = transports.transports(model, wrong, shared_memory=False)
+
+    assert found.wrong.startswith("over gRPC 3 of 3 answers differ")
+
+
+def test_a_server_that_ends_at_a_request_has_refused_nothing() -> None:
+    with served_by(right) as model:
+        address = model.job.server.address  # it ends here
+    client = grpc_client(address)
+    gone = dataclasses.replace(
+        model, job=dataclasses.replace(model.job, server=Server("embedded", address, "", None, client))
+    )
+
+    with pytest.raises(ProofError, match=r"(?s)answers no more, at a request over gRPC.*toy"):
+        transports.transports(gone, ALONE, shared_memory=False)
     client.close()

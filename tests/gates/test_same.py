@@ -1,7 +1,9 @@
 """Samples sent again, in flight and in batches: what is sent, and what is said of a model whose answers depend on it."""
 
+import itertools
 from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -148,3 +150,19 @@ def test_a_model_takes_batches_where_it_has_an_axis_for_them_and_more_than_one_r
     assert served_model(largest=2).takes_batches
     assert not served_model(largest=1).takes_batches
     assert not served_model(largest=4, has_batch_axis=False).takes_batches
+
+
+def test_the_second_batch_of_a_size_is_backwards_from_another_sample_on(gate: Gate) -> None:
+    for count in (3, 8):
+        _, server = gate("batches", count=count, largest=6)
+        alone_in_turn = [samples for samples, in_flight in server.asked if in_flight == 1]
+        for ahead, back in zip(alone_in_turn[::2], alone_in_turn[1::2], strict=True):
+            assert all((after - one) % count == 1 for one, after in itertools.pairwise(ahead))
+            assert all((one - after) % count == 1 for one, after in itertools.pairwise(back))
+
+
+def test_no_further_size_is_begun_once_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()  # a second passes from each look to the next
+    monkeypatch.setattr(same, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+
+    assert len(list(same.sizes_in_time(served_model(largest=64, gate_s=7.0)))) == 3 + 7

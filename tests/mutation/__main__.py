@@ -88,16 +88,13 @@ def _copy_of_checkout(folder: Path) -> Path:
 
 
 def _found(copy: Path, file: str, source: str, faults: Sequence[Fault]) -> list[bool] | str:
-    """Whether a test of the file fails with each fault; the id of one that fails without any."""
-    answers = copy / ".found.json"
-    answers.unlink(missing_ok=True)
-    passes(lambda: _ends_well(copy, TESTS[file], Trial(file, source, faults, answers)), longest_s=None)
-    found: list[bool | None] | str = json.loads(answers.read_text()) if answers.exists() else "collecting"
-    if isinstance(found, str):
-        return found
+    """Whether a test of the file fails with each fault; what one says that fails without any."""
+    in_place = _tried(copy, file, source, faults)
+    if isinstance(in_place, str):
+        return in_place
     return [
-        _is_found_anew(copy, file, source, fault) if in_place is None else in_place
-        for fault, in_place in zip(faults, found, strict=True)
+        _is_found_anew(copy, file, source, fault) if found is None else found
+        for fault, found in zip(faults, in_place, strict=True)
     ]
 
 
@@ -105,9 +102,20 @@ def _is_found_anew(copy: Path, file: str, source: str, fault: Fault) -> bool:
     """Whether a test fails where the file is loaded with the fault."""
     (copy / file).write_text(fault.source)
     try:
-        return not passes(lambda: _ends_well(copy, TESTS[file]))
+        return isinstance(_tried(copy, file, fault.source, ()), str)
     finally:
         (copy / file).write_text(source)
+
+
+def _tried(copy: Path, file: str, source: str, faults: Sequence[Fault]) -> list[bool | None] | str:
+    """What a trial of faults answers, in a process of its own; in place of that what pytest says where it came to no answer."""
+    answers, said = copy / ".found.json", copy / ".said"
+    for one in (answers, said):
+        one.unlink(missing_ok=True)
+    trial = Trial(file, source, faults, answers)
+    passes(lambda: _ends_well(copy, TESTS[file], trial), None, said)
+    found: list[bool | None] | str = json.loads(answers.read_text()) if answers.exists() else said.read_text()
+    return found
 
 
 def _ends_well(copy: Path, tests: Sequence[str], *plugins: Any) -> bool:

@@ -65,11 +65,20 @@ def faults_of(source: str, count: int, chance: random.Random) -> tuple[list[Faul
     found = []
     for name, number, line in chance.sample(places, len(places)):
         changed = mutate_code(source, get_operator(name)(), number)
-        if changed not in (None, source):
+        if changed not in (None, source) and _is_python(changed):
             found.append(Fault(name, line, changed))
         if len(found) == count:
             break
     return found, len(places)
+
+
+def _is_python(source: str) -> bool:
+    """Whether it can be compiled: cosmic-ray takes the stars before arguments for operators."""
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _unseen(tree: ast.AST) -> Iterator[Place]:

@@ -26,6 +26,8 @@ class Trial:
     def __init__(self, file: str, source: str, faults: Sequence[Fault], answers: Path) -> None:
         self._file, self._source, self._faults, self._answers = file, source, faults, answers
         self._seconds: dict[str, float] = {}
+        self._skipped = False
+        """Whether a test was skipped, which would have noticed nothing: a fault may have it seem that something is missing."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool:
@@ -55,6 +57,7 @@ class Trial:
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
+        self._skipped |= bool(report.skipped)
 
     def _run_with(self, session: Any, module: Any, source: str, timed: Path | None = None) -> bool:
         """Whether the tests pass where the functions of the file do what a source says; how long each took goes to a file."""
@@ -63,7 +66,7 @@ class Trial:
         put_into(module, source)
         for item, following in zip(session.items, [*session.items[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if session.testsfailed:
+            if session.testsfailed or self._skipped:
                 if timed is not None:
                     timed.write_text(json.dumps(item.nodeid))
                 return False
@@ -72,16 +75,18 @@ class Trial:
         return True
 
 
-def passes(run: Callable[[], bool], longest_s: float | None = _LONGEST_S) -> bool:
-    """Whether that is so in a copy of this process, which ends with it, within so many seconds, and prints nothing."""
+def passes(
+    run: Callable[[], bool], longest_s: float | None = _LONGEST_S, output: Path = Path(os.devnull)
+) -> bool:
+    """Whether that is so in a copy of this process, which ends with it, within so many seconds, and prints to a file."""
     child = os.fork()
     if child == 0:
         passed = False
         try:
             os.setsid()
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, 1)
-            os.dup2(null, 2)
+            file = os.open(output, os.O_WRONLY | os.O_CREAT)
+            os.dup2(file, 1)
+            os.dup2(file, 2)
             passed = run()
         finally:
             os._exit(0 if passed else 1)
