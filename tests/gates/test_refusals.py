@@ -192,3 +192,20 @@ def test_what_was_not_answered_alone_is_held_to_nothing(serve: Any) -> None:
     serve(fault_in)
 
     assert malformed(first={}).wrong == ""
+
+
+def test_a_request_of_another_shape_holds_as_many_bytes_as_its_shape_says(serve: Any) -> None:
+    got = serve(fault_in)
+    malformed()
+
+    (one,) = got[2].inputs
+    assert list(one.shape) != [1, 4]
+    assert 4 * np.prod(one.shape) == len(got[2].raw_input_contents[0])
+
+
+@pytest.mark.parametrize("largest", [1, 3, 6])
+def test_one_row_more_than_the_largest_batch_is_one_too_many(serve: Any, largest: int) -> None:
+    got = serve(takes(*range(1, largest + 1)))
+
+    assert refusals.largest_batch(served_model(largest=largest)).wrong == ""
+    assert got[-1].inputs[0].shape[0] == largest + 1

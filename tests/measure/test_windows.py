@@ -57,7 +57,7 @@ def test_a_run_takes_longer_than_its_windows_as_a_process_has_to_start() -> None
     assert 0.06 <= windows.START_S < 0.5
 
 
-@pytest.mark.parametrize("rate", [2.0, 10.0, 50.0])
+@pytest.mark.parametrize("rate", [2.0, 3.0, 10.0, 50.0])
 def test_in_a_pass_at_a_rate_fifteen_requests_count(rate: float) -> None:
     """Three quarters of a pass count, of twenty that are due."""
     point = LoadPoint("online", 1, 0, rate, "constant")

@@ -13,7 +13,9 @@ _UNSEEN_KEYWORDS = ("strict", "frozen")
 _SAME_OF_LITERALS = ("Eq_Is", "NotEq_IsNot")
 """Words of a source and small whole numbers are kept once by Python, so that equal ones are the same."""
 _SAME_OF_NONE = ("Is_Eq", "IsNot_NotEq")
-"""Nothing but None equals None."""
+"""Nothing but None equals None, and nothing but what stands for a missing value equals that."""
+_LENGTHS_OF_WORDS = ("_SHOWN", "_LONGEST")
+"""What the names of constants begin with that say how much of a text or a list a message shows: one more is no fault."""
 
 Place = tuple[int, int]
 """A line, from 1, and a column, from 0, of a source."""
@@ -93,6 +95,12 @@ def _unseen(tree: ast.AST) -> Iterator[Place]:
                 yield from _places_of(decorator)
         if isinstance(node, ast.keyword) and node.arg in _UNSEEN_KEYWORDS:
             yield from _places_of(node.value)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith(_LENGTHS_OF_WORDS):
+            yield from _places_of(node.value)
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "reshape":
+            for one in node.args:
+                if ast.unparse(one) == "-1":  # NumPy takes any negative length for the rest
+                    yield from _places_of(one)
         if isinstance(node, ast.Raise):
             for inner in ast.walk(node):
                 if isinstance(inner, ast.JoinedStr):
@@ -113,7 +121,7 @@ def _beside_literals(tree: ast.AST) -> Iterator[Place]:
 
 def _beside_none(tree: ast.AST) -> Iterator[Place]:
     for left, right in _compared(tree):
-        if isinstance(right, ast.Constant) and right.value is None:
+        if ast.unparse(right) in ("None", "dataclasses.MISSING"):
             yield from _between(left, right)
 
 
