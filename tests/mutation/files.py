@@ -47,13 +47,18 @@ TESTS: dict[str, tuple[str, ...]] = {
     "fixtures/gates/same.py": ("tests/gates/test_same.py",),
     "fixtures/gates/replies.py": ("tests/gates/test_replies.py", "tests/gates/test_every_way.py"),
     "fixtures/gates/served.py": ("tests/gates/test_same.py", "tests/gates/test_replies.py"),
-    "fixtures/prove/accuracy.py": ("tests/prove/test_accuracy.py", "tests/prove/test_per_sample.py"),
+    "fixtures/prove/accuracy.py": ("tests/prove/test_accuracy.py", "tests/prove/test_ledger_limits.py"),
     "fixtures/prove/parity.py": (
         "tests/prove/test_error_in_costs.py",
         "tests/prove/test_parity.py",
+        "tests/prove/test_parity_outputs.py",
         "tests/prove/test_precision_cost.py::test_decisions_are_held_to_as_many_as_the_precision_changes",
     ),
-    "fixtures/prove/outputs.py": ("tests/prove/test_parity.py", "tests/prove/test_accuracy.py"),
+    "fixtures/prove/outputs.py": (
+        "tests/prove/test_parity.py",
+        "tests/prove/test_parity_outputs.py",
+        "tests/prove/test_accuracy.py",
+    ),
     "reports/record/verdicts.py": (
         "tests/record/test_verdicts.py",
         "tests/compare/test_comparison.py",
