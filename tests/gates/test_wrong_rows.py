@@ -138,3 +138,12 @@ def test_a_long_text_is_cut_where_it_is_told() -> None:
     assert found.first_wrong is not None
     assert 40 < len(found.first_wrong.given) < 100
     assert 40 < len(found.first_wrong.expected) < 100
+
+
+def test_an_output_of_one_number_for_each_row_is_compared_too() -> None:
+    alone = rows_of([Answer(np.array([n]), {"CLASS": np.array([n])}) for n in range(6)])
+
+    def wrong(classes: list[int]) -> int:
+        return compare(NEAR, IDS, alone, [Answer(np.array([1, 4]), {"CLASS": np.array(classes)})]).wrong
+
+    assert [wrong([1, 4]), wrong([1, 3]), wrong([2, 3])] == [0, 1, 2]
