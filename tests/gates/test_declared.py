@@ -169,3 +169,10 @@ def test_whole_numbers_and_texts_are_always_numbers_enough(gate: Gate) -> None:
     given = {0: {"OUT": np.array([1, 2]), "TEXT": np.array([b"nan"], object)}}
 
     assert declared.declared(model(), given).wrong == ""
+
+
+def test_an_axis_too_few_is_not_as_declared(gate: Gate) -> None:
+    def fewer(response: Any) -> None:
+        del response.outputs[0].shape[0]
+
+    assert "OUT should be [1, 4], and the answer to sample row-0 gives [4]" in gate(fewer)[0].wrong

@@ -171,7 +171,11 @@ def test_many_clients_at_a_server_that_is_reached_slowly_leave_it_waiting_from_t
 
     assert of_cpu(concurrency=2, **outside) == ["client-bound"]
     assert of_cpu(concurrency=2, **outside | {"network_server_send_recv": 0.9}) == [], "half is not most"
-    queue_of_a_tenth = {"server_queue": 0.44, "server_compute_infer": 0.5, "network_server_send_recv": 3.5}
+    queue_of_a_tenth: dict[str, Any] = {
+        "server_queue": 0.44,
+        "server_compute_infer": 0.5,
+        "network_server_send_recv": 3.5,
+    }
     assert of_cpu(**queue_of_a_tenth) == [], "of what waits in the queue the client is not the cause"
 
 
@@ -197,7 +201,9 @@ def test_shares_of_the_cores_are_held_to_their_limits_on_any_machine(
 ) -> None:
     """Of 4 cores and of 8, of which each uses twice as much."""
     assert of_cpu(use(**changes)) == found
-    twice = {key: None if value is None else 2 * value for key, value in vars(use(**changes)).items()}
+    twice: dict[str, Any] = {
+        key: None if value is None else 2 * value for key, value in vars(use(**changes)).items()
+    }
     assert of_cpu(CpuUse(**twice | {"cores": 8})) == found
 
 

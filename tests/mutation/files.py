@@ -12,8 +12,39 @@ _STATUSES = tuple(
 )
 """Those that start no run of the suite."""
 
+_QUICK_RATIOS = tuple(
+    f"tests/compare/test_ratio.py::{name}"
+    for name in (
+        "test_scipy_finds_the_same_bounds",
+        "test_passes_without_any_spread_have_a_ratio_too",
+        "test_five_pairs_are_too_few",
+        "test_points_that_are_measured_together_share_what_the_first_do_not_need",
+        "test_holm_shows_the_same_as_by_hand",
+        "test_scipy_finds_the_same_chances",
+        "test_looks_are_few",
+        "test_a_verdict_needs_the_whole_interval_on_one_side",
+        "test_the_seconds_that_would_settle_it_are_those_that_narrow_the_interval_enough",
+        "test_seconds_to_settle_at_the_limit_are_capped_and_none_once_settled",
+    )
+)
+_QUICK_ESTIMATES = tuple(
+    f"tests/measure/test_estimates.py::{name}"
+    for name in (
+        "test_latencies_that_still_fall_are_not_warm",
+        "test_a_handful_of_requests_proves_nothing",
+        "test_percentiles_are_those_of_all_latencies_together",
+        "test_the_interval_widens_when_passes_differ",
+        "test_the_interval_is_scaled_with_the_value",
+        "test_the_interval_does_not_reach_below_zero",
+        "test_the_interval_of_a_p99_is_open_above_where_few_requests_are_independent",
+        "test_one_pass_has_no_interval",
+        "test_the_goodput_counts_what_was_answered_in_time",
+    )
+)
+"""Those that simulate no thousands of measurements."""
+
 TESTS: dict[str, tuple[str, ...]] = {
-    "fixtures/measure/estimates.py": ("tests/measure/test_estimates.py",),
+    "fixtures/measure/estimates.py": ("tests/measure/test_intervals.py", *_QUICK_ESTIMATES),
     "fixtures/measure/early_stopping.py": (
         "tests/measure/test_early_stopping.py",
         "tests/measure/test_certifying.py",
@@ -28,12 +59,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "fixtures/compare/comparison.py": (
         "tests/compare/test_few_passes.py",
         "tests/compare/test_comparison.py",
-        "tests/compare/test_ratio.py",
+        *_QUICK_RATIOS,
     ),
     "fixtures/compare/baseline.py": ("tests/compare/test_baseline.py",),
     "reports/record/ratio.py": (
         "tests/compare/test_chances.py",
-        "tests/compare/test_ratio.py",
+        *_QUICK_RATIOS,
         "tests/compare/test_comparison.py",
     ),
     "fixtures/gates/sameness.py": (

@@ -1,5 +1,6 @@
 """Tries faults on collected tests, each in a copy of the process that has collected them: most are found within a second."""
 
+import functools
 import json
 import os
 import signal
@@ -48,7 +49,7 @@ class Trial:
             if not has_same_decorators(self._source, one.source):
                 found.append(None)
                 continue
-            is_found = not passes(lambda one=one: self._run_with(session, module, one.source), longest_s)
+            is_found = not passes(functools.partial(self._run_with, session, module, one.source), longest_s)
             # What another module made of a constant stays as it was, so that only a fault that is found is known to be.
             is_sure = is_found or is_in_a_function(self._source, one.source)
             found.append(is_found if is_sure else None)

@@ -32,7 +32,7 @@ def stage(name: str, right: int, **changes: Any) -> Stage:
 # --- every output of the server ------------------------------------------------------------------------------
 
 
-def with_outputs(error: float, *, right: int = 100) -> Accuracy:
+def with_outputs(error: float, *, right: int = 100, **weights: bool) -> Accuracy:
     """The ledger of a server whose one output is off by so much of its largest value, in one element."""
     wanted = np.tile(np.linspace(0.1, 1, 4, dtype=np.float32), (100, 1))
     given = wanted.copy()
@@ -42,7 +42,7 @@ def with_outputs(error: float, *, right: int = 100) -> Accuracy:
     three = stage("framework", 100), stage("converted", 100), stage("served", right, differences=differences)
     case = toy.case()
     return accuracy_ledger(
-        case, toy.samples(100), three, score_each_sample(case, toy.samples(100), three), tf32=False
+        case, toy.samples(100), three, score_each_sample(case, toy.samples(100), three), tf32=False, **weights
     )
 
 
@@ -54,6 +54,16 @@ def test_a_ledger_fails_for_an_output_alone_that_is_another_than_in_process() ->
     assert not wrong.passed
     assert wrong.outputs[0].sample == "toy-007"
     assert not with_outputs(0.0, right=80).passed, "and for its score alone"
+
+
+def test_weights_count_as_trained_unless_it_is_said() -> None:
+    """An error on its way through random weights may be larger."""
+    usual, trained, random = (
+        with_outputs(0.0, **weights).outputs[0] for weights in ({}, {"trained": True}, {"trained": False})
+    )
+
+    assert usual == trained
+    assert random.mean_limit > trained.mean_limit
 
 
 def test_without_outputs_to_compare_none_are_on_record() -> None:

@@ -191,3 +191,19 @@ def test_integers_that_differ_in_some_rows_of_each_batch_leave_the_others_to_com
         one[toy.OUTPUT] += np.float32(0.003)
 
     assert found(last_only, precision="fp32").relative_error == pytest.approx(0.003, rel=1e-2)
+
+
+def test_an_output_that_costs_less_is_the_worst_by_a_smaller_error() -> None:
+    """One costs a hundredth of its mean and is off by as much; the other a thousandth, and is off by two."""
+
+    def both(first: float, second: float) -> Callable[[Arrays, int], None]:
+        def change(one: Arrays, _number: int) -> None:
+            one[toy.OUTPUT] += np.float32(first * 0.25)
+            one[LARGE] += np.float32(second * 25)
+
+        return change
+
+    for swap in (1, -1):
+        parity = found(both(*(0.01, 0.002)[::swap]), emulated=both(*(0.01, 0.001)[::swap]))
+        assert parity.error_in_costs == pytest.approx(2, rel=0.01)
+        assert parity.precision_cost == pytest.approx(0.001, rel=0.01)
