@@ -209,3 +209,6 @@ def test_one_row_more_than_the_largest_batch_is_one_too_many(serve: Any, largest
 
     assert refusals.largest_batch(served_model(largest=largest)).wrong == ""
     assert got[-1].inputs[0].shape[0] == largest + 1
+    serve(takes(*range(1, largest + 2)))
+    said = f"a batch of {largest + 1} was answered, and {largest} is declared"
+    assert refusals.largest_batch(served_model(largest=largest)).wrong == said
