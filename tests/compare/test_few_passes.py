@@ -1,6 +1,7 @@
 """What few passes among many points show, when a look may settle it, and how much longer it would take."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from fixtures.compare.comparison import (
     seconds_to_settle,
     together,
 )
-from reports.record.ratio import unpaired_chance
+from reports.record.ratio import FALSE_ALARMS, unpaired_chance
 from reports.record.schema import Estimate
 
 
@@ -142,3 +143,21 @@ def test_the_points_of_a_run_that_are_shown_need_no_more_time() -> None:
     found = together([slow, *[very_slow] * 11])
 
     assert {(one.verdict, one.seconds_to_settle) for one in found} == {("slower", None)}
+
+
+@pytest.mark.parametrize("points", [2, 1000])
+def test_how_much_longer_records_take_is_by_all_of_a_points_share(points: int) -> None:
+    """There are no looks before, which a comparison in turns leaves half of the share to."""
+    theirs = [1.0, 1.2, 0.85, 1.1, 0.9]
+    found = compare_records(
+        [0.9 * one for one in theirs], EarlierPasses("then", 0.03, theirs, 9.0, points), 9.0
+    )
+    wider = NormalDist().inv_cdf(1 - FALSE_ALARMS / points) / NormalDist().inv_cdf(0.975)
+
+    assert found.verdict == "not shown"
+    assert found.seconds_to_settle == seconds_to_settle(found.ratio, 0.03, 18.0, max(1.0, wider))
+
+
+def test_unless_it_is_said_one_point_is_compared() -> None:
+    assert compare_pairs([0.5] * 9, [1.0] * 9, OtherBuild("HEAD~1", 0.03), 60.0).points == 1
+    assert compare_records([1.0, 1.1], EarlierPasses("then", 0.03, [1.0, 1.1], 9.0), 9.0).points == 1

@@ -159,7 +159,7 @@ class Memory:
 
     def answer(self, request: Any, _context: grpc.ServicerContext) -> Any:
         """So many times IN plus BIAS, and how many elements that are as a text, which lies in the message always."""
-        raw, values = list(request.raw_input_contents), {}
+        raw, values = list(request.raw_input_contents), dict[str, Any]()
         for one in request.inputs:
             place = self.place(one)
             content = place[0][place[1] : place[1] + place[2]] if place else raw.pop(0)

@@ -34,7 +34,7 @@ def served_model(
         job.model, inputs=(Tensor("IN", "FP32", (4,)),), outputs=(Tensor("OUT", "FP32", (4,)),)
     )
     data = LoadData(Path(), [f"row-{n}" for n in range(count)], {"IN": ROWS[:count]})
-    fields = {"model": model, "data": data} | changes
+    fields: dict[str, Any] = {"model": model, "data": data} | changes
     return ServedModel(dataclasses.replace(job, **fields), largest, Closeness(1e-4, 1e-4, 1.0), gate_s)
 
 

@@ -64,6 +64,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "fixtures/compare/baseline.py": ("tests/compare/test_baseline.py",),
     "reports/record/ratio.py": (
         "tests/compare/test_chances.py",
+        "tests/compare/test_baseline.py",
         *_QUICK_RATIOS,
         "tests/compare/test_comparison.py",
     ),

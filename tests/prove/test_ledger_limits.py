@@ -32,7 +32,7 @@ def stage(name: str, right: int, **changes: Any) -> Stage:
 # --- every output of the server ------------------------------------------------------------------------------
 
 
-def with_outputs(error: float, *, right: int = 100, **weights: bool) -> Accuracy:
+def with_outputs(error: float, *, right: int = 100, **weights: Any) -> Accuracy:
     """The ledger of a server whose one output is off by so much of its largest value, in one element."""
     wanted = np.tile(np.linspace(0.1, 1, 4, dtype=np.float32), (100, 1))
     given = wanted.copy()
