@@ -161,3 +161,15 @@ def test_how_much_longer_records_take_is_by_all_of_a_points_share(points: int) -
 def test_unless_it_is_said_one_point_is_compared() -> None:
     assert compare_pairs([0.5] * 9, [1.0] * 9, OtherBuild("HEAD~1", 0.03), 60.0).points == 1
     assert compare_records([1.0, 1.1], EarlierPasses("then", 0.03, [1.0, 1.1], 9.0), 9.0).points == 1
+
+
+def test_few_pairs_that_seem_no_slower_need_no_more_than_their_interval_does() -> None:
+    """Among a thousand points eighteen pairs are the fewest that show a slow-down; here there is none to be shown."""
+    mine = [1.0, 1.03, 0.97, 1.01, 0.99, 1.02]
+    found = compare_pairs(mine, [1.0] * 6, among(1000), 60.0)
+
+    assert found.verdict == "not shown"
+    assert found.ratio.high > 0.97
+    assert found.seconds_to_settle == seconds_to_settle(found.ratio, 0.03, 60.0)
+    assert found.seconds_to_settle is not None
+    assert found.seconds_to_settle < 120.0, "twelve pairs more, of ten seconds each"

@@ -207,7 +207,8 @@ def test_a_request_of_another_shape_holds_as_many_bytes_as_its_shape_says(serve:
 def test_one_row_more_than_the_largest_batch_is_one_too_many(serve: Any, largest: int) -> None:
     got = serve(takes(*range(1, largest + 1)))
 
-    assert refusals.largest_batch(served_model(largest=largest)).wrong == ""
+    found = refusals.largest_batch(served_model(largest=largest))
+    assert (found.wrong, found.tried) == ("", f"{largest} of {largest} batch sizes, and one of {largest + 1}")
     assert got[-1].inputs[0].shape[0] == largest + 1
     serve(takes(*range(1, largest + 2)))
     said = f"a batch of {largest + 1} was answered, and {largest} is declared"
