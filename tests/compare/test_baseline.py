@@ -146,3 +146,53 @@ def test_a_damaged_record_is_named(earlier: Path) -> None:
         InputError, match=r"(?s)cannot be read: .*cpu-toy-raw-fp32\.json: not JSON.*--baseline"
     ):
         baseline.read(str(earlier))
+
+
+def test_a_folder_without_records_is_told_apart_from_one_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the folder holds no records"):
+        baseline.read(str(tmp_path))
+    with pytest.raises(InputError, match="there is no such folder"):
+        baseline.read(str(tmp_path / "gone"))
+
+
+@pytest.mark.parametrize(("throughputs", "compared"), [((100.0,), False), ((100.0, 101.0), True)])
+def test_two_passes_on_record_can_be_compared_and_one_cannot(
+    tmp_path: Path, throughputs: Sequence[float], compared: bool
+) -> None:
+    one = stored(throughputs)
+    files.write(one, files.path_of(one.case, tmp_path))
+    found = baseline.earlier_passes(baseline.read(str(tmp_path)), one.case, ONLINE, 0.03, 4)
+
+    assert (found is not None) is compared
+    if found is not None:
+        assert (found.points, found.spent_s, found.allowed_slowdown) == (4, 0.9, 0.03)
+        assert found.text == str(tmp_path)
+
+
+def test_a_case_without_load_points_may_be_of_any_machine(tmp_path: Path) -> None:
+    one = dataclasses.replace(stored(), loads=())
+    files.write(one, files.path_of(one.case, tmp_path))
+    other = dataclasses.replace(MACHINE, cores=64)
+
+    baseline.check(baseline.read(str(tmp_path)), one.case, other, DEPLOYMENT, SERVING)
+    unknown = dataclasses.replace(one.case, model="other")
+    baseline.check(baseline.read(str(tmp_path)), unknown, other, DEPLOYMENT, SERVING)
+    assert baseline.changed_versions(baseline.read(str(tmp_path)), unknown, other) == []
+
+
+def test_each_condition_that_is_another_is_named_and_a_setting_of_more_values_too(earlier: Path) -> None:
+    found = baseline.read(str(earlier))
+    other = dataclasses.replace(DEPLOYMENT, instances=2, preferred_batch_sizes=(2, 4))
+    with pytest.raises(InputError) as raised:
+        baseline.check(found, stored().case, MACHINE, other, SERVING)
+    assert "instances 1 there, 2 here; preferred_batch_sizes () there, (2, 4) here" in str(raised.value)
+
+
+def test_versions_that_came_or_went_are_named_in_order(earlier: Path) -> None:
+    now = dataclasses.replace(MACHINE, versions={"numpy": "2.0"}, gpu_driver="550")
+
+    assert baseline.changed_versions(baseline.read(str(earlier)), stored().case, now) == [
+        "driver None there, 550 here",
+        "numpy None there, 2.0 here",
+        "torch 2.13.0 there, None here",
+    ]

@@ -7,9 +7,11 @@ from reports.record.ratio import (
     paired_chance,
     paired_ratio,
     shown_by_holm,
+    speeds,
     unpaired_chance,
     unpaired_ratio,
 )
+from tests import samples
 
 MINE, THEIRS = [9.0, 9.4, 8.9, 9.2, 9.1], [10.0, 10.3, 9.8, 10.1]
 
@@ -77,3 +79,48 @@ def test_of_many_chances_the_least_has_the_smallest_share_and_the_first_that_fai
     assert shown_by_holm([0.02, 0.03, 0.04], 0.05) == [False, False, False]
     assert shown_by_holm([0.05], 0.05) == [True]
     assert shown_by_holm([], 0.05) == []
+
+
+def test_the_speed_of_a_pass_is_its_throughput_and_at_a_rate_the_inverse_of_its_latency() -> None:
+    load = samples.load("online", 2, 100.0)
+    at_a_rate = samples.load("online", 0, 100.0, request_rate_per_s=50.0, arrivals="poisson")
+
+    assert speeds(load) == [99.0, 100.0, 101.0]
+    assert speeds(at_a_rate) == pytest.approx([1 / 2.0312] * 3)
+
+
+def test_six_pairs_are_enough_for_a_ratio() -> None:
+    assert paired_ratio([2.0] * 6, [1.0] * 6).value == pytest.approx(2.0)
+
+
+def test_two_passes_of_each_time_are_enough_for_a_ratio_and_leave_much_doubt() -> None:
+    ratio = unpaired_ratio([1.0, 1.1], [1.0, 1.1])
+
+    assert ratio.value == pytest.approx(1.0)
+    assert ratio.high > 1.3
+    assert ratio.confidence == 0.95
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.98])
+def test_an_interval_of_ranks_is_as_wide_as_its_confidence_asks(confidence: float) -> None:
+    """The narrowest of those by ranks whose chance to miss on either side is half of what is left, by counting all signs."""
+    generator = np.random.default_rng(3)
+    logs = generator.normal(0, 0.1, 8)
+    ratio = paired_ratio(np.exp(logs), np.ones(8), confidence)
+    ranks = np.arange(1, 9)
+    sums = np.array([ranks[[bool(signs >> place & 1) for place in range(8)]].sum() for signs in range(256)])
+    first, second = np.triu_indices(8)
+    means = np.sort((logs[first] + logs[second]) / 2)
+    outside = max(n for n in range(36) if (sums <= n).mean() <= (1 - confidence) / 2)
+
+    assert (ratio.low, ratio.high) == pytest.approx((np.exp(means[outside]), np.exp(means[-1 - outside])))
+    assert ratio.value == pytest.approx(np.exp(np.median(means)))
+
+
+def test_the_chance_of_pairs_is_that_of_as_many_signs_as_low() -> None:
+    logs = np.array([-0.3, 0.1, -0.25, -0.2, 0.05, -0.15])
+    ranks = np.array([6, 2, 5, 4, 1, 3])
+    above = ranks[logs > 0].sum()
+    sums = np.array([ranks[[bool(signs >> place & 1) for place in range(6)]].sum() for signs in range(64)])
+
+    assert paired_chance(np.exp(logs), np.ones(6), 1.0) == pytest.approx((sums <= above).mean())

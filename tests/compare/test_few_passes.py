@@ -1,7 +1,9 @@
 """What few passes among many points show, when a look may settle it, and how much longer it would take."""
 
 import math
+from statistics import NormalDist
 
+import numpy as np
 import pytest
 
 from fixtures.compare.comparison import (
@@ -14,6 +16,7 @@ from fixtures.compare.comparison import (
     seconds_to_settle,
     together,
 )
+from reports.record.ratio import FALSE_ALARMS, unpaired_chance
 from reports.record.schema import Estimate
 
 
@@ -94,3 +97,79 @@ def test_points_without_a_chance_stay_as_they_are() -> None:
 
     assert together([]) == []
     assert together(found) == found
+
+
+def test_a_slow_down_that_is_shown_takes_no_longer_however_near_its_interval_is() -> None:
+    """Among few points ranks show what a wider interval would still hold."""
+    generator = np.random.default_rng(2)
+    shown = 0
+    for _trial in range(200):
+        mine = 0.93 * np.exp(generator.normal(0, 0.05, 16))
+        found = compare_pairs(mine, np.ones(16), among(2), 60.0)
+        assert found.verdict == "not shown" or found.seconds_to_settle is None
+        shown += found.verdict == "slower"
+    assert 20 < shown < 180
+
+
+def test_what_many_points_ask_is_what_their_number_divides() -> None:
+    """An alarm in one of 100 runs is shared among the points, and half of a point's share is its last look's."""
+    chance = compare_pairs([0.5] * 9, [1.0] * 9, among(1), 60.0).chance
+    assert chance == 2 * 2**-9
+    assert compare_pairs([0.5] * 9, [1.0] * 9, among(2), 60.0).verdict == "slower"
+    assert compare_pairs([0.5] * 9, [1.0] * 9, among(3), 60.0).verdict == "not shown"
+    more_s = compare_pairs([0.5] * 9, [1.0] * 9, among(3), 90.0).seconds_to_settle
+    assert more_s == pytest.approx(10.0), "one pair more"
+
+
+def test_a_slow_down_of_records_is_told_by_their_chance() -> None:
+    theirs = [1.0, 1.05, 0.95, 1.02, 0.98]
+    mine = [0.9 * one for one in theirs]
+    found = [
+        compare_records(mine, EarlierPasses("then", 0.03, theirs, 9.0, points), 9.0) for points in (1, 1000)
+    ]
+
+    assert found[0].chance == found[1].chance == unpaired_chance(mine, theirs, 0.97)
+    assert found[1].verdict == "not shown"
+    assert found[1].seconds_to_settle is not None
+    assert found[0].seconds_to_settle is None or found[1].seconds_to_settle > found[0].seconds_to_settle
+
+
+def test_the_points_of_a_run_that_are_shown_need_no_more_time() -> None:
+    slow = compare_pairs([0.5] * 10, [1.0] * 10, among(12), 60.0)
+    assert (slow.verdict, slow.seconds_to_settle is not None) == ("not shown", True)
+
+    # Twelve points measured together share what one alone has: the least chance has a twelfth, the last all of it.
+    very_slow = compare_pairs([0.5] * 16, [1.0] * 16, among(12), 60.0)
+    found = together([slow, *[very_slow] * 11])
+
+    assert {(one.verdict, one.seconds_to_settle) for one in found} == {("slower", None)}
+
+
+@pytest.mark.parametrize("points", [2, 1000])
+def test_how_much_longer_records_take_is_by_all_of_a_points_share(points: int) -> None:
+    """There are no looks before, which a comparison in turns leaves half of the share to."""
+    theirs = [1.0, 1.2, 0.85, 1.1, 0.9]
+    found = compare_records(
+        [0.9 * one for one in theirs], EarlierPasses("then", 0.03, theirs, 9.0, points), 9.0
+    )
+    wider = NormalDist().inv_cdf(1 - FALSE_ALARMS / points) / NormalDist().inv_cdf(0.975)
+
+    assert found.verdict == "not shown"
+    assert found.seconds_to_settle == seconds_to_settle(found.ratio, 0.03, 18.0, max(1.0, wider))
+
+
+def test_unless_it_is_said_one_point_is_compared() -> None:
+    assert compare_pairs([0.5] * 9, [1.0] * 9, OtherBuild("HEAD~1", 0.03), 60.0).points == 1
+    assert compare_records([1.0, 1.1], EarlierPasses("then", 0.03, [1.0, 1.1], 9.0), 9.0).points == 1
+
+
+def test_few_pairs_that_seem_no_slower_need_no_more_than_their_interval_does() -> None:
+    """Among a thousand points eighteen pairs are the fewest that show a slow-down; here there is none to be shown."""
+    mine = [1.0, 1.03, 0.97, 1.01, 0.99, 1.02]
+    found = compare_pairs(mine, [1.0] * 6, among(1000), 60.0)
+
+    assert found.verdict == "not shown"
+    assert found.ratio.high > 0.97
+    assert found.seconds_to_settle == seconds_to_settle(found.ratio, 0.03, 60.0)
+    assert found.seconds_to_settle is not None
+    assert found.seconds_to_settle < 120.0, "twelve pairs more, of ten seconds each"

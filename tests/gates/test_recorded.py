@@ -1,6 +1,7 @@
 """Recorded answers: what is kept of them, what later answers are held to, and what is refused as no such file."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -165,4 +166,47 @@ def test_samples_are_asked_for_by_the_time_that_they_take() -> None:
 
     assert count(60.0) == 2
     assert count(0.001) == 8 == len(ROWS)
-    assert served.FULL_S > served.MICRO_S
+    assert served.FULL_S > served.MICRO_S > 0
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_file_of_an_older_or_a_newer_form_is_refused(
+    kept: tuple[Path, RecordedAnswers], version: int
+) -> None:
+    path, _ = kept
+    with np.load(path) as arrays:
+        about = json.loads(arrays["about"].tobytes()) | {"version": version}
+        np.savez(path, about=np.frombuffer(json.dumps(about).encode(), np.uint8), content=arrays["content"])
+
+    with pytest.raises(InputError, match=f"version {version}, not 1"):
+        recorded.read(path)
+
+
+def test_as_many_bytes_of_answers_are_kept_as_fit_whatever_their_number() -> None:
+    """16 MiB in all: four of 4 MiB, and not a fifth; what was kept can be read again."""
+    large = np.zeros((8, 1 << 20), np.float32)
+
+    def kept(samples: int) -> int:
+        rows = {n: {"OUT": large[n]} for n in range(samples)}
+        return len(recorded.record(served_model(), rows, "case", "run").rows)
+
+    assert [kept(samples) for samples in (3, 4, 5)] == [3, 4, 4]
+    two = {n: {"OUT": large[n], "TEXT": large[n]} for n in range(8)}
+    assert len(recorded.record(served_model(), two, "case", "run").rows) == 2
+
+
+def test_a_file_of_more_than_a_run_would_record_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "toy.npz"
+    for name in ("about", "content"):
+        parts = {"about": np.zeros(2, np.uint8), "content": np.zeros(2, np.uint8)}
+        np.savez_compressed(path, **(parts | {name: np.zeros((64 << 20) + 1, np.uint8)}))
+        with pytest.raises(InputError, match=f"{name} is larger than 64 MiB"):
+            recorded.read(path)
+
+
+def test_a_digest_tells_samples_apart_by_content_and_shape(
+    kept: tuple[Path, RecordedAnswers],
+) -> None:
+    assert len(set(kept[1].digests.values())) == 8
+    with pytest.raises(InputError, match="other samples"):
+        recorded.hold(served_model(inputs=ROWS.reshape(8, 2, 2)), kept[1], kept[0])

@@ -114,3 +114,20 @@ def test_answers_of_several_shapes_are_held_to_their_own() -> None:
     assert compare(NEAR, IDS, alone, again).wrong == 0
     again[4] = Answer(np.array([4]), {"OUT": rows[5][None]})
     assert compare(NEAR, IDS, alone, again).wrong == 1
+
+
+@pytest.mark.parametrize(("before", "same"), [(True, False), (False, True), (True, True)])
+def test_a_ledger_holds_where_it_held_before_and_its_samples_get_the_same_answers(
+    before: bool, same: bool
+) -> None:
+    ledger = samples.accuracy() if before else samples.failed_accuracy()
+    found = compared(ROWS[[1]] + np.float32(0 if same else 1), [1]).found
+
+    assert with_same_answers(ledger, found).passed is (before and same)
+
+
+def test_of_an_output_that_is_nothing_but_zeros_the_difference_itself_is_told() -> None:
+    zeros = np.zeros((20, 4), np.float32)
+
+    assert compared(zeros[[1]], [1], zeros).found.relative_difference == 0.0
+    assert compared(zeros[[1]] + np.float32(0.5), [1], zeros).found.relative_difference == 0.5

@@ -94,3 +94,49 @@ def test_a_server_is_warm_when_it_does_not_get_faster_any_more(
         timeline = simulated.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
         found = measured.warmed(found, simulated.run_of(timeline))
     assert stopping.is_warmed_up(found) is settled
+
+
+@pytest.mark.parametrize(
+    ("rate_per_s", "seconds"),
+    [(None, 1 * (3 * 0.6 + 0.1)), (400.0, 2 * (3 * 0.6 + 0.1))],
+    ids=["all of a pass counts", "by a schedule its first quarter does not"],
+)
+def test_how_long_it_takes_to_certify_is_told_in_whole_passes(
+    rate_per_s: float | None, seconds: float
+) -> None:
+    """Four clients at a server of 10 ms are answered 400 times a second, so that 662 requests take two seconds."""
+    point = LoadPoint("online", 1, 0 if rate_per_s else 4, rate_per_s, "constant" if rate_per_s else None)
+    warm_up = simulated.run_of(simulated.closed_loop(np.full((4, 40), 0.01), 0.4), window_s=0.6)
+    job = dataclasses.replace(simulated.job(POINT), point=point)
+    found = measured.warmed(Measured(simulated.job(POINT)), warm_up)
+    found = dataclasses.replace(found, job=job, window_s=0.6)
+    plan = MeasuringPlan(certify=99)
+
+    one = stopping.seconds_to_certify(PointState(found), plan)
+
+    assert one == pytest.approx(seconds)
+    both = PointState(found, found, OtherBuild("HEAD~1", 0.03))
+    assert stopping.seconds_to_certify(both, plan) == pytest.approx(2 * seconds)
+    assert stopping.seconds_to_certify(PointState(found), MeasuringPlan()) == 0.0
+
+
+def test_what_was_measured_counts_toward_what_is_certified() -> None:
+    plan = MeasuringPlan(certify=99)
+
+    assert stopping.requests_missing(Measured(simulated.job(POINT)), plan) == 662
+    some = side(*[10] * 3)
+    had = sum(len(part.latencies_ms) for part in some.steady)
+    assert stopping.requests_missing(some, plan) == 662 - had > 0
+    assert stopping.requests_missing(side(*[10] * 8), plan) == 0
+
+
+def test_a_point_to_be_certified_is_given_up_only_where_its_budget_is_a_bound() -> None:
+    few = side(*[10] * 6, length_s=0.1)
+
+    def done(budget_s: float, *, beyond: bool) -> bool:
+        return is_known(few, MeasuringPlan(budget_s=budget_s, certify=99, beyond_budget=beyond))
+
+    assert not done(1.0, beyond=True)
+    assert done(1.0, beyond=False)
+    assert not done(1000.0, beyond=False)
+    assert is_known(side(*[10] * 8), MeasuringPlan(budget_s=1000.0, certify=99)), "by then it is certified"

@@ -153,3 +153,84 @@ def test_repeated_passes_and_few_requests_are_marked() -> None:
     damaged, few = validity.marks_of_requests(99, ["its file was empty", "it stood still for 2.5 s"])
     assert (damaged.code, few.code) == ("damaged-passes", "few-requests")
     assert damaged.text.endswith("left nothing usable: 2, the last: it stood still for 2.5 s")
+
+
+def test_the_time_outside_of_the_server_is_told_as_a_share() -> None:
+    outside = components(server_queue=0.1, server_compute_infer=1.0, network_server_send_recv=3.0)
+    (mark,) = validity.marks_of_cpu(WELL, outside, 16)
+
+    assert ": 73% of the time" in mark.text
+
+
+def test_many_clients_at_a_server_that_is_reached_slowly_leave_it_waiting_from_two_on() -> None:
+    outside: dict[str, Any] = {
+        "server_queue": 0.0,
+        "server_compute_infer": 1.0,
+        "network_server_send_recv": 3.0,
+    }
+
+    assert of_cpu(concurrency=2, **outside) == ["client-bound"]
+    assert of_cpu(concurrency=2, **outside | {"network_server_send_recv": 0.9}) == [], "half is not most"
+    queue_of_a_tenth: dict[str, Any] = {
+        "server_queue": 0.44,
+        "server_compute_infer": 0.5,
+        "network_server_send_recv": 3.5,
+    }
+    assert of_cpu(**queue_of_a_tenth) == [], "of what waits in the queue the client is not the cause"
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"load_generator": 1.1, "server": 2.6, "others": 0.0}, ["client-bound"]),
+        ({"load_generator": 0.9, "server": 2.9, "others": 0.0}, []),
+        ({"load_generator": 1.1, "server": 2.0, "others": 0.3}, []),
+        (
+            {"load_generator": 1.1, "server": 2.0, "others": 0.0, "stolen": 0.6},
+            ["client-bound", "cpu-stolen"],
+        ),
+        ({"load_generator": 1.1, "server": None, "others": 2.6}, ["client-bound"]),
+        ({"others": 0.35}, []),
+        ({"others": 0.45}, ["cpu-shared"]),
+        ({"stolen": 0.15}, []),
+        ({"stolen": 0.25}, ["cpu-stolen"]),
+    ],
+)
+def test_shares_of_the_cores_are_held_to_their_limits_on_any_machine(
+    changes: dict[str, Any], found: list[str]
+) -> None:
+    """Of 4 cores and of 8, of which each uses twice as much."""
+    assert of_cpu(use(**changes)) == found
+    twice: dict[str, Any] = {
+        key: None if value is None else 2 * value for key, value in vars(use(**changes)).items()
+    }
+    assert of_cpu(CpuUse(**twice | {"cores": 8})) == found
+
+
+def test_what_others_and_the_host_took_is_told_in_cores() -> None:
+    shared, stolen = validity.marks_of_cpu(use(others=0.5, stolen=0.3), components(), 16)
+
+    assert shared.text.endswith(": 0.5 of 4 cores")
+    assert stolen.text.endswith(": 0.3 of 4 cores")
+
+
+def test_a_server_keeps_up_that_answers_nineteen_of_twenty() -> None:
+    assert validity.keeps_up([part(96, 100), part(95, 100)])
+    assert not validity.keeps_up([part(94, 100), part(95, 100)])
+    closed = Steady(5.0, 1.0, np.ones(5))
+    assert validity.keeps_up([closed]), "without a schedule nothing is due"
+
+
+def test_what_a_damaged_pass_said_is_cut() -> None:
+    (mark,) = validity.marks_of_requests(1000, ["x" * 1000])
+
+    assert 100 < len(mark.text) < 300
+    assert "1 requests" not in mark.text
+
+
+def test_cores_that_nothing_accounts_for_are_not_less_than_none() -> None:
+    found = validity.cpu_use([CpuTime(1.0, 0.7, 1.0, 1.5, 0.0)], 2)
+
+    assert found.others == 0.0
+    one_unknown = validity.cpu_use([CpuTime(1.0, 0.2, 1.0, 1.5, 0.0), CpuTime(1.0, 0.2, None, 1.5, 0.0)], 2)
+    assert one_unknown.server is None

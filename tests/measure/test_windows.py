@@ -51,3 +51,24 @@ def test_a_budget_holds_the_passes_that_are_of_use_and_what_starting_them_takes(
 def test_a_request_of_more_than_a_second_is_slow() -> None:
     assert windows.is_slow(1.5)
     assert not windows.is_slow(0.5)
+
+
+def test_a_run_takes_longer_than_its_windows_as_a_process_has_to_start() -> None:
+    assert 0.06 <= windows.START_S < 0.5
+
+
+@pytest.mark.parametrize("rate", [2.0, 3.0, 10.0, 50.0])
+def test_in_a_pass_at_a_rate_fifteen_requests_count(rate: float) -> None:
+    """Three quarters of a pass count, of twenty that are due."""
+    point = LoadPoint("online", 1, 0, rate, "constant")
+    due = rate * windows.WINDOWS * windows.least_window_s(point)
+
+    assert 0.75 * due >= 15
+    assert due == pytest.approx(20) or rate == 50.0
+
+
+def test_even_a_high_rate_has_longer_windows_than_clients_that_wait_and_to_warm_up_too() -> None:
+    point = LoadPoint("online", 1, 0, 1e4, "constant")
+
+    assert windows.least_window_s(point) > windows.least_window_s(CLIENTS)
+    assert windows.warm_up_window_s(point, 0.0, 0.0) == windows.least_window_s(point)

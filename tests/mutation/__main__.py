@@ -9,17 +9,16 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.mutation.faults import Fault, faults_of
 from tests.mutation.files import TESTS
+from tests.mutation.trial import Trial, passes
 
 _ROOT = Path(__file__).parents[2]
 _PACKAGES = (
@@ -35,8 +34,6 @@ _PACKAGES = (
     ),
     *("msgspec", "filelock", "pandas", "matplotlib.pyplot", "jinja2", "markdown_it", "rich"),
 )
-_LONGEST_S = 120.0
-"""Seconds after which the tests of a fault count as hanging, which is a failure too. They take some seconds."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,25 +46,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="what they are drawn by; default: 0")
     options = parser.parse_args(arguments)
     _import_what_all_need()
-    killed = tried = 0
+    killed = tried = status = 0
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         copy = _copy_of_checkout(Path(folder))
         for file in options.files or TESTS:
-            if not _passes(copy, TESTS[file]):
-                print(f"{file}: its tests fail without a fault")
-                return 1
             source = (copy / file).read_text()
             chosen, there_are = faults_of(source, options.mutants, random.Random(f"{options.seed} {file}"))
-            survived = [one for one in chosen if not _is_found(copy, file, source, one)]
-            killed, tried = killed + len(chosen) - len(survived), tried + len(chosen)
-            print(
-                f"{file}: {len(chosen) - len(survived)} of {len(chosen)} found (of {there_are} that there are)",
-                flush=True,
-            )
-            for one in survived:
-                print(f"  line {one.line}, {one.operator}:\n{one.difference(source)}", flush=True)
+            found = _found(copy, file, source, chosen)
+            if isinstance(found, str):
+                print(f"{file}: {found} fails without a fault", flush=True)
+                status = 1
+                continue
+            killed, tried = killed + sum(found), tried + len(found)
+            print(f"{file}: {sum(found)} of {len(found)} found (of {there_are} that there are)", flush=True)
+            for one, is_found in zip(chosen, found, strict=True):
+                if not is_found:
+                    print(f"  line {one.line}, {one.operator}:\n{one.difference(source)}", flush=True)
     print(f"{killed} of {tried} found, {killed / max(1, tried):.1%}")
-    return 0
+    return status
 
 
 def _import_what_all_need() -> None:
@@ -91,52 +87,39 @@ def _copy_of_checkout(folder: Path) -> Path:
     return folder
 
 
-def _is_found(copy: Path, file: str, source: str, fault: Fault) -> bool:
-    """Whether a test fails with the fault."""
+def _found(copy: Path, file: str, source: str, faults: Sequence[Fault]) -> list[bool] | str:
+    """Whether a test of the file fails with each fault; what one says that fails without any."""
+    in_place = _tried(copy, file, source, faults)
+    if isinstance(in_place, str):
+        return in_place
+    return [
+        _is_found_anew(copy, file, source, fault) if found is None else found
+        for fault, found in zip(faults, in_place, strict=True)
+    ]
+
+
+def _is_found_anew(copy: Path, file: str, source: str, fault: Fault) -> bool:
+    """Whether a test fails where the file is loaded with the fault."""
     (copy / file).write_text(fault.source)
     try:
-        return not _passes(copy, TESTS[file])
+        return isinstance(_tried(copy, file, fault.source, ()), str)
     finally:
         (copy / file).write_text(source)
 
 
-def _passes(copy: Path, tests: Sequence[str]) -> bool:
-    """Whether the tests of a file pass, in a process of their own that has the packages already."""
-    child = os.fork()
-    if child == 0:
-        os.setsid()
-        _run_tests(copy, tests)
-    ends = time.monotonic() + _LONGEST_S
-    while time.monotonic() < ends:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status) == 0
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False
+def _tried(copy: Path, file: str, source: str, faults: Sequence[Fault]) -> list[bool | None] | str:
+    """What a trial of faults answers, in a process of its own; in place of that what pytest says where it came to no answer."""
+    answers, said = copy / ".found.json", copy / ".said"
+    for one in (answers, said):
+        one.unlink(missing_ok=True)
+    trial = Trial(file, source, faults, answers)
+    passes(lambda: _ends_well(copy, TESTS[file], trial), None, said)
+    found: list[bool | None] | str = json.loads(answers.read_text()) if answers.exists() else said.read_text()
+    return found
 
 
-class QuickestFirst:
-    """Begins with the tests that took least when no fault was in the code: most faults are found within a second."""
-
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / ".seconds.json"
-        self._seconds: dict[str, float] = json.loads(self._file.read_text()) if self._file.exists() else {}
-
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items.sort(key=lambda item: self._seconds.get(item.nodeid, 0.0))
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
-
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if exitstatus == 0:
-            self._file.write_text(json.dumps(self._seconds))
-
-
-def _run_tests(copy: Path, tests: Sequence[str]) -> None:
-    """Ends this process with pytest's status."""
+def _ends_well(copy: Path, tests: Sequence[str], *plugins: Any) -> bool:
+    """Whether pytest ends with 0, in this process, which has nothing of the project loaded but what is the copy's."""
     import pytest
 
     os.chdir(copy)
@@ -144,18 +127,17 @@ def _run_tests(copy: Path, tests: Sequence[str]) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "fixtures", "reports")]:
         del sys.modules[name]
     sys.dont_write_bytecode = True
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
-    status = 1
-    try:
-        status = int(
-            pytest.main(
-                ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *tests]
-            )
-        )
-    finally:
-        os._exit(status)
+    options = (
+        "-x",
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:hypothesispytest",
+        f"--basetemp={copy / '.temporary'}",
+    )
+    return pytest.main([*options, *tests], plugins=plugins) == 0
 
 
 if __name__ == "__main__":

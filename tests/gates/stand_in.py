@@ -1,0 +1,57 @@
+"""A model whose answers the test makes up: nobody speaks to a server."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fixtures.gates.sameness import Rows, rows_of
+from fixtures.gates.served import ServedModel
+from fixtures.measure.answers import Answer, Closeness
+from fixtures.measure.load_data import LoadData
+from fixtures.spec import LoadPoint, Tensor
+from tests import simulated
+
+ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+
+Model = Callable[[np.ndarray, int], np.ndarray]
+"""The samples of a request, by their indices, and how many requests are in flight, to the rows of its answer."""
+
+
+def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:
+    """Twice each row, whatever is beside it."""
+    return 2 * ROWS[samples]
+
+
+def served_model(
+    count: int = 8, largest: int = 4, request_s: float = 0.001, gate_s: float = 0.2, **changes: Any
+) -> ServedModel:
+    """A model of FP32 rows of four with so many samples and this largest batch; `changes` are to the job."""
+    job = simulated.job(LoadPoint("online", 1, 1), "toy", request_s)
+    model = dataclasses.replace(
+        job.model, inputs=(Tensor("IN", "FP32", (4,)),), outputs=(Tensor("OUT", "FP32", (4,)),)
+    )
+    data = LoadData(Path(), [f"row-{n}" for n in range(count)], {"IN": ROWS[:count]})
+    fields: dict[str, Any] = {"model": model, "data": data} | changes
+    return ServedModel(dataclasses.replace(job, **fields), largest, Closeness(1e-4, 1e-4, 1.0), gate_s)
+
+
+class Server:
+    """Answers in place of `served.ask`, and notes what it was asked."""
+
+    def __init__(self, model: Model = sound) -> None:
+        self._model = model
+        self.asked: list[tuple[list[int], int]] = []
+        """The samples of each request, and how many were in flight."""
+
+    def ask(self, _served: ServedModel, which: Sequence[Any], in_flight: int = 1) -> list[Answer]:
+        requests = [np.asarray(one) for one in which]
+        self.asked += [(one.tolist(), in_flight) for one in requests]
+        return [Answer(one, {"OUT": self._model(one, in_flight)}) for one in requests]
+
+
+def alone(count: int = 8) -> Rows:
+    """What the sound model answers to each sample alone."""
+    return rows_of([Answer(np.array([n]), {"OUT": 2 * ROWS[[n]]}) for n in range(count)])
