@@ -173,3 +173,16 @@ def test_few_pairs_that_seem_no_slower_need_no_more_than_their_interval_does() -
     assert found.seconds_to_settle == seconds_to_settle(found.ratio, 0.03, 60.0)
     assert found.seconds_to_settle is not None
     assert found.seconds_to_settle < 120.0, "twelve pairs more, of ten seconds each"
+
+
+def test_what_is_not_shown_to_be_slower_says_how_much_longer_that_takes() -> None:
+    """Also where the interval lies far below the limit, and only the ranks of a pair or two speak against it."""
+    generator = np.random.default_rng(3)
+    unsure = 0
+    for _trial in range(300):
+        mine = 0.85 * np.exp(generator.normal(0, 0.03, 14))
+        mine[:2] *= generator.uniform(1.1, 1.3)
+        found = compare_pairs(mine.tolist(), [1.0] * 14, among(3), 140.0)
+        unsure += found.verdict == "not shown"
+        assert found.verdict != "not shown" or (found.seconds_to_settle or 0) >= 10
+    assert unsure
