@@ -64,6 +64,15 @@ USED: Mapping[str, Literal["bytes", "number"]] = {
     "threads": "number",
 }
 
+#: The growth each time, in bytes or numbers, from which a soak calls it a leak, by its unit and what it grows with: an eighth
+#: of the least leak that has to be found with each request, a quarter with each loading (docs/soak.md).
+LEAST_LEAK: Mapping[tuple[str, str], float] = {
+    ("bytes", "request"): 128.0,
+    ("number", "request"): 0.01,
+    ("bytes", "loading"): 1.0 * 2**20,
+    ("number", "loading"): 0.5,
+}
+
 Verdict = Literal["passed", "failed", "not shown"]
 """What a measurement says of what was asked for: it is shown to hold, shown not to hold, or neither is shown."""
 
@@ -843,6 +852,14 @@ def place(load: LoadSetting) -> Place:
 def verdict_of(one: Comparison | Search) -> Verdict:
     """Whether a build is not slower than the other, or a configuration keeps its budget."""
     return _VERDICTS[one.verdict]
+
+
+def soak_verdict(soak: Soak) -> Verdict:
+    """Whether a soak found a leak. Of loadings it need not show that there is none: a slow server has too few of them."""
+    if any(one.verdict == "failed" for one in soak.growth):
+        return "failed"
+    of_requests = {one.verdict for one in soak.growth if one.per == "request"}
+    return "passed" if of_requests == {"passed"} else "not shown"
 
 
 def within_limits(one: OutputDifference) -> bool:
