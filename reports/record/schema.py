@@ -726,17 +726,17 @@ class Growth:
 class Soak:
     """One load point under load for a long time: does the server use more and more, and is it as fast at the end?"""
 
-    scenario: str
+    scenario: Name
     batch: int
     concurrency: int
     """Requests in flight; 0 where they are sent at a rate."""
-    duration_s: float
+    duration_s: Positive
     """Seconds under load, with the seconds between passes in which answers were verified and the use was read."""
     requests: int
     """How many requests the server answered meanwhile."""
     passes: int
     """How many passes of the load generator there were; after each the use was read, with no request in flight."""
-    growth: Sequence[Growth]
+    growth: Annotated[Sequence[Growth], MOST_LOADS]
     """What was watched: of requests, then of loadings."""
     loadings: int = 0
     """How often the model was unloaded and loaded after the load."""
@@ -745,9 +745,9 @@ class Soak:
     end_over_begin: Estimate | None = None
     """The speed in the last quarter of the passes over that in the second; None of too few passes, and where no speed may
     be shown."""
-    requests_per_s: float | None = None
+    requests_per_s: Positive | None = None
     """Requests per second of all the time under load; None where no speed may be shown."""
-    request_rate_per_s: float | None = None
+    request_rate_per_s: Positive | None = None
     """Requests per second, where they are sent by a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
     answers: VerifiedAnswers | None = None
