@@ -49,6 +49,8 @@ class Bench:
     latency: Latency = usual
     luck: float = 0.03
     """Spread between passes of the logarithm of the speed."""
+    enough: int = 800
+    """Requests that a proof takes at least: of a p99 662 can be certified."""
     looks: list[tuple[Candidate, LoadPoint]] = field(default_factory=list)
     rates_per_s: list[float] = field(default_factory=list)
     """Of each look."""
@@ -79,8 +81,7 @@ class Bench:
         point = entry.point
         mean_ms = self.latency(entry.candidate, point.batch * point.concurrency)
         each = max(6, round(3 * PASS_S * 1e3 / mean_ms))
-        # Requests enough for a p99, as a proof has on a server.
-        count = max(FRESH, math.ceil(800 / (each / 4 * point.concurrency)))
+        count = max(FRESH, math.ceil(self.enough / (each / 4 * point.concurrency)))
         noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, each))
         luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
@@ -167,6 +168,21 @@ def test_a_budget_that_everything_keeps_is_won_by_the_fastest() -> None:
 
     assert found.winner.verdict == "passed"
     winner = found.winner.entry
+    assert bench.throughput_per_s(winner.candidate, winner.level) >= 0.95 * bench.optimum_per_s(
+        Goal(100_000, 99)
+    )
+
+
+def test_a_budget_that_too_few_requests_keep_is_not_shown_to_be_kept_and_no_lighter_load_is_tried() -> None:
+    def slow(candidate: Candidate, size: float) -> float:
+        return 8 * usual(candidate, size)
+
+    bench = Bench(latency=slow, enough=0)
+    found = bench.search(Goal(100_000, 99))
+
+    winner = found.winner.entry
+    assert found.winner.verdict == "not shown"
+    assert len(bench.proofs) == 1
     assert bench.throughput_per_s(winner.candidate, winner.level) >= 0.95 * bench.optimum_per_s(
         Goal(100_000, 99)
     )
