@@ -16,9 +16,9 @@ if TYPE_CHECKING:  # they need numpy, which other commands do without
     from reports.trend.rows import Row
     from reports.trend.series import Series
 
-_SPEED, _ACCURACY = 10, 12
-"""The statuses of a run that failed for speed or for accuracy, `reports.run.exit_status.STATUS`: that module needs pytest,
-which these reports do without."""
+_SPEED, _LEAK, _ACCURACY = 10, 11, 12
+"""The statuses of a run that failed for speed, for a leak or for accuracy, `reports.run.exit_status.STATUS`: that module needs
+pytest, which these reports do without."""
 
 
 def add(commands: Commands) -> None:
@@ -27,8 +27,9 @@ def add(commands: Commands) -> None:
         "trend",
         parents=[results(), selection(), history()],
         help="show how figures went from run to run, and between which commits they changed",
-        description="Print a table of the history: every case's throughput, p99 latency, served over in process, and "
-        "accuracy, each machine apart, with the steps found in them. With --output draw them too. Needs numpy.",
+        description="Print a table of the history: every case's throughput, p99 latency, served over in process, "
+        "accuracy, and growth in soaks, each machine apart, with the steps found in them. With --output draw them too. Needs "
+        "numpy.",
     )
     trend.add_argument(
         "--add",
@@ -60,8 +61,8 @@ def add(commands: Commands) -> None:
     trend.add_argument(
         "--fail-on",
         choices=("step",),
-        help="exit with 10 where a speed has a step for the worse within the latest commits (--within), with 12 where an "
-        "accuracy has",
+        help="exit with 10 where a speed has a step for the worse within the latest commits (--within), with 11 where "
+        "what a soak watched has, with 12 where an accuracy has",
     )
     trend.add_argument(
         "--within",
@@ -181,6 +182,5 @@ def _status(found: Sequence["Series"], options: argparse.Namespace) -> int:
             f"{words.step_text(one, step)}",
             file=sys.stderr,
         )
-    if any(one.kind.name == "accuracy" for one, _ in worse):
-        return _ACCURACY
-    return _SPEED if worse else 0
+    statuses = {"accuracy": _ACCURACY, "growth by request": _LEAK, "growth by loading": _LEAK}
+    return max((statuses.get(one.kind.name, _SPEED) for one, _ in worse), default=0)

@@ -1,16 +1,17 @@
-"""What changed in one case, as markdown: its setup, each metric by sample, and every load point."""
+"""What changed in one case, as markdown: its setup, each metric by sample, every load point, and what soaks watched."""
 
 from collections.abc import Iterable, Sequence
 
 from reports.compare.paired_scores import Paired
-from reports.compare.records import CaseChange, PointChange, ScoreChange, Side
+from reports.compare.records import CaseChange, GrowthChange, PointChange, ScoreChange, Side
 from reports.compare.setup_changes import Setting
-from reports.record.quantities import METRIC_CHANGES, P_VALUE, RATIO
-from reports.record.schema import Record, Score
+from reports.record.quantities import METRIC_CHANGES, NOTHING, P_VALUE, RATIO
+from reports.record.schema import Record, Score, Verdict, soak_verdict
 from reports.words.labels import full_point, latency, marked_throughput
 from reports.words.markdown import markdown, text
 from reports.words.rightness import metric_text, notes, unmeasured
 from reports.words.shown import name_of
+from reports.words.soaking import VERDICT_WORDS, growth_text
 
 _SHOWN_IDS = 5
 _SPEED = {"failed": "**slower**", "passed": "*faster*", "not shown": "no difference shown"}
@@ -26,7 +27,7 @@ def case_section(case: CaseChange, common: Sequence[Setting]) -> list[str]:
     blocks = [f"## {case_name(case)}", "\n".join(f"- {line}" for line in bullets), *hidden(case)]
     if case.points:
         blocks.append(_points(case))
-    blocks += _marks(case)
+    blocks += _marks(case) + _growth(case)
     sides = ((case.before, case.only_before), (case.after, case.only_after))
     return blocks + [
         f"Only in {stored.letter}: {'; '.join(map(full_point, loads))}." for stored, loads in sides if loads
@@ -117,6 +118,26 @@ def _marks(case: CaseChange) -> list[str]:
     return ["Marked points (*):", "\n".join(lines)] if lines else []
 
 
+def _growth(case: CaseChange) -> list[str]:
+    """What the soaks of both found; or who alone had one."""
+    sides = (case.before, case.after)
+    alone = [side.letter for side in sides if side.record.soak is not None]
+    if len(alone) == 1:
+        return [f"Only {alone[0]} has a soak."]
+    arrow = f"{case.before.letter} → {case.after.letter}"
+    rows = [_grown(one) for one in case.growth]
+    return [markdown(("Soak", f"Growth, {arrow}", "Leak"), rows, "lrl")] if rows else []
+
+
+def _grown(change: GrowthChange) -> list[str]:
+    both = (change.before, change.after)
+    return [
+        f"{change.after.what}, by {change.after.per}",
+        " → ".join(growth_text(one) for one in both),
+        _leak_change(change.before.verdict, change.after.verdict),
+    ]
+
+
 def case_name(case: CaseChange) -> str:
     """The case's name; those of both sides where they differ."""
     names = dict.fromkeys(name_of(stored.record) for stored in (case.before, case.after))
@@ -131,6 +152,24 @@ def settings_text(settings: Iterable[Setting]) -> str:
 def speed_change(point: PointChange) -> str:
     """Whether a load point is shown to be slower or faster."""
     return "too few passes" if point.ratio is None else _SPEED[point.verdict]
+
+
+def soak_change(case: CaseChange) -> str:
+    """Whether both soaks found a leak; `-` where either side had none."""
+    before, after = case.before.record.soak, case.after.record.soak
+    return (
+        NOTHING
+        if before is None or after is None
+        else _leak_change(soak_verdict(before), soak_verdict(after))
+    )
+
+
+def _leak_change(before: Verdict, after: Verdict) -> str:
+    """`no leak → **leak**`; what is the same on both sides once."""
+    if before == after:
+        return VERDICT_WORDS[after]
+    mark = "**" if after == "failed" else "*" if (before, after) == ("failed", "passed") else ""
+    return f"{VERDICT_WORDS[before]} → {mark}{VERDICT_WORDS[after]}{mark}"
 
 
 def score_change(pairs: Paired) -> str:

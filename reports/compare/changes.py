@@ -8,6 +8,7 @@ from reports.compare.case_changes import (
     hidden,
     score_change,
     settings_text,
+    soak_change,
     speed_change,
 )
 from reports.compare.paired_scores import Paired
@@ -19,6 +20,8 @@ from reports.record.sources import Source
 from reports.words.markdown import markdown, text
 
 _SUMMARY = ("Case", "Setup", "Accuracy", "Speed")
+_SOAK = "Soak"
+"""A column more, where a case of both sides had one."""
 _SPEEDS = ("**slower**", "*faster*", "too few passes")
 """What a case's cell counts of its load points, in this order."""
 _SCORES = ("**worse**", "*better*", "not paired", "no difference shown", "no sample changed")
@@ -37,7 +40,7 @@ def _part(changes: Changes) -> str:
         f"# {after.letter} against {before.letter}",
         "\n".join(_origin(source) for source in (before, after)),
         *_shared(changes, common),
-        markdown(_SUMMARY, [_summary(case, common) for case in changes.cases], "llll"),
+        _table(changes.cases, common),
         *_legend(changes),
         *_alone(changes),
         *(block for case in changes.cases for block in case_section(case, common)),
@@ -74,6 +77,15 @@ def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
     if others:
         blocks.append(f"Differs in all {len(changes.cases)} cases: {settings_text(others)}.")
     return blocks
+
+
+def _table(cases: Sequence[CaseChange], common: Sequence[Setting]) -> str:
+    """A row for each case, with what changed in a word or two."""
+    rows = [_summary(case, common) for case in cases]
+    if not any(case.growth for case in cases):
+        return markdown(_SUMMARY, rows, "llll")
+    rows = [[*row, soak_change(case)] for row, case in zip(rows, cases, strict=True)]
+    return markdown((*_SUMMARY, _SOAK), rows, "lllll")
 
 
 def _summary(case: CaseChange, common: Sequence[Setting]) -> list[str]:

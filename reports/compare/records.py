@@ -19,7 +19,7 @@ from reports.record.ratio import (
     unpaired_chance,
     unpaired_ratio,
 )
-from reports.record.schema import Estimate, Load, LoadSetting, Place, Score, Verdict, place
+from reports.record.schema import Estimate, Growth, Load, LoadSetting, Place, Score, Verdict, place
 from reports.record.sources import Source, Stored
 from reports.words.rightness import unmeasured
 from reports.words.shown import Shown, shown
@@ -58,6 +58,14 @@ class PointChange:
 
 
 @dataclass(frozen=True)
+class GrowthChange:
+    """What a soak watched, in both."""
+
+    before: Growth
+    after: Growth
+
+
+@dataclass(frozen=True)
 class Side:
     """A record of one side as a reader may see it."""
 
@@ -77,6 +85,8 @@ class CaseChange:
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
     """Empty where either may show no speed."""
+    growth: Sequence[GrowthChange]
+    """Empty where either had no soak."""
     only_before: Sequence[LoadSetting]
     only_after: Sequence[LoadSetting]
 
@@ -151,6 +161,7 @@ def _case(before: Side, after: Side) -> CaseChange:
         setup=differing(before.record, after.record),
         scores=_scores(before, after),
         points=[_point(loads[0][at], loads[1][at]) for at in common],
+        growth=_growth(before.record, after.record),
         only_before=[measured[0][at] for at in sorted(measured[0].keys() - measured[1].keys())],
         only_after=[measured[1][at] for at in sorted(measured[1].keys() - measured[0].keys())],
     )
@@ -160,6 +171,15 @@ def _measured(record: Shown) -> dict[Place, LoadSetting]:
     """Every load point that was measured, shown or hidden."""
     points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
     return {place(at): at for at in points}
+
+
+def _growth(before: Shown, after: Shown) -> list[GrowthChange]:
+    """What the soaks of both watched, in the order of the first."""
+    sides = [
+        {(one.what, one.per): one for one in record.soak.growth} if record.soak else {}
+        for record in (before, after)
+    ]
+    return [GrowthChange(one, sides[1][name]) for name, one in sides[0].items() if name in sides[1]]
 
 
 # --- accuracy ----------------------------------------------------------------------------------------------

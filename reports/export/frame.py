@@ -1,12 +1,13 @@
-"""Load points as a tidy table: one row each, one column per quantity with its unit, for notebooks and CSV."""
+"""Load points as a tidy table: one row each, one column per quantity with its unit, for notebooks and CSV. A soak is told in
+the row of its load point."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from reports.record.figures import bounds, of_load, ratio_bounds
-from reports.record.schema import BesideReference, Load, Origin, case_id
+from reports.record.figures import bounds, of_load, of_soak, ratio_bounds
+from reports.record.schema import BesideReference, Load, LoadSetting, Origin, Soak, case_id, place
 from reports.words.cost import cost
 from reports.words.rightness import main_score
 from reports.words.serving_cost import fraction_of_peak
@@ -21,14 +22,38 @@ def load_points(records: Sequence[Shown]) -> pd.DataFrame:
 
 def _rows(record: Shown) -> list[dict[str, Any]]:
     case = _case(record)
-    hidden = [
-        case | _origin(record, at.origin) | at.measured | {"why_no_speed": record.no_speed}
-        for at in record.hidden
+    rows = [
+        *(
+            case | _origin(record, at.origin) | at.measured | {"why_no_speed": record.no_speed}
+            for at in record.hidden
+        ),
+        *(
+            case | _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
+            for load in record.loads
+        ),
     ]
-    return hidden + [
-        case | _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
-        for load in record.loads
-    ]
+    soak = record.soak
+    if soak is not None:
+        points: tuple[LoadSetting, ...] = (*record.hidden, *record.loads)
+        places = [place(point) for point in points]
+        if place(soak) not in places:
+            places.append(place(soak))
+            rows.append(case | _origin(record, soak.origin) | _point_of(soak, record))
+        rows[places.index(place(soak))] |= of_soak(soak)
+    return rows
+
+
+def _point_of(soak: Soak, record: Shown) -> dict[str, Any]:
+    """The load point of a soak that was not measured besides."""
+    found = {
+        "scenario": soak.scenario,
+        "batch": soak.batch,
+        "concurrency": soak.concurrency,
+        "request_rate_per_s": soak.request_rate_per_s,
+        "arrivals": soak.arrivals,
+        "why_no_speed": record.no_speed or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _origin(record: Shown, one: Origin | None) -> dict[str, Any]:

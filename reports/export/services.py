@@ -26,6 +26,9 @@ def bencher(records: Sequence[Shown]) -> dict[str, Any]:
                 "latency": _metric(load.latency_ms["avg"], scale=1e6),
                 "latency_p99_ms": _metric(load.latency_ms["p99"]),
             }
+        for grown in record.soak.growth if record.soak else ():
+            measure = f"growth_{'bytes' if grown.unit == 'bytes' else 'number'}_per_{grown.per}"
+            found[f"{name_of(record)} soak {grown.what}"] = {measure: _metric(grown.slope)}
     return found
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports import plots, tables
+from reports.tables.soaks import soak_section
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
 from reports.words.rightness import accuracy_sentence
@@ -103,10 +104,13 @@ def _resources(record: Shown) -> str:
     return "\n\n".join(filter(None, (tables.resources_table(record, one) for one in ("offline", "online"))))
 
 
+_SOAK = "what the server used more and more of under load for a long time, and whether it leaks"
+
 OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Shown]], str]]] = {
     "machine": ("what the records were measured on", tables.machine_sentence),
     "summary": ("a row per case: is it right, and how fast at its best", tables.summary_table),
     "comparison": ("the speed of load points beside another build", tables.comparison_table),
+    "soak": (_SOAK, tables.soak_table),
 }
 """What each marker of all records shows, and what writes it."""
 
@@ -133,5 +137,6 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Shown], str]]] = {
         "the fastest configuration within a latency budget",
         lambda record: text(search_paragraph(record)),
     ),
+    "soak": (_SOAK, soak_section),
 }
 """What each marker of one case shows, and what writes it."""

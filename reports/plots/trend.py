@@ -13,7 +13,8 @@ _MOST_POINTS = 250
 """Points of a line, some two to a millimetre; of more runs each point is the median of neighbours."""
 _TICKS = 6
 _LEAST_REACH = {True: 4.0, False: 0.5}
-"""Percent, or points of a score, that a row reaches at least: noise of less looks like the little it is."""
+"""Percent, or points of a score, that a row reaches at least: noise of less looks like the little it is. Of what has a least
+step it is that."""
 
 
 def charts(series: Sequence[Series]) -> list[tuple[str, Chart]]:
@@ -39,10 +40,10 @@ def chart(series: Sequence[Series]) -> Chart:
     ordered = [rows[number] for number in sorted(rows)]
     xs = np.full(1 + max(rows), np.nan)
     xs[sorted(rows)] = np.arange(len(ordered))
-    kinds: dict[tuple[str, bool], list[Series]] = {}
+    kinds: dict[str, list[Series]] = {}
     for one in series:
-        kinds.setdefault((one.kind.name, one.kind.is_relative), []).append(one)
-    panels = [_panel(f"{name[0].upper()}{name[1:]}", found, xs) for (name, _), found in kinds.items()]
+        kinds.setdefault(f"{one.kind.name} {one.changes.unit}", []).append(one)
+    panels = [_panel(found, xs) for found in kinds.values()]
     first = series[0]
     notes = [
         "Each row: the difference from its median, with 95 % intervals; what is beyond the row is drawn at its edge.",
@@ -73,19 +74,21 @@ def _commit(row: Row) -> str:
     return commit_text(row) if row.commit else "no commit"
 
 
-def _panel(title: str, series: Sequence[Series], xs: np.ndarray) -> TrendPanel:
-    relative = series[0].kind.is_relative
+def _panel(series: Sequence[Series], xs: np.ndarray) -> TrendPanel:
+    kind, changes = series[0].kind, series[0].changes
     rows = [_row(one, xs) for one in series]
     # Outliers, a run in some dozens, do not press all others flat.
     far = max(float(np.percentile(np.abs(row.values), 95)) for row in rows)
-    reach = max(_LEAST_REACH[relative], 1.3 * far)
-    return TrendPanel(title, "%" if relative else "points", rows, round(reach, 1))
+    least = changes.scale * kind.least or _LEAST_REACH[kind.is_relative]
+    title = f"{kind.name[0].upper()}{kind.name[1:]}"
+    return TrendPanel(title, changes.unit, rows, round(max(least, 1.3 * far), 1))
 
 
 def _row(one: Series, xs: np.ndarray) -> TrendRow:
     """The row of a series; `xs` has the place of each run by its number."""
     middle = np.median(one.figures[:, 0])
-    differences = 100 * ((one.figures / middle - 1) if one.kind.is_relative else (one.figures - middle))
+    differences = one.figures / middle - 1 if one.kind.is_relative else one.figures - middle
+    differences = one.changes.scale * differences
     drawn = _thinned(np.column_stack([xs[one.runs], differences])).round(4)
     found = "; ".join(step_text(one, step) for step in one.steps)
     last = last_text(one)

@@ -58,7 +58,8 @@ NotNegative = Annotated[float, Domain(least=0, most=_LARGEST)]
 Share = Annotated[float, Domain(least=0, most=1)]
 """A fraction of a whole."""
 MOST_LOADS = Domain(longest=500)
-"""Load points of a case: several times those of the longest sweep; of thousands a page would take minutes."""
+"""Load points of a case, and what its soak watched: several times those of the longest sweep; of thousands a page would take
+minutes."""
 Counted = Annotated[int, Domain(least=1, most=_MOST_WHOLE)]
 """A number of what is there at least once."""
 

@@ -14,6 +14,7 @@ from reports.record.schema import (
     Score,
     Search,
     Soak,
+    soak_verdict,
 )
 
 Figures = dict[str, float | int | str]
@@ -118,10 +119,12 @@ def of_efficiency(found: Sequence[Efficiency]) -> Figures:
 def of_soak(soak: Soak) -> Figures:
     """How long a soak was, and by how much each thing that it watched grows: `growth_open_files_per_request` and so on."""
     found: Figures = {
-        "soak_s": soak.duration_s,
+        "soak_verdict": soak_verdict(soak),
         "soak_requests": soak.requests,
         "soak_loadings": soak.loadings,
     }
+    if soak.requests_per_s is not None:  # where no speed may be shown, both together would tell it
+        found["soak_s"] = soak.duration_s
     for one in soak.growth:
         unit = "_bytes" if one.unit == "bytes" else ""
         found |= bounds(f"growth_{one.what.replace(' ', '_')}_per_{one.per}", unit, one.slope)

@@ -107,7 +107,7 @@ class Quantity:
         return self.spec(abs(self.scale * value), more)
 
     def _written(self, value: float, spec: str, thousands: str = "") -> str:
-        return format(self.scale * value, f"{'+' if self.signed else ''}{thousands}{spec}")
+        return format(self.scale * value, f"{'+' if self.signed else ''}z{thousands}{spec}")
 
     def _with_unit(self, figure: str) -> str:
         return f"{figure} {self.unit}" if self.unit else figure

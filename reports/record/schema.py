@@ -64,6 +64,15 @@ USED: Mapping[str, Literal["bytes", "number"]] = {
     "threads": "number",
 }
 
+#: The growth each time, in bytes or numbers, from which a soak calls it a leak, by its unit and what it grows with: an eighth
+#: of the least leak that has to be found with each request, a quarter with each loading (docs/soak.md).
+LEAST_LEAK: Mapping[tuple[str, str], float] = {
+    ("bytes", "request"): 128.0,
+    ("number", "request"): 0.01,
+    ("bytes", "loading"): 1.0 * 2**20,
+    ("number", "loading"): 0.5,
+}
+
 Verdict = Literal["passed", "failed", "not shown"]
 """What a measurement says of what was asked for: it is shown to hold, shown not to hold, or neither is shown."""
 
@@ -719,17 +728,17 @@ class Growth:
 class Soak:
     """One load point under load for a long time: does the server use more and more, and is it as fast at the end?"""
 
-    scenario: str
+    scenario: Name
     batch: int
     concurrency: int
     """Requests in flight; 0 where they are sent at a rate."""
-    duration_s: float
+    duration_s: Positive
     """Seconds under load, with the seconds between passes in which answers were verified and the use was read."""
     requests: int
     """How many requests the server answered meanwhile."""
     passes: int
     """How many passes of the load generator there were; after each the use was read, with no request in flight."""
-    growth: Sequence[Growth]
+    growth: Annotated[Sequence[Growth], MOST_LOADS]
     """What was watched: of requests, then of loadings."""
     loadings: int = 0
     """How often the model was unloaded and loaded after the load."""
@@ -738,9 +747,9 @@ class Soak:
     end_over_begin: Estimate | None = None
     """The speed in the last quarter of the passes over that in the second; None of too few passes, and where no speed may
     be shown."""
-    requests_per_s: float | None = None
+    requests_per_s: Positive | None = None
     """Requests per second of all the time under load; None where no speed may be shown."""
-    request_rate_per_s: float | None = None
+    request_rate_per_s: Positive | None = None
     """Requests per second, where they are sent by a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
     answers: VerifiedAnswers | None = None
@@ -845,6 +854,14 @@ def place(load: LoadSetting) -> Place:
 def verdict_of(one: Comparison | Search) -> Verdict:
     """Whether a build is not slower than the other, or a configuration keeps its budget."""
     return _VERDICTS[one.verdict]
+
+
+def soak_verdict(soak: Soak) -> Verdict:
+    """Whether a soak found a leak. Of loadings it need not show that there is none: a slow server has too few of them."""
+    if any(one.verdict == "failed" for one in soak.growth):
+        return "failed"
+    of_requests = {one.verdict for one in soak.growth if one.per == "request"}
+    return "passed" if of_requests == {"passed"} else "not shown"
 
 
 def within_limits(one: OutputDifference) -> bool:

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from reports.record import decoding, untrusted
-from reports.record.schema import Estimate, Load, Machine, Origin, case_id, point_id
+from reports.record.schema import Estimate, Growth, Load, Machine, Origin, case_id, point_id
 from reports.words.labels import kind_of_device
 from reports.words.shown import Shown
 
 Figure = tuple[float, float, float | None]
 """A value with the bounds of its interval: value, low, high; three times the value where no interval is known, and None
 for high where it is open above."""
-Kind = Literal["load", "accuracy", "efficiency"]
+Kind = Literal["load", "accuracy", "efficiency", "soak"]
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement: a load point, a metric of the ledger, or a scenario's efficiency."""
+    """One measurement: a load point, a metric of the ledger, a scenario's efficiency, or what a soak watched."""
 
     run: str
     """The id of the run that measured it."""
@@ -43,9 +43,10 @@ class Row:
     case: str
     kind: Kind
     at: str
-    """The load point (`offline b008-c001`), or the name of the metric."""
+    """The load point (`offline b008-c001`), the name of the metric, or what was watched (`open files`)."""
     figures: Mapping[str, Figure]
-    """By name, with units: throughput_per_s, latency_p50_ms, latency_p99_ms; score; in_process_ratio."""
+    """By name, with units: throughput_per_s, latency_p50_ms, latency_p99_ms; score; in_process_ratio;
+    growth_bytes_per_request."""
     build: str
     """The digest of what the artifact was made from."""
     triton: str | None = None
@@ -55,7 +56,7 @@ class Row:
     samples: int = 0
     """On how many samples a metric was measured."""
     passed: bool = True
-    """Whether a ledger's limits were kept."""
+    """Whether a ledger's limits were kept, and whether what a soak watched was not shown to leak."""
     marks: tuple[str, ...] = ()
     """The codes of why it is to be read with care."""
 
@@ -69,13 +70,13 @@ key: Callable[[Row], Key] = operator.attrgetter("run", "host", "machine", "case"
 
 def rows_of(record: Shown) -> list[Row]:
     """A row for each measurement of a record that may be shown and says where it comes from."""
-    return [*_of_loads(record), *_of_accuracy(record), *_of_efficiency(record)]
+    return [*_of_loads(record), *_of_accuracy(record), *_of_efficiency(record), *_of_soak(record)]
 
 
 def without_origin(record: Shown) -> int:
     """How many measurements of a record are in no history, as they do not say which run they are of."""
     origins = [load.origin for load in record.loads] + [one.origin for one in record.efficiency]
-    origins += [record.accuracy.origin] if record.accuracy else []
+    origins += [one.origin for one in (record.accuracy, record.soak) if one]
     return origins.count(None)
 
 
@@ -133,6 +134,19 @@ def _of_efficiency(record: Shown) -> Iterator[Row]:
         if one.origin is not None:
             at = f"{one.scenario} {point_id(one.batch, one.concurrency)}"
             yield _row(record, one.origin, "efficiency", at, {"in_process_ratio": figure(one.ratio)})
+
+
+def _of_soak(record: Shown) -> Iterator[Row]:
+    soak = record.soak
+    if soak is None or soak.origin is None:
+        return
+    by_what: dict[str, list[Growth]] = {}
+    for one in soak.growth:
+        by_what.setdefault(one.what, []).append(one)
+    for what, grown in by_what.items():
+        figures = {f"growth_{one.unit}_per_{one.per}": figure(one.slope) for one in grown}
+        passed = all(one.verdict != "failed" for one in grown)
+        yield _row(record, soak.origin, "soak", what, figures, passed=passed)
 
 
 def _row(

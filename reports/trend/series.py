@@ -15,14 +15,15 @@ import numpy as np
 from reports.record.quantities import (
     CHANGE,
     ERROR,
+    GROWTH,
     LATENCY,
-    METRIC_CHANGES,
     RATIO,
     SCORE,
+    SCORE_CHANGE,
     THROUGHPUT,
     Quantity,
 )
-from reports.record.schema import Estimate
+from reports.record.schema import LEAST_LEAK, Estimate
 from reports.trend.rows import Figure, Row
 from reports.trend.steps import Step, steps
 
@@ -47,23 +48,37 @@ class Kind:
     name: str
     quantity: Quantity
     usual: float
-    """The spread from run to run that is expected before anything is known; of the logarithm, or for a score that is a
-    fraction in samples."""
+    """The spread from run to run that is expected before anything is known; of the logarithm, for a score that is a
+    fraction in samples, and for what grows in its own unit."""
     is_relative: bool
     """Whether changes are fractions of the value, so that logarithms are looked at."""
     moves_with_machine: bool
     """Whether a slow day of the machine moves it."""
+    least: float = 0.0
+    """A change of less is no step, however sure it is; in the quantity's own unit."""
 
 
 #: Speeds of one build vary by 1 to 3 % from run to run on one machine, tails by more. A score repeats but for samples
 #: that are near ties, an error but for its last digits: one model's formats agree to a tenth of a percent
-#: (`reports/readme`, fastpitch-micro).
+#: (`reports/readme`, fastpitch-micro). What a server without a leak uses grows by a few bytes a request, and now and then by
+#: what an allocator takes; less than `fixtures.soak.growth` calls a leak is no step, as no run fails for it either.
 KINDS: Mapping[str, Kind] = {
     "throughput_per_s": Kind("throughput", THROUGHPUT, 0.02, True, True),
     "latency_p99_ms": Kind("p99 latency", LATENCY, 0.05, True, True),
     "in_process_ratio": Kind("served / in process", RATIO, 0.02, True, False),
     "score": Kind("accuracy", SCORE, 0.5, False, False),
     "error": Kind("accuracy", ERROR, 0.001, True, False),
+    **{
+        f"growth_{unit}_per_{per}": Kind(
+            f"growth by {per}",
+            GROWTH[unit, per],
+            usual=least / 4,
+            is_relative=False,
+            moves_with_machine=False,
+            least=least,
+        )
+        for (unit, per), least in LEAST_LEAK.items()
+    },
 }
 
 
@@ -90,7 +105,7 @@ class FoundStep:
     earliest: Row
     latest: Row
     change: Estimate
-    """As a fraction of the level before, or of a score that is a fraction the difference."""
+    """As a fraction of the level before, or of what is no speed and no error the difference."""
     is_worse: bool
 
 
@@ -120,10 +135,12 @@ class Series:
 
     @property
     def changes(self) -> Quantity:
-        """How a change is written: in percent, or of a score in points."""
+        """How a change is written: in percent, of a score in points, of what grows in its own unit."""
         if self.kind.is_relative:
             return CHANGE
-        return METRIC_CHANGES["higher"]
+        if self.kind.quantity is SCORE:
+            return SCORE_CHANGE
+        return dataclasses.replace(self.kind.quantity, signed=True)
 
 
 def all_series(rows: Iterable[Row], *, join_hosts: bool = False) -> list[Series]:
@@ -220,9 +237,11 @@ def _stepped(one: Series, common: np.ndarray) -> Series:
     errors = (high - low) / _TO_STANDARD_ERROR
     if kind.is_relative:
         errors, values = errors / values, np.log(values) - common[one.runs]
-    else:
+    elif kind.quantity is SCORE:
         usual /= max(1, one.rows[-1].samples)
-    found = [_found(one, step) for step in steps(values, errors, usual)]
+    found = [
+        _found(one, step) for step in steps(values, errors, usual) if abs(step.change.value) >= kind.least
+    ]
     return dataclasses.replace(one, steps=found)
 
 

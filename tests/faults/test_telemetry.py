@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.host.environment import minimal_environment
+from fixtures.serve.command import Ports, docker_command
+from fixtures.serve.releases import Image
 from tests.whole_runs.suite import ROOT
 
 SWITCH = "ORT_DISABLE_TELEMETRY"
@@ -38,3 +40,11 @@ def test_the_installed_release_knows_the_switch_where_it_knows_whom_to_report_to
         pytest.skip(f"ONNX Runtime {onnxruntime.__version__} reports nothing")
 
     assert SWITCH.encode() in content
+
+
+def test_containers_are_told_too() -> None:
+    command = docker_command(
+        Image("tritonserver:24.10-py3"), Path("models"), Ports(1, 2, 3), shared_memory="none", name="one"
+    )
+
+    assert f"--env={SWITCH}=1" in command[: command.index("tritonserver")]

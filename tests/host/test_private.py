@@ -101,6 +101,22 @@ def test_a_folder_that_is_not_this_users_alone_is_refused_and_left_as_it_is(
     assert leftovers.own_folder().state == "problem"
 
 
+@pytest.mark.parametrize("below", ["", "mine", "mine/deeper"], ids=["itself", "above it", "far above it"])
+def test_a_temporary_folder_in_which_anybody_renames_is_refused(
+    below: str, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shared / below).mkdir(mode=0o700, parents=True, exist_ok=True)
+    monkeypatch.setattr("tempfile.tempdir", str(shared / below))
+    private.folder_of_user()
+
+    shared.chmod(0o777)
+
+    with pytest.raises(SetupError, match="no sticky bit") as caught:
+        private.folder_of_user()
+    assert f"chmod +t {shared}" in str(caught.value)
+    assert leftovers.own_folder().state == "problem"
+
+
 def test_the_folder_is_looked_at_each_time(tmp_path: Path) -> None:
     private.folder_of_user("engines")
     private.user_folder().rename(tmp_path / "elsewhere")

@@ -8,6 +8,7 @@ from reports.record.quantities import (
     DURATION,
     ERROR,
     GIVEN_SHARE,
+    GROWTH,
     LATENCY,
     RATIO,
     SCORE,
@@ -52,6 +53,12 @@ def test_a_cell_differs_from_a_sentence_by_the_unit_and_thousands_alone(name: st
     for value in (0.0, 0.0123, 4.56, 78.9, 1234.5):
         said = quantity.text(value / quantity.scale).replace(",", "")
         assert said.removesuffix(f" {quantity.unit}") == quantity.cell(value / quantity.scale)
+
+
+def test_what_rounds_to_nothing_has_no_sign() -> None:
+    said = GROWTH["bytes", "loading"].text_with_interval(Estimate(0.0, -4096.0, 8192.0))
+
+    assert said == "0 MiB a loading (0 to 0)"
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -225,7 +225,7 @@ def test_on_a_gpu_docker_is_told_of_that_gpu_the_memory_and_the_release_s_option
     assert [part for part in run if not part.startswith(every_time_others)] == [
         *("run", "--rm", f"--name={name}", '--gpus="device=GPU-2"', "--ipc=host", "--pid=host"),
         *(
-            "--env=NVIDIA_TF32_OVERRIDE=0",
+            *("--env=ORT_DISABLE_TELEMETRY=1", "--env=NVIDIA_TF32_OVERRIDE=0"),
             f"--mount=type=bind,source={tmp_path}/models,target=/models,readonly",
         ),
         *("my/triton:1", "tritonserver", f"--id={name}", "--model-repository=/models"),

@@ -25,7 +25,7 @@ from fixtures.serve.command import free_ports
 from fixtures.serve.connection import http_get
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import connect
-from fixtures.serve.server import Server, lacks_backend
+from fixtures.serve.server import Limits, Server, lacks_backend
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.serve.programs import HANG_S, doubled_by, port_of
 
@@ -97,10 +97,8 @@ with serve(Choice("remote", address), None, None, device="cpu") as server:
 """
 
 
-def test_what_a_killed_run_left_on_a_remote_server_goes_with_the_next_run(
-    server: Server, sent: BuiltModel, tmp_path: Path
-) -> None:
-    before = ready_on(server)
+def leave_a_model(server: Server, sent: BuiltModel) -> None:
+    """Have a run load a model and be killed."""
     config = model_config(sent.case, DEPLOYMENT, native=False)
     config.name = ""
     version = sent.artifact.parent
@@ -110,10 +108,47 @@ def test_what_a_killed_run_left_on_a_remote_server_goes_with_the_next_run(
     told = pickle.dumps((server.address, str(sent.case), config_json(config), code)).hex()
     ended = subprocess.run([sys.executable, "-c", KILLED, told], cwd=ROOT, check=False, timeout=HANG_S)
     assert ended.returncode == 9
+
+
+def test_what_a_killed_run_left_on_a_remote_server_goes_with_the_next_run(
+    server: Server, sent: BuiltModel, tmp_path: Path
+) -> None:
+    before = ready_on(server)
+    leave_a_model(server, sent)
     (left,) = ready_on(server) - before
 
     with serve(Choice("remote", server.address), tmp_path, tmp_path / "log", device="cpu"):
         assert ready_on(server) == before, f"{left} is of nobody who lives"
+
+
+def test_what_was_loading_as_a_run_was_killed_goes_at_the_end_of_the_next(
+    server: Server, sent: BuiltModel, tmp_path: Path
+) -> None:
+    """A model that is being loaded is known to the server when it is loaded, which may be after the next run has begun."""
+    before = ready_on(server)
+    with serve(Choice("remote", server.address), tmp_path, tmp_path / "log", device="cpu"):
+        leave_a_model(server, sent)
+        assert ready_on(server) != before
+
+    assert ready_on(server) == before
+
+
+def test_a_load_that_is_given_up_leaves_no_model_on_a_remote_server(
+    server: Server, tmp_path: Path, make_build: MakeBuild
+) -> None:
+    before, loaded = ready_on(server), tmp_path / "loaded"
+    slow = f"import time\ntime.sleep(4)\nopen({str(loaded)!r}, 'w').close()\n"
+    built = make_build(tmp_path, "slow", slow + DOUBLING)
+    with serve(Choice("remote", server.address), tmp_path, tmp_path / "log", device="cpu") as ours:
+        hasty = dataclasses.replace(ours, limits=Limits(load_s=1.0, unload_s=HANG_S))
+        with pytest.raises(ProofError):
+            hasty.load(built, DEPLOYMENT, "online")
+
+    deadline = time.monotonic() + HANG_S
+    while not loaded.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1)
+    assert ready_on(server) == before
 
 
 def test_the_models_of_a_run_that_lives_are_left_alone(

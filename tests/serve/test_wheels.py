@@ -1,6 +1,8 @@
 """The programs from wheels are found, and each that is missing is named with what to do about it."""
 
+import errno
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -83,6 +85,21 @@ def test_a_stub_that_another_user_owns_is_started_all_the_same(
     assert os.access(own, os.X_OK)
     assert own.read_bytes() == stub.read_bytes()
     assert stub.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_stub_that_this_user_may_not_use_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As the backend leaves one that was not executable to all but its owner: of mode 0100."""
+    stub = wheels.embedded_triton() / "python_backend_stubs" / wheels.PYTHON / "triton_python_backend_stub"
+
+    def refuse(*_paths: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(stub))
+
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(shutil, "copyfile", refuse)
+
+    with pytest.raises(SetupError, match="may neither start nor read") as caught:
+        wheels.backend_folder(tmp_path)
+    assert f"chmod a+rx {stub}" in str(caught.value)
 
 
 def test_the_load_generator_finds_its_libraries() -> None:

@@ -4,6 +4,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from reports import tables
 from reports.page.html import page, rendered
 from reports.record import files
@@ -130,3 +132,25 @@ def test_its_figures_have_names_for_csv_and_junit() -> None:
 
     assert found["growth_memory_of_its_stubs_per_request_bytes"] == 1034.0
     assert found["soak_loadings"] == 24
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"requests_per_s": -0.0},
+        {"scenario": "\n::error::x"},
+        {"duration_s": 0.0},
+        {"growth": (CLEAN,) * 1000},
+    ],
+    ids=["no speed at all", "a scenario that is no name", "no time", "more than there is to watch"],
+)
+def test_a_soak_that_nobody_measured_is_refused_as_it_is_read(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    one = record(dataclasses.replace(soak(CLEAN, LEAK), **changes))
+    path = tmp_path / "cpu" / "one.json"
+    path.parent.mkdir()
+    path.write_bytes(files.encode(one))
+
+    with pytest.raises(files.RecordError, match="soak"):
+        files.read(path)
