@@ -118,9 +118,10 @@ def test_an_artifact_that_is_a_folder_is_held_with_all_it_holds(tmp_path: Path) 
         b"\xff\xfe\xff",
         b"[" * 100_000,
         b'{"digest": ' + b"9" * 5000 + b"}",
+        b'{"digest": 1e999}',
         b"",
     ],
-    ids=["missing", "cut", "list", "null", "text", "not-utf8", "nested", "number", "empty"],
+    ids=["missing", "cut", "list", "null", "text", "not-utf8", "nested", "number", "infinite", "empty"],
 )
 def test_a_damaged_description_is_built_anew(content: bytes | None, tmp_path: Path) -> None:
     case = case_with(writing("converted"))
