@@ -50,15 +50,16 @@ def answering() -> Iterator[Callable[..., Server]]:
     started: list[Any] = []
 
     def start(**lies: Any) -> Server:
-        answers = HONEST | lies
+        answers = {**HONEST, **lies}
 
         def answer(name: str, context: Any) -> bytes:
             found = answers.get(name)
             if found is None:
                 context.abort(grpc.StatusCode.INTERNAL, "\x1b[31mno\nway" * 5000)
+            assert found is not None
             return found if isinstance(found, bytes) else bytes(found.SerializeToString())
 
-        class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
+        class Handler(grpc.GenericRpcHandler):
             def service(self, details: Any) -> Any:
                 name = details.method.rpartition("/")[2]
                 return grpc.unary_unary_rpc_method_handler(lambda _request, context: answer(name, context))
@@ -133,3 +134,13 @@ def test_what_a_server_calls_its_version_fits_into_a_record(answering: Callable[
 
     assert "\x1b" not in server.version
     assert len(server.version) <= 200
+
+
+@pytest.mark.parametrize("answer", [None, b"\xff" * 50], ids=["refused", "noise"])
+def test_counts_that_a_server_does_not_give_are_said_to_be_missing(
+    answer: object, answering: Callable[..., Server]
+) -> None:
+    server = answering(ModelStatistics=answer)
+
+    with pytest.raises(ProofError, match="does not say what it has counted"):
+        server.statistics("m")
