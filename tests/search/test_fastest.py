@@ -49,6 +49,8 @@ class Bench:
     latency: Latency = usual
     luck: float = 0.03
     """Spread between passes of the logarithm of the speed."""
+    enough: int = 800
+    """Requests that a proof takes at least: of a p99 662 can be certified."""
     looks: list[tuple[Candidate, LoadPoint]] = field(default_factory=list)
     rates_per_s: list[float] = field(default_factory=list)
     """Of each look."""
@@ -78,9 +80,10 @@ class Bench:
     def fresh_passes(self, entry: Entry) -> Measured:
         point = entry.point
         mean_ms = self.latency(entry.candidate, point.batch * point.concurrency)
-        size = (FRESH, point.concurrency, max(3, round(1.5 * PASS_S * 1e3 / mean_ms)))
-        noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, size)
-        luck = self.generator.normal(0, self.luck, (FRESH, 1, 1))
+        each = max(6, round(3 * PASS_S * 1e3 / mean_ms))
+        count = max(FRESH, math.ceil(self.enough / (each / 4 * point.concurrency)))
+        noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, each))
+        luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
         runs = tuple(simulated.run_of(simulated.closed_loop(one, PASS_S)) for one in passes)
         return Measured(simulated.job(point), passes=runs)
@@ -165,6 +168,21 @@ def test_a_budget_that_everything_keeps_is_won_by_the_fastest() -> None:
 
     assert found.winner.verdict == "passed"
     winner = found.winner.entry
+    assert bench.throughput_per_s(winner.candidate, winner.level) >= 0.95 * bench.optimum_per_s(
+        Goal(100_000, 99)
+    )
+
+
+def test_a_budget_that_too_few_requests_keep_is_not_shown_to_be_kept_and_no_lighter_load_is_tried() -> None:
+    def slow(candidate: Candidate, size: float) -> float:
+        return 8 * usual(candidate, size)
+
+    bench = Bench(latency=slow, enough=0)
+    found = bench.search(Goal(100_000, 99))
+
+    winner = found.winner.entry
+    assert found.winner.verdict == "not shown"
+    assert len(bench.proofs) == 1
     assert bench.throughput_per_s(winner.candidate, winner.level) >= 0.95 * bench.optimum_per_s(
         Goal(100_000, 99)
     )

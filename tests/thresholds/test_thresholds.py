@@ -1,5 +1,6 @@
 """--thresholds: what a file asks of single cases, and that a mistake in it never goes unnoticed."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from fixtures.errors import InputError
 from fixtures.spec import Case, LoadPoint, Metric
 from fixtures.thresholds import Thresholds, read
-from reports.record.schema import Estimate, LatencyBudget, Limit, Load
+from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Limit, Load
 from reports.record.verdicts import speed_failures
 from tests import samples, toy
 from tests.collecting import collect
@@ -116,6 +117,22 @@ def test_a_point_fails_by_its_budget_where_that_is_shown(
     failures = speed_failures(load(p99_ms, budget))
     assert bool(failures) is (verdict == "failed")
     assert all("p99" in one and "5 ms" in one and "agreed" in one for one in failures)
+
+
+@pytest.mark.parametrize(("bound_ms", "verdict"), [(None, "not shown"), (4.9, "passed"), (5.2, "not shown")])
+def test_a_budget_is_kept_by_an_interval_that_is_open_above_where_the_p99_is_certified(
+    tmp_path: Path, bound_ms: float | None, verdict: str
+) -> None:
+    asked = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\n')
+    measured = dataclasses.replace(
+        load(Estimate(4.0, 3.9, 4.9, open_above=True)),
+        certified={"p99": CertifiedPercentile(4.0, bound_ms, 700, 0, 0.99)},
+    )
+
+    budget = asked.budget(CASE, POINT, measured)
+
+    assert budget is not None
+    assert budget.verdict == verdict
 
 
 @pytest.mark.parametrize(
