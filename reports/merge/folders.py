@@ -3,6 +3,7 @@
 It needs the standard library alone, and goes case by case, so that any number of records takes the memory of few.
 """
 
+import filecmp
 import os
 import shutil
 from collections.abc import Sequence
@@ -136,7 +137,7 @@ def _holds(output: Path, staged: Path) -> bool:
     )
     for place in sorted(present.keys() | wanted.keys()):
         same = place in present and place in wanted
-        if not same or present[place].read_bytes() != wanted[place].read_bytes():
+        if not same or not filecmp.cmp(present[place], wanted[place], shallow=False):
             raise RecordError(
                 f"{output}: holds other files than this merge gives ({place}). Nothing was written; give a new folder "
                 "with --output."

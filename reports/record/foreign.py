@@ -1,6 +1,7 @@
 """Text of another's making, such as a server's error or a value of a record, made fit to be shown anywhere.
 
-Each medium has more to escape, at its own border: `reports.words.markdown` and the like. It needs the standard library alone.
+Markdown, which is written on both sides of the records, has its escaping here; CSV, pages and annotations have theirs at
+their own borders. It needs the standard library alone.
 """
 
 import re
@@ -16,6 +17,16 @@ _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlevel = 80, 80, 2
 # and marks that turn the direction of what follows.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+)
+
+
+_CODE = re.compile("(`[^`]*`)")
+_EMPHASIS = re.compile(r"((?<![\w*])(\*{1,2})[A-Za-z][A-Za-z ]*[A-Za-z]\2(?![\w*]))")
+"""Words between asterisks, as this suite's sentences have them."""
+# What would end a cell; HTML; links and pictures, which need a bracket; characters by their HTML name; code, struck-out and
+# emphasised text; and what escapes any of these. An underscore within a word is one, and an asterisk behind a figure a mark.
+_MARKUP = re.compile(
+    r"[\\|\[`]|\*(?!(?<=[0-9]\*)\Z)|<(?=[A-Za-z/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
 )
 
 
@@ -35,6 +46,31 @@ def cut(text: str, longest: int = LONGEST) -> str:
         return text
     kept = longest - 3
     return f"{text[: kept - kept // 4]}...{text[len(text) - kept // 4 :]}"
+
+
+def in_markdown(text: str, longest: int = LONGEST) -> str:
+    """The same on one line of markdown, where it is read as it stands: no table, HTML, link or picture comes of it.
+
+    Only code between single backticks, and words between asterisks, are what they look like.
+    """
+    line = one_line(text, longest)
+    # Where backticks stand alone and in pairs, each second one ends what the one before began; else none does.
+    has_code = line.count("`") % 2 == 0 and "``" not in line
+    parts = _CODE.split(line) if has_code else [line]
+    line = "".join(
+        part.replace("|", "\\|") if has_code and part.startswith("`") else _escaped(part) for part in parts
+    )
+    beginning = re.match(r"\d{1,9}(?=[.)]\s)", line)
+    if beginning:
+        return f"{beginning[0]}\\{line[beginning.end() :]}"
+    return f"\\{line}" if re.match(r">|(?:#{1,6}|[-+])\s", line) else line
+
+
+def _escaped(text: str) -> str:
+    parts = _EMPHASIS.split(text)  # what is not emphasised, then what is, and its asterisks again
+    for place in range(0, len(parts), 3):
+        parts[place] = _MARKUP.sub(lambda found: f"\\{found[0]}", parts[place])
+    return "".join(part for place, part in enumerate(parts) if place % 3 != 2)
 
 
 def quoted(value: object) -> str:

@@ -99,6 +99,8 @@ def _of_type(kind: Any, value: Any, where: str, domain: Domain | None) -> Any:
     if origin is Mapping:
         if not isinstance(value, dict):
             raise RecordError(f"{where}: expected an object, found {quoted(value)}")
+        if domain is not None and not domains.holds(domain, value):
+            return value  # before each of its entries is looked at
         return {
             _parse(Annotated[str, domains.KEY], key, f"{where}: a key"): _parse(
                 arguments[1], item, f"{where}.{quoted(key)[1:-1]}"

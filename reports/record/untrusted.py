@@ -76,6 +76,14 @@ def content(path: Path, folder: Path | None = None, largest_bytes: int = LARGEST
     return found
 
 
+def holds(path: Path, wanted: bytes) -> bool:
+    """Whether a regular file holds just this; False for whatever else is there, and for nothing."""
+    try:
+        return content(path, largest_bytes=len(wanted)) == wanted
+    except OSError:
+        return False
+
+
 def given(path: Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
     """What a file holds that a user named; symbolic links are followed. Raises FileNotFoundError, and another OSError for
     what is no regular file, such as a pipe, or larger than `largest_bytes`; its `strerror` is for the user."""

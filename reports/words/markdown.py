@@ -1,15 +1,11 @@
 """Markdown tables of plain text."""
 
-import re
 from collections.abc import Iterable, Sequence
 
-from reports.record.foreign import one_line
+from reports.record.foreign import in_markdown, one_line
 
 _LONGEST = 5000
 """Characters of a cell or a line; the longest reason why no speed is shown has some hundreds a load point."""
-# What would end a cell; HTML; links and pictures, which need a bracket; characters by their HTML name; struck-out text;
-# and what escapes any of these.
-_MARKUP = re.compile(r"[\\|\[]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~")
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
@@ -38,13 +34,7 @@ def code(value: str) -> str:
 def text(value: str) -> str:
     """Text of whatever origin on one line, harmless wherever it stands: no table, HTML, link or picture comes of it.
 
-    Code in backticks and emphasis stay what they are, since sentences of this suite have them. It is escaped once: what it
-    gave, and what is given to `markdown`, is not to be escaped before.
+    Code in backticks and emphasised words stay what they are, since sentences of this suite have them. It is escaped once: what
+    it gave, and what is given to `markdown`, is not to be escaped before.
     """
-    line = _MARKUP.sub(lambda found: f"\\{found[0]}", one_line(value, _LONGEST))
-    if line.count("`") % 2:  # one that is not closed would take in what follows
-        line = line.replace("`", "\\`")
-    beginning = re.match(r"\d{1,9}(?=[.)]\s)", line)
-    if beginning:
-        return f"{beginning[0]}\\{line[beginning.end() :]}"
-    return f"\\{line}" if re.match(r">|(?:#{1,6}|[-+*])\s", line) else line
+    return in_markdown(value, _LONGEST)

@@ -1,6 +1,7 @@
 """A build that is used stays as it was taken, whatever is done to the folder that it comes from."""
 
 import dataclasses
+import os
 import stat
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.build.in_use import FOLDER, in_use
+from fixtures.build.in_use import FOLDER, in_use, take
 from fixtures.errors import ProofError
 from tests.build.conversions import WEIGHTS, build, case_with, writing
 
@@ -99,3 +100,28 @@ def test_another_case_is_put_beside_it_for_the_same_server(tmp_path: Path) -> No
             assert neighbour.artifact.read_text() == "second"
         assert not neighbour.folder.exists()
         assert taken.artifact.is_file()
+
+
+@pytest.mark.parametrize("what", ["pipe", "link", "link to itself"])
+@pytest.mark.parametrize("name", ["extra", "1/extra"])
+def test_one_that_holds_more_than_files_and_folders_is_refused_by_its_path(
+    name: str, what: str, tmp_path: Path
+) -> None:
+    built = build(case_with(writing("converted")), tmp_path)
+    place = built.folder / name
+    if what == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to("/etc" if what == "link" else ".")
+
+    with pytest.raises(ProofError, match=r"(?s)a build holds a link.*where: .*extra"), take(built.folder):
+        pass
+    assert left_in(tmp_path) == []
+
+
+def test_a_pipe_in_the_place_of_the_builds_in_use_makes_way(tmp_path: Path) -> None:
+    built = build(case_with(writing("converted")), tmp_path)
+    os.mkfifo(built.folder.parent / FOLDER)
+
+    with in_use(built) as taken:
+        assert taken.artifact.read_text() == "converted"

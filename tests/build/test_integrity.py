@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,9 +118,10 @@ def test_an_artifact_that_is_a_folder_is_held_with_all_it_holds(tmp_path: Path) 
         b"\xff\xfe\xff",
         b"[" * 100_000,
         b'{"digest": ' + b"9" * 5000 + b"}",
+        b'{"digest": 1e999}',
         b"",
     ],
-    ids=["missing", "cut", "list", "null", "text", "not-utf8", "nested", "number", "empty"],
+    ids=["missing", "cut", "list", "null", "text", "not-utf8", "nested", "number", "infinite", "empty"],
 )
 def test_a_damaged_description_is_built_anew(content: bytes | None, tmp_path: Path) -> None:
     case = case_with(writing("converted"))
@@ -129,3 +131,38 @@ def test_a_damaged_description_is_built_anew(content: bytes | None, tmp_path: Pa
         described.write_bytes(content)
     assert not build(case, tmp_path).reused
     assert build(case, tmp_path).reused
+
+
+def test_a_description_as_large_as_the_disk_is_not_read(tmp_path: Path) -> None:
+    case = case_with(writing("converted"))
+    with (build(case, tmp_path).folder / "build.json").open("wb") as file:
+        file.truncate(1 << 36)
+
+    tracemalloc.start()
+    try:
+        assert not build(case, tmp_path).reused
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "large"])
+def test_whatever_is_in_the_place_of_the_configuration_makes_way(what: str, tmp_path: Path) -> None:
+    case = case_with(writing("converted"))
+    config, elsewhere = build(case, tmp_path).folder / "config.pbtxt", tmp_path / "elsewhere"
+    right = config.read_bytes()
+    config.unlink()
+    elsewhere.write_text("somebody else's")
+    if what == "link":
+        config.symlink_to(elsewhere)
+    elif what == "pipe":
+        os.mkfifo(config)
+    else:
+        with config.open("wb") as file:
+            file.truncate(1 << 36)
+
+    build(case, tmp_path)
+
+    assert config.read_bytes() == right
+    assert not config.is_symlink()
+    assert elsewhere.read_text() == "somebody else's"

@@ -30,7 +30,7 @@ def test_what_nobody_builds_any_more_goes(half_made: Path, tmp_path: Path) -> No
 def test_what_is_built_right_now_stays(half_made: Path, tmp_path: Path) -> None:
     (tmp_path / ".against").mkdir()
     with (
-        locks.hold_build(half_made.with_name(".cpu-a.lock")),
+        locks.hold_file(half_made.with_name(".cpu-a.lock")),
         scratch.locked_folder(tmp_path / ".against", ".unfinished-") as export,
     ):
         assert unfinished.remove(tmp_path) == []

@@ -36,6 +36,9 @@ _NUMBERS = (
     "-1",
     "0",
     "1e-320",
+    "1e308",
+    "-0.0",
+    str(2**53 + 1),
     "0.5",
     "2e9",
     str(2**63),
@@ -50,6 +53,8 @@ RAW = st.sampled_from((*_NUMBERS, *_WORDS)) | st.sampled_from(_TEXTS).map(json.d
 TOKENS = st.sampled_from((*_NUMBERS, *_WORDS, *_TEXTS)) | st.text(max_size=5)
 """What stands in a text in place of a word, a number or a sign."""
 _PLACE = "\ue000here\ue000"
+_TWIN = "\ue001"
+"""Marks a key that is to stand twice in an object."""
 
 
 def bytes_of(content: bytes) -> st.SearchStrategy[bytes]:
@@ -57,6 +62,12 @@ def bytes_of(content: bytes) -> st.SearchStrategy[bytes]:
     return st.binary(max_size=100) | st.lists(_edit(content), min_size=1, max_size=4).map(
         lambda edits: _edited(content, edits)
     )
+
+
+def encoded_otherwise(content: bytes) -> st.SearchStrategy[bytes]:
+    """A text in UTF-8 as other programs save it, or with zeros behind it."""
+    kinds = st.sampled_from(("utf-16", "utf-16-le", "utf-32", "utf-8-sig"))
+    return kinds.map(lambda kind: content.decode().encode(kind)) | st.just(content + bytes(4096))
 
 
 def _edit(content: bytes) -> st.SearchStrategy[tuple[int, int, bytes]]:
@@ -84,15 +95,18 @@ def text_of(content: bytes) -> st.SearchStrategy[bytes]:
         found = (new.get(place, part) for place, part in enumerate(parts))
         return "".join(found).encode(errors="surrogatepass")
 
-    return edits.map(replaced) | bytes_of(content)
+    return edits.map(replaced) | bytes_of(content) | encoded_otherwise(content)
 
 
 def json_of(content: bytes) -> st.SearchStrategy[bytes]:
-    """A JSON text with one value or two of it, at any depth, replaced, left out or put beside an unknown key; or other bytes."""
+    """A JSON text with one value or two of it, at any depth, replaced, left out, given twice
+    or put beside an unknown key; or other bytes, or the same in another encoding."""
     places = list(_places(json.loads(content)))
-    change = st.tuples(st.sampled_from(places), st.sampled_from(("replace", "replace", "drop", "add")), RAW)
+    hows = st.sampled_from(("replace", "replace", "drop", "add", "double"))
+    change = st.tuples(st.sampled_from(places), hows, RAW)
     changes = st.lists(change, min_size=1, max_size=2)
-    return changes.map(lambda some: _changed(json.loads(content), some)) | bytes_of(content)
+    changed = changes.map(lambda some: _changed(json.loads(content), some))
+    return changed | bytes_of(content) | encoded_otherwise(content)
 
 
 def _places(tree: Any, path: tuple[Any, ...] = ()) -> Any:
@@ -114,9 +128,11 @@ def _changed(tree: Any, changes: Sequence[tuple[tuple[Any, ...], str, str]]) -> 
                 del parent[last]
             elif how == "add" and isinstance(parent, dict):
                 parent["unknown"] = f"{_PLACE}{number}"
+            elif how == "double" and isinstance(parent, dict):
+                parent[f"{last}{_TWIN}"] = f"{_PLACE}{number}"
             else:
                 parent[last] = f"{_PLACE}{number}"
-    text = json.dumps(whole.get("", ""))
+    text = json.dumps(whole.get("", "")).replace(json.dumps(_TWIN)[1:-1], "")
     for number, (_, _, raw) in enumerate(changes):
         text = text.replace(json.dumps(f"{_PLACE}{number}"), raw)
     return text.encode()

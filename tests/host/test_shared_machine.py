@@ -1,6 +1,8 @@
 """One machine for all its users and all their temporary folders, and who has it is told to who waits."""
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -10,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.build import in_use
+from fixtures.errors import ProofError
 from fixtures.host import lock_holders, locks
+from fixtures.plugin.recording import record_file
+from reports.record import files
+from tests import samples
 from tests.host.conftest import HOLDER, is_free
 
 ROOT = Path(__file__).parents[2]
@@ -126,7 +133,7 @@ def test_who_waits_for_a_build_is_told_who_builds(tmp_path: Path) -> None:
         builder.stdin.close()  # type: ignore[union-attr]
 
     code = "import sys; from pathlib import Path; from fixtures.host import locks\n"
-    code += "with locks.hold_build(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    code += "with locks.hold_file(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path / "lock")],
         cwd=ROOT,
@@ -136,7 +143,7 @@ def test_who_waits_for_a_build_is_told_who_builds(tmp_path: Path) -> None:
     ) as builder:
         assert builder.stdout is not None
         assert builder.stdout.readline() == "held\n"
-        with locks.hold_build(tmp_path / "lock", waiting=let_go):
+        with locks.hold_file(tmp_path / "lock", waiting=let_go):
             pass
 
     assert len(told) == 1
@@ -161,3 +168,63 @@ def test_what_a_holder_was_started_with_cannot_change_the_terminal() -> None:
         process.kill()
 
     assert text.isprintable()
+
+
+@contextlib.contextmanager
+def held_until_told(lock: Path) -> Iterator[Callable[[str], None]]:
+    """Hold a file until the function that it gives is called, which notes what it is told."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(locks.hold_file(lock))
+
+        def let_go(who: str) -> None:
+            told.append(who)
+            stack.close()
+
+        told: list[str] = []
+        yield let_go
+        assert len(told) == 1, "nobody was told who is waited for"
+
+
+def test_who_waits_for_a_record_that_another_run_writes_is_told(tmp_path: Path) -> None:
+    fresh = samples.record()
+    path = files.path_of(fresh.case, tmp_path)
+    path.parent.mkdir(parents=True)
+    lock = path.with_name(f".{path.name}.lock")
+
+    with held_until_told(lock) as told:
+        record_file.update(fresh, tmp_path, lambda stored: stored, waiting=told)
+    with held_until_told(lock) as told:
+        record_file.keep_stage_seconds(path, "online", 12.5, waiting=told)
+
+    assert files.read(path).stage_seconds["online"] == 12.5
+
+
+def test_who_waits_for_a_build_to_take_it_is_told(tmp_path: Path) -> None:
+    (tmp_path / "cpu-a").mkdir()
+
+    with held_until_told(tmp_path / ".cpu-a.lock") as told, in_use.take(tmp_path / "cpu-a", report=told):
+        pass
+
+
+@pytest.mark.parametrize("what", ["link", "pipe", "folder", "socket"])
+def test_something_else_in_the_place_of_a_lock_is_refused_in_a_sentence_and_left_alone(
+    tmp_path: Path, what: str
+) -> None:
+    lock = tmp_path / "lock"
+    match what:
+        case "link":
+            lock.symlink_to(tmp_path / "somewhere")
+        case "pipe":
+            os.mkfifo(lock)
+        case "folder":
+            lock.mkdir()
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as server:
+                server.bind(str(lock))
+    before = lock.lstat()
+
+    with pytest.raises(ProofError, match=r"where: .*lock"), locks.hold_file(lock):
+        pass
+
+    assert lock.lstat().st_mode == before.st_mode
+    assert not (tmp_path / "somewhere").exists()

@@ -222,3 +222,12 @@ def test_how_long_the_stages_took_stays_when_a_result_joins(tmp_path: Path, path
     record_file.keep_stage_seconds(path, "online", 12.5)
 
     assert add(FRESH, tmp_path, NEW).stage_seconds == {"online": 12.5}
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe not UTF-8", b"", b"x" * 100_000])
+def test_what_stands_beside_a_record_is_replaced_whatever_it_was(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "case.pbtxt").write_bytes(content)
+
+    record_file.keep(tmp_path / "case.pbtxt", "name: 'own'")
+
+    assert (tmp_path / "case.pbtxt").read_text() == "name: 'own'"

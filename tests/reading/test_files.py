@@ -92,13 +92,18 @@ def link_to_itself(path: Path) -> None:
     path.symlink_to(path.name)
 
 
+def far_too_large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 36)
+
+
 def made_of_noise(path: Path) -> None:
     path.write_bytes(bytes(range(128, 256)) * 4)
 
 
 @pytest.mark.parametrize(
     "put",
-    [pipe, without_end, listening, link_to_nothing, link_to_itself, made_of_noise],
+    [pipe, without_end, listening, link_to_nothing, link_to_itself, far_too_large, made_of_noise],
     ids=lambda put: put.__name__,
 )
 @pytest.mark.parametrize("name", READERS)

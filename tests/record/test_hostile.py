@@ -139,3 +139,13 @@ def test_an_option_that_names_no_file_is_refused(
         main(["html", option, value])
     assert raised.value.code == 4
     assert option in capsys.readouterr().err
+
+
+def test_an_object_of_too_many_entries_is_refused_before_they_are_looked_at(tmp_path: Path) -> None:
+    files.write(complete(), tmp_path / "case.json")
+    data = json.loads((tmp_path / "case.json").read_text())
+    data["loads"][0]["passes"][0]["latency_ms"] = {f"p{number}": "text" for number in range(100_000)}
+    (tmp_path / "case.json").write_text(json.dumps(data))
+
+    with pytest.raises(files.RecordError, match="at most 200"):
+        files.read(tmp_path / "case.json")

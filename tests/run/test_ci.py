@@ -15,6 +15,7 @@ import pytest
 
 from fixtures.errors import AccuracyError, InputError, ProofError, SetupError, SpeedError
 from fixtures.plugin.telling.failure_kind import kind_of
+from reports.run import job_summary
 from reports.run.exit_status import status_of, status_sentence
 from reports.run.job_summary import annotation, cut, summary
 from reports.run.outcomes import Failure, Outcomes
@@ -320,6 +321,14 @@ def test_what_a_test_says_cannot_break_the_summarys_lists() -> None:
     failure = Failure("accuracy", "test_x", "first\n\n# second <b> | third", None, None)
     text = summary(Outcomes([failure]), [shown(samples.record())])
     assert "- **accuracy**: `test_x`: first; # second \\<b> \\| third\n" in text
+
+
+def test_a_pipe_in_the_place_of_githubs_summary_is_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    os.mkfifo(tmp_path / "step.md")
+    with pytest.raises(OSError, match=r"step\.md"):
+        job_summary.write("text", None, str(tmp_path / "step.md"))
 
 
 def test_the_summary_goes_to_a_file_that_is_named_and_a_file_that_cannot_be_written_breaks_nothing(

@@ -30,6 +30,9 @@ HOSTILE = [
     "one\n\n<b>two</b>",
     "one\n| three |",
     "\x1b[31mred\x1b[0m\0",
+    "```[here](javascript:alert(1))`a``b",
+    "`a[0]|b` `c`",
+    "*bold*_too_",
 ]
 """What would become HTML, a picture, a link, a cell, a block or a colour, also where it is half escaped before."""
 
@@ -43,6 +46,26 @@ LIVE = {
     "blockquote_open",
     "fence",
 }
+
+
+LITERAL = [
+    "__init__",
+    "_private_",
+    "*",
+    "**",
+    "2*3*4",
+    "a**b**c",
+    "*.onnx and *.plan",
+    "my_model_v2",
+    "<b>",
+    "a|b",
+    "\\*x*",
+    "[1](2)",
+    "``",
+    "~~a~~",
+    "&amp;",
+]
+"""Names and texts that look like markup, and are what they are."""
 
 
 def kinds(source: str) -> list[str]:
@@ -89,3 +112,25 @@ def test_a_long_text_is_cut_and_keeps_its_beginning_and_its_end() -> None:
     assert len(shown) < 10_000
     assert shown.startswith("begin")
     assert shown.endswith("end")
+
+
+def words(source: str) -> str:
+    """What a reader sees of markdown."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    found = (token for block in parser.parse(source) for token in block.children or ())
+    return "".join(token.content for token in found)
+
+
+@pytest.mark.parametrize("value", LITERAL)
+def test_a_name_is_read_as_it_is_written(value: str) -> None:
+    assert words(text(value)) == value
+    assert words(markdown(("", ""), [[value, ""]], "ll")) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("**slower**", "strong_open"), ("*faster* (5 %)", "em_open"), ("run `a [x] b`", "code_inline")],
+)
+def test_what_the_suite_itself_sets_off_stays_so(value: str, kind: str) -> None:
+    assert kind in kinds(text(value))
+    assert "[x]" in words(text("run `a [x] b`")), "no backslash is in the code"

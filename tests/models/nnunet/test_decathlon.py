@@ -128,11 +128,11 @@ PROBLEMS: dict[str, tuple[Callable[[Path], object], str]] = {
     "too few": (lambda root: describe(root, ["BRATS_001"]), "1 cases, fewer than folds"),
     "a missing label": (
         lambda root: (root / "labelsTr/BRATS_004.nii.gz").unlink(),
-        "label of a case cannot be read: there is no such file",
+        "label of a case in dataset.json cannot be read: there is no such file",
     ),
     "a missing image": (
         lambda root: (root / "imagesTr/BRATS_004.nii.gz").unlink(),
-        "image of a case cannot be read: there is no such file",
+        "image of a case in dataset.json cannot be read: there is no such file",
     ),
     "truncated": (_truncate, "truncated or not NIfTI"),
     "cut inside": (_cut_inside, "truncated or not NIfTI"),
