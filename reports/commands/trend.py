@@ -8,17 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports import plots
-from reports.commands import Commands, UsageError, count, history, path, results, selection, uncollected
+from reports.commands import (
+    ACCURACY,
+    SPEED,
+    Commands,
+    UsageError,
+    count,
+    history,
+    path,
+    results,
+    selection,
+    uncollected,
+)
 from reports.record import files as records
 from reports.record import sources
 
 if TYPE_CHECKING:  # they need numpy, which other commands do without
     from reports.trend.rows import Row
     from reports.trend.series import Series
-
-_SPEED, _ACCURACY = 10, 12
-"""The statuses of a run that failed for speed or for accuracy, `reports.run.exit_status.STATUS`: that module needs pytest,
-which these reports do without."""
 
 
 def add(commands: Commands) -> None:
@@ -193,5 +200,5 @@ def _status(found: Sequence["Series"], options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     if any(one.kind.name == "accuracy" for one, _ in worse):
-        return _ACCURACY
-    return _SPEED if worse else 0
+        return ACCURACY
+    return SPEED if worse else 0

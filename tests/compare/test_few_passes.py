@@ -6,10 +6,8 @@ import pytest
 
 from fixtures.compare.comparison import (
     MOST_SECONDS_TO_SETTLE,
-    EarlierPasses,
     OtherBuild,
     compare_pairs,
-    compare_records,
     is_settled,
     seconds_to_settle,
     together,
@@ -48,30 +46,6 @@ def test_a_look_settles_that_a_build_is_slower_later_among_more_points(points: i
     found = [n for n in range(1, 300) if is_settled([0.5] * n, [1.0] * n, among(points))]
 
     assert found == looks
-
-
-def test_records_are_compared_by_the_time_of_both_and_the_fewer_passes() -> None:
-    mine, theirs = [1.0, 0.99, 1.01, 0.98], [1.0, 0.97, 1.02]
-
-    one = compare_records(mine, EarlierPasses("then", 0.03, theirs, 30.0), 10.0)
-    other = compare_records(mine, EarlierPasses("then", 0.03, theirs, 0.0), 40.0)
-
-    assert one.passes == 3
-    assert one.verdict == "not shown"
-    assert one.seconds_to_settle == other.seconds_to_settle
-    assert (one.reference, one.allowed_slowdown, one.method) == ("then", 0.03, "records")
-
-
-def test_records_show_a_slow_down_that_is_larger_than_allowed_and_no_smaller_one() -> None:
-    theirs = [1.0, 1.01, 0.99, 1.005]
-
-    def verdict(factor: float, allowed: float = 0.03) -> str:
-        return compare_records(
-            [factor * one for one in theirs], EarlierPasses("then", allowed, theirs, 9.0), 9.0
-        ).verdict
-
-    assert [verdict(one) for one in (0.9, 1.0)] == ["slower", "not slower"]
-    assert verdict(0.9, 0.2) == "not slower"
 
 
 def test_a_slow_down_takes_a_wider_interval_to_be_shown_and_so_longer() -> None:

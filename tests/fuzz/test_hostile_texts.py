@@ -13,7 +13,6 @@ from fixtures.errors import InputError
 from fixtures.plugin.command_line.networks import networks_of
 from fixtures.plugin.command_line.settings import parse
 from fixtures.plugin.selecting.keywords import asked_words, id_words, words_of
-from reports.record.schema import Record
 from tests.fuzz import damage
 from tests.fuzz.limits import bounded, check_refusal
 from tests.fuzz.profiles import tried
@@ -41,7 +40,6 @@ TEXTS = {
     "point_budget_s": "0.5",
     "certify": "99.9%",
     "price_per_hour": "1.20",
-    "baseline": "reports/readme",
     "against_triton": "docker:nvcr.io/nvidia/tritonserver:24.10-py3",
     "allow_slowdown": "5%",
     "thresholds": "asked.toml",
@@ -67,8 +65,6 @@ def hostile(text: str) -> st.SearchStrategy[str]:
 
 
 def numbers_in(value: Any) -> Iterator[float]:
-    if isinstance(value, Record):  # the numbers of --baseline have domains of their own
-        return
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield from numbers_in(getattr(value, field.name))

@@ -30,7 +30,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/compare/test_comparison.py",
         "tests/compare/test_ratio.py",
     ),
-    "fixtures/compare/baseline.py": ("tests/compare/test_baseline.py",),
     "reports/record/ratio.py": (
         "tests/compare/test_chances.py",
         "tests/compare/test_ratio.py",
