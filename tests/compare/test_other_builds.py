@@ -1,11 +1,9 @@
 """What --against takes: folders of builds, commits and checkouts; and the options of comparisons."""
 
-import argparse
 import dataclasses
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +11,9 @@ import pytest
 from fixtures.build.repository import BuiltModel
 from fixtures.compare import checkouts, other_builds
 from fixtures.errors import InputError, ProofError
-from fixtures.plugin.command_line.options import pytest_addoption
 from fixtures.plugin.command_line.settings import Settings, parse, passed_on
 from tests.conftest import MakeBuild
+from tests.options import options
 from tests.repositories import contents
 
 # --- options -----------------------------------------------------------------------------------------------
@@ -23,10 +21,7 @@ from tests.repositories import contents
 
 def settings(**given: Any) -> Settings:
     """The settings of a run with these options and the defaults of the others."""
-    parser = argparse.ArgumentParser()
-    group = SimpleNamespace(addoption=parser.add_argument)
-    pytest_addoption(SimpleNamespace(getgroup=lambda *_names: group))  # type: ignore[arg-type]
-    return parse(argparse.Namespace(**{**vars(parser.parse_args([])), "triton": "embedded", **given}))
+    return parse(options(**given))
 
 
 def test_without_another_build_nothing_is_compared() -> None:
@@ -39,6 +34,12 @@ def test_pairs_have_more_time_unless_said_otherwise(models: Path) -> None:
     assert settings(against=str(models)).plan.budget_s == 120
     assert settings(against=str(models), point_budget_s="4").plan.budget_s == 4
     assert settings(against=str(models), allow_slowdown="2.5%").allowed_slowdown == 0.025
+
+
+@pytest.mark.parametrize("text", ["0", "100", "three"])
+def test_a_slow_down_that_is_no_percentage_is_refused(text: str) -> None:
+    with pytest.raises(pytest.UsageError, match=r"--allow-slowdown: .*not a percentage"):
+        settings(allow_slowdown=text)
 
 
 @pytest.mark.parametrize(
@@ -55,9 +56,6 @@ def test_pairs_have_more_time_unless_said_otherwise(models: Path) -> None:
         ({"against_triton": "localhost:8001"}, "started by this run"),
         ({"against_triton": "local:/no/such/program"}, "there is no program"),
         ({"against_triton": "embedded", "triton": "localhost:8001"}, "needs a server of its own"),
-        ({"allow_slowdown": "0"}, "not a percentage"),
-        ({"allow_slowdown": "100"}, "not a percentage"),
-        ({"allow_slowdown": "three"}, "not a percentage"),
     ],
 )
 def test_what_cannot_be_compared_with_is_named_with_its_cure(

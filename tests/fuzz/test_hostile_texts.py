@@ -16,7 +16,7 @@ from fixtures.plugin.selecting.keywords import asked_words, id_words, words_of
 from tests.fuzz import damage
 from tests.fuzz.limits import bounded, check_refusal
 from tests.fuzz.profiles import tried
-from tests.plugin.test_options import options
+from tests.options import options
 
 CAMPAIGN_S = 60
 """Seconds of the campaign, over all options."""
@@ -84,7 +84,7 @@ def try_option(name: str, seconds: float | None = None) -> None:
         try:
             with bounded():
                 found = parse(options(**{name: [text] if name in LISTS else text}))
-        except InputError as error:
+        except (InputError, pytest.UsageError) as error:
             check_refusal(error, option)
         else:
             assert all(math.isfinite(one) and abs(one) <= LARGEST for one in numbers_in(found)), text[:100]
