@@ -20,6 +20,9 @@ RESULTS = Path("reports/results")
 
 INPUT = 4
 """The exit status for bad input: an argument, a file or a folder that cannot be used. pytest's runs have the same."""
+SPEED, LEAK, ACCURACY = 10, 11, 12
+"""The statuses of a run that failed for speed, for a leak or for accuracy, `reports.run.exit_status.STATUS`: that module needs
+pytest, which these reports do without."""
 
 
 class Parser(argparse.ArgumentParser):

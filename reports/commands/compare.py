@@ -1,9 +1,14 @@
 """`python -m reports compare`: what changed between the records of two runs, or more."""
 
 import argparse
+import math
 import sys
+from typing import TYPE_CHECKING
 
-from reports.commands import Commands, UsageError, path, selection
+from reports.commands import ACCURACY, SPEED, Commands, UsageError, path, selection
+
+if TYPE_CHECKING:  # it needs numpy and scipy
+    from reports.compare.records import Changes
 
 
 def add(commands: Commands) -> None:
@@ -13,8 +18,8 @@ def add(commands: Commands) -> None:
         parents=[selection()],
         help="show what changed between the records of two runs, or more",
         description="Print what changed from A to B, and to each further one: in setup, in accuracy (paired by "
-        "sample) and in speed (the ratio with its interval). Exits with 0 whatever changed. Needs numpy, scipy and, "
-        "for a terminal, rich.",
+        "sample) and in speed (the ratio with its interval). Exits with 0 whatever changed, unless --fail-on says "
+        "otherwise. Needs numpy, scipy and, for a terminal, rich.",
         epilog="NVIDIA's published figures beside the records: python -m reports published",
     )
     changes.add_argument(
@@ -30,7 +35,31 @@ def add(commands: Commands) -> None:
         default="terminal" if sys.stdout.isatty() else "markdown",
         help="default: terminal where standard output is one, else markdown",
     )
+    changes.add_argument(
+        "--fail-on",
+        choices=("worse",),
+        help="exit with 10 where a speed is shown to be slower than --allow-slowdown lets pass, with 12 where an accuracy is "
+        "shown to be worse or a case passes no longer, with 4 where nothing can be compared, or where the machines differ",
+    )
+    changes.add_argument(
+        "--allow-slowdown",
+        type=_percent,
+        default=0.0,
+        metavar="PERCENT",
+        help="by how much a point may be slower before it counts as slower; default: 0",
+    )
     changes.set_defaults(run=_run)
+
+
+def _percent(text: str) -> float:
+    """A percentage from 0 on and below 100, as a fraction."""
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < 100:
+        raise argparse.ArgumentTypeError("it is no percentage from 0 to below 100")
+    return value / 100
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -44,11 +73,35 @@ def _run(options: argparse.Namespace) -> int:
             "figures are set beside the records by: python -m reports published"
         )
     base, *others = sources.read(options.records, options.k)
-    text = document([compare(base, other) for other in others])
+    found = [compare(base, other, options.allow_slowdown) for other in others]
+    text = document(found)
     if options.format == "terminal":
         from reports.words.terminal import show
 
         show(text)
     else:
         print(text)
-    return 0
+    return max(map(_status, found)) if options.fail_on else 0
+
+
+_MAY_DIFFER = ("machine.gpu_driver", "machine.gpu_uuids")
+"""What one changes of a machine to see the effect of."""
+
+
+def _status(changes: "Changes") -> int:
+    """The exit status by what changed. Raises UsageError where the records allow no verdict: what compares nothing would
+    look like what found nothing worse."""
+    names = f"{changes.before.name} and {changes.after.name}"
+    setup = {one.name for case in changes.cases for one in case.setup} - {*_MAY_DIFFER}
+    if any(name.startswith("machine.") for name in setup):
+        raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
+    points = [point for case in changes.cases for point in case.points if point.ratio is not None]
+    pairs = [score.pairs for case in changes.cases for score in case.scores if score.pairs is not None]
+    fails_now = any(one.after.record.no_speed and not one.before.record.no_speed for one in changes.cases)
+    if fails_now or any(one.verdict == "failed" for one in pairs):
+        return ACCURACY
+    if not points and not pairs:
+        raise UsageError(
+            f"compare: {names} have no load point and no sample in common that could be compared"
+        )
+    return SPEED if any(point.verdict == "failed" for point in points) else 0

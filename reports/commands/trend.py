@@ -8,17 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports import plots
-from reports.commands import Commands, UsageError, count, history, path, results, selection, uncollected
+from reports.commands import (
+    ACCURACY,
+    LEAK,
+    SPEED,
+    Commands,
+    UsageError,
+    count,
+    history,
+    path,
+    results,
+    selection,
+    uncollected,
+)
 from reports.record import files as records
 from reports.record import sources
 
 if TYPE_CHECKING:  # they need numpy, which other commands do without
     from reports.trend.rows import Row
     from reports.trend.series import Series
-
-_SPEED, _LEAK, _ACCURACY = 10, 11, 12
-"""The statuses of a run that failed for speed, for a leak or for accuracy, `reports.run.exit_status.STATUS`: that module needs
-pytest, which these reports do without."""
 
 
 def add(commands: Commands) -> None:
@@ -182,5 +190,5 @@ def _status(found: Sequence["Series"], options: argparse.Namespace) -> int:
             f"{words.step_text(one, step)}",
             file=sys.stderr,
         )
-    statuses = {"accuracy": _ACCURACY, "growth by request": _LEAK, "growth by loading": _LEAK}
-    return max((statuses.get(one.kind.name, _SPEED) for one, _ in worse), default=0)
+    statuses = {"accuracy": ACCURACY, "growth by request": LEAK, "growth by loading": LEAK}
+    return max((statuses.get(one.kind.name, SPEED) for one, _ in worse), default=0)

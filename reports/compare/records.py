@@ -103,9 +103,10 @@ class Changes:
     only_after: Sequence[str]
 
 
-def compare(before: Source, after: Source) -> Changes:
+def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Changes:
     """Every case that both have. Raises RecordError where there is none, or a file of samples is damaged.
 
+    A point counts as slower that is shown to be slower by more than the fraction `allowed_slowdown`.
     Two single records are compared whatever their names, if they are of one model: formats, or GPUs.
     """
     common = [name for name in before.records if name in after.records]
@@ -118,7 +119,7 @@ def compare(before: Source, after: Source) -> Changes:
             f"{after.name}: has no case in common with {before.name}. It has {_names(after)}; "
             f"{before.name} has {_names(before)}. To compare different cases of one model, give two record files."
         )
-    cases = [_case(_side(first), _side(second)) for first, second in pairs]
+    cases = [_case(_side(first), _side(second), 1 - allowed_slowdown) for first, second in pairs]
     paired_names = {
         files.name_of(one.record.case, files.machine_in(one.path)) for pair in pairs for one in pair
     }
@@ -151,7 +152,7 @@ def _side(stored: Stored) -> Side:
     return Side(shown(stored.record, machine, machine), stored.path, stored.letter)
 
 
-def _case(before: Side, after: Side) -> CaseChange:
+def _case(before: Side, after: Side, slowest: float) -> CaseChange:
     loads = [{place(load): load for load in side.record.loads} for side in (before, after)]
     common = sorted(loads[0].keys() & loads[1].keys())
     measured = [_measured(side.record) for side in (before, after)]
@@ -160,7 +161,7 @@ def _case(before: Side, after: Side) -> CaseChange:
         after,
         setup=differing(before.record, after.record),
         scores=_scores(before, after),
-        points=[_point(loads[0][at], loads[1][at]) for at in common],
+        points=[_point(loads[0][at], loads[1][at], slowest) for at in common],
         growth=_growth(before.record, after.record),
         only_before=[measured[0][at] for at in sorted(measured[0].keys() - measured[1].keys())],
         only_after=[measured[1][at] for at in sorted(measured[1].keys() - measured[0].keys())],
@@ -241,11 +242,11 @@ def _served(stored: Side) -> Mapping[str, Mapping[str, float]] | str:
 # --- speed -------------------------------------------------------------------------------------------------
 
 
-def _point(before: Load, after: Load) -> PointChange:
+def _point(before: Load, after: Load, slowest: float) -> PointChange:
     mine, theirs = speeds(after), speeds(before)
     if min(len(mine), len(theirs)) < FEWEST_PASSES:
         return PointChange(before, after, None)
-    chances = unpaired_chance(mine, theirs, 1.0), unpaired_chance(theirs, mine, 1.0)
+    chances = unpaired_chance(mine, theirs, slowest), unpaired_chance(theirs, mine, 1.0)
     return PointChange(before, after, unpaired_ratio(mine, theirs), chances=chances)
 
 

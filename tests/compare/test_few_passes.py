@@ -1,22 +1,18 @@
 """What few passes among many points show, when a look may settle it, and how much longer it would take."""
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 import pytest
 
 from fixtures.compare.comparison import (
     MOST_SECONDS_TO_SETTLE,
-    EarlierPasses,
     OtherBuild,
     compare_pairs,
-    compare_records,
     is_settled,
     seconds_to_settle,
     together,
 )
-from reports.record.ratio import FALSE_ALARMS, unpaired_chance
 from reports.record.schema import Estimate
 
 
@@ -51,30 +47,6 @@ def test_a_look_settles_that_a_build_is_slower_later_among_more_points(points: i
     found = [n for n in range(1, 300) if is_settled([0.5] * n, [1.0] * n, among(points))]
 
     assert found == looks
-
-
-def test_records_are_compared_by_the_time_of_both_and_the_fewer_passes() -> None:
-    mine, theirs = [1.0, 0.99, 1.01, 0.98], [1.0, 0.97, 1.02]
-
-    one = compare_records(mine, EarlierPasses("then", 0.03, theirs, 30.0), 10.0)
-    other = compare_records(mine, EarlierPasses("then", 0.03, theirs, 0.0), 40.0)
-
-    assert one.passes == 3
-    assert one.verdict == "not shown"
-    assert one.seconds_to_settle == other.seconds_to_settle
-    assert (one.reference, one.allowed_slowdown, one.method) == ("then", 0.03, "records")
-
-
-def test_records_show_a_slow_down_that_is_larger_than_allowed_and_no_smaller_one() -> None:
-    theirs = [1.0, 1.01, 0.99, 1.005]
-
-    def verdict(factor: float, allowed: float = 0.03) -> str:
-        return compare_records(
-            [factor * one for one in theirs], EarlierPasses("then", allowed, theirs, 9.0), 9.0
-        ).verdict
-
-    assert [verdict(one) for one in (0.9, 1.0)] == ["slower", "not slower"]
-    assert verdict(0.9, 0.2) == "not slower"
 
 
 def test_a_slow_down_takes_a_wider_interval_to_be_shown_and_so_longer() -> None:
@@ -121,19 +93,6 @@ def test_what_many_points_ask_is_what_their_number_divides() -> None:
     assert more_s == pytest.approx(10.0), "one pair more"
 
 
-def test_a_slow_down_of_records_is_told_by_their_chance() -> None:
-    theirs = [1.0, 1.05, 0.95, 1.02, 0.98]
-    mine = [0.9 * one for one in theirs]
-    found = [
-        compare_records(mine, EarlierPasses("then", 0.03, theirs, 9.0, points), 9.0) for points in (1, 1000)
-    ]
-
-    assert found[0].chance == found[1].chance == unpaired_chance(mine, theirs, 0.97)
-    assert found[1].verdict == "not shown"
-    assert found[1].seconds_to_settle is not None
-    assert found[0].seconds_to_settle is None or found[1].seconds_to_settle > found[0].seconds_to_settle
-
-
 def test_the_points_of_a_run_that_are_shown_need_no_more_time() -> None:
     slow = compare_pairs([0.5] * 10, [1.0] * 10, among(12), 60.0)
     assert (slow.verdict, slow.seconds_to_settle is not None) == ("not shown", True)
@@ -145,22 +104,8 @@ def test_the_points_of_a_run_that_are_shown_need_no_more_time() -> None:
     assert {(one.verdict, one.seconds_to_settle) for one in found} == {("slower", None)}
 
 
-@pytest.mark.parametrize("points", [2, 1000])
-def test_how_much_longer_records_take_is_by_all_of_a_points_share(points: int) -> None:
-    """There are no looks before, which a comparison in turns leaves half of the share to."""
-    theirs = [1.0, 1.2, 0.85, 1.1, 0.9]
-    found = compare_records(
-        [0.9 * one for one in theirs], EarlierPasses("then", 0.03, theirs, 9.0, points), 9.0
-    )
-    wider = NormalDist().inv_cdf(1 - FALSE_ALARMS / points) / NormalDist().inv_cdf(0.975)
-
-    assert found.verdict == "not shown"
-    assert found.seconds_to_settle == seconds_to_settle(found.ratio, 0.03, 18.0, max(1.0, wider))
-
-
 def test_unless_it_is_said_one_point_is_compared() -> None:
     assert compare_pairs([0.5] * 9, [1.0] * 9, OtherBuild("HEAD~1", 0.03), 60.0).points == 1
-    assert compare_records([1.0, 1.1], EarlierPasses("then", 0.03, [1.0, 1.1], 9.0), 9.0).points == 1
 
 
 def test_few_pairs_that_seem_no_slower_need_no_more_than_their_interval_does() -> None:

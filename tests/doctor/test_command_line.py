@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[2]
 EMBEDDED = Choice("embedded")
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> int:
-    """The command line with these findings alone."""
-    given = [(finding.name, lambda finding=finding: finding) for finding in findings]
+def run(monkeypatch: pytest.MonkeyPatch, **findings: Finding) -> int:
+    """The command line with these findings alone, by the names of their checks."""
+    given = [(name, lambda finding=finding: finding) for name, finding in findings.items()]
     monkeypatch.setattr(doctor, "checks", lambda _choice: iter(given))
     return doctor.main([])
 
@@ -25,12 +25,12 @@ def run(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> int:
 def test_the_status_is_1_only_where_the_benchmarks_would_stop(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, ok("CPU", "fast"), warning("disk", "small", "free some")) == 0
+    assert run(monkeypatch, CPU=ok("fast"), disk=warning("small", "free some")) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:2]] == ["ok", "warning"]
     assert lines[2].strip() == "cure: free some"
     assert lines[-1] == "no problems, 1 warning: the benchmarks can run"
-    assert run(monkeypatch, problem("libpython", "none", "install it")) == 1
+    assert run(monkeypatch, libpython=problem("none", "install it")) == 1
     assert "1 problem, no warnings: the benchmarks would stop" in capsys.readouterr().out
 
 
@@ -41,13 +41,13 @@ def test_a_check_that_fails_does_not_hide_the_others(error: Exception) -> None:
     def check() -> Finding:
         raise error
 
-    assert states(doctor.looked_at("disk", check)) == ["warning"]  # type: ignore[arg-type]
+    assert states(doctor.looked_at(check)) == ["warning"]  # type: ignore[arg-type]
 
 
 def test_an_environment_that_is_not_there_yet_is_no_problem(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    given = [("packages", lambda: problem("packages", "none", "install")), ("CPU", lambda: ok("CPU", "fast"))]
+    given = [("packages", lambda: problem("none", "install")), ("CPU", lambda: ok("fast"))]
     monkeypatch.setattr(doctor, "checks", lambda _choice: iter(given))
 
     assert doctor.main(["--environment", str(tmp_path / "benchmarks")]) == 0

@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.doctor import __main__ as doctor
 from fixtures.doctor import will_run
-from fixtures.doctor.finding import ok, problem
+from fixtures.doctor.finding import ok
 from fixtures.formats import all_formats
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
@@ -74,14 +74,13 @@ def test_a_container_is_asked_for_its_backends_and_its_tensorrt(
 
 
 def test_with_a_problem_it_is_said_that_it_comes_first(a100: Nvml, every_package: None) -> None:
-    findings = [ok("CPU", "fast"), problem("Triton", "ends", "install it")]
 
-    assert "once these problems are cured: Triton: onnx" in next(will_run.on_this_gpu(EMBEDDED, findings))
+    assert "once these problems are cured: Triton: onnx" in next(will_run.on_this_gpu(EMBEDDED, ["Triton"]))
 
 
 @pytest.fixture
 def without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "checks", lambda _choice: iter([("CPU", lambda: ok("CPU", "fast"))]))
+    monkeypatch.setattr(doctor, "checks", lambda _choice: iter([("CPU", lambda: ok("fast"))]))
 
 
 def test_the_doctor_of_a_gpu_ends_in_what_will_run(

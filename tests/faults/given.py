@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.faults.place import OWN_PROOF, PROOF, Ended, Place
-from tests.faults.scenario import INFRASTRUCTURE, NOTHING, PASSED, REFUSED, Scenario, program, root
-from tests.whole_runs.suite import ROOT, TRACE
+from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, program, root
+from tests.whole_runs.suite import ROOT
 
 ANOTHER_USER = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
 
@@ -159,17 +159,9 @@ def _folder_of_fifos(path: Path) -> None:
         os.mkfifo(path / name)
 
 
-def _no_points_in_common(place: Place) -> Ended:
-    place.results.mkdir()
-    empty = place.folder / "empty"
-    empty.mkdir()
-    return place.run("-v", "-k", f"{TRACE} and b001-c002", "--concurrencies", "2", "--baseline", str(empty))
-
-
 SCENARIOS = [
     _options("--against", ""),
     _options("--against", "no-such-ref"),
-    _options("--baseline", ""),
     _options("--deployment", "max_batch_size=99999999999"),
     _options("--deployment", "instances=1000000"),
     _options("--deployment", f"max_queue_delay_us={'9' * 30}"),
@@ -190,7 +182,6 @@ SCENARIOS = [
     _options("--results", ""),
     _options("--checkpoint", "resnet50-micro=/dev/zero"),
     _options("--thresholds", "/dev/zero"),
-    Scenario("--baseline with no point in common", _no_points_in_common, (REFUSED, NOTHING)),
     _folder("a file", "--results", lambda path: path.write_text("")),
     _folder("a file", "--model-repos", lambda path: path.write_text("")),
     _folder("a dangling link", "--results", lambda path: path.symlink_to("nowhere/at/all")),

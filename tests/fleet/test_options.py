@@ -2,23 +2,20 @@
 
 import argparse
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fixtures.plugin.command_line.networks import Networks, networks_of
-from fixtures.plugin.command_line.options import pytest_addoption
 from fixtures.plugin.command_line.settings import parse
 from fixtures.plugin.fleet.passed_options import options_for_nodes
 from tests.given import networks
+from tests.options import parser as suites_parser
 
 
 def parser() -> argparse.ArgumentParser:
-    """The suite's options, as a parser of their own."""
-    found = argparse.ArgumentParser()
-    group = SimpleNamespace(addoption=found.add_argument)
-    pytest_addoption(SimpleNamespace(getgroup=lambda *_names: group))  # type: ignore[arg-type]
+    """The suite's options, and one of pytest's own."""
+    found = suites_parser()
     found.add_argument("--full-trace", action="store_true", dest="fulltrace")
     return found
 
@@ -41,6 +38,7 @@ def on_a_node(*given: str) -> tuple[Any, Any]:
         ("--point-budget-s", "0.5"),
         ("--precision-target", "2"),
         ("--shared-memory", "none"),
+        ("--soak", "90s"),
         ("--latency-budget-ms", "7", "--latency-percentile", "95"),
         ("--price-per-hour", "1.20"),
         ("--gpus", "2"),

@@ -10,8 +10,10 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.plugin.fleet import replaying
 from reports.record import files
+from reports.record.schema import Conversation
 from reports.run.outcomes import Outcomes
 from tests.samples import gate, load, record
+from tests.tables.test_soaks import soak
 
 
 def as_sent(config: pytest.Config, report: pytest.TestReport) -> dict[str, Any]:
@@ -91,6 +93,20 @@ def test_results_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:
     assert joined.accuracy == here.accuracy
     assert joined.gates == (gate("batches"), gate("malformed"), gate("repeated"))
     assert [one for one in path.parent.iterdir() if one.suffix == ".arrived"] == []
+
+
+def test_a_soak_and_a_conversation_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:
+    here = record()
+    path = files.path_of(here.case, tmp_path)
+    files.write(here, path)
+    said = Conversation("decoupled", 4, 12, "", True)
+
+    for one in ({"soak": soak()}, {"conversation": said}):
+        sent = dataclasses.replace(here, loads=(), starts=(), **one)
+        replaying.keep({str(path.relative_to(tmp_path)): files.encode(sent)}, tmp_path)
+
+    joined = files.read(path)
+    assert (joined.soak, joined.conversation, joined.loads) == (soak(), said, here.loads)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ from fixtures.errors import InputError
 from fixtures.plugin.command_line.networks import networks_of
 from fixtures.plugin.command_line.settings import parse
 from fixtures.plugin.selecting.keywords import asked_words, id_words, words_of
-from reports.record.schema import Record
 from tests.fuzz import damage
 from tests.fuzz.limits import bounded, check_refusal
 from tests.fuzz.profiles import tried
-from tests.plugin.test_options import options
+from tests.options import options
 
 CAMPAIGN_S = 60
 """Seconds of the campaign, over all options."""
@@ -41,7 +40,6 @@ TEXTS = {
     "point_budget_s": "0.5",
     "certify": "99.9%",
     "price_per_hour": "1.20",
-    "baseline": "reports/readme",
     "against_triton": "docker:nvcr.io/nvidia/tritonserver:24.10-py3",
     "allow_slowdown": "5%",
     "thresholds": "asked.toml",
@@ -67,8 +65,6 @@ def hostile(text: str) -> st.SearchStrategy[str]:
 
 
 def numbers_in(value: Any) -> Iterator[float]:
-    if isinstance(value, Record):  # the numbers of --baseline have domains of their own
-        return
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield from numbers_in(getattr(value, field.name))
@@ -88,7 +84,7 @@ def try_option(name: str, seconds: float | None = None) -> None:
         try:
             with bounded():
                 found = parse(options(**{name: [text] if name in LISTS else text}))
-        except InputError as error:
+        except (InputError, pytest.UsageError) as error:
             check_refusal(error, option)
         else:
             assert all(math.isfinite(one) and abs(one) <= LARGEST for one in numbers_in(found)), text[:100]

@@ -24,7 +24,7 @@ from reports.record import files, per_sample
 from reports.record.per_sample import Part, Sample, SampleScores
 from tests import samples, toy
 from tests.fuzz.profiles import tried
-from tests.plugin.test_options import options
+from tests.options import options
 from tests.record.test_record import complete
 
 TEXTS = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=20)

@@ -12,10 +12,14 @@ from tests import toy
 from tests.conftest import DEPLOYMENT
 
 SOURCES = {
-    "mine.py": "import numpy\nimport plain\nfrom folder import inside\n\ndef late():\n    import used_late\n",
+    "mine.py": "import numpy\nimport plain\nfrom folder import inside\n\ndef late():\n    import used_late\n"
+    "try:\n    pass\nexcept ImportError:\n    import in_a_handler\n"
+    "class Kept:\n    match 1:\n        case 1:\n            import in_a_case\n",
     "plain.py": "from . import relative\nimport deep.er.still\n",
     "relative.py": "import mine\n",
     "used_late.py": "",
+    "in_a_handler.py": "",
+    "in_a_case.py": "",
     "folder/inside.py": "",
     "deep/__init__.py": "",
     "deep/er/still.py": "from ..beside import word\n",

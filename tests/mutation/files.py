@@ -61,10 +61,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/compare/test_comparison.py",
         *_QUICK_RATIOS,
     ),
-    "fixtures/compare/baseline.py": ("tests/compare/test_baseline.py",),
     "reports/record/ratio.py": (
         "tests/compare/test_chances.py",
-        "tests/compare/test_baseline.py",
         *_QUICK_RATIOS,
         "tests/compare/test_comparison.py",
     ),

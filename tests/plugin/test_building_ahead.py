@@ -19,6 +19,7 @@ from fixtures.plugin.building_ahead import cases_to_build, command_for
 from fixtures.plugin.command_line.options import pytest_addoption
 from fixtures.plugin.command_line.settings import parse
 from tests.collecting import WITHOUT
+from tests.options import words
 from tests.serve.programs import script
 
 ROOT = Path(__file__).parents[2]
@@ -119,7 +120,7 @@ def test_what_is_built_ahead_is_told_every_option_that_says_what_is_served(tmp_p
     }
     parser = argparse.ArgumentParser(allow_abbrev=False)
     assert served_options(parser) - {"repository"} == set(given), "what is served as it is needs no build"
-    option = argparse.Namespace(**(vars(parser.parse_args([])) | given))
+    option = parser.parse_args(words(given))
     settings = parse(option)
 
     command = command_for([SCRIPT, TRACE], option, settings)

@@ -234,7 +234,7 @@ def test_a_cpu_s_cases_have_the_same_names_whatever_runs_beside_them(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--gpus", "0"), r"not a number of GPUs\n.*--gpus 0\n.*--gpus 2"),
+        (("--gpus", "0"), r"--gpus: '0' is not a number of GPUs; write .* 2"),
         (("--gpus", "two"), r"not a number of GPUs"),
         (
             ("--target", "a100", "--gpus", "3"),

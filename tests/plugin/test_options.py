@@ -1,17 +1,16 @@
 """Options: good values become plain values, bad ones an error that names the option and the cure."""
 
-import argparse
+import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fixtures.errors import InputError
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.plugin.command_line.options import pytest_addoption
 from fixtures.plugin.command_line.settings import Settings, check_python, parse, passed_on
 from fixtures.search.candidates import Goal
+from tests.options import options
 
 DIGITS = "9" * 5000
 
@@ -19,16 +18,6 @@ DIGITS = "9" * 5000
 def settings(**given: Any) -> Settings:
     """The settings of a run with these options and the defaults of the others."""
     return parse(options(**given))
-
-
-def options(**given: Any) -> argparse.Namespace:
-    """The options of a command line with these, and the defaults of the others."""
-    parser = argparse.ArgumentParser()
-    group = SimpleNamespace(addoption=parser.add_argument)
-    pytest_addoption(SimpleNamespace(getgroup=lambda *_names: group))  # type: ignore[arg-type]
-    defaults = vars(parser.parse_args([]))
-    assert set(given) <= set(defaults)
-    return argparse.Namespace(**{**defaults, "triton": "embedded", **given})
 
 
 def test_defaults_change_nothing() -> None:
@@ -83,7 +72,7 @@ def test_a_latency_budget_with_arrivals_asks_for_a_rate() -> None:
 def test_arrivals_of_rates_that_are_given_and_of_one_that_is_searched_are_refused_together() -> None:
     with pytest.raises(InputError) as raised:
         settings(latency_budget_ms="7", request_rates="50", arrivals="poisson")
-    assert "--request-rates 50 --arrivals poisson --latency-budget-ms 7" in str(raised.value)
+    assert "--request-rates --arrivals --latency-budget-ms" in str(raised.value)
     assert "leave out --request-rates" in str(raised.value)
 
 
@@ -106,6 +95,13 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
+        ("target", "a100,t5", "unknown target 't5'"),
+        ("gpus", "0", "not a number of GPUs"),
+        ("request_rates", "50,x", "not a list of requests per second"),
+        ("precision_target", "100", "not a percentage"),
+        ("arrivals", "never", "poisson"),
+        ("certify", "50", "99.9"),
+        ("soak", "10", "write 10m"),
         ("checkpoint", ["resnet50"], "write --checkpoint MODEL=PATH"),
         ("checkpoint", ["resnet51=x"], "unknown model 'resnet51'"),
         ("checkpoint", ["resnet50=/no/such/file"], "there is no such file"),
@@ -120,15 +116,15 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
         ("deployment", "max_queue_delay_us=-1", "max_queue_delay_us is '-1'"),
         ("batches", "0", "not a list of whole numbers from 1"),
         ("batches", "", "not a list of whole numbers from 1"),
-        ("concurrencies", "1,,2", "write --concurrencies 1,4,16"),
-        ("shared_memory", "shared", "use system, cuda or none"),
+        ("concurrencies", "1,,2", "write 1,4,16"),
+        ("shared_memory", "shared", "invalid choice: 'shared'"),
         ("point_budget_s", "0", "not a time in seconds"),
         ("point_budget_s", "nan", "not a time in seconds"),
         ("point_budget_s", "fast", "not a time in seconds"),
         ("latency_budget_ms", "0", "not a latency in milliseconds"),
-        ("latency_budget_ms", "7ms", "write --latency-budget-ms 7"),
+        ("latency_budget_ms", "7ms", "write 7"),
         ("latency_budget_ms", "inf", "not a latency in milliseconds"),
-        ("latency_percentile", "50", "use 90, 95 or 99"),
+        ("latency_percentile", "50", "invalid choice: '50'"),
         ("triton", "embeded", "unknown server 'embeded'"),
         ("triton", "docker:--privileged", "unknown server 'docker:--privileged'"),
         ("triton", f"127.0.0.1:{DIGITS}", "unknown server"),
@@ -141,7 +137,7 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
         ("concurrencies", "99999999999", "not a list of whole numbers"),
         ("price_per_hour", "1e308", "not an amount"),
         ("against", "", "the path is empty"),
-        ("baseline", " ", "the path is empty"),
+        ("baseline", "", "compare EARLIER"),
         ("results", "", "the path is empty"),
         ("results", "~no-such-user-here/x", "cannot be found"),
         ("model_repos", "a\nb", "control characters"),
@@ -152,13 +148,13 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_value_is_named_with_its_cure(option: str, value: Any, said: str) -> None:
-    with pytest.raises(InputError) as raised:
+    with pytest.raises((InputError, pytest.UsageError)) as raised:
         settings(**{option: value})
     text = str(raised.value)
     assert said in text
     assert len(text) < 1000
     assert f"--{option.replace('_', '-')}" in text
-    assert "cure:" in text
+    assert re.search("cure:|; write|; use|choose from", text)
 
 
 def test_a_python_without_wheels_for_numpy_1_is_refused_with_the_cure() -> None:
@@ -173,7 +169,7 @@ def test_tf32_is_on_unless_it_is_turned_off(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     assert settings().tf32
     assert not settings(tf32="off").tf32
-    with pytest.raises(InputError, match=r"(?s)perhaps.*--tf32.*use on or off"):
+    with pytest.raises(pytest.UsageError, match=r"--tf32: invalid choice: 'perhaps'"):
         settings(tf32="perhaps")
 
 
@@ -200,5 +196,5 @@ def test_a_checkout_that_builds_the_other_gets_the_file_of_a_model_that_it_lacks
 
 def test_tf32_is_no_setting_of_the_deployment() -> None:
     """It means something for some cases of a run alone."""
-    with pytest.raises(InputError, match="unknown setting 'tf32'"):
+    with pytest.raises(pytest.UsageError, match="unknown setting 'tf32'"):
         settings(deployment="tf32=true")

@@ -3,9 +3,9 @@
 import pytest
 
 from fixtures.models import all_models
-from fixtures.prove.perturbation_table import NOTICEABLE, SHARE, Finding, page, share_noticed
-from fixtures.prove.perturbations import PRECISIONS, findings_of
 from fixtures.spec import Model
+from tests.prove.perturbation_table import NOTICEABLE, SHARE, Finding, page, share_noticed
+from tests.prove.perturbations import PRECISIONS, findings_of
 
 MODELS = {model.name: model for model in all_models()}
 CASES = [(name, precision) for name, precisions in PRECISIONS.items() for precision in precisions]

@@ -9,7 +9,7 @@ import pytest
 from fixtures.build.runtimes import RUNTIMES
 from reports.record.verdicts import comparison_text
 from reports.run.exit_status import STATUS
-from tests.whole_runs.suite import ONNX, ROOT, Run, suite
+from tests.whole_runs.suite import ONNX, ROOT, suite
 
 POINT = ("-v", "-k", f"{ONNX} and b001-c004", "--concurrencies", "4")
 """The online point that the first run has too."""
@@ -59,12 +59,3 @@ def test_a_slower_runtime_fails_the_run(repos: Path, slower: tuple[str, ...], tm
     found = done.record().loads[0].comparison
     assert found is not None
     assert found.verdict == "slower", "it is on record"
-
-
-def test_a_baseline_is_looked_up_point_by_point(first: Run, repos: Path, tmp_path: Path) -> None:
-    options = ("--baseline", str(first.results), "--point-budget-s", "0.5", "--concurrencies", "3,4")
-    done = suite("-v", "-k", f"{ONNX} and online", *options, repos=repos, results=tmp_path)
-    (beside,) = [one.comparison for one in done.record().loads if one.comparison is not None]
-    assert beside.reference == str(first.results)
-    assert comparison_text(beside) in done.text
-    assert f"no baseline in {first.results}" in done.text

@@ -168,7 +168,7 @@ class Reporter:
         option = SimpleNamespace(
             results=str(results),
             against="HEAD~1",
-            baseline=None,
+            against_triton=None,
             together="a,b",
             thresholds="asked.toml",
             soak="10m",
