@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.faults.place import OWN_PROOF, PROOF, Ended, Place
+from tests.faults.place import OWN_POINT, OWN_PROOF, PROOF, Ended, Place
 from tests.faults.scenario import INFRASTRUCTURE, NOTHING, PASSED, REFUSED, Scenario, program, root
-from tests.whole_runs.suite import ROOT, TRACE
+from tests.whole_runs.suite import ROOT
 
 ANOTHER_USER = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
 
@@ -92,6 +92,23 @@ def _special(name: str, make: Callable[[Path], object], option: str) -> Scenario
     return Scenario(f"{option} {name}", act, (PASSED, REFUSED), needs=needs)
 
 
+def _page_to(name: str, make: Callable[[Path], object]) -> Scenario:
+    """A page that is written to no regular file: that is there after, and still the same."""
+
+    def act(place: Place) -> Ended:
+        assert place.run(*PROOF).status == PASSED
+        path = place.folder / "special"
+        make(path)
+        before = path.lstat()
+        ended = place.reports("html", "--output", str(path), "--results", str(place.results))
+        after = path.lstat()
+        assert (after.st_ino, stat.S_IFMT(after.st_mode)) == (before.st_ino, stat.S_IFMT(before.st_mode))
+        return ended
+
+    needs = root if name == "a device" else (lambda: "")
+    return Scenario(f"reports html --output {name}", act, (PASSED, 1, 2, REFUSED), needs=needs)
+
+
 def _link(path: Path) -> None:
     path.with_name("target").write_text("of somebody\n")
     path.symlink_to(path.with_name("target"))
@@ -163,7 +180,7 @@ def _no_points_in_common(place: Place) -> Ended:
     place.results.mkdir()
     empty = place.folder / "empty"
     empty.mkdir()
-    return place.run("-v", "-k", f"{TRACE} and b001-c002", "--concurrencies", "2", "--baseline", str(empty))
+    return place.run(*OWN_POINT, "--baseline", str(empty))
 
 
 SCENARIOS = [
@@ -188,7 +205,7 @@ SCENARIOS = [
     _options("--summary", "/"),
     _options("--results", "~nouser/x"),
     _options("--results", ""),
-    _options("--checkpoint", "resnet50-micro=/dev/zero"),
+    _options("--checkpoint", "classifier=/dev/zero"),
     _options("--thresholds", "/dev/zero"),
     Scenario("--baseline with no point in common", _no_points_in_common, (REFUSED, NOTHING)),
     _folder("a file", "--results", lambda path: path.write_text("")),
@@ -199,13 +216,16 @@ SCENARIOS = [
     _special("a device", _null, "--summary"),
     _special("a FIFO without a reader", os.mkfifo, "--summary"),
     _special("a link", _link, "--summary"),
+    _page_to("a device", _null),
+    _page_to("a FIFO without a reader", os.mkfifo),
+    _page_to("a link", _link),
     _model_file("without MODELS", "x = 1\n"),
     _model_file("with an import of what is not there", "import no_such_package\nMODELS = []\n"),
     _model_file("with an error of syntax", "MODELS = [\n"),
     _model_file("that raises", "raise RuntimeError('as it is imported')\n"),
     _squad("a FIFO", _fifo),
     _squad("/dev/zero", lambda _place: Path("/dev/zero")),
-    _locked("checkpoint", lambda _place, path: ("--checkpoint", f"resnet50-micro={path}")),
+    _locked("checkpoint", lambda _place, path: ("--checkpoint", f"classifier={path}")),
     _locked("file of models", lambda _place, path: ("--models", str(path))),
     _locked("thresholds", lambda _place, path: ("--thresholds", str(path))),
     _of_another("another user's folder", _their_folder),
