@@ -184,6 +184,7 @@ SCENARIOS = [
         "mount -t tmpfs -o size=16k none $HERE/repos; head -c 99999 /dev/zero > $HERE/repos/full",
         _FAILED,
         "space|repos",
+        OWN_PROOF,
     ),
     _mounted(
         "the folder of models is read-only",
