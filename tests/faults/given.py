@@ -177,7 +177,6 @@ def _folder_of_fifos(path: Path) -> None:
 
 
 def _no_points_in_common(place: Place) -> Ended:
-    place.results.mkdir()
     empty = place.folder / "empty"
     empty.mkdir()
     return place.run(*OWN_POINT, "--baseline", str(empty))

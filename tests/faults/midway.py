@@ -24,10 +24,15 @@ def _clock_jumps(hours: int) -> Scenario:
     def act(place: Place) -> Ended:
         place.file(
             "jumping.py",
-            "import threading, time\n"
-            "real, since, jump = time.time, time.monotonic(), 0.0\n"
-            f"time.time = lambda: real() + ({hours * 3600} if time.monotonic() - since > 3 else 0)\n"
-            f"time.time_ns = lambda: int(time.time() * 1e9)\n",
+            "import sys, time\n"
+            "real, since = time.time, time.monotonic()\n"
+            "def jumped():\n"
+            # gRPC hands times to its core, which is written in C and has the real clock.
+            "    asks = sys._getframe(1).f_globals.get('__name__', '')\n"
+            f"    late = time.monotonic() - since > 3 and not asks.startswith('grpc')\n"
+            f"    return real() + ({hours * 3600} if late else 0)\n"
+            "time.time = jumped\n"
+            "time.time_ns = lambda: int(jumped() * 1e9)\n",
         )
         return place.run(*SLOW_PROOF, "-p", "jumping", environment={"PYTHONPATH": str(place.folder)})
 

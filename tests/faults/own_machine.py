@@ -22,14 +22,16 @@ mount -t tmpfs -o mode=755 scenarios /dev
 for one in "$1"/*; do
     own=/dev/${one##*/}
     if [ -L "$one" ]; then cp -P "$one" "$own"
-    elif [ "$own" = /dev/shm ]; then mkdir "$own"
+    elif [ "$own" = /dev/shm ] || [ "$own" = /dev/pts ]; then mkdir "$own"
+    elif [ "$own" = /dev/ptmx ]; then ln -s pts/ptmx "$own"
     elif [ -d "$one" ]; then mkdir "$own"; mount --rbind "$one" "$own"
     else : > "$own"; mount --bind "$one" "$own"
     fi
 done
 mount -t tmpfs -o mode=1777 scenarios /dev/shm
+mount -t devpts -o newinstance,ptmxmode=0666 scenarios /dev/pts
 """
-"""A /dev with all that is in the machine's but its shared memory. It is another folder too, as who waits to measure holds up
+"""A /dev with all that is in the machine's but its shared memory and its terminals. It is another folder too, as who waits to measure holds up
 all others at the one above /dev/shm."""
 
 
