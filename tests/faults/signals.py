@@ -105,6 +105,20 @@ def _stopped(victim: str, program: str, stage: str, seconds: float) -> Scenario:
     )
 
 
+def _hangs(stage: str) -> Scenario:
+    def act(place: Place) -> Ended:
+        reach(place, stage)
+        place.process("triton_python_backend_stub").suspend()
+        return place.ends()
+
+    return Scenario(
+        f"the stub of Triton's Python backend is stopped for good while {stage}",
+        act,
+        (INFRASTRUCTURE,),
+        says="the server has computed nothing for 1[0-9]{2} s",
+    )
+
+
 def _killed(victim: str, program: str, stage: str) -> Scenario:
     def act(place: Place) -> Ended:
         reach(place, stage)
@@ -174,6 +188,7 @@ SCENARIOS = [
     _killed("the server", "tritonserver", "measuring"),
     _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "evaluating"),
     _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "measuring"),
+    _hangs("evaluating"),
     _killed("the load generator", "perf_analyzer", "measuring"),
     _stopped("the server", "tritonserver", "evaluating", 5),
     _stopped("the server", "tritonserver", "measuring", 20),
