@@ -1,5 +1,6 @@
 """What goes wrong around a run while it is under way: files that go or fill up, clocks, and who holds the machine."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -90,13 +91,16 @@ def _gone_while_measuring(name: str, what: Callable[[Place], Path]) -> Scenario:
     def act(place: Place) -> Ended:
         reach(place, "measuring")
         shutil.rmtree(what(place))
-        time.sleep(3)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            place.runs[-1].wait(8)
         place.runs[-1].send_signal(signal.SIGINT)
         ended = place.ends()
         place.household.temporary.mkdir(exist_ok=True)
         return ended
 
-    return Scenario(f"{name} is deleted while it measures", act, (ENDED, *_FAILED), may_leave=True)
+    return Scenario(
+        f"{name} is deleted while it measures", act, (ENDED, -signal.SIGINT, *_FAILED), may_leave=True
+    )
 
 
 def _memory_fills(place: Place) -> Ended:

@@ -37,6 +37,8 @@ SCENARIOS = [
 ]
 ROUNDS = range(3)
 _MEMORY = Path("/dev/shm")
+_TRACE = r"Traceback \(most recent call last\)|INTERNALERROR|^E   [A-Za-z.]*(Error|Exception)\b"
+"""What Python prints of an error that nobody has put into words, and pytest."""
 
 
 @pytest.fixture(scope="session")
@@ -85,8 +87,8 @@ def place(tmp_path: Path, household: Household, shared: Path) -> Iterator[Place]
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("number", ROUNDS, ids=lambda number: f"round{number}")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+@pytest.mark.parametrize("number", ROUNDS, ids=lambda number: f"round{number}")
 def test_a_run_survives(
     scenario: Scenario,
     number: int,
@@ -112,7 +114,7 @@ def what_is_wrong(scenario: Scenario, ended: Ended, place: Place) -> str:
         return f"the exit status is {ended.status}, not {' or '.join(map(str, scenario.statuses))}"
     if not re.search(scenario.says, ended.text):
         return f"it does not say {scenario.says!r}"
-    if not place.quiet and re.search(r"Traceback \(most recent call last\)|INTERNALERROR", ended.text):
+    if not place.quiet and re.search(_TRACE, ended.text, re.MULTILINE):
         return "there is a traceback"
     if left := place.household.left(GONE_S):
         return f"processes are left: {left}"
