@@ -2,16 +2,12 @@
 
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.faults.another_user import BECOME, cannot_become, give
 from tests.faults.place import OWN_POINT, OWN_PROOF, PROOF, Ended, Place
-from tests.faults.scenario import INFRASTRUCTURE, NOTHING, PASSED, REFUSED, Scenario, program, root
-from tests.whole_runs.suite import ROOT
-
-ANOTHER_USER = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
+from tests.faults.scenario import INFRASTRUCTURE, NOTHING, PASSED, REFUSED, Scenario, root
 
 
 def _options(*words: str) -> Scenario:
@@ -38,16 +34,6 @@ def _folder(name: str, option: str, make: Callable[[Path], object]) -> Scenario:
     return Scenario(f"{option} {name}", act, (REFUSED, INFRASTRUCTURE), says=option)
 
 
-def give(place: Place) -> None:
-    """Let another user run in this place."""
-    for path in place.folder.parents:
-        if path.stat().st_uid == os.getuid() and not path.stat().st_mode & stat.S_IXOTH:
-            path.chmod(0o711)
-    for folder in (place.folder, place.household.temporary, place.repos, place.results):
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, 12345, 12345)
-
-
 def _locked(name: str, options: Callable[[Place, Path], tuple[str, ...]]) -> Scenario:
     """A file that the user who runs must not read."""
 
@@ -55,23 +41,10 @@ def _locked(name: str, options: Callable[[Place, Path], tuple[str, ...]]) -> Sce
         give(place)
         secret = place.file("secret", b"\x00" * 64)
         secret.chmod(0)
-        return place.run(*OWN_PROOF, *options(place, secret), before=ANOTHER_USER)
+        return place.run(*OWN_PROOF, *options(place, secret), before=BECOME)
 
     return Scenario(
-        f"another user's {name}, which must not be read", act, (REFUSED,), says="secret", needs=can_become
-    )
-
-
-def can_become() -> str:
-    """Why no other user can run the suite from this environment here; empty where one can."""
-    if said := root() or program("setpriv")():
-        return said
-    asked = [*ANOTHER_USER, sys.executable, "-c", "import pytest, fixtures"]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, check=False)
-    return (
-        ""
-        if done.returncode == 0
-        else "another user cannot use this environment, by the modes of its folders"
+        f"another user's {name}, which must not be read", act, (REFUSED,), says="secret", needs=cannot_become
     )
 
 

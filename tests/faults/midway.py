@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.faults import own_machine
-from tests.faults.given import ANOTHER_USER, can_become
+from tests.faults.another_user import become, cannot_become_one_who_reads
 from tests.faults.place import DOUBLER, OWN, OWN_SERVED, PROOF, SLOW, SLOW_PROOF, Ended, Place
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario
 from tests.faults.signals import reach
@@ -217,10 +217,10 @@ SCENARIOS = [
     Scenario("another run holds the machine and is killed", _holder_is_killed, (PASSED,)),
     Scenario(
         "another user's run holds the machine and is killed",
-        lambda place: _holder_is_killed(place, ANOTHER_USER),
+        lambda place: _holder_is_killed(place, become()),
         (PASSED,),
         says="user 12345",
-        needs=can_become,
+        needs=cannot_become_one_who_reads,
     ),
     Scenario("a killed run held the locks", _stale_lock, (PASSED,)),
 ]

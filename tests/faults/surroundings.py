@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.faults.given import ANOTHER_USER, can_become, give
+from tests.faults.another_user import become, cannot_become_one_who_reads, give
 from tests.faults.place import OWN_PROOF, OWN_SERVED, PROOF, Ended, Place
 from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, program, root_and
 from tests.whole_runs.suite import ROOT
@@ -87,13 +87,13 @@ def _few_processes(place: Place) -> Ended:
     """`ulimit -u` holds for a user without privileges."""
     give(place)
     place.quiet = True
-    return place.run(*PROOF, before=("prlimit", "--nproc=12:12", *ANOTHER_USER))
+    return place.run(*PROOF, before=("prlimit", "--nproc=12:12", *become()))
 
 
 def _as_another_user(place: Place) -> Ended:
     """Who does not own the environment proves a case."""
     give(place)
-    return place.run(*PROOF, before=ANOTHER_USER, environment={"HOME": str(place.folder)})
+    return place.run(*PROOF, before=become(), environment={"HOME": str(place.folder)})
 
 
 def _odd_paths(place: Place) -> Ended:
@@ -195,7 +195,12 @@ SCENARIOS = [
     ),
     Scenario("odd characters in the paths of builds, records and TMPDIR", _odd_paths, (PASSED,)),
     Scenario("odd characters in the path of the checkout", _odd_checkout, (PASSED,)),
-    Scenario("a user who does not own the environment", _as_another_user, (PASSED,), needs=can_become),
+    Scenario(
+        "a user who does not own the environment",
+        _as_another_user,
+        (PASSED,),
+        needs=cannot_become_one_who_reads,
+    ),
     _limited("ulimit -v, 3 GiB", {resource.RLIMIT_AS: 3 << 30}, (PASSED, 1, *_FAILED, -signal.SIGABRT)),
     _limited("ulimit -n 64", {resource.RLIMIT_NOFILE: 64}, (PASSED, *_FAILED)),
     _limited("ulimit -f, 100 kB", {resource.RLIMIT_FSIZE: 100_000}, (PASSED, *_FAILED)),
@@ -203,7 +208,7 @@ SCENARIOS = [
         "ulimit -u 12",
         _few_processes,
         (PASSED, 1, 3, *_FAILED, -signal.SIGABRT, -signal.SIGSEGV),
-        needs=lambda: can_become() or program("prlimit")(),
+        needs=lambda: cannot_become_one_who_reads() or program("prlimit")(),
     ),
     _with_environment("an empty PATH", {"PATH": ""}),
     _with_environment("no HOME", {"HOME": None}),
