@@ -10,7 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.faults.another_user import become, cannot_become_one_who_reads, give
+from tests.faults.another_user import (
+    BECOME,
+    become,
+    cannot_become_one_who_reads,
+    give,
+)
 from tests.faults.place import OWN_PROOF, OWN_SERVED, PROOF, Ended, Place
 from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, program, root_and
 from tests.whole_runs.suite import ROOT
@@ -93,7 +98,7 @@ def _few_processes(place: Place) -> Ended:
 def _as_another_user(place: Place) -> Ended:
     """Who does not own the environment proves a case."""
     give(place)
-    return place.run(*PROOF, before=become(), environment={"HOME": str(place.folder)})
+    return place.run(*PROOF, before=BECOME, environment={"HOME": str(place.folder)})
 
 
 def _odd_paths(place: Place) -> Ended:
