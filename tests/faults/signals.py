@@ -105,18 +105,13 @@ def _stopped(victim: str, program: str, stage: str, seconds: float) -> Scenario:
     )
 
 
-def _hangs(stage: str) -> Scenario:
+def _hangs(victim: str, program: str, says: str) -> Scenario:
     def act(place: Place) -> Ended:
-        reach(place, stage)
-        place.process("triton_python_backend_stub").suspend()
+        reach(place, "evaluating")
+        place.process(program).suspend()
         return place.ends()
 
-    return Scenario(
-        f"the stub of Triton's Python backend is stopped for good while {stage}",
-        act,
-        (INFRASTRUCTURE,),
-        says="the server has computed nothing for 1[0-9]{2} s",
-    )
+    return Scenario(f"{victim} is stopped for good while evaluating", act, (INFRASTRUCTURE,), says=says)
 
 
 def _killed(victim: str, program: str, stage: str) -> Scenario:
@@ -188,7 +183,11 @@ SCENARIOS = [
     _killed("the server", "tritonserver", "measuring"),
     _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "evaluating"),
     _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "measuring"),
-    _hangs("evaluating"),
+    _hangs("the server", "tritonserver", "the server has computed nothing for 1[0-9]{2} s"),
+    # Triton looks after its stubs itself.
+    _hangs(
+        "the stub of Triton's Python backend", "triton_python_backend_stub", "not healthy|computed nothing"
+    ),
     _killed("the load generator", "perf_analyzer", "measuring"),
     _stopped("the server", "tritonserver", "evaluating", 5),
     _stopped("the server", "tritonserver", "measuring", 20),
