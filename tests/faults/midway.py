@@ -204,10 +204,16 @@ SCENARIOS = [
     _gone_while_measuring("the folder of models", lambda place: place.repos),
     _gone_while_measuring("the temporary folder", lambda place: place.household.temporary),
     Scenario(
-        "shared memory is full while it measures", _memory_fills, (ENDED, *_FAILED), needs=_needs_own_memory
+        "shared memory is full while it measures",
+        _memory_fills,
+        (*_INTERRUPTED, *_FAILED),
+        needs=_needs_own_memory,
     ),
     Scenario(
-        "the disk is full when a record is written", _disk_fills, (ENDED, *_FAILED), needs=_needs_own_memory
+        "the disk is full when a record is written",
+        _disk_fills,
+        (*_INTERRUPTED, *_FAILED),
+        needs=_needs_own_memory,
     ),
     _record_spoilt("deleted", "path.unlink()"),
     _record_spoilt("made unreadable", "path.write_text('[')"),
