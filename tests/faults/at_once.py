@@ -1,11 +1,24 @@
-"""Several at once: two runs of one case, readers beside a writer, and another checkpoint in mid-run."""
+"""Several at once: two runs of one case, readers beside a writer, another checkpoint in mid-run, other work."""
 
+import os
+import subprocess
 import sys
 import time
 
-from tests.faults.place import ONE_POINT, OWN_PROOF, OWN_SERVED, SLOW, SLOW_PROOF, Ended, Place
+from tests.faults.classifier import write_network
+from tests.faults.place import (
+    MODEL,
+    ONE_POINT,
+    OWN,
+    OWN_PROOF,
+    OWN_SERVED,
+    PROOF,
+    SLOW,
+    SLOW_PROOF,
+    Ended,
+    Place,
+)
 from tests.faults.scenario import PASSED, Scenario
-from tests.whole_runs.suite import ROOT, TRACE
 
 
 def _both(place: Place, first: "tuple[str, ...]", second: "tuple[str, ...]", **how: object) -> Ended:
@@ -55,22 +68,27 @@ def _rebuilt_meanwhile(place: Place) -> Ended:
     place.start(*OWN_SERVED)
     log, one = place.log, place.runs[-1]
     place.says("evaluate through Triton")
-    other = place.folder / "other.safetensors"
-    place.file(
-        "change.py",
-        "import sys\nfrom fixtures.models import resnet50\nfrom safetensors.torch import load_file, save_file\n"
-        "state = {k: v.float() * (1.01 if k.endswith('weight') else 1) for k, v in load_file(resnet50.MICRO_WEIGHTS).items()}\n"
-        f"save_file(state, {str(other)!r})\n",
-    )
-    made = place.run(
-        words=[sys.executable, str(place.folder / "change.py")], environment={"PYTHONPATH": str(ROOT)}
-    )
-    assert made.status == 0, made.text
-    two = place.run("-k", TRACE, "--convert-only", "--checkpoint", f"resnet50-micro={other}")
+    other = place.folder / "other.onnx"
+    write_network(other, factor=1.01)
+    options = ("--models", MODEL, "-k", OWN, "--convert-only", "--checkpoint", f"classifier={other}")
+    two = place.run(*options)
     assert two.status == PASSED, two.text
     assert one.wait(240) == PASSED, log.read_text()
-    assert "other.safetensors" not in str(place.record(TRACE).build)
+    assert "other.onnx" not in str(place.record(OWN).build)
     return Ended(one.returncode, log.read_text())
+
+
+def _other_work(place: Place) -> Ended:
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"], env=place.household.environment)
+        for _ in range(os.cpu_count() or 1)
+    ]
+    try:
+        return place.run(*PROOF)
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 SCENARIOS = [
@@ -79,4 +97,5 @@ SCENARIOS = [
     Scenario("two runs with a TMPDIR each measure", _two_temporary_folders, (PASSED,)),
     Scenario("reports read while a run writes", _read_meanwhile, (PASSED,)),
     Scenario("another run converts another checkpoint meanwhile", _rebuilt_meanwhile, (PASSED,)),
+    Scenario("other work on all cores", _other_work, (PASSED,)),
 ]

@@ -2,16 +2,12 @@
 
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.faults.another_user import BECOME, cannot_become, give
 from tests.faults.place import OWN_PROOF, PROOF, Ended, Place
-from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, program, root
-from tests.whole_runs.suite import ROOT
-
-ANOTHER_USER = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
+from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, root
 
 
 def _options(*words: str) -> Scenario:
@@ -38,16 +34,6 @@ def _folder(name: str, option: str, make: Callable[[Path], object]) -> Scenario:
     return Scenario(f"{option} {name}", act, (REFUSED, INFRASTRUCTURE), says=option)
 
 
-def give(place: Place) -> None:
-    """Let another user run in this place."""
-    for path in place.folder.parents:
-        if path.stat().st_uid == os.getuid() and not path.stat().st_mode & stat.S_IXOTH:
-            path.chmod(0o711)
-    for folder in (place.folder, place.household.temporary, place.repos, place.results):
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, 12345, 12345)
-
-
 def _locked(name: str, options: Callable[[Place, Path], tuple[str, ...]]) -> Scenario:
     """A file that the user who runs must not read."""
 
@@ -55,23 +41,10 @@ def _locked(name: str, options: Callable[[Place, Path], tuple[str, ...]]) -> Sce
         give(place)
         secret = place.file("secret", b"\x00" * 64)
         secret.chmod(0)
-        return place.run(*OWN_PROOF, *options(place, secret), before=ANOTHER_USER)
+        return place.run(*OWN_PROOF, *options(place, secret), before=BECOME)
 
     return Scenario(
-        f"another user's {name}, which must not be read", act, (REFUSED,), says="secret", needs=can_become
-    )
-
-
-def can_become() -> str:
-    """Why no other user can run the suite from this environment here; empty where one can."""
-    if said := root() or program("setpriv")():
-        return said
-    asked = [*ANOTHER_USER, sys.executable, "-c", "import pytest, fixtures"]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, check=False)
-    return (
-        ""
-        if done.returncode == 0
-        else "another user cannot use this environment, by the modes of its folders"
+        f"another user's {name}, which must not be read", act, (REFUSED,), says="secret", needs=cannot_become
     )
 
 
@@ -90,6 +63,23 @@ def _special(name: str, make: Callable[[Path], object], option: str) -> Scenario
 
     needs = root if name.startswith("a device") else (lambda: "")
     return Scenario(f"{option} {name}", act, (PASSED, REFUSED), needs=needs)
+
+
+def _page_to(name: str, make: Callable[[Path], object]) -> Scenario:
+    """A page that is written to no regular file: that is there after, and still the same."""
+
+    def act(place: Place) -> Ended:
+        assert place.run(*PROOF).status == PASSED
+        path = place.folder / "special"
+        make(path)
+        before = path.lstat()
+        ended = place.reports("html", "--output", str(path), "--results", str(place.results))
+        after = path.lstat()
+        assert (after.st_ino, stat.S_IFMT(after.st_mode)) == (before.st_ino, stat.S_IFMT(before.st_mode))
+        return ended
+
+    needs = root if name == "a device" else (lambda: "")
+    return Scenario(f"reports html --output {name}", act, (PASSED, 1, 2, REFUSED), needs=needs)
 
 
 def _link(path: Path) -> None:
@@ -180,7 +170,7 @@ SCENARIOS = [
     _options("--summary", "/"),
     _options("--results", "~nouser/x"),
     _options("--results", ""),
-    _options("--checkpoint", "resnet50-micro=/dev/zero"),
+    _options("--checkpoint", "classifier=/dev/zero"),
     _options("--thresholds", "/dev/zero"),
     _folder("a file", "--results", lambda path: path.write_text("")),
     _folder("a file", "--model-repos", lambda path: path.write_text("")),
@@ -190,13 +180,16 @@ SCENARIOS = [
     _special("a device", _null, "--summary"),
     _special("a FIFO without a reader", os.mkfifo, "--summary"),
     _special("a link", _link, "--summary"),
+    _page_to("a device", _null),
+    _page_to("a FIFO without a reader", os.mkfifo),
+    _page_to("a link", _link),
     _model_file("without MODELS", "x = 1\n"),
     _model_file("with an import of what is not there", "import no_such_package\nMODELS = []\n"),
     _model_file("with an error of syntax", "MODELS = [\n"),
     _model_file("that raises", "raise RuntimeError('as it is imported')\n"),
     _squad("a FIFO", _fifo),
     _squad("/dev/zero", lambda _place: Path("/dev/zero")),
-    _locked("checkpoint", lambda _place, path: ("--checkpoint", f"resnet50-micro={path}")),
+    _locked("checkpoint", lambda _place, path: ("--checkpoint", f"classifier={path}")),
     _locked("file of models", lambda _place, path: ("--models", str(path))),
     _locked("thresholds", lambda _place, path: ("--thresholds", str(path))),
     _of_another("another user's folder", _their_folder),

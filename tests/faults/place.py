@@ -17,7 +17,7 @@ import psutil
 from reports.record import files
 from reports.record.schema import Record
 from tests.conftest import Household, command_line
-from tests.whole_runs.suite import ROOT, TRACE, command
+from tests.whole_runs.suite import ROOT, command
 
 HANG_S = 240.0
 """Bounds a hang: what is waited for takes seconds, a minute on a busy machine where another run measures."""
@@ -26,16 +26,23 @@ GONE_S = 30.0
 REPOSITORY = "the scenario's repository"
 """What stands in options for the path of a Triton repository of two models: `doubler`, and `slow`, which does the same in
 a fifth of a second."""
+MODEL = "the scenario's model"
+"""What stands in options for the path of a file of this project's models: tests/faults/classifier.py."""
 _OF_DOUBLER = ("-v", "--triton", "embedded", "--repository", REPOSITORY, "-k")
 PROOF = (*_OF_DOUBLER, "doubler and same_answer_again")
 """A run that proves one model as it is: some three seconds of one core, as it needs no framework."""
 SLOW_PROOF = (*_OF_DOUBLER, "slow and same_answer_again")
 ONE_POINT = (*_OF_DOUBLER, "slow and b001-c002", "--concurrencies", "2")
 """A run that measures one point of load."""
-OWN_PROOF = ("-v", "-k", f"{TRACE} and conversion")
-"""A run that converts a case of this project's own and compares it in process: three times as much."""
-OWN_SERVED = ("-v", "-k", f"{TRACE} and (conversion or accuracy)")
-"""One that serves it too and scores its 500 samples twice: the longest, and on busy cores by far."""
+OWN = "cpu-classifier-onnx-fp32"
+"""The case that is converted."""
+_OF_OWN = ("-v", "--models", MODEL, "-k")
+OWN_PROOF = (*_OF_OWN, f"{OWN} and conversion")
+"""A run that converts it and compares it in process: as quick."""
+OWN_SERVED = (*_OF_OWN, f"{OWN} and (conversion or accuracy)")
+"""One that serves it too and scores its 100 samples several times, two seconds each."""
+OWN_POINT = (*_OF_OWN, f"{OWN} and b001-c002", "--concurrencies", "2")
+"""One that measures one point of load of it."""
 DOUBLER, SLOW = "cpu-doubler-asis", "cpu-slow-asis"
 
 
@@ -59,6 +66,8 @@ class Place:
     """The folder of converted models that all scenarios share, to copy from."""
     repository: Path
     """A Triton repository that all scenarios share."""
+    model: Path
+    """The file of a model that all scenarios share."""
     runs: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
     quiet: bool = False
     """Whether a Python traceback is nobody's fault, as where the interpreter itself cannot start."""
@@ -79,7 +88,7 @@ class Place:
     @property
     def build(self) -> Path:
         """The folder of the converted model of this project's own case."""
-        return self.repos / "cpu" / TRACE
+        return self.repos / "cpu" / OWN
 
     @property
     def log(self) -> Path:
@@ -93,6 +102,11 @@ class Place:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
+    def words(self, options: Sequence[str]) -> list[str]:
+        """Options with the paths that they stand for."""
+        paths = {REPOSITORY: str(self.repository), MODEL: str(self.model)}
+        return [paths.get(word, word) for word in options]
+
     def start(
         self,
         *options: str,
@@ -105,12 +119,17 @@ class Place:
         **streams: Any,
     ) -> "subprocess.Popen[bytes]":
         """Start a run of the suite with these options, or the command `words`; by the program `before` where given."""
-        shown = [str(self.repository) if word == REPOSITORY else word for word in options]
-        given = command(*shown, repos=repos or self.repos, results=results or self.results)
+        given = command(*self.words(options), repos=repos or self.repos, results=results or self.results)
         merged = self.household.environment | {key: value or "" for key, value in environment.items()}
         for name, value in environment.items():
             if value is None:
                 del merged[name]
+        before_it: Callable[[], None] = streams.pop("preexec_fn", lambda: None)
+
+        def prepare() -> None:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # who runs under nohup has made it deaf to it
+            before_it()
+
         self.runs.append(None)  # type: ignore[arg-type]
         with self.log.open("wb") as log:
             own: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
@@ -119,6 +138,7 @@ class Place:
                 cwd=folder,
                 env=merged,
                 start_new_session=True,
+                preexec_fn=prepare,
                 **(own | streams),
             )
         self.runs[-1] = started

@@ -12,9 +12,8 @@ import numpy as np
 
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
-from tests.faults.place import OWN_SERVED, Ended, Place
+from tests.faults.place import OWN, OWN_POINT, OWN_SERVED, Ended, Place
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario
-from tests.whole_runs.suite import TRACE
 
 _Answer = Callable[[socket.socket], None]
 
@@ -62,7 +61,7 @@ def _none(name: str, answer: _Answer) -> Scenario:
 def _shared(place: Place) -> Iterator[Any]:
     """A Triton that somebody else started, with a model in it that has the case's name."""
     repository = place.folder / "theirs"
-    folder = repository / TRACE / "1"
+    folder = repository / OWN / "1"
     folder.mkdir(parents=True)
     (folder / "model.py").write_text(
         "import numpy as np\nimport triton_python_backend_utils as pb_utils\n"
@@ -77,7 +76,7 @@ def _shared(place: Place) -> Iterator[Any]:
     with serve(
         Choice("embedded"), repository, place.folder / "server.log", device="cpu", open_to_all=True
     ) as server:
-        server.client.load_model(TRACE)
+        server.client.load_model(OWN)
         yield server
 
 
@@ -86,7 +85,7 @@ def _answers(server: Any) -> float:
 
     tensor = InferInput("IN", [1], "FP32")
     tensor.set_data_from_numpy(np.zeros(1, np.float32))
-    return float(server.client.infer(TRACE, [tensor]).as_numpy("OUT")[0])
+    return float(server.client.infer(OWN, [tensor]).as_numpy("OUT")[0])
 
 
 def _models(server: Any) -> set[tuple[str, str]]:
@@ -98,7 +97,7 @@ def _same_name(place: Place) -> Ended:
     with _shared(place) as server:
         ended = place.run(*OWN_SERVED, "--triton", server.address)
         assert _answers(server) == 42.0, "somebody else's model is gone"
-        assert _models(server) == {(TRACE, "READY")}, "something is left on it"
+        assert _models(server) == {(OWN, "READY")}, "something is left on it"
     return ended
 
 
@@ -111,7 +110,7 @@ def _remote_ended(sign: signal.Signals) -> Scenario:
             ended = place.ends(90)
             if sign == signal.SIGKILL:
                 place.run(*OWN_SERVED, "--triton", server.address)  # the next run cleans up
-            assert _models(server) == {(TRACE, "READY")}, f"left on the server: {_models(server)}"
+            assert _models(server) == {(OWN, "READY")}, f"left on the server: {_models(server)}"
             assert _answers(server) == 42.0
         return ended
 
@@ -127,10 +126,8 @@ def _their_regions(place: Place) -> Ended:
         region = shared_memory.create_shared_memory_region("theirs", f"/theirs-{place.folder.name}", 64)
         try:
             server.client.register_system_shared_memory("theirs", f"/theirs-{place.folder.name}", 64)
-            ended = place.run(
-                *OWN_SERVED[:1], "-k", f"{TRACE} and b001-c002", "--concurrencies", "2", "--point-budget-s", "1",
-                "--triton", server.address, "--shared-memory", "system",
-            )  # fmt: skip
+            remote = ("--triton", server.address, "--shared-memory", "system")
+            ended = place.run(*OWN_POINT, "--point-budget-s", "1", *remote)
             regions = server.client.get_system_shared_memory_status().regions
             assert "theirs" in regions, "somebody else's region is gone"
         finally:

@@ -4,30 +4,23 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from configparser import ConfigParser
 from pathlib import Path
 
-from reports.record import files
 from tests.faults.place import (
-    DOUBLER,
     ONE_POINT,
-    OWN_PROOF,
-    PROOF,
-    REPOSITORY,
     SLOW,
     SLOW_PROOF,
     Ended,
     Place,
-    folders_of_runs,
 )
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, Scenario
-from tests.whole_runs.suite import ROOT, TRACE
+from tests.whole_runs.suite import ROOT, TRACE, command
 
 _STAGES = {
-    "converting": (OWN_PROOF, "convert"),
+    "converting": (("-v", "-k", f"{TRACE} and conversion"), "convert"),
     "starting the server": (SLOW_PROOF, "start Triton"),
     "evaluating": (SLOW_PROOF, "answers without labels"),
     "measuring": (
@@ -39,7 +32,8 @@ _STAGES = {
 _CLEAN_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _reach(place: Place, stage: str) -> None:
+def reach(place: Place, stage: str) -> None:
+    """Start a run, and wait until it is there."""
     options, said = _STAGES[stage]
     if stage == "converting":
         (place.folder / "repos").mkdir()  # nothing is converted yet
@@ -56,7 +50,7 @@ def _reach(place: Place, stage: str) -> None:
 
 def _ended(stage: str, sign: signal.Signals) -> Scenario:
     def act(place: Place) -> Ended:
-        _reach(place, stage)
+        reach(place, stage)
         place.runs[-1].send_signal(sign)
         ended = place.ends(90)
         if sign in _CLEAN_ENDS:
@@ -77,9 +71,9 @@ def _ended(stage: str, sign: signal.Signals) -> Scenario:
     )
 
 
-def _stopped(stage: str) -> Scenario:
+def _pytest_stopped(stage: str) -> Scenario:
     def act(place: Place) -> Ended:
-        _reach(place, stage)
+        reach(place, stage)
         place.runs[-1].send_signal(signal.SIGSTOP)
         time.sleep(3)
         place.runs[-1].send_signal(signal.SIGCONT)
@@ -92,45 +86,49 @@ def _stopped(stage: str) -> Scenario:
     )
 
 
-def _killed(victim: str, program: str, stage: str) -> Scenario:
+def _stopped(victim: str, program: str, stage: str, seconds: float) -> Scenario:
     def act(place: Place) -> Ended:
-        _reach(place, stage)
-        place.hit(program, signal.SIGKILL)
+        reach(place, stage)
+        process = place.process(program)
+        process.suspend()
+        time.sleep(seconds)
+        process.resume()
+        if stage == "measuring":
+            place.says("pass [4-9]|pass [0-9]{2}")
+            place.runs[-1].send_signal(signal.SIGINT)
         return place.ends()
 
     return Scenario(
-        f"SIGKILL to {victim} while {stage}", act, (INFRASTRUCTURE, PASSED), may_leave=victim == "a guard"
+        f"{victim} is stopped for {seconds:g} s while {stage}",
+        act,
+        (ENDED, INFRASTRUCTURE) if stage == "measuring" else (PASSED,),
     )
 
 
+def _hangs(victim: str, program: str, says: str) -> Scenario:
+    def act(place: Place) -> Ended:
+        reach(place, "evaluating")
+        place.process(program).suspend()
+        return place.ends()
+
+    return Scenario(f"{victim} is stopped for good while evaluating", act, (INFRASTRUCTURE,), says=says)
+
+
+def _killed(victim: str, program: str, stage: str) -> Scenario:
+    def act(place: Place) -> Ended:
+        reach(place, stage)
+        place.hit(program, signal.SIGKILL)
+        return place.ends()
+
+    return Scenario(f"SIGKILL to {victim} while {stage}", act, (INFRASTRUCTURE, PASSED))
+
+
 def _twice(place: Place) -> Ended:
-    _reach(place, "evaluating")
+    reach(place, "evaluating")
     for _ in range(3):
         os.killpg(place.runs[-1].pid, signal.SIGINT)
         time.sleep(0.3)
     return place.ends(90)
-
-
-def _next_run_cleans(place: Place) -> Ended:
-    _reach(place, "evaluating")
-    for process in place.household.processes():
-        process.kill()  # the guards too
-    place.runs[-1].wait()
-    assert place.household.left(10) == [], "killed processes are still there"
-    ended = place.run(*PROOF)
-    assert not folders_of_runs(place.household.temporary)
-    return ended
-
-
-def _killed_while_a_record_is_written(place: Place) -> Ended:
-    place.run(*PROOF)
-    left = place.results / "cpu" / f".{DOUBLER}-0123456789abcdef0123456789abcdef.tmp"
-    left.write_text("{")
-    long_ago = time.time() - 86400
-    os.utime(left, (long_ago, long_ago))
-    ended = place.run(*PROOF)
-    assert not left.exists(), "what a killed run left stays"
-    return ended
 
 
 def _tox(place: Place, group: bool, sign: signal.Signals) -> Ended:
@@ -138,9 +136,7 @@ def _tox(place: Place, group: bool, sign: signal.Signals) -> Ended:
     own = ConfigParser()
     own.read(ROOT / "tox.ini")
     timeouts = {key: own["testenv"][key] for key in ("interrupt_timeout", "terminate_timeout")}
-    shown = [str(place.repository) if word == REPOSITORY else word for word in SLOW_PROOF]
-    words = [sys.executable, "-m", "pytest", "benchmarks", "-p", "no:cacheprovider", *shown]
-    words += ["--model-repos", str(place.repos), "--results", str(place.results)]
+    words = command(*place.words(SLOW_PROOF), repos=place.repos, results=place.results)
     words += ["--junit-xml", str(place.folder / "junit.xml")]
     place.file(
         "tox.ini",
@@ -179,56 +175,28 @@ def _by_tox(how: str, group: bool, sign: signal.Signals) -> Scenario:
     return Scenario(how, lambda place: _tox(place, group, sign), (ENDED,), says="ended", needs=_no_tox)
 
 
-def _folders(*paths: Path) -> set[str]:
-    return {path.name for folder in paths if folder.is_dir() for path in folder.iterdir()}
-
-
-def _comparison_killed(place: Place) -> Ended:
-    """Its worktree and its unfinished folder are gone after the next comparison."""
-    options = (
-        "-v",
-        "-k",
-        f"{TRACE} and b001-c002",
-        "--concurrencies",
-        "2",
-        "--against",
-        "HEAD",
-        "--point-budget-s",
-        "2",
-    )
-    place.start(*options)
-    place.says("against HEAD: ")
-    time.sleep(2)
-    place.runs[-1].kill()
-    place.runs[-1].wait()
-    place.household.left(30)
-    ended = place.run(*options, seconds=600)  # a second build
-    assert not [name for name in _folders(place.repos, place.repos / ".against") if "unfinished" in name]
-    listed = subprocess.run(
-        ["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    assert str(place.repos) not in listed, "a worktree is left"
-    assert files.read(place.results / "cpu" / f"{TRACE}.json").loads
-    return ended
-
-
 SCENARIOS = [
     *(_ended(stage, sign) for stage in _STAGES for sign in (signal.SIGKILL, *_CLEAN_ENDS)),
-    _stopped("evaluating"),
-    _stopped("measuring"),
+    _pytest_stopped("evaluating"),
+    _pytest_stopped("measuring"),
     _killed("the server", "tritonserver", "evaluating"),
     _killed("the server", "tritonserver", "measuring"),
     _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "evaluating"),
     _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "measuring"),
+    _hangs("the server", "tritonserver", "the server has computed nothing for 1[0-9]{2} s"),
+    # Triton looks after its stubs itself.
+    _hangs(
+        "the stub of Triton's Python backend", "triton_python_backend_stub", "not healthy|computed nothing"
+    ),
     _killed("the load generator", "perf_analyzer", "measuring"),
+    _stopped("the server", "tritonserver", "evaluating", 5),
+    _stopped("the server", "tritonserver", "measuring", 20),
+    _stopped("the load generator", "perf_analyzer", "measuring", 5),
     _killed("a guard", "guard.py", "evaluating"),
     _killed("a guard", "guard.py", "measuring"),
     Scenario("Ctrl-C three times, to all of the run", _twice, (ENDED,), says="ended by SIGINT"),
-    Scenario("SIGKILL to the guards too; the next run cleans up", _next_run_cleans, (PASSED,)),
-    Scenario("killed while it wrote a record", _killed_while_a_record_is_written, (PASSED,)),
     _by_tox("Ctrl-C in the terminal of tox", True, signal.SIGINT),
     _by_tox("SIGINT to tox alone", False, signal.SIGINT),
     _by_tox("SIGTERM to tox alone", False, signal.SIGTERM),
     _by_tox("SIGKILL to tox alone", False, signal.SIGKILL),
-    Scenario("a comparison with a commit is killed", _comparison_killed, (PASSED, 10)),
 ]

@@ -6,13 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.faults.given import ANOTHER_USER, can_become, give
-from tests.faults.place import DOUBLER, OWN_PROOF, OWN_SERVED, PROOF, SLOW_PROOF, Ended, Place
+from tests.faults.another_user import (
+    BECOME,
+    become,
+    cannot_become_one_who_reads,
+    give,
+)
+from tests.faults.place import OWN_PROOF, OWN_SERVED, PROOF, Ended, Place
 from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, program, root_and
 from tests.whole_runs.suite import ROOT
 
@@ -66,6 +70,12 @@ def _can_mount() -> str:
     return "" if done.returncode == 0 else "must not mount a file system"
 
 
+def _no_ports(place: Place) -> Ended:
+    """A network of its own, in which two ports alone are given to who asks for any."""
+    few = "ip link set lo up 2>/dev/null || ifconfig lo up; echo 40000 40001 > /proc/sys/net/ipv4/ip_local_port_range"
+    return place.run(*PROOF, before=("unshare", "--net", "sh", "-c", f'{few}; exec "$@"', "sh"))
+
+
 def _limited(name: str, limits: dict[int, int], statuses: tuple[int, ...]) -> Scenario:
     def act(place: Place) -> Ended:
         def lower() -> None:
@@ -82,13 +92,13 @@ def _few_processes(place: Place) -> Ended:
     """`ulimit -u` holds for a user without privileges."""
     give(place)
     place.quiet = True
-    return place.run(*PROOF, before=("prlimit", "--nproc=12:12", *ANOTHER_USER))
+    return place.run(*PROOF, before=("prlimit", "--nproc=12:12", *become()))
 
 
 def _as_another_user(place: Place) -> Ended:
     """Who does not own the environment proves a case."""
     give(place)
-    return place.run(*PROOF, before=ANOTHER_USER, environment={"HOME": str(place.folder)})
+    return place.run(*PROOF, before=BECOME, environment={"HOME": str(place.folder)})
 
 
 def _odd_paths(place: Place) -> Ended:
@@ -146,108 +156,6 @@ def _nobody_reads() -> dict[str, Any]:
     return {"stdout": writer}
 
 
-def _clock_jumps(hours: int) -> Scenario:
-    """The system's clock is set while the case is evaluated; a stand-in, as setting it needs the machine."""
-
-    def act(place: Place) -> Ended:
-        place.file(
-            "jumping.py",
-            "import threading, time\n"
-            "real, since, jump = time.time, time.monotonic(), 0.0\n"
-            f"time.time = lambda: real() + ({hours * 3600} if time.monotonic() - since > 3 else 0)\n"
-            f"time.time_ns = lambda: int(time.time() * 1e9)\n",
-        )
-        return place.run(*SLOW_PROOF, "-p", "jumping", environment={"PYTHONPATH": str(place.folder)})
-
-    return Scenario(f"the clock jumps by {hours:+d} h", act, (PASSED,))
-
-
-def _other_work(place: Place) -> Ended:
-    busy = [
-        subprocess.Popen([sys.executable, "-c", "while True: pass"], env=place.household.environment)
-        for _ in range(os.cpu_count() or 1)
-    ]
-    try:
-        return place.run(*PROOF)
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
-
-
-def _gone(name: str, options: tuple[str, ...], said: str, what: Callable[[Place], Path]) -> Scenario:
-    """What a run needs is deleted while it evaluates."""
-
-    def act(place: Place) -> Ended:
-        place.start(*options)
-        place.says(said)
-        shutil.rmtree(what(place))
-        return place.ends()
-
-    return Scenario(f"{name} is deleted in mid-run", act, (PASSED, *_FAILED))
-
-
-def _record_spoilt(name: str, statement: str) -> Scenario:
-    """The record is no record any more when the run comes to its end."""
-
-    def act(place: Place) -> Ended:
-        path = place.results / "cpu" / f"{DOUBLER}.json"
-        place.file(
-            "spoiling.py",
-            f"from pathlib import Path\npath = Path({str(path)!r})\ndef pytest_sessionfinish():\n    {statement}\n",
-        )
-        summary = place.folder / "run.md"
-        ended = place.run(
-            *PROOF, "-p", "spoiling", "--summary", str(summary), environment={"PYTHONPATH": str(place.folder)}
-        )
-        assert summary.is_file(), "there is no summary of what ran"
-        return ended
-
-    return Scenario(f"the record is {name} at the end", act, (PASSED, INFRASTRUCTURE))
-
-
-def _superseded(place: Place) -> Ended:
-    """A record of another machine is put aside and stays readable."""
-    place.run(*PROOF)
-    path = place.results / "cpu" / f"{DOUBLER}.json"
-    path.write_text(path.read_text().replace('"cpu": "', '"cpu": "Another '))
-    ended = place.run(*PROOF)
-    kept = [
-        one for one in place.results.rglob("*.json") if "superseded" in str(one) and "samples" not in one.name
-    ]
-    assert kept, "the other machine's record is gone"
-    assert place.reports("tables", "--results", str(place.results)).status == PASSED
-    return ended
-
-
-def _told_of_the_holder(place: Place) -> Ended:
-    """Another run holds the machine: who waits says so again and again, and for whom."""
-    holder = place.start(
-        words=[
-            sys.executable,
-            "-c",
-            "import time\nfrom fixtures.host import locks\n"
-            "with locks.hold_machine(exclusive=True):\n    print('held', flush=True)\n    time.sleep(40)\n",
-        ],
-    )
-    place.says("held")
-    place.start(*PROOF)
-    place.says(str(holder.pid), 60)
-    time.sleep(33)
-    lines = [line for line in place.log.read_text().splitlines() if "wait" in line]
-    assert len(lines) >= 2, "it says so once alone"
-    return place.ends()
-
-
-def _stale_lock(place: Place) -> Ended:
-    """A run that was killed held the locks of the machine and of the build."""
-    place.start(*SLOW_PROOF)
-    place.says("answers without labels")
-    place.runs[-1].send_signal(signal.SIGKILL)
-    place.runs[-1].wait()
-    return place.run(*PROOF)
-
-
 SCENARIOS = [
     _temporary("that is not there", lambda _path: None, (PASSED, *_FAILED)),
     _temporary("a file", lambda path: path.write_text(""), (PASSED, *_FAILED)),
@@ -281,6 +189,7 @@ SCENARIOS = [
         "mount -t tmpfs -o size=16k none $HERE/repos; head -c 99999 /dev/zero > $HERE/repos/full",
         _FAILED,
         "space|repos",
+        OWN_PROOF,
     ),
     _mounted(
         "the folder of models is read-only",
@@ -291,7 +200,12 @@ SCENARIOS = [
     ),
     Scenario("odd characters in the paths of builds, records and TMPDIR", _odd_paths, (PASSED,)),
     Scenario("odd characters in the path of the checkout", _odd_checkout, (PASSED,)),
-    Scenario("a user who does not own the environment", _as_another_user, (PASSED,), needs=can_become),
+    Scenario(
+        "a user who does not own the environment",
+        _as_another_user,
+        (PASSED,),
+        needs=cannot_become_one_who_reads,
+    ),
     _limited("ulimit -v, 3 GiB", {resource.RLIMIT_AS: 3 << 30}, (PASSED, 1, *_FAILED, -signal.SIGABRT)),
     _limited("ulimit -n 64", {resource.RLIMIT_NOFILE: 64}, (PASSED, *_FAILED)),
     _limited("ulimit -f, 100 kB", {resource.RLIMIT_FSIZE: 100_000}, (PASSED, *_FAILED)),
@@ -299,13 +213,25 @@ SCENARIOS = [
         "ulimit -u 12",
         _few_processes,
         (PASSED, 1, 3, *_FAILED, -signal.SIGABRT, -signal.SIGSEGV),
-        needs=lambda: can_become() or program("prlimit")(),
+        needs=lambda: cannot_become_one_who_reads() or program("prlimit")(),
     ),
     _with_environment("an empty PATH", {"PATH": ""}),
     _with_environment("no HOME", {"HOME": None}),
     _with_environment("the locale C", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
     _with_environment("a locale that is not there", {"LC_ALL": "xx_XX.UTF-8"}),
     _with_environment("COLUMNS=0", {"COLUMNS": "0"}),
+    Scenario(
+        "one core",
+        lambda place: place.run(*PROOF, before=("taskset", "--cpu-list", "0")),
+        (PASSED,),
+        needs=program("taskset"),
+    ),
+    Scenario("no free port", _no_ports, _FAILED, says="ports", needs=_can_mount),
+    Scenario(
+        "ONNX Runtime, served and in process, is not told whom to report to",
+        lambda place: place.run(*OWN_SERVED, environment={"ORT_DISABLE_TELEMETRY": None, "CI": None}),
+        (PASSED,),
+    ),
     _terminal(0),
     _terminal(10),
     _output(
@@ -319,14 +245,4 @@ SCENARIOS = [
         (PASSED, 1, 3, INFRASTRUCTURE, 120),
     ),
     _output("nobody reads standard output", _nobody_reads, (PASSED, 1, 3, INFRASTRUCTURE, 120)),
-    _clock_jumps(+24),
-    _clock_jumps(-24),
-    Scenario("other work on all cores", _other_work, (PASSED,)),
-    _gone("the build", OWN_SERVED, "evaluate through Triton", lambda place: place.build),
-    _gone("the folder of records", SLOW_PROOF, "answers without labels", lambda place: place.results),
-    _record_spoilt("deleted", "path.unlink()"),
-    _record_spoilt("made unreadable", "path.write_text('[')"),
-    Scenario("a record of another machine is there", _superseded, (PASSED,)),
-    Scenario("another run holds the machine", _told_of_the_holder, (PASSED,)),
-    Scenario("a killed run held the locks", _stale_lock, (PASSED,)),
 ]

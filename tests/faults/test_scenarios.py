@@ -14,46 +14,72 @@ from filelock import FileLock
 
 from fixtures.host.segments import is_unused
 from tests.conftest import Household
-from tests.faults import at_once, builds, given, servers, signals, surroundings
-from tests.faults.place import GONE_S, Ended, Place, leftovers
+from tests.faults import (
+    at_once,
+    builds,
+    classifier,
+    given,
+    killed,
+    midway,
+    own_machine,
+    servers,
+    signals,
+    surroundings,
+)
+from tests.faults.place import GONE_S, OWN, Ended, Place, leftovers
 from tests.faults.scenario import Scenario
 from tests.repositories import code, config, write_model
-from tests.whole_runs.suite import TRACE, suite
+from tests.whole_runs.suite import ROOT, suite
 
 SCENARIOS = [
-    *(signals.SCENARIOS + given.SCENARIOS + surroundings.SCENARIOS),
+    *(signals.SCENARIOS + killed.SCENARIOS + given.SCENARIOS + surroundings.SCENARIOS + midway.SCENARIOS),
     *(builds.SCENARIOS + at_once.SCENARIOS + servers.SCENARIOS),
 ]
 ROUNDS = range(3)
+_MEMORY = Path("/dev/shm")
+_TRACE = r"Traceback \(most recent call last\)|INTERNALERROR|^E   [A-Za-z.]*(Error|Exception)\b"
+"""What Python prints of an error that nobody has put into words, and pytest."""
 
 
 @pytest.fixture(scope="session")
-def builds_of_all(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder with the converted model of the case, which all workers share."""
+def has_own_memory() -> bool:
+    """Whether no other process sees the shared memory of this worker's scenarios, nor waits at its lock."""
+    return own_machine.enter()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str, has_own_memory: bool) -> Path:
+    """A folder that the scenarios of all workers share: a file of a model, the case converted, and a Triton repository of
+    a model and a slow one."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "builds"
+    folder = (base if worker_id == "master" else base.parent) / "shared"
     with FileLock(folder.with_suffix(".lock")):
         if not folder.exists():
-            done = suite("-k", TRACE, "--convert-only", repos=folder)
+            folder.mkdir()
+            model = Path(shutil.copy(classifier.__file__, folder))
+            classifier.write_network(model.with_suffix(".onnx"))
+            options = ("--models", str(model), "-k", OWN, "--convert-only")
+            done = suite(*options, repos=folder / "builds", results=folder / "results")
             assert done.status == 0, done.text
+            _write_repository(folder / "repository")
     return folder
 
 
-@pytest.fixture(scope="session")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Triton repository of a model, and of a slow one."""
-    root = tmp_path_factory.mktemp("repository")
+def _write_repository(root: Path) -> None:
     write_model(root, "doubler", code("2 * values"), config())
     slow = code("2 * values").replace("    def execute", "    import time\n\n    def execute")
     slow = slow.replace("return [self.answer", "self.time.sleep(0.2)\n        return [self.answer")
     write_model(root, "slow", slow, config())
-    return root
 
 
 @pytest.fixture
-def place(tmp_path: Path, household: Household, builds_of_all: Path, repository: Path) -> Iterator[Place]:
+def place(tmp_path: Path, household: Household, shared: Path) -> Iterator[Place]:
     """A place for one scenario; processes that it leaves are killed, and its folders removed."""
-    found = Place(tmp_path / "place", household, builds_of_all, repository)
+    # Hundreds of runs read the same files of the checkout: without their bytecode that is a third of a short run.
+    household.environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    found = Place(
+        tmp_path / "place", household, shared / "builds", shared / "repository", shared / "classifier.py"
+    )
     found.folder.mkdir()
     found.results.mkdir()
     yield found
@@ -61,43 +87,49 @@ def place(tmp_path: Path, household: Household, builds_of_all: Path, repository:
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("number", ROUNDS, ids=lambda number: f"round{number}")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+@pytest.mark.parametrize("number", ROUNDS, ids=lambda number: f"round{number}")
 def test_a_run_survives(
-    scenario: Scenario, number: int, place: Place, record_property: pytest.FixtureRequest
+    scenario: Scenario,
+    number: int,
+    place: Place,
+    has_own_memory: bool,
+    record_property: pytest.FixtureRequest,
 ) -> None:
     record_property("scenario", scenario.name)  # type: ignore[operator]
     if reason := scenario.needs():
         pytest.skip(reason)
-    segments = set(Path("/dev/shm").iterdir())
+    before = {*_MEMORY.iterdir(), *ROOT.iterdir()}
 
     ended = scenario.act(place)
 
-    if said := what_is_wrong(scenario, ended, place, segments):
-        pytest.fail(said, pytrace=False)
+    after = {*_MEMORY.iterdir(), *ROOT.iterdir()}
+    if said := what_is_wrong(scenario, ended, place) or what_is_left(after - before, has_own_memory):
+        pytest.fail(f"{said}\n{ended.text[-4000:]}", pytrace=False)
 
 
-def what_is_wrong(scenario: Scenario, ended: Ended, place: Place, segments: set[Path]) -> str:
-    """The first thing that must not be, with the end of what the run printed; empty where all is as it has to be."""
-    shown = f"\n{ended.text[-4000:]}"
+def what_is_wrong(scenario: Scenario, ended: Ended, place: Place) -> str:
+    """The first thing that must not be; empty where all is as it has to be."""
     if ended.status not in scenario.statuses:
-        return f"the exit status is {ended.status}, not {' or '.join(map(str, scenario.statuses))}{shown}"
+        return f"the exit status is {ended.status}, not {' or '.join(map(str, scenario.statuses))}"
     if not re.search(scenario.says, ended.text):
-        return f"it does not say {scenario.says!r}{shown}"
-    if not place.quiet and re.search(r"Traceback \(most recent call last\)|INTERNALERROR", ended.text):
-        return f"there is a traceback{shown}"
+        return f"it does not say {scenario.says!r}"
+    if not place.quiet and re.search(_TRACE, ended.text, re.MULTILINE):
+        return "there is a traceback"
     if left := place.household.left(GONE_S):
-        return f"processes are left: {left}{shown}"
+        return f"processes are left: {left}"
     if not scenario.may_leave and (names := leftovers(place.household.temporary)):
-        return f"left in the temporary folder: {names}{shown}"
-    if names := [path.name for path in set(Path("/dev/shm").iterdir()) - segments if is_left(path)]:
-        return f"left in /dev/shm: {names}{shown}"
+        return f"left in the temporary folder: {names}"
     return ""
 
 
-def is_left(segment: Path) -> bool:
-    """Whether a segment of shared memory is of a server of the suite and nobody uses it; others' come and go meanwhile."""
-    return segment.name.startswith("tritonproof-") and is_unused(segment)
+def what_is_left(new: set[Path], has_own_memory: bool) -> str:
+    """What is left in shared memory and in the checkout, of what is new there; others' comes and goes meanwhile."""
+    segments = [one for one in new if one.parent == _MEMORY and one.exists()]
+    if not has_own_memory:
+        segments = [one for one in segments if one.name.startswith("tritonproof-") and is_unused(one)]
+    files = [one for one in new if one.parent == ROOT and not one.name.startswith((".", "__pycache__"))]
+    return f"left: {sorted(map(str, segments + files))}" if segments or files else ""
 
 
 def test_each_scenario_has_a_line_of_its_own_in_the_table() -> None:

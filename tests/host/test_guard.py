@@ -274,6 +274,19 @@ def test_the_command_dies_with_its_guard(household: Household) -> None:
         assert household.left(ENDED_S) == []
 
 
+def test_what_a_killed_guard_watched_over_goes_at_the_end_of_the_block(
+    household: Household, segment: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "its"
+    folder.mkdir()
+    with running(household, python(MANY), segments=[segment.name], remove=folder) as process:
+        segment.write_bytes(b"left behind")
+        process.kill()
+    assert household.left(ENDED_S) == []
+    assert not segment.exists()
+    assert not folder.exists()
+
+
 def test_a_signal_to_the_guard_is_not_its_business(household: Household) -> None:
     with running(household, python(STUBBORN)) as process:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

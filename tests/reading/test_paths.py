@@ -1,5 +1,6 @@
 """The paths of options: what can be none is refused before anything looks at it, by the option's name."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,10 @@ def test_what_is_not_there_is_told_apart_from_a_link_to_nothing(tmp_path: Path) 
         with pytest.raises(InputError) as raised:
             existing("--dataset", str(tmp_path / name))
         assert said in str(raised.value)
+
+
+def test_what_may_have_no_end_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", Path("/dev/zero")):
+        with pytest.raises(InputError, match="neither a file nor a folder"):
+            existing("--checkpoint resnet50-micro", str(path))

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from fixtures.host import machine
 from fixtures.host.targets import recognise
 from fixtures.serve.backends import server_variables
 from fixtures.serve.choice import IMAGE, RELEASE, Choice, image_of
-from fixtures.serve.command import Ports, docker_command, free_ports
+from fixtures.serve.command import Ports, docker_command, environment_of, free_ports
 from fixtures.serve.container import check_docker, prepare_image
 from fixtures.serve.launch import serve
 from fixtures.serve.releases import Image
@@ -34,6 +35,16 @@ def test_ports_are_three_and_free() -> None:
     for port in ports:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("path", ["", "/nowhere"])
+def test_an_embedded_server_finds_the_shell_that_starts_its_stubs_whatever_path_it_is_given(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", path)
+    given = environment_of(Choice("embedded"), "cpu", tmp_path)["PATH"]
+    assert shutil.which("bash", path=given)
+    assert shutil.which("python3", path=given) == str(Path(sys.executable).with_name("python3"))
 
 
 def docker(gpus: Sequence[str] = (), shared_memory: str = "system", **variables: str) -> list[str]:

@@ -15,7 +15,8 @@ from fixtures.errors import ProofError
 from fixtures.serve.choice import EMBEDDED_TRITON, Choice
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.launch import serve
-from fixtures.serve.server import Limits, Server
+from fixtures.serve.patience import Limits
+from fixtures.serve.server import Server
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.serve.programs import HANG_S, doubled_by, process_of
 
@@ -135,13 +136,30 @@ def test_a_model_that_computes_nothing_while_it_loads_is_given_up_before_the_lim
         models, "sleeping", "import time\ndef load(artifact, settings):\n    time.sleep(600)\n"
     )
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
-        impatient = dataclasses.replace(server, limits=Limits(load_s=HANG_S, load_idle_s=2.0))
+        impatient = dataclasses.replace(server, limits=Limits(load_s=HANG_S, idle_s=2.0))
         started = time.monotonic()
         with pytest.raises(
-            ProofError, match=r"did not load cpu-sleeping.*: it has computed nothing for \d+ s"
+            ProofError, match=r"did not load cpu-sleeping.*: the server has computed nothing for \d+ s"
         ):
             impatient.load(sleeping, DEPLOYMENT, "online")
         assert time.monotonic() - started < HANG_S
+
+
+def test_a_request_that_nothing_computes_on_is_given_up_and_nothing_else_waits_as_long(
+    models: Path, make_build: MakeBuild, tmp_path: Path
+) -> None:
+    waiting = make_build(
+        models,
+        "waiting",
+        "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(600)\n",
+    )
+    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
+        impatient = dataclasses.replace(server, limits=Limits(idle_s=2.0))
+        impatient.load(waiting, DEPLOYMENT, "online")
+        with pytest.raises(ProofError, match=r"a request failed: the server has computed nothing for \d+ s"):
+            doubled_by(impatient, waiting)
+        with pytest.raises(ProofError, match="in an earlier test of the case"):
+            server.check_running()
 
 
 def test_a_server_that_hangs_is_given_up(server: Server, doubling: BuiltModel) -> None:

@@ -1,0 +1,78 @@
+"""The model of the scenarios: four numbers to two scores, by a network in the ONNX file beside a copy of this file. No
+framework is needed, so that a run takes a third of one with PyTorch; its samples take their time and no core's."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fixtures.frameworks import onnx_files
+from fixtures.spec import SMALL, Arrays, Limit, Metric, Model, Samples, Split, Tensor, Weights
+
+SAMPLE_S = 0.02
+"""Seconds in which a sample is read: evaluated they take two, in which a scenario can do what it does."""
+NUMBERS = np.random.default_rng(1).normal(size=(100, 4)).astype(np.float32)
+"""The samples, [100, 4]."""
+WEIGHTS = np.array([[1, -1], [1, -1], [1, -1], [1, -1]], np.float32)
+"""What the samples are multiplied by, [4, 2]: the first class is that of a positive sum."""
+
+
+def samples(_split: Split, _dataset: Path | None, _checkpoint: Path | None) -> Samples:
+    def load(indices: "list[int]") -> Arrays:
+        time.sleep(SAMPLE_S * len(indices))
+        return {"NUMBERS": NUMBERS[list(indices)]}
+
+    labels = (NUMBERS.sum(axis=1) <= 0).astype(int)
+    return Samples([f"row-{number}" for number in range(len(NUMBERS))], load, labels)  # type: ignore[arg-type]
+
+
+def load(checkpoint: Path | None) -> Weights:
+    path = checkpoint or Path(__file__).with_suffix(".onnx")
+    digest = onnx_files.digest(path)
+    return Weights(onnx_files.open_network(path), f"{path.name}, sha256 {digest[:12]}", digest, trained=True)
+
+
+def decide(kept: Arrays) -> np.ndarray:
+    return kept["SCORES"].argmax(axis=1)
+
+
+def correct(kept: Arrays, labels: np.ndarray, _framework: Arrays) -> np.ndarray:
+    return (decide(kept) == labels).astype(float)
+
+
+def write_network(path: Path, factor: float = 1.0) -> None:
+    """Write the network, with all weights so many times as large."""
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    given, answered = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size])
+        for name, size in (("NUMBERS", 4), ("SCORES", 2))
+    )
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["NUMBERS", "weights"], ["SCORES"])],
+        "classifier",
+        [given],
+        [answered],
+        [numpy_helper.from_array(np.float32(factor) * WEIGHTS, "weights")],
+    )
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), str(path))
+
+
+_ALL_BUT_TWO = Limit(0.98, "the labels are what the weights compute: all but rounding is right")
+
+MODELS = (
+    Model(
+        name="classifier",
+        inputs=(Tensor("NUMBERS", "FP32", (4,)),),
+        outputs=(Tensor("SCORES", "FP32", (2,)),),
+        load=load,
+        run=onnx_files.run,
+        samples=samples,
+        decide=decide,
+        metrics=(Metric("accuracy", correct, {"fp32": _ALL_BUT_TWO}),),
+        source=Path(__file__),
+        matrices=SMALL,
+        framework="onnx",
+        micro=True,
+    ),
+)
