@@ -14,7 +14,6 @@ from reports.published import parse
 from reports.published.layout import ParseError, column_of
 from reports.published.matching import PublishedRow, served_as
 from reports.published.names import FOLDER, names_of
-from reports.record import files
 from reports.record.schema import COMPONENTS, Artifact, Case, Deployment, Load, Record
 from reports.words.shown import shown
 from tests import samples
@@ -309,9 +308,3 @@ def test_the_headers_stand_in_the_readmes_word_for_word() -> None:
             header = " ".join(names_of(model, scenario).columns)
             count = sum(rows[0]["scenario"] == scenario for rows in published_tables(model))
             assert f" {by_model[model]} ".count(f" {header} ") == count, (model, scenario)
-
-
-def test_the_shapes_of_the_inputs_survive_the_record(tmp_path: Path) -> None:
-    one = measured(published_tables("nnunet")[0])
-    files.write(one, tmp_path / "one.json")
-    assert files.read(tmp_path / "one.json") == one
