@@ -48,15 +48,6 @@ ONLINE = [
     "Avg Latency",
 ]
 
-FAILED: dict[str, dict[str, Any]] = {
-    "score": {"accuracy": samples.failed_accuracy()},
-    "no-score": {"accuracy": None, "accuracy_missing": "no data set was given\n  (--data DIR)"},
-    "no-reason": {"accuracy": None},
-    "conversion": {"conversion": samples.failed_conversion()},
-    "no-conversion": {"conversion": None},
-    "check": {"accuracy": samples.accuracy(passed=False)},
-}
-
 
 def cells(table: str) -> list[list[str]]:
     """Header and rows of the first markdown table in a text."""
@@ -216,25 +207,32 @@ def test_a_cpu_case_is_headed_by_its_cpu_even_on_a_machine_with_a_gpu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason"),
+    ("changes", "reason"),
     [
-        ("score", "served top-1 93.1 % is below its floor of 94.0 % (published)."),
-        ("no-score", "accuracy was not measured: no data set was given (--data DIR)."),
-        ("no-reason", "accuracy was not measured."),
         (
-            "check",
+            {"accuracy": samples.failed_accuracy()},
+            "served top-1 93.1 % is below its floor of 94.0 % (published).",
+        ),
+        (
+            {"accuracy": None, "accuracy_missing": "no data set was given\n  (--data DIR)"},
+            "accuracy was not measured: no data set was given (--data DIR).",
+        ),
+        ({"accuracy": None}, "accuracy was not measured."),
+        (
+            {"accuracy": samples.accuracy(passed=False)},
             "the accuracy check failed (top-1 96.25 % (floor 95.9 %), framework 96.4 %, converted 96.4 %).",
         ),
         (
-            "conversion",
+            {"conversion": samples.failed_conversion()},
             "the converted model differs from the framework (relative error 0.25, limit 0.01; "
             "agreement 90.00 %, limit 99.00 %).",
         ),
-        ("no-conversion", "the converted model was not compared with the framework."),
+        ({"conversion": None}, "the converted model was not compared with the framework."),
     ],
+    ids=["score", "no score", "no reason", "check", "conversion", "no conversion"],
 )
-def test_a_failed_case_says_why_in_a_sentence(kind: str, reason: str) -> None:
-    one = samples.record(**FAILED[kind])
+def test_a_failed_case_says_why_in_a_sentence(changes: dict[str, Any], reason: str) -> None:
+    one = samples.record(**changes)
     assert tables.offline_table(shown(one)) == f"No throughput is shown: {reason}"
     assert f"- a: No throughput is shown: {reason}" in tables.summary_table([shown(one)])
 
