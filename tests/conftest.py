@@ -176,8 +176,9 @@ def make_build() -> MakeBuild:
 
 @pytest.fixture(scope="module")
 def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
-    """A real server, and the folder of its models, which tests fill."""
-    folder = tmp_path_factory.mktemp("models")
+    """A real server, and the folder of its models, which tests fill; builds for a CPU are made in it below its parent."""
+    folder = tmp_path_factory.mktemp("models") / "cpu"
+    folder.mkdir()
     with serve(Choice("embedded"), folder, folder.parent / "models.log", device="cpu") as started:
         yield started, folder
 
