@@ -41,6 +41,13 @@ class Collected:
         self.selected = list(session.items)
 
 
+def help_text(capsys: pytest.CaptureFixture[str]) -> str:
+    """What pytest says of the benchmarks' options."""
+    capsys.readouterr()
+    pytest.main(["benchmarks", "--help", *WITHOUT])
+    return capsys.readouterr().out
+
+
 def collect(
     capsys: pytest.CaptureFixture[str], *arguments: str, paths: tuple[str, ...] = ("benchmarks",)
 ) -> Collected:

@@ -24,7 +24,9 @@ from fixtures.host.nvml import visible_gpus
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.serve import wheels
-from fixtures.serve.choice import TRITON_VARIABLE
+from fixtures.serve.choice import TRITON_VARIABLE, Choice
+from fixtures.serve.launch import serve
+from fixtures.serve.server import Server
 from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main
@@ -61,6 +63,17 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
 _WHOLE_RUNS = "tests/whole_runs/"
 """The folder of the tests that start whole runs of the suite, which wait for each other at the machine's lock. They take
 longest."""
+_SHARED_WORKERS = {
+    "whole runs": (_WHOLE_RUNS,),
+    "TensorFlow": (
+        "tests/efficiency/test_operations.py",
+        "tests/formats/test_tf_formats.py",
+        "tests/models/resnet50_tf/",
+        "tests/train/",
+    ),
+}
+"""Tests of several files that share a worker of xdist: those that wait for each other anyway, and those that load TensorFlow,
+which takes four seconds of a core and 540 MiB in each process that does."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -71,16 +84,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadfile` the tests of a file share a worker of xdist, and so do all that start whole runs."""
+    """With `--dist loadfile` the tests of a file share a worker of xdist, and so do those of some files."""
     from xdist.scheduler import LoadFileScheduling
 
-    class LoadRunsScheduling(LoadFileScheduling):
+    class SharingScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(_WHOLE_RUNS):
-                return "whole runs"
-            return str(super()._split_scope(nodeid))
+            shared = (name for name, places in _SHARED_WORKERS.items() if nodeid.startswith(places))
+            return next(shared, str(super()._split_scope(nodeid)))
 
-    return LoadRunsScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+    return SharingScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 _WORKER_GIB = 4
@@ -160,6 +172,15 @@ def make_build() -> MakeBuild:
         return BuiltModel(case, folder, "digest", "none", 0.0, 0.0, reused=False)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
+    """A real server, and the folder of its models, which tests fill; builds for a CPU are made in it below its parent."""
+    folder = tmp_path_factory.mktemp("models") / "cpu"
+    folder.mkdir()
+    with serve(Choice("embedded"), folder, folder.parent / "models.log", device="cpu") as started:
+        yield started, folder
 
 
 def _format() -> Format:

@@ -81,13 +81,6 @@ def test_the_jobs_of_github_have_all_that_the_workflow_takes_of_them(
         assert collected.status == 0, collected.text
 
 
-def test_every_step_on_github_is_one_action_or_one_command() -> None:
-    for job in GITHUB.values():
-        assert {"runs-on", "timeout-minutes", "steps"} <= set(job)
-        for one in job["steps"]:
-            assert ("uses" in one) != ("run" in one)
-
-
 def test_one_job_that_fails_ends_no_other_and_the_records_of_all_are_joined() -> None:
     assert GITHUB["measure"]["strategy"]["fail-fast"] is False
     kept = step("measure", "'records-${{ matrix.name }}'")

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
@@ -19,6 +18,7 @@ from fixtures.serve.choice import IMAGE, TRITON_VARIABLE
 from reports.__main__ import main
 from reports.run.exit_status import STATUS
 from tests import samples
+from tests.collecting import collect
 from tests.trend.test_history_files import ORIGIN, measured
 
 ROOT = Path(__file__).parents[2]
@@ -93,30 +93,12 @@ def test_native_backends_run_in_nvidia_s_container_of_the_embedded_server_s_vers
     assert (ROOT / test).is_file()
 
 
-def test_what_the_keys_of_caches_are_made_from_is_in_the_repository() -> None:
-    hashed = [
-        name
-        for step in steps()
-        for call in re.findall(r"hashFiles\(([^)]*)\)", str(step.get("with", {}).get("key")))
-        for name in re.findall(r"'([^']+)'", call)
-    ]
-    assert {"pyproject.toml", "fixtures/**"} <= set(hashed)
-    for name in [*hashed, *GITLAB["default"]["cache"][0]["key"]["files"]]:
-        assert list(ROOT.glob(name)), name
-
-
 def test_what_is_cached_is_never_part_of_the_repository() -> None:
     of_github = [step["with"]["path"] for step in steps() if "cache" in step.get("uses", "")]
     of_gitlab = [path for cache in GITLAB["default"]["cache"] for path in cache["paths"]]
     for path in {*of_github, *of_gitlab} - {"~/.cache/pip"}:
         done = subprocess.run(["git", "check-ignore", "-q", f"{path}/file"], cwd=ROOT, check=False)
         assert done.returncode == 0, path
-
-
-def test_the_accuracy_gate_is_run_by_both_and_natively_and_a_comparison_by_both() -> None:
-    assert len(RUNS) == 5
-    assert sum("not load" in words for words in RUNS) == 3
-    assert sum("--against" in words for words in RUNS) == 2
 
 
 def selection(words: list[str]) -> tuple[str, ...]:
@@ -136,11 +118,12 @@ def test_the_commands_run_an_environment_that_there_is() -> None:
 
 
 @pytest.mark.parametrize("arguments", sorted({selection(words) for words in RUNS}), ids=lambda one: one[1])
-def test_the_commands_select_tests_by_options_that_there_are(arguments: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "pytest", "benchmarks", "--collect-only", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"\d+(/\d+)? tests collected", done.stdout)
+def test_the_commands_select_tests_by_options_that_there_are(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = collect(capsys, *arguments)
+    assert found.status == 0, found.text
+    assert found.selected
 
 
 def test_what_is_uploaded_is_what_the_commands_write() -> None:

@@ -23,7 +23,6 @@ from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.spec import LoadPoint
 from reports import tables
-from reports.record import files
 from reports.record.schema import Efficiency, Estimate, Load
 from reports.words.serving_cost import efficiency_section, efficiency_text
 from reports.words.shown import shown
@@ -278,9 +277,3 @@ def test_the_case_says_that_threads_spun_where_the_backend_s_cannot_be_kept_from
     spun = dataclasses.replace(a_record(), efficiency=(dataclasses.replace(ONE, spinning=True),))
     assert said in efficiency_section(shown(spun))
     assert said not in efficiency_section(shown(dataclasses.replace(spun, efficiency=(ONE,))))
-
-
-def test_the_record_keeps_it(tmp_path: Path) -> None:
-    measured = dataclasses.replace(a_record(), efficiency=(ONE,))
-    files.write(measured, tmp_path / "case.json")
-    assert files.read(tmp_path / "case.json").efficiency == (ONE,)

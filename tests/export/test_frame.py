@@ -29,13 +29,6 @@ def test_every_load_point_is_a_row_with_its_case_and_its_intervals() -> None:
     assert row["server_queue_ms"] == load.components_ms["server_queue"]
 
 
-def test_a_case_that_failed_is_marked() -> None:
-    failed = samples.record(accuracy=samples.failed_accuracy())
-    assert shown(failed).no_speed
-    assert not load_points([shown(failed)])["passed"].any()
-    assert load_points([shown(samples.record())])["passed"].all()
-
-
 def test_the_command_prints_csv_that_pandas_reads_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -112,7 +112,7 @@ def test_fp32_in_tf32_is_held_to_the_tolerance_of_tf32_and_other_fp32_to_its_own
     case = Case(recognise("NVIDIA A100"), model, onnx, None, "fp32")
     weights, samples = model.load(None), model.samples("evaluation", None, None)
     found = compare_conversion(
-        case, weights, functools.partial(model.run, weights.network), samples, 64, tf32=tf32
+        case, weights, functools.partial(model.run, weights.network), samples, 8, tf32=tf32
     )
     expected = tolerance(model, "tf32" if tf32 else "fp32")
     assert (found.relative_error_limit, found.agreement_limit) == (

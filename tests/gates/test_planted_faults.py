@@ -15,8 +15,6 @@ from fixtures.gates.served import ServedModel, ask_alone
 from fixtures.measure.answers import Closeness
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
-from fixtures.serve.choice import Choice
-from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Scenario
 from reports.record.schema import GATES, AnswerGate
@@ -60,18 +58,10 @@ FAULTS = {
 """Faults by their names: the gates that have to find each, and its code."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
-    """A real server, and the folder of its models."""
-    folder = tmp_path_factory.mktemp("models")
-    with serve(Choice("embedded"), folder, folder.parent / "faulty.log", device="cpu") as started:
-        yield started, folder
-
-
 @pytest.fixture
-def served_with(make_build: MakeBuild, server: tuple[Server, Path]) -> Iterator[Load]:
+def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[Load]:
     """Load a model with a fault."""
-    triton, folder = server
+    triton, folder = server_of_models
     with ExitStack() as stack:
 
         def load(fault: str, scenario: Scenario = "offline") -> ServedModel:

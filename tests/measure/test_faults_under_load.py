@@ -15,8 +15,6 @@ from fixtures.measure.answers import Check
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_server
-from fixtures.serve.choice import Choice
-from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers
@@ -67,18 +65,12 @@ MORE_FAULTS = ("a row repeated in one batch of 1,000", "the answer to the reques
 NO_FAULT = "pass"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
-    """A real server, and the folder of its models."""
-    folder = tmp_path_factory.mktemp("models")
-    with serve(Choice("embedded"), folder, folder.parent / "faulty.log", device="cpu") as started:
-        yield started, folder
-
-
 @pytest.fixture
-def job_of(make_build: MakeBuild, server: tuple[Server, Path]) -> Iterator[Callable[[str, LoadPoint], Job]]:
+def job_of(
+    make_build: MakeBuild, server_of_models: tuple[Server, Path]
+) -> Iterator[Callable[[str, LoadPoint], Job]]:
     """Load a model with a fault, whose right answers are known; returns the job of a load point."""
-    triton, folder = server
+    triton, folder = server_of_models
     with ExitStack() as stack:
 
         def load(fault: str, point: LoadPoint) -> Job:

@@ -12,8 +12,7 @@ import pytest
 from fixtures.measure import perf_analyzer
 from fixtures.measure.job import Job, SharedMemory
 from fixtures.measure.load_data import input_data
-from fixtures.serve.choice import Choice
-from fixtures.serve.launch import serve
+from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.inputs import samples_of
@@ -36,16 +35,12 @@ Seen = Callable[[LoadPoint, SharedMemory], list[tuple[int, ...]]]
 
 
 @pytest.fixture(scope="module")
-def watched(make_build: MakeBuild, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Job, Path]]:
+def watched(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[tuple[Job, Path]]:
     """A job of the model, and the file in which it notes the samples of each request."""
-    folder = tmp_path_factory.mktemp("watched") / "models"
-    folder.mkdir()
+    server, folder = server_of_models
     built = make_build(folder, NAME, _NOTING)
     model = built.case.model
-    with (
-        serve(Choice("embedded"), folder, folder.parent / "log", device="cpu") as server,
-        input_data(model, samples_of({model.inputs[0].name: ROWS}), server.scratch) as data,
-    ):
+    with input_data(model, samples_of({model.inputs[0].name: ROWS}), server.scratch) as data:
         server.load(built, DEPLOYMENT, "offline")
         job = Job(server, str(built.case), model, LoadPoint("offline", 1, 1), "none", data)
         yield job, built.artifact.with_name("seen")

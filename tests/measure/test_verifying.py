@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +16,7 @@ from fixtures.measure.load_data import input_data
 from fixtures.measure.record_entry import record_entry
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.verifying import ask_server, verifying
-from fixtures.serve.choice import Choice
-from fixtures.serve.launch import serve
+from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.words.rightness import wrong_answers
 from reports.words.shown import shown
@@ -36,16 +36,13 @@ PLAN = MeasuringPlan(budget_s=0.5)
 
 
 @pytest.fixture(scope="module")
-def job(make_build: MakeBuild, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
+def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[Job]:
     """A load point of a server that answers wrongly to some samples."""
-    tmp_path = tmp_path_factory.mktemp("wrong")
-    built = make_build(tmp_path / "models", f"V{os.getpid()}", _HALF_WRONG)
+    server, folder = server_of_models
+    built = make_build(folder, f"V{os.getpid()}", _HALF_WRONG)
     model = built.case.model
     rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
-    with (
-        serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
-        input_data(model, samples_of({model.inputs[0].name: rows}), server.scratch) as data,
-    ):
+    with input_data(model, samples_of({model.inputs[0].name: rows}), server.scratch) as data:
         server.load(built, DEPLOYMENT, "online")
         check = Check(data.ids, {model.outputs[0].name: 2 * rows}, 0.01, 0.01, 1.0)
         yield Job(server, str(built.case), model, LoadPoint("online", 1, 4), "system", data, check=check)

@@ -13,7 +13,6 @@ from fixtures.models import all_models
 from reports import published, tables
 from reports.published.matching import PublishedRow, served_as
 from reports.published.names import column_of, names_of
-from reports.record import files
 from reports.record.schema import COMPONENTS, Artifact, Case, Deployment, Load, Record
 from reports.words.shown import shown
 from tests import samples
@@ -310,9 +309,3 @@ def test_the_rows_stand_in_the_readmes_digit_by_digit(model: str, sources: dict[
         ]
         assert f" {' '.join(cells)} " in sources[model], row
     assert rows
-
-
-def test_the_shapes_of_the_inputs_survive_the_record(tmp_path: Path) -> None:
-    one = measured(published_tables("nnunet")[0])
-    files.write(one, tmp_path / "one.json")
-    assert files.read(tmp_path / "one.json") == one

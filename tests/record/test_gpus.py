@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reports.record import files
-from reports.record.schema import Record, Serving, case_id
+from reports.record.schema import Record, case_id
 from tests import samples
 
 
@@ -22,24 +22,6 @@ def test_records_of_one_gpu_and_of_two_lie_beside_each_other(tmp_path: Path) -> 
         files.write(record, files.path_of(record.case, tmp_path))
     assert {record.case.gpus for record in files.read_all(tmp_path)} == {1, 2}
     assert case_id(two.case) == f"{case_id(one.case)}-2gpus"
-
-
-def test_a_record_keeps_which_gpus_and_which_image_it_was_measured_with(tmp_path: Path) -> None:
-    served = Serving(
-        "docker",
-        "2.51.0",
-        "onnxruntime",
-        "system",
-        "tritonserver:24.10-py3",
-        "sha256:ab",
-        {"torch": "2.5.0a0"},
-    )
-    record = on_gpus(1)
-    machine = dataclasses.replace(record.machine, gpu_uuids=("GPU-1", "GPU-2"))
-    record = dataclasses.replace(record, machine=machine, serving=served)
-    path = files.path_of(record.case, tmp_path)
-    files.write(record, path)
-    assert files.read(path) == record
 
 
 def test_a_record_of_before_reads_as_one_of_one_gpu_in_no_container(tmp_path: Path) -> None:

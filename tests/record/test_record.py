@@ -16,8 +16,11 @@ from reports.record.schema import (
     CpuUse,
     Efficiency,
     GpuUse,
+    Growth,
+    LatencyBudget,
     Record,
     Search,
+    Soak,
     Start,
 )
 from tests import samples
@@ -30,7 +33,8 @@ def complete() -> Record:
     first, *others = samples.record().loads
     comparison = Comparison("HEAD~1", "interleaved", samples.estimate(1.0), 0.03, "not slower", 8, None)
     whole = dataclasses.replace(
-        first,
+        samples.wrong_beside_another(first),
+        budget=LatencyBudget("p99", 1.5, "agreed in May", "failed"),
         cpu=CpuUse(16, 0.4, 12.5, 0.1, 0.0),
         gpu=GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
         comparison=comparison,
@@ -40,7 +44,25 @@ def complete() -> Record:
             "p99.9": CertifiedPercentile(2.6, None, 1500, 5136),
         },
     )
+    one = samples.record()
+    growth = Growth(
+        "memory of its stubs", "bytes", "request", samples.estimate(1034.0), 6e7, 3.7e8, 150_000, "failed"
+    )
+    assert one.serving is not None
     return samples.record(
+        machine=dataclasses.replace(one.machine, gpu_uuids=("GPU-1", "GPU-2")),
+        serving=dataclasses.replace(
+            one.serving,
+            image="tritonserver:24.10-py3",
+            image_digest="sha256:ab",
+            versions={"torch": "2.5.0a0"},
+        ),
+        build=dataclasses.replace(one.build, inputs={"INPUT__0": (3, 224, 224)}),
+        gates=(samples.gate(),),
+        soak=Soak(
+            "online", 1, 16, 600.0, 300_000, 119, (growth,), 24, ("a reason",), samples.estimate(0.93), 500.0
+        ),
+        price_per_hour=3.6,
         loads=(whole, *others),
         starts=(Start("offline", 0.4, 2.5, 12.5),),
         efficiency=(

@@ -204,6 +204,11 @@ def test_what_was_given_and_cannot_be_used_is_a_usage_error(tmp_path: Path) -> N
     done = run(tmp_path, "-k", "given", "-n", "1")
     assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
     assert done.text.count("exit status 4, input: 1 failed for input") == 1
+    assert "raise InputError" not in done.text
+
+
+def test_the_trace_is_there_for_who_asks(tmp_path: Path) -> None:
+    assert "raise InputError" in run(tmp_path, "-k", "given", "--full-trace").text
 
 
 # --- JUnit's XML -------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The runtimes on PyTorch's tensors, as on a GPU: the same code here on tensors of the CPU, in process and in Triton."""
 
 import dataclasses
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,6 @@ from fixtures.formats import all_formats
 from fixtures.frameworks.pytorch import run, tf32_products
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.serve.choice import Choice
-from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.spec import Case, Deployment, Model, Samples, Tensor, Weights
 
@@ -67,10 +65,10 @@ NETWORK = Small().eval()
 
 
 @pytest.fixture(scope="module", params=["onnx", "ts-trace", "ts-script"])
-def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> BuiltModel:
+def built(request: pytest.FixtureRequest, server_of_models: tuple[Server, Path]) -> BuiltModel:
     case = Case(CPU, model_of(), FORMATS[request.param], None, "fp32")
     weights = Weights(NETWORK, "test", "w1", trained=False)
-    root = tmp_path_factory.mktemp("repos")
+    root = server_of_models[1].parent
     return repository.build(case, weights, DEPLOYMENT, root, native=False, calibration=samples)
 
 
@@ -136,15 +134,14 @@ def test_pytorch_s_convolutions_and_matrix_products_use_tf32_or_do_not(built: Bu
 
 
 @pytest.fixture(scope="module")
-def served(built: BuiltModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def served(built: BuiltModel, server_of_models: tuple[Server, Path]) -> Server:
     """The build on Triton's Python backend, which hands its tensors over by DLPack."""
     config = model_config(built.case, DEPLOYMENT, native=False)
     config.parameters["tensors"].string_value = "torch"
     config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value = "no"
-    log = tmp_path_factory.mktemp("log") / "log"
-    with serve(Choice("embedded"), built.folder.parent, log, device="cpu") as server:
-        server.load_as_is(config, built.folder)
-        yield server
+    server, _folder = server_of_models
+    server.load_as_is(config, built.folder)
+    return server
 
 
 def test_a_server_hands_tensors_over_and_joins_them(served: Server, built: BuiltModel) -> None:

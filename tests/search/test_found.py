@@ -1,14 +1,12 @@
 """What a search has found, in words, in tables and in the record."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.spec import Deployment
 from reports import tables
-from reports.record import files
 from reports.record.figures import of_search
 from reports.record.schema import Accuracy, Estimate, Record, Search
 from reports.words.latency_budget import found_text, lead_text, search_paragraph
@@ -142,11 +140,3 @@ def test_a_budget_that_nothing_kept_is_said_with_the_lowest_latency() -> None:
         "None of 9 configurations keeps p99 within 7 ms; the lowest reached is 9.500 ms (9.100 to 10.200): online, "
         "concurrency 1, 1 instance, preferred 16 32, delay 100 µs."
     )
-
-
-def test_a_record_with_a_search_is_read_as_it_was_written(tmp_path: Path) -> None:
-    path = tmp_path / "case.json"
-    files.write(found_record(), path)
-    assert files.read(path) == found_record()
-    files.write(found_rate(), path)
-    assert files.read(path) == found_rate()

@@ -1,10 +1,8 @@
 """Load points beside other models, in tables, in words and in records."""
 
 import dataclasses
-from pathlib import Path
 
 from reports import tables
-from reports.record import files
 from reports.record.schema import BesideModel, Estimate, Record
 from reports.record.verdicts import beside_text
 from reports.words.rightness import wrong_answers
@@ -43,11 +41,3 @@ def test_a_wrong_answer_beside_another_model_is_said_with_that_model() -> None:
 
     assert "beside cpu-other-onnx-fp32 are wrong" in wrong_answers(wrong)
     assert not tables.beside_table([shown(samples.record(loads=(wrong,)))])
-
-
-def test_a_record_keeps_it(tmp_path: Path) -> None:
-    samples.store(tmp_path, record(BESIDE))
-
-    (found,) = files.read_all(tmp_path)
-
-    assert found.loads[0].beside == (BESIDE,)

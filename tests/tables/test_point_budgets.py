@@ -1,9 +1,7 @@
 """Latency budgets of load points in tables, in figures and in records."""
 
-from pathlib import Path
-
 from reports import tables
-from reports.record import figures, files
+from reports.record import figures
 from reports.record.schema import LatencyBudget, Record
 from reports.words.shown import shown
 from tests import samples
@@ -34,14 +32,6 @@ def test_a_case_that_is_not_right_shows_no_latency_beside_its_budget() -> None:
     wrong = record(accuracy=samples.accuracy(passed=False))
 
     assert "2.126" not in tables.budget_table([shown(wrong)])
-
-
-def test_a_record_keeps_the_budget(tmp_path: Path) -> None:
-    samples.store(tmp_path, record())
-
-    (found,) = files.read_all(tmp_path)
-
-    assert BUDGET in [load.budget for load in found.loads]
 
 
 def test_the_figures_of_a_point_have_the_budget_and_the_verdict() -> None:

@@ -114,19 +114,6 @@ def test_names_from_a_record_of_another_version_are_shown_as_they_are_and_escape
     assert "handles|x" in shown_as
 
 
-def test_a_record_keeps_it_and_one_without_is_read(tmp_path: Path) -> None:
-    samples.store(tmp_path, record(soak(CLEAN, LEAK)))
-
-    (found,) = files.read_all(tmp_path)
-
-    assert found.soak == soak(CLEAN, LEAK)
-    path = files.path_of(found.case, tmp_path)
-    text = files.encode(dataclasses.replace(found, soak=None)).decode()
-    path.write_text(text.replace('  "soak": null,\n', ""))
-    (old,) = files.read_all(tmp_path)
-    assert old.soak is None
-
-
 def test_its_figures_have_names_for_csv_and_junit() -> None:
     found = of_soak(soak(LEAK))
 

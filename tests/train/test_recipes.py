@@ -4,8 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import math
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +18,7 @@ from fixtures.models import all_models
 from fixtures.prove.stages import evaluate_in_process
 from fixtures.spec import Model, Samples, Split
 from fixtures.train import main, train
+from tests.collecting import collect
 from tests.model_files.files import write
 
 RECIPES = [model for model in all_models() if model.train is not None]
@@ -124,11 +123,12 @@ CAMPAIGN = "test_a_recipe_trains_a_model_that_keeps_the_limit_of_the_committed_w
     ],
     ids=["nothing said", "another mark", "the mark", "an id"],
 )
-def test_the_campaign_runs_where_it_is_asked_for(arguments: tuple[str, ...], count: int) -> None:
+def test_the_campaign_runs_where_it_is_asked_for(
+    arguments: tuple[str, ...], count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = () if any(FILE in one for one in arguments) else (FILE,)
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *files]
-    done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout.count(f"::{CAMPAIGN}[") == count, done.stdout + done.stderr
+    found = collect(capsys, *arguments, paths=files)
+    assert sum(name.startswith(f"{CAMPAIGN}[") for name in found.names) == count, found.text
 
 
 def test_a_recipe_of_a_file_from_elsewhere_writes_its_weights_where_the_model_has_them(

@@ -17,9 +17,10 @@ POINT = ("-v", "-k", f"{ONNX} and b001-c004", "--concurrencies", "4")
 
 @pytest.fixture
 def slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """Options of a run whose runtime sleeps for 100 ms in each request, many times what the model takes."""
+    """Options of a run whose runtime sleeps for 40 ms in each request, many times what the model takes: a pass lasts for
+    several latencies, and it takes eight pairs of passes to show it."""
     own = (RUNTIMES / "onnx.py").read_text()
-    slow = own.replace("= session.run(", "= __import__('time').sleep(0.1) or session.run(")
+    slow = own.replace("= session.run(", "= __import__('time').sleep(0.04) or session.run(")
     assert slow != own
     runtimes = tmp_path / "runtimes"
     shutil.copytree(RUNTIMES, runtimes)

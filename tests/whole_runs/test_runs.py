@@ -167,16 +167,13 @@ def test_without_a_point_in_the_run_the_best_of_the_record_is_taken(
 
 
 def test_workers_share_the_cases_and_lose_nothing(repos: Path, tmp_path: Path) -> None:
-    done = suite(
-        *("-n", "2", "-k", "resnet50-micro and onnx and not online and not efficiency"),
-        *FAST,
-        repos=repos,
-        results=tmp_path,
-    )
+    selected = f"({ONNX} and (accuracy or offline)) or ({TRACE} and accuracy)"
+    done = suite("-n", "2", "-k", selected, *FAST, repos=repos, results=tmp_path)
     assert done.status == 0, done.text
-    for case in (ONNX, ONNX.replace("fp32", "int8")):
-        assert len(done.record(case).loads) == 2
-        assert re.search(rf"\| resnet50-micro +\| ONNX +\| {case[-4:].upper()} ", done.text)
+    assert len(done.record(ONNX).loads) == 2
+    for case, format_ in ((ONNX, "ONNX"), (TRACE, "TorchScript Trace")):
+        assert done.record(case).accuracy is not None
+        assert re.search(rf"\| resnet50-micro +\| {format_} +\| FP32 ", done.text)
         # All of a case went to one worker, which said what it did.
         (worker,) = set(re.findall(rf"\[(gw\d)\] {case}: start Triton", done.text))
         assert re.search(rf"\[{worker}\] {case}: (built|unchanged)", done.text)

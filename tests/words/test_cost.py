@@ -12,7 +12,6 @@ from fixtures.plugin.command_line import options, settings
 from fixtures.plugin.recording import record_file
 from reports import tables
 from reports.export.frame import load_points
-from reports.record import files
 from reports.record.schema import GpuUse, Load, Mark, Record
 from reports.tables.resources import RESOURCES
 from reports.tables.summary import COST
@@ -130,14 +129,6 @@ def test_a_throttled_and_shared_point_is_marked() -> None:
 
 
 # --- records and columns -----------------------------------------------------------------------------------
-
-
-def test_use_and_price_survive_the_record(tmp_path: Path) -> None:
-    one = priced(
-        loads=(point(), dataclasses.replace(point(size=4), gpu=GpuUse(None, None, None, None, None)))
-    )
-    files.write(one, tmp_path / "one.json")
-    assert files.read(tmp_path / "one.json") == one
 
 
 def test_the_price_of_the_newest_run_that_gives_one_wins(tmp_path: Path) -> None:

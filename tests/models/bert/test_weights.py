@@ -149,16 +149,10 @@ def test_the_digest_changes_with_the_weights_and_with_the_sizes(state: State, fo
     assert len(set(digests)) == 3
 
 
-def test_random_weights_are_the_published_size_and_the_same_every_time() -> None:
-    torch.manual_seed(5)
-    before = torch.random.get_rng_state()
-    first, second = (bert.load_full(None) for _ in range(2))
-    assert torch.equal(before, torch.random.get_rng_state())
-    assert not first.trained
-    for a, b in zip(first.network.parameters(), second.network.parameters(), strict=True):
-        assert torch.equal(a, b)
-    shapes = {name: tuple(value.shape) for name, value in first.network.model.state_dict().items()}
+def test_random_weights_are_the_published_size() -> None:
+    network = bert.load_full(None).network
+    shapes = {name: tuple(value.shape) for name, value in network.model.state_dict().items()}
     assert shapes["bert.embeddings.word_embeddings.weight"] == (30528, 288)
     assert shapes["bert.encoder.layer.3.intermediate.dense.weight"] == (1152, 288)
     assert not any(name.startswith("bert.encoder.layer.4") for name in shapes)
-    assert first.network.model.config.num_attention_heads == 12
+    assert network.model.config.num_attention_heads == 12

@@ -70,18 +70,9 @@ def test_every_export_gives_the_networks_outputs_at_another_batch_size(committed
         np.testing.assert_allclose(outputs[name], expected, atol=1e-4 * np.abs(expected).max())
 
 
-def test_random_weights_speak_plausibly_and_are_the_same_every_time() -> None:
-    torch.manual_seed(5)
-    before = torch.random.get_rng_state()
-    first = fastpitch.load_full(None)
-    assert torch.equal(before, torch.random.get_rng_state())
-    torch.manual_seed(6)
-    second = fastpitch.load_full(None)
-    assert not first.trained
-    for a, b in zip(first.network.state_dict().values(), second.network.state_dict().values(), strict=True):
-        assert torch.equal(a, b)
+def test_random_weights_speak_plausibly() -> None:
     inputs = FULL.samples("evaluation", None, None).load([0, 1])
-    outputs = FULL.run(first.network, inputs)
+    outputs = FULL.run(FULL.load(None).network, inputs)
     spoken = outputs[DURATIONS][inputs[SYMBOLS] > 0]
     assert 2 <= np.quantile(spoken, 0.02) < np.quantile(spoken, 0.98) <= 8
     assert metrics.in_range(outputs, None, outputs).tolist() == [1, 1]

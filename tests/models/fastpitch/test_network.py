@@ -137,25 +137,6 @@ def refused(path: Path) -> str:
     return refused_by(fastpitch.load_micro, path)
 
 
-def test_a_missing_key_is_named(state: State, tmp_path: Path) -> None:
-    lacking = {key: value for key, value in state.items() if key != "proj.bias"}
-    assert "misses proj.bias" in refused(saved(lacking, tmp_path / "x.pt"))
-
-
-def test_a_checkpoint_is_named_in_the_record_with_its_digest(small: Callable[[State], Path]) -> None:
-    weights = fastpitch.load_micro(small({}))
-    assert weights.trained
-    assert weights.origin == f"x.pt, sha256 {weights.digest[:12]}"
-
-
-def test_an_unexpected_key_is_named(small: Callable[[State], Path]) -> None:
-    assert "unexpected speaker_emb.weight" in refused(small({"speaker_emb.weight": torch.zeros(2, 64)}))
-
-
-def test_a_wrong_shape_is_named(small: Callable[[State], Path]) -> None:
-    assert "proj.bias is (40,), expected (80,)" in refused(small({"proj.bias": torch.zeros(40)}))
-
-
 def test_other_frequencies_of_positions_are_refused(small: Callable[[State], Path]) -> None:
     key = "decoder.pos_emb.inv_freq"
     right = 1 / (10000 ** (torch.arange(0.0, 64, 2.0) / 64))

@@ -1,5 +1,6 @@
 """ResNet50's random weights, and its micro size: the digits it sees, and what its floor notices."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -9,17 +10,6 @@ import torch
 from fixtures.models import all_models, resnet50
 from fixtures.models.resnet50 import samples as resnet50_samples
 from fixtures.spec import Arrays, Model, Samples
-
-
-def test_random_weights_are_the_same_every_time_and_leave_the_global_generator_alone() -> None:
-    torch.manual_seed(5)
-    before = torch.random.get_rng_state()
-    first, second = (resnet50.load_full(None) for _ in range(2))
-    assert torch.equal(before, torch.random.get_rng_state())
-    assert not first.trained
-    for a, b in zip(first.network.state_dict().values(), second.network.state_dict().values(), strict=True):
-        # Drawn, but for BatchNorm's statistics: those are computed, and rounded as the kernels of the day do.
-        torch.testing.assert_close(a, b)
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +61,10 @@ def test_weights_perturbed_by_a_tenth_fall_below_the_floor(micro: Model, samples
 
 
 def scored(model: Model, samples: Samples, change: Callable[[np.ndarray], np.ndarray]) -> float:
-    """The score of the committed weights on images that were changed on the way."""
-    images = samples.load(range(len(samples)))[resnet50.INPUT]
-    return top_1(model, model.run(model.load(None).network, {resnet50.INPUT: change(images)}), samples)
+    """The score of the committed weights on 100 images that were changed on the way."""
+    few = dataclasses.replace(samples, ids=samples.ids[:100], labels=samples.labels[:100])
+    images = few.load(range(len(few)))[resnet50.INPUT]
+    return top_1(model, model.run(model.load(None).network, {resnet50.INPUT: change(images)}), few)
 
 
 @pytest.mark.parametrize(
