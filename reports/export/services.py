@@ -85,11 +85,13 @@ def _scores(records: Sequence[Shown], better: str) -> list[dict[str, Any]]:
 
 
 def _entry(name: str, unit: str, estimate: Estimate, extra: str) -> dict[str, Any]:
-    bounds = f"{estimate.low:g} to {estimate.high:g}"
+    bounds = f"{estimate.low:g} or more" if estimate.open_above else f"{estimate.low:g} to {estimate.high:g}"
     entry = {"name": name, "unit": unit, "value": estimate.value, "range": bounds}
     return entry | {"extra": extra} if extra else entry
 
 
 def _metric(estimate: Estimate, scale: float = 1.0) -> dict[str, float]:
-    values = {"value": estimate.value, "lower_value": estimate.low, "upper_value": estimate.high}
+    values = {"value": estimate.value, "lower_value": estimate.low}
+    if not estimate.open_above:
+        values["upper_value"] = estimate.high
     return {name: scale * value for name, value in values.items()}

@@ -154,7 +154,7 @@ def _cell(quantity: Quantity, value: float) -> str:
 
 def _interval(quantity: Quantity, one: Estimate) -> str:
     """With its interval, where it has one; in the quantity's unit already."""
-    if one.low == one.high:
+    if one.low == one.high and not one.open_above:
         return _cell(quantity, one.value)
     bounds = (bound / quantity.scale for bound in (one.value, one.low, one.high))
-    return quantity.cell_with_interval(Estimate(*bounds))
+    return quantity.cell_with_interval(Estimate(*bounds, open_above=one.open_above))

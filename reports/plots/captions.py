@@ -73,8 +73,14 @@ def throughput_codes(load: Load) -> list[str]:
 
 def intervals_note(records: Sequence[Shown]) -> str:
     """What the bars across a value are."""
-    levels = confidence_levels([load for record in records for load in record.loads])
-    return f"Error bars: {levels} confidence intervals."
+    loads = [load for record in records for load in record.loads]
+    return f"Error bars: {confidence_levels(loads)} confidence intervals."
+
+
+def open_intervals_note(loads: Sequence[Load]) -> list[str]:
+    """What the arrows on error bars of latencies are, where there are any."""
+    is_open = any(one.open_above for load in loads for one in load.latency_ms.values())
+    return ["Arrow: open above, the requests are too few for an upper end."] if is_open else []
 
 
 def subtitle(records: Sequence[Record]) -> str:

@@ -2,7 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from reports.plots.captions import caption, intervals_note, is_marked, mark_notes, subtitle
+from reports.plots.captions import (
+    caption,
+    intervals_note,
+    is_marked,
+    mark_notes,
+    open_intervals_note,
+    subtitle,
+)
 from reports.plots.shapes import (
     Bar,
     Budget,
@@ -116,7 +123,7 @@ def _chart(
     name: str, title: str, record: Shown, loads: Sequence[Load], content: Sweep | Curve | Stack
 ) -> Chart:
     is_stack = isinstance(content, Stack)
-    notes = [] if is_stack else [intervals_note([record])]
+    notes = [] if is_stack else [intervals_note([record]), *open_intervals_note(loads)]
     named = ((point(load), load) for load in sorted(loads, key=_load_size))
     notes += mark_notes(named, "Starred (*)" if is_stack else "Hollow")
     return Chart(name, title, subtitle([record]), content, notes, caption([record]))

@@ -98,11 +98,12 @@ def joined_row(record: Shown, at: Load | HiddenPoint, row: PublishedRow) -> dict
 
 def _ratios(name: str, unit: str, measured: Estimate | None, reference: float | None) -> dict[str, Any]:
     """A figure, the published one and their ratio, which is empty where its interval is too wide for it to be shown."""
-    value, low, high = (measured.value, measured.low, measured.high) if measured else (None, None, None)
+    value, low = (measured.value, measured.low) if measured else (None, None)
+    high = measured.high if measured and not measured.open_above else None
     ratio = over_published(measured, reference) if measured and reference else None
     bounds: tuple[float | None, float | None, float | None] = (None, None, None)
     if ratio is not None and RATIO.is_shown(ratio):
-        bounds = (ratio.value, ratio.low, ratio.high)
+        bounds = (ratio.value, ratio.low, ratio.high)  # shown, so not open
     return {
         f"{name}_{unit}": value,
         f"{name}_low_{unit}": low,

@@ -60,7 +60,7 @@ def published_ratio(record: Shown, load: Load) -> Estimate | None:
 def over_published(measured: Estimate, reference: float) -> Estimate:
     """A measured figure over a published one, which has no interval: the ratio's is the measured one over it."""
     bounds = (measured.value / reference, measured.low / reference, measured.high / reference)
-    return Estimate(*bounds, measured.confidence)
+    return Estimate(*bounds, measured.confidence, open_above=measured.open_above)
 
 
 @functools.cache

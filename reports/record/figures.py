@@ -173,11 +173,12 @@ def _named(score: Score, values: Mapping[str, float]) -> Figures:
 
 
 def bounds(name: str, unit: str, estimate: Estimate) -> Figures:
-    """A value with its interval: `throughput_per_s`, `throughput_low_per_s` and `throughput_high_per_s`."""
+    """A value with its interval: `throughput_per_s`, `throughput_low_per_s` and `throughput_high_per_s`; without the last
+    where the interval is open above."""
     return {
         f"{name}{unit}": estimate.value,
         f"{name}_low{unit}": estimate.low,
-        f"{name}_high{unit}": estimate.high,
+        **({} if estimate.open_above else {f"{name}_high{unit}": estimate.high}),
     }
 
 

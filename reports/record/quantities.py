@@ -44,7 +44,9 @@ class Quantity:
 
     def is_shown(self, estimate: Estimate) -> bool:
         """Whether the interval is narrow enough for the figure to be shown."""
-        return self.widest is None or estimate.high <= self.widest * estimate.low
+        return self.widest is None or (
+            not estimate.open_above and estimate.high <= self.widest * estimate.low
+        )
 
     def cell(self, value: float | None) -> str:
         """The figure as a table's column has it, whose heading says the unit; `-` for None."""
@@ -55,18 +57,19 @@ class Quantity:
         return self._with_unit(self._written(value, self._spec(value), ","))
 
     def cell_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 (11.9 to 12.8)`, all with the digits of the value, or `not shown`; see `apart` and `widest`."""
+        """`12.3 (11.9 to 12.8)`, all with the digits of the value, or `not shown`; see `apart` and `widest`. Where the
+        interval is open above, `12.3 (11.9 or more)`."""
         if not self.is_shown(estimate):
             return NOT_SHOWN
         value, low, high = self._bounds(estimate, apart_from, "")
-        return f"{value} ({low} to {high})"
+        return f"{value} {_interval(low, high, estimate)}"
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 ms (11.9 to 12.8)`, with thousands apart, or `not shown`; see `apart` and `widest`."""
+        """`12.3 ms (11.9 to 12.8)`, with thousands apart, or `not shown`; else as `cell_with_interval`."""
         if not self.is_shown(estimate):
             return NOT_SHOWN
         value, low, high = self._bounds(estimate, apart_from, ",")
-        return f"{self._with_unit(value)} ({low} to {high})"
+        return f"{self._with_unit(value)} {_interval(low, high, estimate)}"
 
     def cell_with_half_width(self, estimate: Estimate) -> str:
         """`2080.9 ± 5.1 %`; `-` in place of the half width of a value of zero."""
@@ -108,6 +111,10 @@ class Quantity:
 
     def _with_unit(self, figure: str) -> str:
         return f"{figure} {self.unit}" if self.unit else figure
+
+
+def _interval(low: str, high: str, estimate: Estimate) -> str:
+    return f"({low} or more)" if estimate.open_above else f"({low} to {high})"
 
 
 def half_width(estimate: Estimate) -> float | None:

@@ -89,6 +89,8 @@ class Estimate:
     low: float
     high: float
     confidence: Share = 0.95
+    open_above: bool = field(default=False, kw_only=True)
+    """Whether the observations are too few for an upper end: `high` is the largest of them, and the truth may be above."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from reports.record.schema import Estimate, Load, Machine, Origin, case_id, poin
 from reports.words.labels import kind_of_device
 from reports.words.shown import Shown
 
-Figure = tuple[float, float, float]
-"""A value with the bounds of its interval: value, low, high; three times the value where no interval is known."""
+Figure = tuple[float, float, float | None]
+"""A value with the bounds of its interval: value, low, high; three times the value where no interval is known, and None
+for high where it is open above."""
 Kind = Literal["load", "accuracy", "efficiency"]
 _KINDS = ("load", "accuracy", "efficiency")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -129,8 +130,8 @@ def decode(line: bytes) -> Row:
 def _figure(value: Any) -> Figure:
     if not (isinstance(value, list) and len(value) == 3):
         raise ValueError("a figure is not value, low and high")
-    found: Figure = (float(value[0]), float(value[1]), float(value[2]))
-    if not all(map(math.isfinite, found)):
+    found: Figure = (float(value[0]), float(value[1]), None if value[2] is None else float(value[2]))
+    if not all(one is None or math.isfinite(one) for one in found):
         raise ValueError("a figure is not a finite number")
     return found
 
@@ -206,4 +207,4 @@ def _point(load: Load) -> str:
 
 def figure(estimate: Estimate) -> Figure:
     """The value with its bounds."""
-    return (estimate.value, estimate.low, estimate.high)
+    return (estimate.value, estimate.low, None if estimate.open_above else estimate.high)

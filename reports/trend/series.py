@@ -23,7 +23,7 @@ from reports.record.quantities import (
     Quantity,
 )
 from reports.record.schema import Estimate
-from reports.trend.rows import Row
+from reports.trend.rows import Figure, Row
 from reports.trend.steps import Step, steps
 
 _PLACE = operator.attrgetter("started", "run")
@@ -108,13 +108,15 @@ class Series:
     runs: np.ndarray
     """The numbers of these runs among all of the history, in the order of time, [runs]."""
     figures: np.ndarray
-    """Values with the bounds of their intervals, [runs, 3]."""
+    """Values with the bounds of their intervals, [runs, 3]; where one is open above, it reaches as far as below."""
+    is_last_open: bool = False
+    """Whether the interval of the last run is open above."""
     steps: Sequence[FoundStep] = ()
 
     @property
     def last(self) -> Estimate:
         """The value in the last run."""
-        return Estimate(*self.figures[-1].tolist())
+        return Estimate(*self.figures[-1].tolist(), open_above=self.is_last_open)
 
     @property
     def changes(self) -> Quantity:
@@ -154,13 +156,27 @@ def _of_point(host: str, found: Sequence[tuple[int, Row]]) -> Iterator[tuple[str
             continue
         having = [(number, row, row.figures[name]) for number, row in found if name in row.figures]
         if KINDS[kind].is_relative:
-            having = [one for one in having if min(one[2]) > 0]
+            having = [one for one in having if one[2][1] > 0]
         if having:
             runs, rows, figures = zip(*having, strict=True)
             yield (
                 kind,
-                Series(machine, first.case, first.at, KINDS[kind], rows, np.array(runs), np.array(figures)),
+                Series(
+                    machine,
+                    first.case,
+                    first.at,
+                    KINDS[kind],
+                    rows,
+                    np.array(runs),
+                    np.array([_closed(one) for one in figures]),
+                    is_last_open=figures[-1][2] is None,
+                ),
             )
+
+
+def _closed(figure: Figure) -> tuple[float, float, float]:
+    value, low, high = figure
+    return value, low, 2 * value - low if high is None else high
 
 
 def _name(machine: Machine) -> tuple[str, ...]:

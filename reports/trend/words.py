@@ -91,7 +91,7 @@ def _table(series: Iterable[Series]) -> str:
 def last_text(one: Series) -> str:
     """The value of the last run, with its unit and its interval where it has one."""
     value = one.last
-    if value.low == value.high:
+    if value.low == value.high and not value.open_above:
         return one.kind.quantity.text(value.value)
     return one.kind.quantity.text_with_interval(value)
 

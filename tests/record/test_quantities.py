@@ -70,6 +70,13 @@ def test_bounds_have_as_many_digits_as_tell_them_from_a_limit() -> None:
     assert RATIO.cell_with_interval(Estimate(1.0, 1.0, 1.0), 1.0) == "1.00 (1.00 to 1.00)"
 
 
+def test_an_interval_that_is_open_above_says_so() -> None:
+    p99 = Estimate(12.3, 11.9, 12.8, open_above=True)
+    assert LATENCY.cell_with_interval(p99) == "12.300 (11.900 or more)"
+    assert LATENCY.text_with_interval(p99) == "12.300 ms (11.900 or more)"
+    assert RATIO.cell_with_interval(p99) == "not shown"
+
+
 @pytest.mark.parametrize(("one", "other"), [(0.93999, 0.94), (0.5, 0.9), (0.9400000001, 0.94)])
 def test_two_values_are_told_apart(one: float, other: float) -> None:
     for quantity in (SCORE, ERROR):

@@ -111,4 +111,10 @@ def test_the_proof_begins_a_little_within_the_budget_where_there_is_such_a_load(
     [(5, 6, 7, "passed"), (5, 6, 7.1, "not shown"), (6, 7.1, 8, "failed"), (7, 7, 7, "passed")],
 )
 def test_the_verdict_is_that_of_the_interval(low: float, value: float, high: float, verdict: str) -> None:
-    assert proof.verdict_of(Estimate(value, low, high), 7.0) == verdict
+    assert proof.verdict_of(Estimate(value, low, high), [], Goal(7, 99)) == verdict
+
+
+@pytest.mark.parametrize(("requests", "verdict"), [(600, "not shown"), (700, "passed")])
+def test_where_the_interval_is_open_the_requests_certify_the_percentile(requests: int, verdict: str) -> None:
+    parts = [Steady(100.0, 1.0, np.full(requests, 6.0))]
+    assert proof.verdict_of(Estimate(6, 6, 6, open_above=True), parts, Goal(7, 99)) == verdict

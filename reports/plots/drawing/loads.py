@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.markers import CARETUPBASE
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from reports.plots.alt_text import budget_text, latency_name
@@ -102,7 +103,8 @@ class _Line:
 def _draw(
     axes: Axes, line: _Line, xs: Sequence[float], look: Look, across: Sequence[Estimate] | None = None
 ) -> Line2D:
-    """A line with an error bar at each value, hollow where marked; `across` are intervals along the x axis."""
+    """A line with an error bar at each value, hollow where marked, with an arrow where it is open above; `across` are
+    intervals along the x axis."""
     colour = look.lines[line.place % len(look.lines)]
     marker, style = MARKERS[line.place % len(MARKERS)], LINES[line.place % len(LINES)]
     (handle,) = axes.plot(
@@ -121,6 +123,8 @@ def _draw(
             markeredgewidth=1.4,
             zorder=3,
         )
+        if value.open_above:
+            axes.plot(x, value.high, marker=CARETUPBASE, markersize=6, color=colour, zorder=3)
     return handle
 
 
