@@ -381,7 +381,8 @@ def test_the_interval_does_not_reach_below_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("together", "requests", "is_open"), [(1, 300, True), (1, 3000, False), (8, 3000, True), (8, 20_000, False)]
+    ("together", "requests", "is_open"),
+    [(1, 300, True), (1, 3000, False), (8, 3000, True), (8, 20_000, False)],
 )
 def test_the_interval_of_a_p99_is_open_above_where_few_requests_are_independent(
     together: int, requests: int, is_open: bool

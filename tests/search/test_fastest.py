@@ -78,9 +78,11 @@ class Bench:
     def fresh_passes(self, entry: Entry) -> Measured:
         point = entry.point
         mean_ms = self.latency(entry.candidate, point.batch * point.concurrency)
-        size = (FRESH, point.concurrency, max(3, round(1.5 * PASS_S * 1e3 / mean_ms)))
-        noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, size)
-        luck = self.generator.normal(0, self.luck, (FRESH, 1, 1))
+        each = max(6, round(3 * PASS_S * 1e3 / mean_ms))
+        # Requests enough for a p99, as a proof has on a server.
+        count = max(FRESH, math.ceil(800 / (each / 4 * point.concurrency)))
+        noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, each))
+        luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
         runs = tuple(simulated.run_of(simulated.closed_loop(one, PASS_S)) for one in passes)
         return Measured(simulated.job(point), passes=runs)
