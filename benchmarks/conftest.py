@@ -1,4 +1,4 @@
-"""What the benchmarks of both scenarios, and the gates that need no labels, assert."""
+"""The assertions that both scenarios share, and those of the tests that need no labels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ def prove_speed(
 
 @pytest.fixture
 def prove_gate(find_gate: FindGate, recorder: Recorder) -> Callable[[str], None]:
-    """`prove_gate("batches")`: record what the gate finds; raises AccuracyError where something was wrong."""
+    """`prove_gate("batches")` records what the gate finds, and raises AccuracyError if something was wrong."""
 
     def prove(gate: str) -> None:
         deployed, found = find_gate(gate)

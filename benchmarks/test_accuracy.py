@@ -1,4 +1,4 @@
-"""The served model still does its task, under many requests of mixed sizes."""
+"""The served model keeps its accuracy, under many requests of mixed batch sizes."""
 
 from collections.abc import Callable
 
@@ -18,8 +18,8 @@ def test_accuracy(
     same_however_sent: Callable[[], SameAnswers],
     recorder: Recorder,
 ) -> None:
-    """Each metric through Triton keeps its limits: the model's own, and nearly the framework's score; and a sample gets
-    the same answer however it is sent."""
+    """Each metric, computed from Triton's answers, keeps the model's own limit and nearly the framework's score, and a
+    sample gets the same answer however it is sent."""
     same = same_however_sent()
     ledger = with_same_answers(evaluation.ledger, same)
     recorder.accuracy(evaluation.serving, ledger, evaluation.missing)

@@ -1,4 +1,4 @@
-"""The served model is right as far as that shows without labels."""
+"""The served model is right, as far as this can be checked without labels."""
 
 from collections.abc import Callable
 
@@ -39,24 +39,24 @@ def test_declared_output(prove_gate: ProveGate) -> None:
 
 @pytest.mark.stage("answers")
 def test_largest_batch(prove_gate: ProveGate) -> None:
-    """Batches of the declared sizes are answered, and one more row is refused."""
+    """Batches of the declared sizes are answered, and a batch with one row more is refused."""
     prove_gate("largest-batch")
 
 
 @pytest.mark.stage("answers")
 def test_malformed_request(prove_gate: ProveGate) -> None:
-    """A malformed request is refused, and the next one gets its answer."""
+    """A malformed request is refused, and the next request gets its right answer."""
     prove_gate("malformed")
 
 
 @pytest.mark.stage("answers")
 def test_recorded_answers(prove_gate: ProveGate, recorded_answers: object) -> None:
-    """Answers are those that --record-answers kept."""
+    """The answers are those that --record-answers recorded."""
     del recorded_answers  # asked for so that the test is left out where there are none
     prove_gate("recorded")
 
 
 @pytest.mark.stage("reload")
 def test_same_answer_after_a_reload(prove_gate: ProveGate) -> None:
-    """A request gets the same answer after the model was loaded anew."""
+    """A request gets the same answer after the model was loaded again."""
     prove_gate("reloaded")

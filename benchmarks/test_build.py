@@ -1,4 +1,4 @@
-"""The models alone, for --convert-only: a later run finds them converted."""
+"""Converts the models only, for --convert-only, so that a later run finds them converted."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from fixtures.build.repository import BuiltModel
 
 @pytest.mark.stage("build")
 def test_build(build: BuiltModel) -> None:
-    """The model is in the model repository, converted now or unchanged; the output says which."""
+    """The model is in the model repository; the output says whether it was converted now or found unchanged."""
     assert build.artifact.exists()

@@ -1,4 +1,5 @@
-"""A model that is asked in sequences, or that gives any number of answers to a request, answers as before."""
+"""A model that takes sequences, or gives any number of answers to a request, answers the same messages in the same way
+again."""
 
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ from reports.words.rightness import conversation_failure, conversation_text
 def test_conversation(
     compare_conversation: Callable[[], tuple[Serving, Conversation]], recorder: Recorder
 ) -> None:
-    """The same messages get the same answers, again and in turns with another sequence's."""
+    """The same messages get the same answers again, also in turns with another sequence's messages."""
     serving, found = compare_conversation()
     recorder.conversation(serving, found)
     recorder.figure(conversation_text(found))

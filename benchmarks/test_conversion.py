@@ -1,4 +1,4 @@
-"""The converted model, in process, computes what the framework computes."""
+"""The converted model computes in process what the framework's model computes."""
 
 import pytest
 
@@ -12,7 +12,8 @@ from reports.words.rightness import conversion_failure
 
 @pytest.mark.stage("conversion")
 def test_conversion(case: Case, deployment: Deployment, parity: Parity, recorder: Recorder) -> None:
-    """Relative error and equal decisions stay within what the precision itself costs the model, and its tolerance."""
+    """The relative error and the share of equal decisions are within the tolerance, and within what the precision
+    itself costs the model."""
     recorder.conversion(parity)
     error = (
         ""

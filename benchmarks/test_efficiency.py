@@ -1,4 +1,4 @@
-"""Efficiency: the server at its best beside the same artifact in process, and beside the machine's peak."""
+"""Compares the server at its best load point with the same artifact in process, and with the machine's peak."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,6 +15,7 @@ from reports.words.serving_cost import efficiency_text
 def test_efficiency(
     case: Case, measure_efficiency: Callable[[], Sequence[Efficiency]], recorder: Recorder
 ) -> None:
-    """Served over in-process throughput, measured in turns, and the fraction of the machine's peak."""
+    """Measures the ratio of served to in-process throughput, in turns, and the fraction of the machine's peak that is
+    reached."""
     found = measure_efficiency()
     recorder.figure(efficiency_text(found, case.precision))

@@ -1,4 +1,4 @@
-"""Offline: data are at hand, one request of a whole batch at a time, no dynamic batching."""
+"""The offline scenario: one request of a whole batch at a time, without dynamic batching."""
 
 from collections.abc import Callable
 
@@ -8,5 +8,6 @@ import pytest
 @pytest.mark.load
 @pytest.mark.stage("offline")
 def test_offline(prove_speed: Callable[[], None]) -> None:
-    """Throughput and latency at one batch size; not slower than asked for."""
+    """Measures throughput and latency at one batch size, and fails if the model is shown to be slower than asked
+    for."""
     prove_speed()

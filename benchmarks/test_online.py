@@ -1,4 +1,4 @@
-"""Online: single requests from many clients, joined to batches by the server."""
+"""The online scenario: single requests from many clients, which the server joins to batches."""
 
 from collections.abc import Callable
 
@@ -8,5 +8,6 @@ import pytest
 @pytest.mark.load
 @pytest.mark.stage("online")
 def test_online(prove_speed: Callable[[], None]) -> None:
-    """Throughput and latency with one number of requests in flight, or at one rate; not slower than asked for."""
+    """Measures throughput and latency with one number of requests in flight or at one request rate, and fails if the
+    model is shown to be slower than asked for."""
     prove_speed()

@@ -1,4 +1,5 @@
-"""Search: the highest throughput within a latency budget, and the configuration that gives it, still right."""
+"""Searches for the configuration with the highest throughput within a latency budget, and proves that it is still
+right."""
 
 import dataclasses
 
@@ -22,7 +23,7 @@ def test_search(
     accuracy_missing: str | None,
     recorder: Recorder,
 ) -> None:
-    """The winner keeps the budget, and passes the gates of conversion and accuracy as it is configured."""
+    """The configuration that was found keeps the budget, and passes the tests of conversion and accuracy."""
     recorder.conversion(parity)
     found, deployed = find_fastest()
     recorder.search(deployed.serving, found, accuracy_missing)

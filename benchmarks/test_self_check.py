@@ -1,4 +1,5 @@
-"""Are the measurements right, and how long do they take? Run by --self-check, which leaves out all else."""
+"""Checks the measurements themselves: whether they are right, and how long they take. Runs only with --self-check,
+which leaves out all other tests."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +44,8 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[timed_server.Tim
 def test_known_service_time(
     timed: timed_server.Timed, shape: str, settings: Settings, record_property: Callable[[str, object], None]
 ) -> None:
-    """The rate of a serial server that notes when it begins each request, and Little's law."""
+    """The measured rate is that of a serial server which notes when it begins each request, and the requests in flight
+    fit Little's law."""
     point = LoadPoint("online", 1, 8)
     with locks.hold_machine(exclusive=True):
         outcome = timed.run(shape, point, plan=settings.plan)[point]
@@ -69,7 +71,8 @@ def test_intervals(
     narrator: Narrator,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """The 95 % intervals of throughput, p50 and p99 hold what the server knows; the campaign takes a hundred of them."""
+    """The 95 % intervals of throughput, p50 and p99 contain what the server knows of itself; the campaign measures a
+    hundred of them."""
     with locks.hold_machine(exclusive=True):
         found = coverage(
             timed,
@@ -96,7 +99,8 @@ def test_alarms(
     narrator: Narrator,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """A build beside itself raises no alarm, but one in twenty; a slow-down of 5 % is found nearly always."""
+    """A build that is compared with itself raises an alarm at most once in twenty times; a slow-down of 5 % is found
+    nearly always."""
     plan = dataclasses.replace(settings.plan, budget_s=_COMPARISON_BUDGET_S)
     found: list[Comparison] = []
     for number in range(repeats):
@@ -122,7 +126,7 @@ def _alarms(found: Sequence[Comparison]) -> int:
 def test_side_by_side(
     case: Case, prepare: Prepare, settings: Settings, narrator: Narrator, recorder: Recorder
 ) -> None:
-    """Every point has a result; the table says how long it took, here and by perf_analyzer's defaults."""
+    """Every point has a result; the table says how long it took, and how long it took with perf_analyzer's defaults."""
     defaults: dict[LoadPoint, Defaults] = {}
     ours: dict[LoadPoint, Outcome] = {}
     seconds: dict[LoadPoint, float] = {}

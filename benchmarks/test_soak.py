@@ -1,4 +1,5 @@
-"""Soak: under load for a long time, and loaded again and again; does the server use more and more? Run by --soak TIME."""
+"""Keeps the server under load for a long time and loads the model again and again, to see whether its use of resources
+grows. Runs only with --soak TIME."""
 
 from collections.abc import Callable
 
@@ -16,7 +17,8 @@ from reports.words.soaking import leaks, soak_text, unknown
 @pytest.mark.load
 @pytest.mark.stage("soak")
 def test_soak(case: Case, soak: Callable[[], tuple[Soak, Deployed]], recorder: Recorder) -> None:
-    """Nothing leaks, with each request or with each loading of the model, and every answer that is looked at is right."""
+    """Nothing leaks, neither with each request nor with each loading of the model, and every answer that is verified is
+    right."""
     found, deployed = soak()
     recorder.soak(deployed.serving, found)
     if wrong := wrong_text(found.answers, "in the soak"):

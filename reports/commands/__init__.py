@@ -72,7 +72,7 @@ def results() -> Parser:
         type=path,
         default=RESULTS,
         metavar="DIR",
-        help="folder of the records (default: %(default)s)",
+        help="the folder of the records (default: %(default)s)",
     )
     return parser
 
@@ -84,7 +84,7 @@ def history() -> Parser:
         "--history",
         type=path,
         metavar="DIR",
-        help="folder of the history; default: reports/history, with --results that folder's own, DIR/history",
+        help="the folder of the history (default: reports/history, or DIR/history with --results DIR)",
     )
     return parser
 
@@ -92,7 +92,9 @@ def history() -> Parser:
 def selection() -> Parser:
     """The option that says which of them are meant."""
     parser = Parser(add_help=False)
-    parser.add_argument("-k", default="", metavar="SUBSTRING", help="only cases whose name contains this")
+    parser.add_argument(
+        "-k", default="", metavar="SUBSTRING", help="use only the cases whose name contains SUBSTRING"
+    )
     return parser
 
 

@@ -16,24 +16,24 @@ def add(commands: Commands) -> None:
     changes = commands.add_parser(
         "compare",
         parents=[selection()],
-        help="show what changed between the records of two runs, or more",
-        description="Print what changed from A to B, and to each further one: in setup, in accuracy (paired by "
-        "sample) and in speed (the ratio with its interval). Exits with 0 whatever changed, unless --fail-on says "
-        "otherwise. Needs numpy, scipy and, for a terminal, rich.",
-        epilog="NVIDIA's published figures beside the records: python -m reports published",
+        help="show what changed between the records of two or more runs",
+        description="Print what changed from A to B, and from A to every further argument: the setup, the accuracy "
+        "(compared sample by sample) and the speed (as a ratio with its interval). The exit status is 0 "
+        "whatever changed, unless --fail-on is given. Needs numpy, scipy and, for output to a terminal, rich.",
+        epilog="To set NVIDIA's published figures beside the records: python -m reports published",
     )
     changes.add_argument(
         "records",
         type=path,
         nargs="*",
         metavar="A B",
-        help="folders of records, or single files of them; A is the base",
+        help="folders of records, or single record files; A is what the others are compared with",
     )
     changes.add_argument(
         "--format",
         choices=("markdown", "terminal"),
         default="terminal" if sys.stdout.isatty() else "markdown",
-        help="default: terminal where standard output is one, else markdown",
+        help="the form of the output (default: terminal if standard output is one, else markdown)",
     )
     changes.add_argument(
         "--fail-on",

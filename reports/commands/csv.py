@@ -10,8 +10,9 @@ def add(commands: Commands) -> None:
     plain = commands.add_parser(
         "csv",
         parents=[results(), selection(), names_left_out()],
-        help="print every load point as a row of CSV",
-        description="Print one row per load point, one column per quantity with its unit. Needs pandas.",
+        help="print the load points as CSV",
+        description="Print one row for each load point, with one column for each quantity and the unit in the column's "
+        "name. Needs pandas.",
     )
     plain.set_defaults(run=_run)
 

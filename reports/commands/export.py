@@ -13,12 +13,14 @@ def add(commands: Commands) -> None:
     out = commands.add_parser(
         "export",
         parents=[results(), selection(), names_left_out()],
-        help="print the records as JSON for a service that keeps benchmarks",
-        description="Print JSON as Bencher's adapter `json` reads it, or github-action-benchmark's tools "
-        "`customBiggerIsBetter` (throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). Cases that "
-        "have not passed are exported without their speed, and named on standard error.",
+        help="print the records as JSON for a service that tracks benchmarks",
+        description="Print JSON for Bencher's adapter `json`, or for github-action-benchmark's tools "
+        "`customBiggerIsBetter` (throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). A "
+        "case that has not passed is exported without its speed and named on standard error.",
     )
-    out.add_argument("--format", required=True, choices=services.FORMATS, help="whose JSON")
+    out.add_argument(
+        "--format", required=True, choices=services.FORMATS, help="the service or tool that reads the JSON"
+    )
     out.set_defaults(run=_run)
 
 

@@ -14,12 +14,17 @@ def add(commands: Commands) -> None:
         "html",
         parents=[results(), selection(), history(), names_left_out()],
         help="write all records as one HTML page",
-        description="Write one HTML page that needs no network and no other file: which configuration to deploy, all cases "
-        "to filter and sort, then per case its tables, plots, configuration, machine, ledger with the worst samples, and the "
-        "published figures. Needs pandas, matplotlib, jinja2 and markdown-it-py.",
+        description="Write one HTML page that needs no network and no other file. It shows which configuration to deploy and "
+        "all cases, which can be filtered and sorted, and for each case its tables, plots, configuration and machine, its "
+        "scores after each stage with the worst samples, and NVIDIA's published figures. Needs pandas, matplotlib, jinja2 "
+        "and markdown-it-py.",
     )
     page.add_argument(
-        "--output", type=path, default=Path("report.html"), metavar="FILE", help="default: %(default)s"
+        "--output",
+        type=path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="the file to write (default: %(default)s)",
     )
     page.set_defaults(run=_run)
 

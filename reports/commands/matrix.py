@@ -13,11 +13,16 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     jobs = commands.add_parser(
         "matrix",
-        help="print the jobs that run the suite on many machines, for GitHub or GitLab",
-        description="Print a job for each kind of hardware, or for each shard of its tests: GitHub's matrix as one line of "
-        "JSON, or a child pipeline of GitLab as YAML. docs/ci.md has both workflows.",
+        help="print CI jobs for GitHub or GitLab that run the suite on many machines",
+        description="Print one job for each kind of hardware, or for each shard of its tests: for GitHub a matrix as one "
+        "line of JSON, for GitLab a child pipeline as YAML. docs/ci.md has both workflows.",
     )
-    jobs.add_argument("--format", choices=("github", "gitlab"), default="github", help="default: %(default)s")
+    jobs.add_argument(
+        "--format",
+        choices=("github", "gitlab"),
+        default="github",
+        help="the CI service (default: %(default)s)",
+    )
     jobs.add_argument(
         "--targets", default=_TARGETS, metavar="NAME,...", help="the hardware (default: %(default)s)"
     )
@@ -26,29 +31,29 @@ def add(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="[TARGET=]N",
-        help="jobs for the tests of each target, or of one; repeatable (default: 1)",
+        help="how many jobs share the tests of each target, or of the named one; repeatable (default: 1)",
     )
     jobs.add_argument(
         "--runner",
         action="append",
         default=[],
         metavar="TARGET=LABEL,...",
-        help="the labels (GitLab: tags) of the runners that have the hardware; repeatable (default: the target's name, "
-        "and for the CPU any)",
+        help="the labels (on GitLab: tags) of the runners that have this hardware; repeatable (default: the "
+        "target's name; any runner for the CPU)",
     )
     jobs.add_argument(
         "--environment",
         action="append",
         default=[],
         metavar="TARGET=NAME",
-        help="the environment of tox; repeatable (default: benchmarks on a CPU, on a GPU benchmarks-gpu-trt, on a V100 "
-        "benchmarks-gpu-cuda12-trt)",
+        help="the tox environment of this target; repeatable (default: benchmarks on a CPU, benchmarks-gpu-trt on "
+        "a GPU, benchmarks-gpu-cuda12-trt on a V100)",
     )
     jobs.add_argument(
         "--options",
         default="",
         metavar="TEXT",
-        help="what else pytest is given, as on a command line: --options='-m \"not load\"'",
+        help="further options for pytest, quoted as on a command line: --options='-m \"not load\"'",
     )
     jobs.set_defaults(run=_run)
 

@@ -13,15 +13,23 @@ def add(commands: Commands) -> None:
         "merge",
         parents=[names_left_out()],
         help="join the records of several machines or CI jobs into one folder",
-        description="Write the records of several folders, with what stands beside them, into a new one. Each measurement "
-        "is there once, whatever the order of the folders and however often one is given; of two of one point on one "
-        "machine the later stands. Two machines of one kind that measured the same case stay apart, as records CASE@MACHINE. "
-        "Two machine stamps of one target, or another build, are conflicts: they are named, and nothing is written.",
+        description="Write the records of several folders, and the files that belong to them, into a new folder. Each "
+        "measurement is kept once, whatever the order of the folders and however often a folder is given. If "
+        "one machine measured a load point twice, the later measurement is kept. If two machines of one kind "
+        "measured the same case, both records are kept, as CASE@MACHINE. If the records of one target come "
+        "from machines with different stamps, or a case has two builds, this is a conflict: every conflict is "
+        "named, and nothing is written.",
     )
     join.add_argument(
-        "records", type=path, nargs="+", metavar="A", help="folders of records, or single files"
+        "records", type=path, nargs="+", metavar="A", help="folders of records, or single record files"
     )
-    join.add_argument("--output", type=path, required=True, metavar="DIR", help="a new or an empty folder")
+    join.add_argument(
+        "--output",
+        type=path,
+        required=True,
+        metavar="DIR",
+        help="the folder to write, which has to be new or empty",
+    )
     join.set_defaults(run=_run)
 
 

@@ -17,22 +17,34 @@ def add(commands: Commands) -> None:
     drawn = commands.add_parser(
         "plots",
         parents=[results(), selection(), names_left_out()],
-        help="draw the records into picture files",
-        description="Draw all that each case, and all cases side by side, have to show, and print the files' names. "
-        "Needs matplotlib.",
+        help="draw the records as picture files",
+        description="Draw the plots of each case and those that show all cases side by side, and print the names of the "
+        "files. Needs matplotlib.",
     )
     drawn.add_argument(
-        "--output", type=path, default=Path(regions.PLOTS), metavar="DIR", help="default: %(default)s"
+        "--output",
+        type=path,
+        default=Path(regions.PLOTS),
+        metavar="DIR",
+        help="the folder for the pictures (default: %(default)s)",
     )
-    drawn.add_argument("--format", choices=("svg", "png"), default="svg", help="default: %(default)s")
     drawn.add_argument(
-        "--theme", choices=(*plots.THEMES, "both"), default="both", help="default: %(default)s"
+        "--format",
+        choices=("svg", "png"),
+        default="svg",
+        help="the format of the pictures (default: %(default)s)",
+    )
+    drawn.add_argument(
+        "--theme",
+        choices=(*plots.THEMES, "both"),
+        default="both",
+        help="for pages with a light or a dark background (default: %(default)s)",
     )
     drawn.add_argument(
         "--latency-budget-ms",
         type=_positive,
         metavar="MS",
-        help="draw this budget; by default that of the case's search",
+        help="draw a line at this latency (default: the budget of the case's search, if it had one)",
     )
     drawn.set_defaults(run=_run)
 

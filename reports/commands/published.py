@@ -11,21 +11,22 @@ def add(commands: Commands) -> None:
     beside = commands.add_parser(
         "published",
         parents=[results(), selection(), names_left_out()],
-        help="set records beside the figures NVIDIA published",
-        description="Print each case beside the published figures of the same model, format, accelerator, "
-        "precision and load points, with the ratios of throughput and latency: on its own GPU where they were "
-        "published for it, else on each that they were published for. Settings that differ are named. "
-        "Needs pandas.",
+        help="set the records beside the figures that NVIDIA published",
+        description="Print each case beside the published figures of the same model, format, accelerator, precision and "
+        "load points, with the ratios of throughput and latency. A case is compared with its own GPU's "
+        "figures if there are any, and otherwise with every GPU's. Settings that differ are named. Needs "
+        "pandas.",
     )
     beside.add_argument(
         "--other-formats",
         action="store_true",
-        help="set a case whose format, accelerator and precision were not published beside those that were",
+        help="also compare cases whose format, accelerator and precision were not published with those that were",
     )
     beside.add_argument(
         "--csv",
         action="store_true",
-        help="print one row of CSV per measured point and published row; the rest goes to standard error",
+        help="print one row of CSV for each measured point and published row; everything else goes to standard "
+        "error",
     )
     beside.set_defaults(run=_run)
 

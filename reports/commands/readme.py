@@ -17,8 +17,8 @@ def add(commands: Commands) -> None:
     keep = commands.add_parser(
         "readme",
         parents=[results()],
-        help="keep the tables and plots of a markdown file in step with the records",
-        description="Write tables and plots between the markers of a markdown file. Nothing else in it changes.",
+        help="write the tables and plots in a markdown file anew from the records",
+        description="Write tables and plots between the markers of a markdown file. Nothing else in the file changes.",
         epilog="A region lies between two lines of markers:\n\n"
         "<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n\n"
         f"Markers:\n{markers.overview()}\n\n"
@@ -26,21 +26,28 @@ def add(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     keep.add_argument(
-        "file", nargs="?", type=path, default=Path("README.md"), metavar="FILE", help="default: %(default)s"
+        "file",
+        nargs="?",
+        type=path,
+        default=Path("README.md"),
+        metavar="FILE",
+        help="the markdown file (default: %(default)s)",
     )
     keep.add_argument(
         "--check",
         action="store_true",
-        help="write nothing; show what differs and exit with status 1 if anything does",
+        help="write nothing, show what differs, and exit with status 1 if anything does",
     )
     keep.add_argument(
         "--plots",
         type=path,
         metavar="DIR",
-        help="folder of the pictures; default: where a region's picture lies, else 'plots' beside FILE",
+        help="the folder for the pictures (default: where the region's picture is, else 'plots' beside FILE)",
     )
     keep.add_argument(
-        "--hosts", action="store_true", help="name hosts and the UUIDs of GPUs, which are left out otherwise"
+        "--hosts",
+        action="store_true",
+        help="keep the names of hosts and the UUIDs of GPUs, which are otherwise left out",
     )
     keep.set_defaults(run=_run)
 

@@ -13,8 +13,8 @@ def add(commands: Commands) -> None:
     show = commands.add_parser(
         "tables",
         parents=[results(), selection(), names_left_out()],
-        help="print the tables of all records",
-        description="Print a summary of all cases, then the tables of each, grouped by target.",
+        help="print the tables of all records as markdown",
+        description="Print a summary of all cases, then the tables of each case, grouped by target.",
     )
     show.set_defaults(run=_run)
 

@@ -34,10 +34,10 @@ def add(commands: Commands) -> None:
     trend = commands.add_parser(
         "trend",
         parents=[results(), selection(), history()],
-        help="show how figures went from run to run, and between which commits they changed",
-        description="Print a table of the history: every case's throughput, p99 latency, served over in process, "
-        "accuracy, and growth in soaks, each machine apart, with the steps found in them. With --output draw them too. Needs "
-        "numpy.",
+        help="show how the figures changed over time, and between which commits",
+        description="Print a table of the history: the throughput, p99 latency, served / in process ratio, accuracy and "
+        "growth in soaks of every case, separately for each machine, with the lasting changes (steps) that were found. With "
+        "--output they are also drawn. Needs numpy.",
     )
     trend.add_argument(
         "--add",
@@ -45,45 +45,54 @@ def add(commands: Commands) -> None:
         nargs="+",
         default=[],
         metavar="FOLDER",
-        help="first add the measurements of records, and the history, of other machines or CI jobs; each is added once, "
-        "however often it is given",
+        help="first add the measurements of records or histories of other machines or CI jobs; a measurement that "
+        "is already there is not added again",
     )
     trend.add_argument(
         "--share",
         metavar="BRANCH",
-        help="then exchange the history with this branch of the remote origin, made where there is none: what either lacks "
-        "is added to it, each measurement once, whichever jobs do so at the same time",
-    )
-    trend.add_argument("--output", type=path, metavar="DIR", help="draw each case into this folder, as SVG")
-    trend.add_argument(
-        "--theme", choices=(*plots.THEMES, "both"), default="both", help="default: %(default)s"
+        help="then exchange the history with this branch of the remote origin, which is created if needed: each "
+        "side gets the measurements that it lacks; any number of jobs may do this at the same time",
     )
     trend.add_argument(
-        "--last", type=count, metavar="N", help="look at the latest N runs alone; default: all of them"
+        "--output",
+        type=path,
+        metavar="DIR",
+        help="also draw the history of each case into this folder, as SVG",
+    )
+    trend.add_argument(
+        "--theme",
+        choices=(*plots.THEMES, "both"),
+        default="both",
+        help="for pages with a light or a dark background (default: %(default)s)",
+    )
+    trend.add_argument(
+        "--last", type=count, metavar="N", help="use only the latest N runs (default: all runs)"
     )
     trend.add_argument(
         "--join-hosts",
         action="store_true",
-        help="take hosts of the same stamp for one machine, as where each run has a container of its own",
+        help="treat hosts with the same machine stamp as one machine, for runs that each have a container of their "
+        "own",
     )
     trend.add_argument(
         "--fail-on",
         choices=("step",),
-        help="exit with 10 where a speed has a step for the worse within the latest commits (--within), with 11 where "
-        "what a soak watched has, with 12 where an accuracy has",
+        help="exit with 10 if a speed has a step for the worse within the latest commits (--within), with 11 "
+        "if what a soak watched has one, and with 12 if an accuracy has one",
     )
     trend.add_argument(
         "--within",
         type=count,
         default=50,
         metavar="N",
-        help="at how many of the latest commits of a machine --fail-on looks; older steps are taken for known. A step "
-        "is found some runs after its commit, with noise tens of them; default: %(default)s",
+        help="how many of the latest commits of a machine --fail-on looks at; older steps are ignored. A step is "
+        "found only some runs after its commit, with noisy measurements tens of runs (default: %(default)s)",
     )
     trend.add_argument(
         "--known",
         metavar="COMMIT",
-        help="the first commit with a step that was accepted: --fail-on looks at later ones alone",
+        help="--fail-on ignores the steps up to this commit, which have been accepted",
     )
     trend.set_defaults(run=_run)
 

@@ -17,8 +17,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("tritonproof").addoption(
         "--history",
         metavar="DIR",
-        help="where a row for each measurement is kept for `python -m reports trend`; default: reports/history, with "
-        "--results DIR in DIR/history",
+        help="The folder of the history, which keeps a row for each measurement for `python -m reports trend`. "
+        "Default: reports/history, or DIR/history with --results DIR.",
     )
 
 

@@ -85,7 +85,9 @@ def summary_table(records: Sequence[Shown]) -> str:
     )
 
 
-def _target_table(of_target: Sequence[Shown]) -> str:
+def noted_rows(of_target: Sequence[Shown]) -> tuple[list[dict[str, str]], list[str]]:
+    """The cells of each case of one target by column, the fastest case of a model first, and the notes below them: those
+    that letters stand for, and what searches found."""
     records = ranked(of_target)
     placed = ranks(records)
     bests = [best_load(record) for record in records]
@@ -96,21 +98,27 @@ def _target_table(of_target: Sequence[Shown]) -> str:
         _cells(record, best, placed) | {"Note": ", ".join(letters[note.kind] for note in of_case)}
         for record, best, of_case in zip(records, bests, notes, strict=True)
     ]
+    remarks = [f"{letters[kind]}: {text(sentence)}" for kind, sentence in sentences.items()]
+    found = ((name_of(record), search_paragraph(record)) for record in records)
+    return rows, remarks + [f"`{case}`: {text(paragraph)}" for case, paragraph in found if paragraph]
+
+
+def _target_table(of_target: Sequence[Shown]) -> str:
+    records = ranked(of_target)
+    bests = [best for record in records if (best := best_load(record))]
+    rows, notes = noted_rows(of_target)
     columns = [name for name in SUMMARY_COLUMNS if any(cells[name] not in ("-", "") for cells in rows)]
     alignment = dict(zip(SUMMARY_COLUMNS, _ALIGNMENT, strict=True))
-    listed = [f"- {letters[kind]}: {text(sentence)}" for kind, sentence in sentences.items()]
-    found = ((name_of(record), search_paragraph(record)) for record in records)
-    listed += [f"- `{case}`: {text(paragraph)}" for case, paragraph in found if paragraph]
     blocks = [
         markdown(
             columns,
             [[cells[name] for name in columns] for cells in rows],
             "".join(alignment[name] for name in columns),
         ),
-        _legend(columns, [best for best in bests if best], records, rows),
+        _legend(columns, bests, records, rows),
         price_sentence(records) if COST in columns else "",
         serving_sentence(records),
-        "\n".join(listed),
+        "\n".join(f"- {note}" for note in notes),
     ]
     return "\n\n".join(filter(None, blocks))
 

@@ -12,7 +12,9 @@ def gate_text(found: AnswerGate) -> str:
     """What one gate tried and found, for the line of its test."""
     said = [found.tried]
     if found.same is not None and not found.wrong:
-        said.append(f"at most {apart_text(found.same)} apart")
+        said.append(
+            f"answers differ {'by' if found.same.relative_difference is not None else 'in'} at most {apart_text(found.same)}"
+        )
     return ", ".join(said)
 
 

@@ -80,7 +80,7 @@ def test_a_server_that_takes_each_declared_size_and_no_larger_one_passes(serve: 
     found = refusals.largest_batch(served_model(count=3))
 
     assert (found.wrong, found.requests) == ("", 5)
-    assert found.tried == "4 of 4 batch sizes, and one of 5"
+    assert found.tried == "4 of the 4 batch sizes, and a batch of 5, which has to be refused"
     sizes = [one.inputs[0].shape[0] for one in got]
     assert (sorted(sizes), sizes[-1]) == ([1, 2, 3, 4, 5], 5)
     contents = {one.inputs[0].shape[0]: one.raw_input_contents[0] for one in got}

@@ -72,7 +72,7 @@ def test_labels_may_be_vectors_and_maps(tmp_path: Path) -> None:
         ("l.csv", "cat,1\n", "more/dog"),
         ("l.csv", "cat,1\nmore/dog,tabby\n", "line 2"),
         ("l.json", "[1, 2]", "no object"),
-        ("l.json", '{"cat": 1, "more/dog": [1]}', "two shapes"),
+        ("l.json", '{"cat": 1, "more/dog": [1]}', "two different shapes"),
         ("l.json", '{"cat": 1, "more/dog": "tabby"}', "more/dog"),
         ("l.npy", "?", "l.npy"),
         ("l.txt", "cat 1", ".csv"),

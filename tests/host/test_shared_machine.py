@@ -92,7 +92,7 @@ def test_another_users_run_waits_for_this_one_and_learns_whose_it_is(everybodys:
         said = said_by_nobody(everybodys)
         holder.communicate()
 
-    assert said.startswith(f"process {holder.pid} of {lock_holders.name_of(0)} (")
+    assert said.startswith(f"process {holder.pid} of {lock_holders.name_of(0)}, ")
     assert "running since " in said
     assert said_by_nobody(everybodys) == "has it"
 

@@ -260,7 +260,7 @@ def test_a_server_that_ends_under_load_is_an_error_at_once(
 ) -> None:
     generator.plan("refused")
 
-    with pytest.raises(ProofError, match=r"Triton does not answer any more under load[^$]*the last words"):
+    with pytest.raises(ProofError, match=r"Triton no longer answers under load[^$]*the last words"):
         run(server=server_of(tmp_path, live=False))
 
     assert len(generator.calls) == 1
@@ -271,5 +271,5 @@ def test_a_server_that_ends_and_takes_its_folder_with_it_is_the_same_error(
 ) -> None:
     gone = dataclasses.replace(server_of(tmp_path, live=False), scratch=tmp_path / "gone")
 
-    with pytest.raises(ProofError, match="Triton does not answer any more under load"):
+    with pytest.raises(ProofError, match="Triton no longer answers under load"):
         run(server=gone)

@@ -67,6 +67,12 @@ def test_it_is_written_by_a_python_without_packages(tmp_path: Path) -> None:
     assert (tmp_path / "mine.py").is_file()
 
 
+def test_a_folder_that_is_not_there_yet_is_made(tmp_path: Path) -> None:
+    assert new.main(["mine", "--to", str(tmp_path / "models" / "mine.py")]) == 0
+
+    assert (tmp_path / "models" / "mine.py").is_file()
+
+
 def test_what_is_there_already_is_not_written_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

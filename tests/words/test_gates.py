@@ -10,7 +10,8 @@ from tests import samples
 def test_a_gate_says_what_it_tried_and_how_far_answers_were_apart() -> None:
     assert "32 of 32 batch sizes" in gate_text(samples.gate())
     assert "e-07" in gate_text(samples.gate())
-    assert "apart" not in gate_text(samples.gate("malformed", same=None))
+    assert "differ" in gate_text(samples.gate())
+    assert "differ" not in gate_text(samples.gate("malformed", same=None))
 
 
 def test_failures_come_in_the_order_of_the_gates_with_their_names() -> None:

@@ -160,9 +160,10 @@ def marked_file(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 class Reporter:
-    """What pytest gives a plugin that writes a summary."""
+    """What pytest gives a plugin that writes a summary, in a log or on a terminal."""
 
-    def __init__(self, results: Path) -> None:
+    def __init__(self, results: Path, *, isatty: bool = False) -> None:
+        self.isatty = isatty
         record = str(files.path_of(planted().case, Path()))
         report = SimpleNamespace(user_properties=[("record", record)])
         option = SimpleNamespace(
@@ -189,6 +190,14 @@ def terminal(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return "\n".join(reporter.lines)
 
 
+def narrow_terminal(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    reporter = Reporter(results, isatty=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        terminal_summary.pytest_terminal_summary(reporter)
+    return "\n".join(reporter.lines)
+
+
 def job(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
     reporter = Reporter(results)
     return job_summary.summary(
@@ -211,6 +220,7 @@ OUTPUTS: dict[str, Callable[[Path, pytest.CaptureFixture[str]], str]] = {
     "pictures": pictures,
     "marked file": marked_file,
     "terminal summary": terminal,
+    "summary on a narrow terminal": narrow_terminal,
     "job summary": job,
 }
 
