@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from reports.trend.rows import Row
 from reports.trend.series import FoundStep, Machine, Series
-from reports.words.markdown import markdown, text
+from reports.words.markdown import Emphasised, markdown, text
 
 _COLUMNS = ("Case", "At", "Quantity", "Runs", "Last value", "Steps")
 
@@ -81,7 +81,7 @@ def _table(series: Iterable[Series]) -> str:
             one.kind.name,
             f"{len(one.rows):,}",
             last_text(one),
-            "; ".join(_emphasised(one, step) for step in one.steps) or "-",
+            Emphasised(("**" if step.is_worse else "*", step_text(one, step)) for step in one.steps) or "-",
         ]
         for one in series
     ]
@@ -94,8 +94,3 @@ def last_text(one: Series) -> str:
     if value.low == value.high and not value.open_above:
         return one.kind.quantity.text(value.value)
     return one.kind.quantity.text_with_interval(value)
-
-
-def _emphasised(one: Series, step: FoundStep) -> str:
-    mark = "**" if step.is_worse else "*"
-    return f"{mark}{step_text(one, step)}{mark}"

@@ -8,6 +8,16 @@ _LONGEST = 5000
 """Characters of a cell or a line; the longest reason why no speed is shown has some hundreds a load point."""
 
 
+class Emphasised(str):
+    """Text of whatever origin that is emphasised, as markdown: it is escaped, and `text` and `markdown` leave it as it is."""
+
+    __slots__ = ()
+
+    def __new__(cls, parts: Iterable[tuple[str, str]], between: str = "; ") -> "Emphasised":
+        """Each part with its sign, such as `**`, around it."""
+        return super().__new__(cls, between.join(f"{sign}{text(part)}{sign}" for sign, part in parts))
+
+
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
     """A markdown table with aligned columns; `alignment` has `l` or `r` for each column."""
     lines = [[text(cell) for cell in line] for line in (columns, *rows)]
@@ -37,4 +47,4 @@ def text(value: str) -> str:
     Code in backticks and emphasised words stay what they are, since sentences of this suite have them. It is escaped once: what
     it gave, and what is given to `markdown`, is not to be escaped before.
     """
-    return in_markdown(value, _LONGEST)
+    return value if isinstance(value, Emphasised) else in_markdown(value, _LONGEST)

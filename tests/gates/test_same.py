@@ -64,7 +64,7 @@ def test_as_many_are_in_flight_as_the_time_allows_and_each_sample_is_among_them(
 
     assert {in_flight for _, in_flight in server.asked} == {requests}
     assert found.requests == len(server.asked) == requests
-    assert found.tried.startswith(f"{requests} requests in flight")
+    assert found.tried.startswith(f"{requests} requests of one sample each in flight")
     counts = Counter(sample for (sample,), _ in server.asked)
     assert counts.keys() == set(range(8))
     assert max(counts.values()) - min(counts.values()) <= 1

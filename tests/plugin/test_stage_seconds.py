@@ -12,6 +12,7 @@ from fixtures.cases import cases_of
 from fixtures.host import locks
 from fixtures.host.targets import CPU
 from fixtures.plugin.command_line.settings import SETTINGS
+from fixtures.plugin.recording import stage_seconds
 from fixtures.plugin.recording.stage_seconds import pytest_configure, pytest_runtest_makereport
 from reports.record import files
 from tests import samples
@@ -21,8 +22,10 @@ RECORD = samples.record(case=CASE.key)
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Any:
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A run whose case has a record."""
+    narrator = SimpleNamespace(waits=lambda _what: lambda _holder: None)
+    monkeypatch.setattr(stage_seconds, "narrator_of", lambda _config: narrator)
     files.write(RECORD, files.path_of(RECORD.case, tmp_path))
     stash = pytest.Stash()
     settings: Any = SimpleNamespace(results=tmp_path)
