@@ -13,6 +13,7 @@ from typing import Any
 from tests.faults.another_user import (
     BECOME,
     become,
+    cannot_become,
     cannot_become_one_who_reads,
     give,
 )
@@ -204,7 +205,7 @@ SCENARIOS = [
         "a user who does not own the environment",
         _as_another_user,
         (PASSED,),
-        needs=cannot_become_one_who_reads,
+        needs=cannot_become,
     ),
     _limited("ulimit -v, 3 GiB", {resource.RLIMIT_AS: 3 << 30}, (PASSED, 1, *_FAILED, -signal.SIGABRT)),
     _limited("ulimit -n 64", {resource.RLIMIT_NOFILE: 64}, (PASSED, *_FAILED)),
