@@ -183,6 +183,15 @@ def test_an_index_that_is_none_is_refused(content: bytes, folder: Path) -> None:
     assert "no checkpoint" in refused(folder / "model.ckpt-5")
 
 
+def test_an_index_that_names_more_bytes_than_there_is_memory_is_refused(folder: Path) -> None:
+    index = folder / "model.ckpt-5.index"
+    # A table ends in the places of two blocks, offset and size in steps of seven bits, and eight bytes that say what it is.
+    places = b"\x00\x00" + b"\x00" + b"\xff" * 8 + b"\x3f"
+    content = index.read_bytes()
+    index.write_bytes(content[:-48] + places.ljust(40, b"\x00") + content[-8:])
+    assert "damaged" in refused(folder / "model.ckpt-5")
+
+
 def test_a_missing_checkpoint_and_a_folder_without_one_are_refused(tmp_path: Path) -> None:
     assert "does not exist" in refused(tmp_path / "model.ckpt-5")
     assert "does not exist" in refused(tmp_path / "weights.safetensors")
