@@ -1,5 +1,6 @@
 """The lock on a machine: measurements exclude everything, the rest goes on together."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -187,6 +188,40 @@ def test_a_companion_works_only_while_the_machine_is_shared(place: Path) -> None
         pass
 
     assert said == [True, False, True, False]
+
+
+@pytest.mark.parametrize("exclusive", [None, False, True], ids=["alone", "shared", "exclusive"])
+def test_a_companion_works_while_a_file_that_it_holds_is_waited_for(
+    place: Path, tmp_path: Path, exclusive: bool | None
+) -> None:
+    said: list[bool] = []
+    works, is_held = threading.Event(), threading.Event()
+    worked: list[bool] = []
+
+    def work(goes_on: bool) -> None:
+        said.append(goes_on)
+        (works.set if goes_on else works.clear)()
+
+    def hold() -> None:
+        with locks.hold_file(tmp_path / "lock"):
+            is_held.set()
+            worked.append(works.wait(10))
+
+    def given_up() -> None:
+        raise AssertionError("nobody else is at work on the machine")
+
+    holder = threading.Thread(target=hold)
+    with locks.accompanied(locks.Companion(work, given_up)), contextlib.ExitStack() as stack:
+        holder.start()
+        assert is_held.wait(10)
+        if exclusive is not None:
+            stack.enter_context(locks.hold_machine(folder=place, exclusive=exclusive))
+        with locks.hold_file(tmp_path / "lock"):
+            assert said == ([True] if exclusive is False else [True, False])
+    holder.join()
+
+    assert worked == [True], "it let go because it could go on"
+    assert said == [True, False]
 
 
 @pytest.mark.parametrize("exclusive", [True, False])

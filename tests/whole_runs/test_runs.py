@@ -117,7 +117,10 @@ def test_junit_carries_the_figures(first: Run) -> None:
     offline = figures[f"test_offline[{ONNX}-b008-c001]"]
     assert "infer/s" in offline["figure"]
     assert float(offline["throughput_per_s"]) == found.loads[1].throughput_per_s.value
-    assert float(offline["latency_p50_low_ms"]) == found.loads[1].latency_ms["p50"].low
+    p99_ms = found.loads[1].latency_ms["p99"]
+    assert float(offline["latency_p99_low_ms"]) == p99_ms.low
+    assert ("latency_p99_high_ms" in offline) is not p99_ms.open_above
+    assert float(offline.get("latency_p99_high_ms", p99_ms.high)) == p99_ms.high
     served = figures[f"test_accuracy[{ONNX}]"]["top-1_served_percent"]
     assert float(served) == pytest.approx(100 * found.accuracy.scores[0].served)
     assert any("_in_process_per_s" in name for name in figures[f"test_efficiency[{ONNX}]"])
