@@ -5,10 +5,12 @@ import contextlib
 import gc
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
+from reports.plots import THEMES
+from reports.plots.theme import Theme
 from reports.record.foreign import cut, quoted, visible
 from reports.words import shown
 from reports.words.shown import Shown
@@ -96,6 +98,21 @@ def selection() -> Parser:
         "-k", default="", metavar="SUBSTRING", help="use only the cases whose name contains SUBSTRING"
     )
     return parser
+
+
+def add_theme(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says for which pages pictures are drawn."""
+    parser.add_argument(
+        "--theme",
+        choices=(*THEMES, "both"),
+        default="both",
+        help="for pages with a light or a dark background (default: %(default)s)",
+    )
+
+
+def themes_of(options: argparse.Namespace) -> Sequence[Theme]:
+    """What `--theme` asks for."""
+    return THEMES if options.theme == "both" else (options.theme,)
 
 
 def names_left_out() -> Parser:

@@ -5,7 +5,7 @@ import itertools
 from pathlib import Path
 
 from reports import plots
-from reports.commands import Commands, chosen, names_left_out, path, results, selection
+from reports.commands import Commands, add_theme, chosen, names_left_out, path, results, selection, themes_of
 from reports.marked import pictures, regions
 from reports.record import files
 from reports.record.foreign import quoted
@@ -34,12 +34,7 @@ def add(commands: Commands) -> None:
         default="svg",
         help="the format of the pictures (default: %(default)s)",
     )
-    drawn.add_argument(
-        "--theme",
-        choices=(*plots.THEMES, "both"),
-        default="both",
-        help="for pages with a light or a dark background (default: %(default)s)",
-    )
+    add_theme(drawn)
     drawn.add_argument(
         "--latency-budget-ms",
         type=_positive,
@@ -62,13 +57,12 @@ def _positive(text: str) -> float:
 
 def _run(options: argparse.Namespace) -> int:
     records = chosen(options)
-    themes = plots.THEMES if options.theme == "both" else (options.theme,)
     groups = [(name_of(one), [one]) for one in records] + ([("", records)] if len(records) > 1 else [])
     for case, group in groups:
         names = plots.available(group)
         if not names:
             print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
-        for name, theme in itertools.product(names, themes):
+        for name, theme in itertools.product(names, themes_of(options)):
             path = options.output / pictures.file_name(pictures.stem(name, case), theme, options.format)
             draw = plots.png if options.format == "png" else plots.svg
             content = draw(name, group, theme, options.latency_budget_ms)

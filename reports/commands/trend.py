@@ -14,11 +14,13 @@ from reports.commands import (
     SPEED,
     Commands,
     UsageError,
+    add_theme,
     count,
     history,
     path,
     results,
     selection,
+    themes_of,
     uncollected,
 )
 from reports.record import files as records
@@ -60,12 +62,7 @@ def add(commands: Commands) -> None:
         metavar="DIR",
         help="also draw the history of each case into this folder, as SVG",
     )
-    trend.add_argument(
-        "--theme",
-        choices=(*plots.THEMES, "both"),
-        default="both",
-        help="for pages with a light or a dark background (default: %(default)s)",
-    )
+    add_theme(trend)
     trend.add_argument(
         "--last", type=count, metavar="N", help="use only the latest N runs (default: all runs)"
     )
@@ -173,8 +170,7 @@ def _latest(rows: Sequence["Row"], runs: int | None) -> Sequence["Row"]:
 def _draw(found: Sequence["Series"], options: argparse.Namespace) -> None:
     from reports.plots import trend
 
-    themes = plots.THEMES if options.theme == "both" else (options.theme,)
-    for (name, chart), theme in itertools.product(trend.charts(found), themes):
+    for (name, chart), theme in itertools.product(trend.charts(found), themes_of(options)):
         path = options.output / f"{name}-{theme}.svg"
         records.replace(path, plots.chart_svg(chart, theme).encode())
         print(path)

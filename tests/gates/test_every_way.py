@@ -1,6 +1,7 @@
 """A way to the server, or a server, that does wrong what Triton itself never does: stand-ins that answer whatever comes."""
 
 import dataclasses
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.gates import refusals, transports
 from fixtures.gates.sameness import Rows
+from fixtures.gates.served import ServedModel
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.server import Server
 from tests.gates.answering_servers import (
@@ -24,6 +26,18 @@ from tests.gates.answering_servers import (
     web_server,
     with_memory,
 )
+
+
+@pytest.fixture
+def gone() -> Iterator[ServedModel]:
+    """A model on a server that has ended."""
+    with served_by(right) as model:
+        address = model.job.server.address  # it ends here
+    client = grpc_client(address)
+    yield dataclasses.replace(
+        model, job=dataclasses.replace(model.job, server=Server("embedded", address, "", None, client))
+    )
+    client.close()
 
 
 def test_a_way_that_gives_other_answers_is_named() -> None:
@@ -75,17 +89,9 @@ def test_a_malformed_request_that_spoils_the_next_one_is_named() -> None:
     assert found.wrong == "after a request with an unknown input the next one got another answer"
 
 
-def test_a_server_that_is_gone_has_refused_nothing() -> None:
-    with served_by(right) as model:
-        address = model.job.server.address  # it ends here
-    client = grpc_client(address)
-    gone = dataclasses.replace(
-        model, job=dataclasses.replace(model.job, server=Server("embedded", address, "", None, client))
-    )
-
+def test_a_server_that_is_gone_has_refused_nothing(gone: ServedModel) -> None:
     with pytest.raises(ProofError, match="answers no more"):
         refusals.malformed(gone, ALONE)
-    client.close()
 
 
 # --- shared memory -------------------------------------------------------------------------------------------
@@ -140,14 +146,6 @@ def test_of_several_ways_that_are_wrong_the_first_is_told() -> None:
     assert found.wrong.startswith("over gRPC 3 of 3 answers differ")
 
 
-def test_a_server_that_ends_at_a_request_has_refused_nothing() -> None:
-    with served_by(right) as model:
-        address = model.job.server.address  # it ends here
-    client = grpc_client(address)
-    gone = dataclasses.replace(
-        model, job=dataclasses.replace(model.job, server=Server("embedded", address, "", None, client))
-    )
-
+def test_a_server_that_ends_at_a_request_has_refused_nothing(gone: ServedModel) -> None:
     with pytest.raises(ProofError, match=r"(?s)answers no more, at a request over gRPC.*toy"):
         transports.transports(gone, ALONE, shared_memory=False)
-    client.close()
