@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
+from fixtures.host import locks
 from fixtures.host.segments import is_unused
 from tests.conftest import Household
 from tests.faults import (
@@ -53,7 +53,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str, has_own_mem
     a model and a slow one."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "shared"
-    with FileLock(folder.with_suffix(".lock")):
+    with locks.hold_file(folder.with_suffix(".lock")):
         if not folder.exists():
             folder.mkdir()
             model = Path(shutil.copy(classifier.__file__, folder))

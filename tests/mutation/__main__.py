@@ -32,7 +32,7 @@ _PACKAGES = (
         "pytest",
         "psutil",
     ),
-    *("msgspec", "filelock", "pandas", "matplotlib.pyplot", "jinja2", "markdown_it", "rich"),
+    *("msgspec", "pandas", "matplotlib.pyplot", "jinja2", "markdown_it", "rich"),
 )
 
 
