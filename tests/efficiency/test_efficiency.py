@@ -16,7 +16,7 @@ from fixtures.efficiency.best_point import batch_in_process, best_of, best_point
 from fixtures.efficiency.in_process import in_process
 from fixtures.efficiency.turns import Sides, Turns, is_done, mean_of, take_turns
 from fixtures.errors import NotAvailableError
-from fixtures.measure.job import jobs_of
+from fixtures.measure.job import Job, Run, jobs_of
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.choice import Choice
@@ -134,6 +134,25 @@ def test_a_server_on_two_gpus_is_set_beside_twice_what_one_does_in_process() -> 
         return found.ratio().value, found.in_process_per_s[0], found.peak_per_s[0]
 
     assert ratio(2) == pytest.approx((ratio(1)[0] / 2, 2 * ratio(1)[1], 2 * ratio(1)[2]), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("is_cold", "request_s", "uncounted"), [(False, 0.01, 0), (True, 0.01, 1), (True, 2, 0)]
+)
+def test_what_was_not_run_since_it_was_loaded_is_run_once_before_it_counts(
+    is_cold: bool, request_s: float, uncounted: int
+) -> None:
+    job = dataclasses.replace(simulated.job(LoadPoint("offline", 1, 1)), request_s=request_s)
+    one: Any = OneGpu()
+    generator, runs = simulated.LoadGenerator(), []
+
+    def take(job: Job, window_s: float) -> Run:
+        runs.append(window_s)
+        return generator.take(job, 0.12)
+
+    plan = MeasuringPlan(budget_s=0.1)
+    found = turns.measure(job, one, 1, None, "cpu", plan, take=take, cold=[job] if is_cold else [])
+    assert len(runs) - len(found.served_per_s) == uncounted
 
 
 SLOWER_SERVED = """

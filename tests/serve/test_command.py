@@ -243,6 +243,7 @@ def test_on_a_gpu_docker_is_told_of_that_gpu_the_memory_and_the_release_s_option
         *("--model-control-mode=explicit", "--strict-readiness=false", "--exit-timeout-secs=3"),
         *("--http-address=0.0.0.0", "--http-port=8000", "--grpc-address=0.0.0.0", "--grpc-port=8001"),
         *("--metrics-address=0.0.0.0", "--metrics-port=8002", "--allow-client-shm=true"),
+        "--disable-auto-complete-config",
     ]
     assert port.isdecimal()
 

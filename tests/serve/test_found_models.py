@@ -50,7 +50,8 @@ def found(repository: Path) -> dict[str, FoundModel]:
 def server(found: dict[str, FoundModel], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A Triton for that repository."""
     linked = link_repository(found.values(), tmp_path_factory.mktemp("linked"))
-    with serve(Choice("embedded"), linked, tmp_path_factory.mktemp("logs") / "log", device="cpu") as started:
+    log = tmp_path_factory.mktemp("logs") / "log"
+    with serve(Choice("embedded"), linked, log, device="cpu", completes=True) as started:
         yield started
 
 

@@ -59,6 +59,20 @@ def test_the_log_and_nothing_else_is_left_of_a_server(
     assert not orphans
 
 
+@pytest.mark.parametrize("completes", [False, True])
+def test_a_model_whose_configuration_says_all_is_started_once(
+    make_build: MakeBuild, tmp_path: Path, completes: bool
+) -> None:
+    built = make_build(tmp_path / "models", "doubling", DOUBLING)
+    program, started = built.folder / "1" / "model.py", tmp_path / "started"
+    count = f"with open({str(started)!r}, 'a') as file:\n    file.write('once more\\n')\n"
+    program.write_text(program.read_text() + count)
+    with serve(EMBEDDED, tmp_path / "models", tmp_path / "log", device="cpu", completes=completes) as server:
+        server.load(built, DEPLOYMENT, "online")
+        assert doubled_by(server, built)
+    assert len(started.read_text().splitlines()) == (2 if completes else 1)
+
+
 @pytest.mark.parametrize("name", ["a blank", "it's", "Modelle für $HOME;"])
 def test_models_are_served_whatever_the_paths_hold(
     make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
