@@ -2,8 +2,6 @@
 
 import mmap
 import os
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import scratch, segments
-
-ROOT = Path(__file__).parents[2]
+from tests.collecting import run_pytest
 
 
 @pytest.fixture
@@ -29,18 +26,8 @@ def run(temporary: Path, tmp_path: Path) -> str:
     file = tmp_path / "test_nothing.py"
     file.write_text("import pytest\n\n\n@pytest.mark.stage('accuracy')\ndef test_nothing() -> None: pass\n")
     places = ["--results", str(tmp_path / "results"), "--model-repos", str(tmp_path / "repos")]
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", str(file), "-p", "conftest", "-p", "no:cacheprovider"),
-            *places,
-        ],
-        cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(temporary), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    programs = f"{tmp_path}/bin:{os.environ['PATH']}"
+    done = run_pytest(str(file), "-p", "conftest", *places, TMPDIR=str(temporary), PATH=programs)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
