@@ -84,7 +84,7 @@ def test_the_suites_own_models_have_no_conversation_and_come_back_afterwards(
         (("--checkpoint", "resnet50=x"), "leave --checkpoint out"),
         (("--latency-budget-ms", "7"), "leave --latency-budget-ms out"),
         (("--triton", "127.0.0.1:9"), "--repository remote"),
-        (("--samples", "bare=/nowhere"), "no such folder of samples"),
+        (("--samples", "bare=/nowhere"), "no such file or folder"),
     ],
 )
 def test_what_does_not_fit_a_repository_is_refused_with_the_cure(

@@ -99,7 +99,7 @@ def test_what_is_no_shard_is_refused(text: str, collect: Collect) -> None:
 def test_records_that_are_not_there_are_refused(tmp_path: Path, collect: Collect) -> None:
     refused = collect("--shard", "1/2", "--shard-records", str(tmp_path / "none"))
     assert refused.status == pytest.ExitCode.USAGE_ERROR
-    assert "the same for every shard" in refused.text
+    assert "--shard-records" in refused.text
 
 
 @pytest.mark.parametrize("option", ["--lf", "--stepwise"])
