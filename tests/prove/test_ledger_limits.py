@@ -144,17 +144,6 @@ def test_what_chance_makes_is_a_normal_deviate_of_the_changes_over_the_items() -
     assert chance_of_a_change(before, before) == 0.0
 
 
-def test_a_limit_that_is_asked_for_stands_beside_the_frameworks() -> None:
-    case, samples = toy.case(), toy.samples(100)
-    three = stage("framework", 98), stage("converted", 98), stage("served", 95)
-    per_sample = score_each_sample(case, samples, three)
-
-    found = accuracy_ledger(case, samples, three, per_sample, asked={"top-1": Limit(0.9, "asked")})
-
-    assert [one.source.partition(" of")[0] for one in found.scores[0].limits] == ["asked", "99.9%"]
-    assert not found.passed, "three of a hundred lost in FP32"
-
-
 # --- labels that are missing ---------------------------------------------------------------------------------
 
 

@@ -172,10 +172,6 @@ def test_a_gib_of_inputs_is_compared_and_one_batch_at_least(mib: int, batch: int
     )
 
 
-def test_no_more_than_64_samples_are_compared_however_small() -> None:
-    assert compare_conversion(toy.case(), toy.weights(), toy.network, toy.samples(100), 9).samples == 64
-
-
 def test_a_sample_that_is_no_number_is_named_wherever_it_is() -> None:
     def spoilt(one: Arrays, number: int) -> None:
         if number == 2:
