@@ -1,15 +1,14 @@
 """Parts that several tests of the doctor need."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.host import locks, machine
-from tests.fake_nvml import Nvml
+from fixtures.host import locks
+from tests.fake_nvml import Nvml, in_place_of_nvml
 
 
 @pytest.fixture
@@ -26,11 +25,8 @@ def a100(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     """A machine with an A100, whose driver knows CUDA 12."""
     fake = Nvml(lambda: 0.0)
     fake.names = {"GPU-aaaa": "NVIDIA A100-SXM4-80GB"}
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    machine.gpus_of.cache_clear()
-    yield fake
-    machine.gpus_of.cache_clear()
+    with in_place_of_nvml(fake, monkeypatch):
+        yield fake
 
 
 Docker = Callable[..., None]

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import machine
-from fixtures.host.nvml import visible_gpus
 from tests.collecting import ROOT, Collect, Collected, run_pytest
-from tests.fake_nvml import Nvml
+from tests.fake_nvml import Nvml, in_place_of_nvml
 
 T4, FIRST_A100, SECOND_A100, OTHER_A100 = "GPU-t4-0", "GPU-a100-1", "GPU-a100-2", "GPU-a100-3"
 NAMES = {
@@ -45,14 +43,8 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     fake = Nvml(lambda: 0.0, T4, FIRST_A100, SECOND_A100, OTHER_A100)
     fake.names = NAMES
     fake.capabilities = {T4: (7, 5)}
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
-    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
-        monkeypatch.delenv(name, raising=False)
-    visible_gpus.cache_clear()
-    machine.gpus_of.cache_clear()
-    yield fake
-    visible_gpus.cache_clear()
-    machine.gpus_of.cache_clear()
+    with in_place_of_nvml(fake, monkeypatch):
+        yield fake
 
 
 @pytest.fixture
