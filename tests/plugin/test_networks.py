@@ -125,4 +125,4 @@ def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(
     path = networks.linear(tmp_path / "net.onnx")
 
     with pytest.raises(InputError, match=r"onnx and onnxruntime(.|\n)*pip install onnx onnxruntime"):
-        add_networks(options([f"net={path}"]))
+        add_networks(networks_of(options([f"net={path}"])), [f"net={path}"])
