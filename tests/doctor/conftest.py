@@ -9,6 +9,7 @@ import pytest
 
 from fixtures.host import locks
 from tests.fake_nvml import Nvml, in_place_of_nvml
+from tests.serve.programs import script
 
 
 @pytest.fixture
@@ -41,12 +42,9 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
         folder.mkdir(exist_ok=True)
         (folder / "about.json").write_text(json.dumps(about))
         (folder / "image.json").write_text(json.dumps([{"Config": {"Env": variables or []}}]))
-        program = folder / "docker"
         has_image = f"cat {folder}/image.json" if variables is not None else "exit 1"
-        program.write_text(
-            f'#!/bin/sh\ncase "$1" in info) cat {folder}/about.json;; image) {has_image};; *) exit 9;; esac\n'
-        )
-        program.chmod(0o755)
+        answers = f"info) cat {folder}/about.json;; image) {has_image};; *) exit 9;;"
+        script(folder / "docker", f'case "$1" in {answers} esac')
         monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
     return put

@@ -1,8 +1,6 @@
 """--onnx and its companions: which tests there are, what the header says, and what other runs are told."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -10,13 +8,7 @@ from fixtures.errors import InputError
 from fixtures.plugin.command_line.networks import add_networks, as_options, networks_of
 from tests.collecting import Collect
 from tests.given import networks
-
-
-def options(onnx: list[str], **others: list[str]) -> Any:
-    """Options as pytest parses them."""
-    return SimpleNamespace(
-        onnx=onnx, **{name: others.get(name, []) for name in ("samples", "labels", "metric", "floor")}
-    )
+from tests.options import options
 
 
 def test_the_networks_run_alone_in_every_format_of_an_onnx_file(tmp_path: Path, collect: Collect) -> None:
@@ -63,7 +55,7 @@ def test_a_name_that_a_model_has_already_is_refused(tmp_path: Path, collect: Col
 def test_values_without_a_name_are_for_all_networks_and_named_ones_for_one(tmp_path: Path) -> None:
     path = networks.linear(tmp_path / "net.onnx")
     own, shared = networks.rows(tmp_path / "own", 1), networks.rows(tmp_path / "shared", 1)
-    found = networks_of(options([f"a={path}", f"b={path}"], samples=[str(shared), f"a={own}"]))
+    found = networks_of(options(onnx=[f"a={path}", f"b={path}"], samples=[str(shared), f"a={own}"]))
     assert (found["a"].samples, found["b"].samples) == (own, shared)
 
 
@@ -71,7 +63,7 @@ def test_what_is_told_to_another_run_says_the_same(tmp_path: Path) -> None:
     path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 1)
     (tmp_path / "l.csv").write_text("00,1\n")
     given = options(
-        [f"a={path}"],
+        onnx=[f"a={path}"],
         samples=[str(samples)],
         labels=[str(tmp_path / "l.csv")],
         metric=["dice:average=micro"],
@@ -81,7 +73,7 @@ def test_what_is_told_to_another_run_says_the_same(tmp_path: Path) -> None:
     assert found.labels is not None
     assert found.labels.floor == 0.75
     told = as_options("a", found)
-    again = options([])
+    again = options()
     for option, value in zip(told[::2], told[1::2], strict=True):
         getattr(again, option.removeprefix("--")).append(value)
     assert networks_of(again) == {"a": found}
@@ -125,4 +117,4 @@ def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(
     path = networks.linear(tmp_path / "net.onnx")
 
     with pytest.raises(InputError, match=r"onnx and onnxruntime(.|\n)*pip install onnx onnxruntime"):
-        add_networks(networks_of(options([f"net={path}"])), [f"net={path}"])
+        add_networks(networks_of(options(onnx=[f"net={path}"])), [f"net={path}"])

@@ -10,6 +10,7 @@ import pytest
 
 from fixtures.host import scratch, segments
 from tests.collecting import run_pytest
+from tests.serve.programs import script
 
 
 @pytest.fixture
@@ -45,8 +46,7 @@ def test_what_killed_runs_left_goes_and_what_is_in_use_stays(
         folder.mkdir()
         docker = tmp_path / "bin" / "docker"
         docker.parent.mkdir()
-        docker.write_text(f'#!/bin/sh\necho "$@" >> "{docker.parent}/asked"\n')
-        docker.chmod(0o755)
+        script(docker, f'echo "$@" >> "{docker.parent}/asked"')
 
         said = run(temporary, tmp_path)
 
