@@ -16,23 +16,22 @@ from fixtures.gates.served import ServedModel
 from fixtures.measure.answers import Answer, Closeness
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint, Tensor
-from tests import simulated
+from fixtures.spec import Tensor
+from tests.gates import stand_in
+from tests.gates.stand_in import ROWS
 
-ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
 NEAR = Closeness(0.01, 0.01, 1.0)
 
 
 def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
     """A model that answers with numbers and a text; nobody speaks to it."""
-    job = simulated.job(LoadPoint("online", 1, 1), "toy", 0.001)
-    outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,))
-    fields: dict[str, Any] = {"inputs": (Tensor("IN", "FP32", (4,)),), "outputs": outputs}
-    model = dataclasses.replace(job.model, **(fields | changes))
     data = LoadData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
     server = Server("embedded", "127.0.0.1:1", "2.51.0", None, None)
-    return ServedModel(dataclasses.replace(job, model=model, data=data, server=server), 8, NEAR)
+    one = stand_in.served_model(largest=8, data=data, server=server)
+    fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}
+    model = dataclasses.replace(one.job.model, **(fields | changes))
+    return dataclasses.replace(one, job=dataclasses.replace(one.job, model=model), near=NEAR)
 
 
 def alone(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> Rows:

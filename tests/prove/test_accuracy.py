@@ -34,10 +34,10 @@ def ledger(
     return accuracy_ledger(case, samples, stages, per_sample, asked=asked)
 
 
-def stage(name: str, right: int, count: int = 100) -> Stage:
-    """A stage that decides the first `right` samples rightly."""
-    classes = np.where(np.arange(count) < right, toy.samples(count).labels, -1)
-    return Stage(name, {"classes": classes}, classes, requests=9)
+def stage(name: str, right: int, **changes: Any) -> Stage:
+    """A stage that decides the first `right` of 100 samples rightly."""
+    classes = np.where(np.arange(100) < right, toy.samples(100).labels, -1)
+    return Stage(name, {"classes": classes}, classes, **{"requests": 9, **changes})
 
 
 def stages(framework: int, converted: int, last: int) -> Stages:

@@ -19,15 +19,7 @@ from fixtures.prove.stages import Stage
 from fixtures.spec import Samples
 from reports.record.schema import Accuracy, Limit
 from tests import toy
-
-LABELS = np.asarray(toy.samples(100).labels)
-
-
-def stage(name: str, right: int, **changes: Any) -> Stage:
-    """A stage that decides the first `right` of 100 samples rightly."""
-    classes = np.where(np.arange(100) < right, LABELS, -1)
-    return Stage(name, {"classes": classes}, classes, **changes)
-
+from tests.prove.test_accuracy import stage
 
 # --- every output of the server ------------------------------------------------------------------------------
 
