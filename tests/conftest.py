@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 import shutil
 import signal
@@ -28,6 +29,8 @@ from fixtures.serve.server import Server
 from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main
+from tests import collecting
+from tests.collecting import Collect
 from tests.fake_nvml import Nvml, in_place_of_nvml
 from tests.generator import Generator
 from tests.watched_gpu import Clock
@@ -294,6 +297,12 @@ def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
     )  # a real one may use the names of the same tensors right now
     fake.plan("good")
     return fake
+
+
+@pytest.fixture
+def collect(capsys: pytest.CaptureFixture[str]) -> Collect:
+    """Collect the benchmarks with some options, as a command line would."""
+    return functools.partial(collecting.collect, capsys)
 
 
 @pytest.fixture
