@@ -300,12 +300,6 @@ def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
 
 
 @pytest.fixture
-def collect(capsys: pytest.CaptureFixture[str]) -> Collect:
-    """Collect the benchmarks with some options, as a command line would."""
-    return functools.partial(collecting.collect, capsys)
-
-
-@pytest.fixture
 def sync_page(
     page: Path, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:
@@ -339,3 +333,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder
+
+
+@pytest.fixture
+def collect(capsys: pytest.CaptureFixture[str]) -> Collect:
+    """Collect the benchmarks with some options, as a command line would."""
+    return functools.partial(collecting.collect, capsys)
