@@ -1,8 +1,15 @@
 """Collects the benchmarks in this process, as a command line would."""
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[1]
 
 WITHOUT = ("-p", "no:cacheprovider", "-p", "no:unraisableexception")
 """At its end the latter has Python look for garbage five times, which takes seconds where tests have imported PyTorch and
@@ -26,6 +33,10 @@ class Collected:
         """The names of the tests that would run: `test_accuracy[cpu-resnet50-micro-onnx-fp32]`."""
         return [item.name for item in self.selected]
 
+    def cases(self, test: str) -> set[str]:
+        """The parameters of the tests of this name: their cases, and load points."""
+        return {name.partition("[")[2].rstrip("]") for name in self.names if name.startswith(f"{test}[")}
+
     @property
     def targets(self) -> set[str]:
         """The hardware of all cases that were generated."""
@@ -39,6 +50,10 @@ class Collected:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.selected = list(session.items)
+
+
+Collect = Callable[..., Collected]
+"""`collect("-k", "onnx")`: what a command line of the benchmarks selects."""
 
 
 def help_text(capsys: pytest.CaptureFixture[str]) -> str:
@@ -59,3 +74,16 @@ def collect(
     )
     collected.text = "".join(capsys.readouterr())
     return collected
+
+
+def run_pytest(*arguments: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A run of pytest in a process of its own, with these variables in its environment too."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=cwd,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )

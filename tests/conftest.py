@@ -2,11 +2,11 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -18,9 +18,8 @@ import pytest
 
 from fixtures.build import configuration, integrity, runtimes
 from fixtures.build.repository import BuiltModel
-from fixtures.host import machine, segments
+from fixtures.host import segments
 from fixtures.host.environment import EXTRA_VARIABLES
-from fixtures.host.nvml import visible_gpus
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.serve import wheels
@@ -30,7 +29,9 @@ from fixtures.serve.server import Server
 from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main
-from tests.fake_nvml import Nvml
+from tests import collecting
+from tests.collecting import Collect
+from tests.fake_nvml import Nvml, in_place_of_nvml
 from tests.generator import Generator
 from tests.watched_gpu import Clock
 from tests.whole_runs.suite import FAST, ONNX, Run, suite
@@ -320,15 +321,9 @@ def clock() -> Clock:
 @pytest.fixture
 def nvml(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     """A machine with one GPU at 100 W."""
-    fake = Nvml(clock)
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    visible_gpus.cache_clear()
-    machine.gpus_of.cache_clear()
-    yield fake
-    visible_gpus.cache_clear()
-    machine.gpus_of.cache_clear()
+    with in_place_of_nvml(Nvml(clock), monkeypatch) as fake:
+        yield fake
 
 
 @pytest.fixture
@@ -338,3 +333,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder
+
+
+@pytest.fixture
+def collect(capsys: pytest.CaptureFixture[str]) -> Collect:
+    """Collect the benchmarks with some options, as a command line would."""
+    return functools.partial(collecting.collect, capsys)

@@ -1,8 +1,14 @@
 """A stand-in for pynvml: NVML's documented answers from plain values, refusals included."""
 
-from collections.abc import Callable
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
+
+from fixtures.host import machine, nvml
 
 
 class NVMLError(Exception):
@@ -131,3 +137,17 @@ class Nvml:
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:  # noqa: N802
         return [SimpleNamespace(pid=pid) for pid in self.pids(handle)]
+
+
+@contextlib.contextmanager
+def in_place_of_nvml(fake: Nvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
+    """This machine has the stand-in's GPUs, all of which the caller lets CUDA see."""
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.delenv(name, raising=False)
+    known = (nvml.visible_gpus, machine.gpus_of)
+    for cached in known:
+        cached.cache_clear()
+    yield fake
+    for cached in known:
+        cached.cache_clear()

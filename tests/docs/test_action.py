@@ -16,7 +16,7 @@ import yaml
 from ci import prove
 from fixtures import new
 from reports.run.exit_status import STATUS
-from tests.collecting import collect, help_text
+from tests.collecting import Collect, help_text
 from tests.model_files.files import write
 
 ROOT = Path(__file__).parents[2]
@@ -121,7 +121,7 @@ def test_converted_models_are_looked_for_anew_when_the_model_changes(tmp_path: P
 
 
 def test_the_options_are_pytest_s_and_paths_are_of_the_user_s_repository(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, collect: Collect
 ) -> None:
     write(tmp_path / "a" / "mine.py", "mine")
     write(tmp_path / "other.py", "other")
@@ -137,7 +137,7 @@ def test_the_options_are_pytest_s_and_paths_are_of_the_user_s_repository(
             "PROVE_ARGUMENTS": "--deployment 'instances=2, warmup=false'",
         }
     )
-    found = collect(capsys, "--target", "cpu", *asked)
+    found = collect("--target", "cpu", *asked)
 
     assert found.status == 0, found.text
     cases = {name.partition("[")[2].rstrip("]") for name in found.names}
@@ -147,11 +147,11 @@ def test_the_options_are_pytest_s_and_paths_are_of_the_user_s_repository(
     assert not tests & {"test_online", "test_offline", "test_efficiency"}, "speed is not asked for"
 
 
-def test_speed_is_measured_where_it_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_speed_is_measured_where_it_is_asked_for(tmp_path: Path, collect: Collect) -> None:
     write(tmp_path / "mine.py", "mine")
     given = {"GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py", "PROVE_MEASURE": "true"}
 
-    assert any("offline" in name for name in collect(capsys, "--target", "cpu", *prove.options(given)).names)
+    assert any("offline" in name for name in collect("--target", "cpu", *prove.options(given)).names)
 
 
 def test_each_option_that_an_input_becomes_is_one_of_the_benchmarks(

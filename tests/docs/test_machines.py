@@ -16,7 +16,7 @@ import yaml
 from reports.__main__ import main
 from reports.record import files
 from tests import samples
-from tests.collecting import collect
+from tests.collecting import Collect
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "ci.md").read_text()
@@ -63,6 +63,7 @@ def test_the_parent_starts_the_file_that_it_keeps() -> None:
 
 def test_the_jobs_of_github_have_all_that_the_workflow_takes_of_them(
     capsys: pytest.CaptureFixture[str],
+    collect: Collect,
 ) -> None:
     assert main(matrix(step("matrix", "reports matrix")["run"])) == 0
     jobs = json.loads(capsys.readouterr().out)["include"]
@@ -75,7 +76,6 @@ def test_the_jobs_of_github_have_all_that_the_workflow_takes_of_them(
             command = command.replace(f"${{{{ matrix.{name} }}}}", str(job[name]))
         words = shlex.split(command)
         collected = collect(
-            capsys,
             *[word for word in words[words.index("--") + 1 :] if not word.startswith("--junit-xml")],
         )
         assert collected.status == 0, collected.text

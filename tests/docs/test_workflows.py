@@ -18,7 +18,7 @@ from fixtures.serve.choice import IMAGE, TRITON_VARIABLE
 from reports.__main__ import main
 from reports.run.exit_status import STATUS
 from tests import samples
-from tests.collecting import collect
+from tests.collecting import Collect
 from tests.trend.test_history_files import ORIGIN, measured
 
 ROOT = Path(__file__).parents[2]
@@ -119,9 +119,9 @@ def test_the_commands_run_an_environment_that_there_is() -> None:
 
 @pytest.mark.parametrize("arguments", sorted({selection(words) for words in RUNS}), ids=lambda one: one[1])
 def test_the_commands_select_tests_by_options_that_there_are(
-    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], collect: Collect
 ) -> None:
-    found = collect(capsys, *arguments)
+    found = collect(*arguments)
     assert found.status == 0, found.text
     assert found.selected
 

@@ -1,15 +1,15 @@
 """Parts that several tests of the doctor need."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.host import locks, machine
-from tests.fake_nvml import Nvml
+from fixtures.host import locks
+from tests.fake_nvml import Nvml, in_place_of_nvml
+from tests.serve.programs import script
 
 
 @pytest.fixture
@@ -26,11 +26,8 @@ def a100(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     """A machine with an A100, whose driver knows CUDA 12."""
     fake = Nvml(lambda: 0.0)
     fake.names = {"GPU-aaaa": "NVIDIA A100-SXM4-80GB"}
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    machine.gpus_of.cache_clear()
-    yield fake
-    machine.gpus_of.cache_clear()
+    with in_place_of_nvml(fake, monkeypatch):
+        yield fake
 
 
 Docker = Callable[..., None]
@@ -45,12 +42,9 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
         folder.mkdir(exist_ok=True)
         (folder / "about.json").write_text(json.dumps(about))
         (folder / "image.json").write_text(json.dumps([{"Config": {"Env": variables or []}}]))
-        program = folder / "docker"
         has_image = f"cat {folder}/image.json" if variables is not None else "exit 1"
-        program.write_text(
-            f'#!/bin/sh\ncase "$1" in info) cat {folder}/about.json;; image) {has_image};; *) exit 9;; esac\n'
-        )
-        program.chmod(0o755)
+        answers = f"info) cat {folder}/about.json;; image) {has_image};; *) exit 9;;"
+        script(folder / "docker", f'case "$1" in {answers} esac')
         monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
     return put

@@ -136,13 +136,6 @@ def test_a_governor_that_saves_power_is_a_warning(tmp_path: Path) -> None:
     assert states(hardware.governor(tmp_path)) == ["ok"]
 
 
-def test_a_slow_clock_is_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "current_clocksource").write_text("hpet\n")
-    assert states(hardware.clock(tmp_path)) == ["warning"]
-    (tmp_path / "current_clocksource").write_text("tsc\n")
-    assert states(hardware.clock(tmp_path)) == ["ok"]
-
-
 @pytest.mark.parametrize(
     ("after", "state", "text"),
     [

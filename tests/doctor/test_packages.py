@@ -1,4 +1,4 @@
-"""Python, the C library and the packages: what is missing or out of range is named with its cure."""
+"""Python and the packages: what is missing or out of range is named with its cure."""
 
 from pathlib import Path
 
@@ -36,20 +36,6 @@ def test_a_missing_libpython_is_a_problem_with_its_cure(monkeypatch: pytest.Monk
 
     assert states(found) == ["problem"]
     assert (found.found, found.cure) == ("libpython3.11.so.1.0 is missing", "apt-get install libpython3.11")
-
-
-def test_a_glibc_older_than_a_wheel_s_is_a_problem_that_names_the_wheel() -> None:
-    needed = {"nvidia-pytriton": (2, 35), "torch": (2, 28)}
-
-    assert states(packages.glibc(("glibc", "2.35"), needed)) == ["ok"]
-    old = packages.glibc(("glibc", "2.31"), needed)
-    assert states(old, packages.glibc(("musl", "1.2"), needed)) == ["problem", "problem"]
-    assert "nvidia-pytriton needs 2.35" in old.found
-    assert "torch" not in old.found
-
-
-def test_the_installed_wheels_say_which_glibc_they_need() -> None:
-    assert packages.glibc_of_wheels()["nvidia-pytriton"] == (2, 35)
 
 
 def test_the_requirements_are_those_of_the_project_and_of_the_extra_in_use(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from fixtures.serve.launch import Choice
 from tests.doctor.conftest import Docker
 from tests.doctor.findings import states
 from tests.fake_nvml import Nvml
+from tests.serve.programs import script
 
 EMBEDDED = Choice("embedded")
 
@@ -42,9 +43,7 @@ def test_the_load_generator_starts() -> None:
 def test_a_load_generator_that_does_not_start_is_a_problem(
     lines: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "perf_analyzer"
-    program.write_text(f"#!/bin/sh\n{lines}\n")
-    program.chmod(0o755)
+    program = script(tmp_path / "perf_analyzer", lines)
     monkeypatch.setattr(wheels, "perf_analyzer", lambda: program)
 
     found = programs.load_generator()
@@ -73,9 +72,7 @@ def test_the_server_is_not_started_beside_a_measurement(private_locks: Path) -> 
 def test_a_server_that_ends_at_once_is_a_problem_with_its_last_words(
     private_locks: Path, tmp_path: Path
 ) -> None:
-    program = tmp_path / "tritonserver"
-    program.write_text("#!/bin/sh\necho no licence\nexit 1\n")
-    program.chmod(0o755)
+    program = script(tmp_path / "tritonserver", "echo no licence\nexit 1")
 
     found = programs.triton(Choice("local", str(program)), "cpu")
 
@@ -119,9 +116,7 @@ def test_on_a_gpu_the_compiler_needs_the_cuda_toolkit(
 def test_a_container_needs_an_engine_that_answers_and_its_image(
     lines: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "docker"
-    program.write_text(f"#!/bin/sh\n{lines}\n")
-    program.chmod(0o755)
+    script(tmp_path / "docker", lines)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     assert states(programs.triton(Choice("docker", "some/image"), "cpu")) == [state]

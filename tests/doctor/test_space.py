@@ -1,4 +1,4 @@
-"""Memory, shared memory, disks and descriptors: too little of one is told before a run dies of it."""
+"""Memory, shared memory and disks: too little of one is told before a run dies of it."""
 
 import os
 from pathlib import Path
@@ -50,11 +50,3 @@ def test_a_folder_that_cannot_be_written_is_a_problem(
 def test_a_temporary_folder_without_execution_is_a_warning(tmp_path: Path) -> None:
     assert states(space.executable_temporary_files(tmp_path, os.ST_NOEXEC)) == ["warning"]
     assert states(space.executable_temporary_files(tmp_path, 0)) == ["ok"]
-
-
-def test_few_file_descriptors_are_a_warning() -> None:
-    assert states(space.descriptors(256), space.descriptors(1024), space.descriptors(-1)) == [
-        "warning",
-        "ok",
-        "ok",
-    ]

@@ -11,7 +11,7 @@ from fixtures.fleet.groups import cases_of_groups, earlier_durations, groups_of
 from reports.record import files
 from reports.record.schema import Case, Record
 from tests import samples
-from tests.collecting import collect
+from tests.collecting import Collect
 
 ROOT = Path(__file__).parents[2]
 CPU = ("--target", "cpu")
@@ -83,9 +83,9 @@ def test_a_file_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
 
 
 def test_groups_are_the_models_of_the_hardware_the_longest_first(
-    capsys: pytest.CaptureFixture[str],
+    collect: Collect,
 ) -> None:
-    collected = collect(capsys, *CPU)
+    collected = collect(*CPU)
     groups = groups_of(collected.selected, earlier_durations(ROOT / "reports" / "readme"))
 
     assert len(groups) == len({group.model for group in groups}) == 5
@@ -97,15 +97,15 @@ def test_groups_are_the_models_of_the_hardware_the_longest_first(
         assert all(f"[cpu-{group.model}-" in name for name in group.items)
 
 
-def test_a_group_takes_as_long_as_its_cases(capsys: pytest.CaptureFixture[str]) -> None:
-    items = collect(capsys, *CPU, "-k", "resnet50-micro").selected
+def test_a_group_takes_as_long_as_its_cases(collect: Collect) -> None:
+    items = collect(*CPU, "-k", "resnet50-micro").selected
     known = earlier_durations(ROOT / "reports" / "readme")
     (group,) = groups_of(items, known)
     assert group.expected_s == pytest.approx(sum(case.expected_s for case in cases_of_groups(items, known)))
 
 
-def test_converting_counts_once_for_each_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    items = collect(capsys, *CPU, "-k", "resnet50-micro and onnx and fp32").selected
+def test_converting_counts_once_for_each_case(tmp_path: Path, collect: Collect) -> None:
+    items = collect(*CPU, "-k", "resnet50-micro and onnx and fp32").selected
     case = Case("cpu", "resnet50-micro", "onnx", None, "fp32")
     stages = ("conversion", "accuracy", "answers", "online", "offline", "reload", "efficiency")
     seconds = dict.fromkeys(stages, 1.0)

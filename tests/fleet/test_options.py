@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.plugin.command_line.networks import Networks, networks_of
+from fixtures.plugin.command_line.networks import networks_of
 from fixtures.plugin.command_line.settings import parse
 from fixtures.plugin.fleet.passed_options import options_for_nodes
 from tests.given import networks
@@ -24,7 +24,7 @@ def on_a_node(*given: str) -> tuple[Any, Any]:
     """The options of the controller, and those of a node's run, both as parsed."""
     controller = parser().parse_args([*given, "--fleet", "auto"])
     files = {model: Path(file) for file in controller.models for model in ("mine", "mine-micro")}
-    given_networks = Networks(networks_of(controller), lambda: None)
+    given_networks = networks_of(controller)
     passed = options_for_nodes(controller, parse(controller, files, given_networks))
     return controller, parser().parse_args(list(passed))
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -55,38 +54,6 @@ def test_a_way_that_refuses_is_named() -> None:
         found = transports.transports(model, ALONE, shared_memory=True)
 
     assert found.wrong.startswith("over gRPC with shared memory a request was refused")
-
-
-def test_a_careful_server_passes() -> None:
-    with served_by(careful) as model:
-        found = refusals.malformed(model, ALONE)
-
-    assert (found.wrong, found.requests) == ("", 12)
-
-
-def test_a_server_that_answers_malformed_requests_fails() -> None:
-    with served_by(right) as model:
-        assert "was answered, not refused" in refusals.malformed(model, ALONE).wrong
-        assert "a batch of 5 was answered, and 4 is declared" in refusals.largest_batch(model).wrong
-
-
-def test_a_malformed_request_that_spoils_the_next_one_is_named() -> None:
-    spoilt = SimpleNamespace(now=False)
-
-    def answer(request: Any, context: grpc.ServicerContext) -> Any:
-        try:
-            response = careful(request, context)
-        except Exception:
-            spoilt.now = any(one.name == "no_such_input" for one in request.inputs)
-            raise
-        if spoilt.now:
-            response.raw_output_contents[0] = b"\0" * 16
-        return response
-
-    with served_by(answer) as model:
-        found = refusals.malformed(model, ALONE)
-
-    assert found.wrong == "after a request with an unknown input the next one got another answer"
 
 
 def test_a_server_that_is_gone_has_refused_nothing(gone: ServedModel) -> None:

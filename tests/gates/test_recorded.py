@@ -9,30 +9,29 @@ import numpy as np
 import pytest
 
 from fixtures.errors import InputError, NotAvailableError
-from fixtures.gates import recorded, served
+from fixtures.gates import recorded
 from fixtures.gates.recorded import RecordedAnswers
 from fixtures.gates.sameness import Rows
 from fixtures.gates.served import ServedModel
 from fixtures.measure.answers import Answer, Closeness
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint, Tensor
-from tests import simulated
+from fixtures.spec import Tensor
+from tests.gates import stand_in
+from tests.gates.stand_in import ROWS
 
-ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 TEXTS = np.array([[f"text {n}".encode()] for n in range(8)], object)
 NEAR = Closeness(0.01, 0.01, 1.0)
 
 
 def served_model(inputs: np.ndarray = ROWS, **changes: Any) -> ServedModel:
     """A model that answers with numbers and a text; nobody speaks to it."""
-    job = simulated.job(LoadPoint("online", 1, 1), "toy", 0.001)
-    outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,))
-    fields: dict[str, Any] = {"inputs": (Tensor("IN", "FP32", (4,)),), "outputs": outputs}
-    model = dataclasses.replace(job.model, **(fields | changes))
     data = LoadData(Path(), [f"row-{n}" for n in range(8)], {"IN": inputs})
     server = Server("embedded", "127.0.0.1:1", "2.51.0", None, None)
-    return ServedModel(dataclasses.replace(job, model=model, data=data, server=server), 8, NEAR)
+    one = stand_in.served_model(largest=8, data=data, server=server)
+    fields: dict[str, Any] = {"outputs": (Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)))}
+    model = dataclasses.replace(one.job.model, **(fields | changes))
+    return dataclasses.replace(one, job=dataclasses.replace(one.job, model=model), near=NEAR)
 
 
 def alone(outputs: np.ndarray = ROWS, texts: np.ndarray = TEXTS) -> Rows:
@@ -147,26 +146,9 @@ def test_a_damaged_file_is_refused_with_its_name(fault: str, kept: tuple[Path, R
     assert str(path) in str(refused.value)
 
 
-def test_of_large_answers_few_are_kept_and_of_larger_ones_none() -> None:
-    large = np.zeros((8, 1 << 20), np.float32)  # 4 MiB each
-    rows = {n: {"OUT": large[n], "TEXT": TEXTS[n]} for n in range(8)}
-
-    found = recorded.record(served_model(), rows, "case", "run")
-
-    assert 1 <= len(found.rows) < 8
-    assert len(found.digests) == len(found.rows)
+def test_an_answer_that_is_larger_than_all_that_are_kept_is_not_available() -> None:
     with pytest.raises(NotAvailableError, match="MiB"):
         recorded.record(served_model(), {0: {"OUT": np.zeros(1 << 24, np.float32)}}, "case", "run")
-
-
-def test_samples_are_asked_for_by_the_time_that_they_take() -> None:
-    def count(request_s: float) -> int:
-        model = served_model()
-        return dataclasses.replace(model, job=dataclasses.replace(model.job, request_s=request_s)).samples
-
-    assert count(60.0) == 2
-    assert count(0.001) == 8 == len(ROWS)
-    assert served.FULL_S > served.MICRO_S > 0
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -188,7 +170,9 @@ def test_as_many_bytes_of_answers_are_kept_as_fit_whatever_their_number() -> Non
 
     def kept(samples: int) -> int:
         rows = {n: {"OUT": large[n]} for n in range(samples)}
-        return len(recorded.record(served_model(), rows, "case", "run").rows)
+        found = recorded.record(served_model(), rows, "case", "run")
+        assert found.digests.keys() == found.rows.keys()
+        return len(found.rows)
 
     assert [kept(samples) for samples in (3, 4, 5)] == [3, 4, 4]
     two = {n: {"OUT": large[n], "TEXT": large[n]} for n in range(8)}

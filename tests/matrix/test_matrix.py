@@ -15,7 +15,7 @@ from fixtures.plugin.command_line import option_types
 from fixtures.spec import Target
 from reports.__main__ import main
 from reports.matrix.jobs import environment_of
-from tests.collecting import collect
+from tests.collecting import Collect
 
 Print = Callable[..., str]
 
@@ -96,19 +96,17 @@ def test_an_older_driver_s_environment_can_be_named(printed: Print) -> None:
     )
 
 
-def test_what_a_job_of_gitlab_gives_pytest_is_understood(
-    printed: Print, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_job_of_gitlab_gives_pytest_is_understood(printed: Print, collect: Collect) -> None:
     arguments = ("--targets", "cpu", "--shards", "2", "--options", '-m "not load" -k "onnx and not int8"')
     child = on_gitlab(printed, *arguments)
     names = []
     for name in ("cpu-1of2", "cpu-2of2"):
         words = command_of(child[name])
         given = [word for word in words[words.index("--") + 1 :] if not word.startswith("--junit-xml")]
-        collected = collect(capsys, *given)
+        collected = collect(*given)
         assert collected.status == 0, collected.text
         names += collected.names
-    assert sorted(names) == sorted(collect(capsys, "-m", "not load", "-k", "cpu and onnx and not int8").names)
+    assert sorted(names) == sorted(collect("-m", "not load", "-k", "cpu and onnx and not int8").names)
 
 
 def test_gitlab_joins_what_each_job_keeps_whatever_became_of_it(printed: Print) -> None:

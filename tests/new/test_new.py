@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fixtures import new
-from tests.collecting import collect
+from tests.collecting import Collect
 
 ROOT = Path(__file__).parents[2]
 NETWORK = """
@@ -42,13 +42,11 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["m2", "shop_2-large"])
-def test_every_format_of_a_new_model_is_there_to_be_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_every_format_of_a_new_model_is_there_to_be_run(tmp_path: Path, collect: Collect, name: str) -> None:
     file = tmp_path / "model.py"
     assert new.main([name, "--to", str(file)]) == 0
 
-    found = collect(capsys, "--models", str(file), "--target", "cpu", "-k", "conversion")
+    found = collect("--models", str(file), "--target", "cpu", "-k", "conversion")
 
     formats = {re.sub(rf".*\[cpu-{name}-(.+)\]", r"\1", one) for one in found.names}
     assert {"onnx-fp32", "onnx-int8", "pt2-fp32", "ts-script-fp32", "ts-trace-fp32"} <= formats
@@ -82,17 +80,13 @@ def test_what_is_there_already_is_not_written_over(
     assert (tmp_path / "mine.py").read_text() == "precious"
 
 
-def test_a_network_s_inputs_and_outputs_are_those_of_the_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_network_s_inputs_and_outputs_are_those_of_the_model(tmp_path: Path, collect: Collect) -> None:
     (tmp_path / "net.py").write_text(NETWORK)
     file = tmp_path / "two.py"
     given = ["--network", f"{tmp_path / 'net.py'}:Two", "--input", "INT64:6", "--input", "6"]
     assert new.main(["two", "--to", str(file), *given]) == 0
 
-    (test, *_) = collect(
-        capsys, "--models", str(file), "--target", "cpu", "-k", "onnx and conversion"
-    ).selected
+    (test, *_) = collect("--models", str(file), "--target", "cpu", "-k", "onnx and conversion").selected
 
     model = test.callspec.params["model"]  # type: ignore[attr-defined]
     assert [(one.dtype, one.shape) for one in model.inputs] == [("INT64", (6,)), ("FP32", (6,))]

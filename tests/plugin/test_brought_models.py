@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.models import all_models
-from tests.collecting import collect
+from tests.collecting import Collect
 from tests.model_files.files import write
 
 
@@ -15,44 +15,40 @@ def models(names: list[str]) -> set[str]:
     return {model for model in known for name in names if f"[cpu-{model}-onnx" in name}
 
 
-def test_they_run_alone_and_other_models_where_they_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_they_run_alone_and_other_models_where_they_are_named(tmp_path: Path, collect: Collect) -> None:
     file = write(tmp_path / "mine.py", "mine")
     base = ("--models", str(file), "--target", "cpu")
 
-    assert models(collect(capsys, *base).names) == {"mine"}
-    assert models(collect(capsys, *base, "-k", "onnx and fp32").names) == {"mine"}
-    both = collect(capsys, *base, "-k", "onnx and fp32 and (mine or resnet50-micro)")
+    assert models(collect(*base).names) == {"mine"}
+    assert models(collect(*base, "-k", "onnx and fp32").names) == {"mine"}
+    both = collect(*base, "-k", "onnx and fp32 and (mine or resnet50-micro)")
     assert models(both.names) == {"mine", "resnet50-micro"}
-    assert "mine" not in models(collect(capsys, "--target", "cpu").names)
+    assert "mine" not in models(collect("--target", "cpu").names)
 
 
 def test_they_run_though_they_are_large_and_on_hardware_with_published_figures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, collect: Collect
 ) -> None:
     file = write(tmp_path / "mine.py", "mine", micro=False)
 
-    assert models(collect(capsys, "--models", str(file), "--target", "cpu").names) == {"mine"}
-    found = collect(capsys, "--models", str(file), "--target", "a100")
+    assert models(collect("--models", str(file), "--target", "cpu").names) == {"mine"}
+    found = collect("--models", str(file), "--target", "a100")
     assert any("a100-mine-onnx-fp32" in name for name in found.names)
 
 
-def test_a_checkpoint_may_be_theirs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_may_be_theirs(tmp_path: Path, collect: Collect) -> None:
     file, weights = write(tmp_path / "mine.py", "mine"), tmp_path / "weights.pt"
     weights.touch()
 
-    found = collect(capsys, "--models", str(file), "--checkpoint", f"mine={weights}", "--target", "cpu")
+    found = collect("--models", str(file), "--checkpoint", f"mine={weights}", "--target", "cpu")
 
     assert models(found.names) == {"mine"}
 
 
-def test_a_file_that_cannot_be_used_ends_the_run_as_bad_input(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_cannot_be_used_ends_the_run_as_bad_input(tmp_path: Path, collect: Collect) -> None:
     (tmp_path / "mine.py").write_text("\n\n1 / 0\n")
 
-    found = collect(capsys, "--models", str(tmp_path / "mine.py"))
+    found = collect("--models", str(tmp_path / "mine.py"))
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert f"{tmp_path / 'mine.py'}:3" in found.text

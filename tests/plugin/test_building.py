@@ -1,11 +1,9 @@
 """What belongs to a model is made once for all of its cases, and gone before the next model's."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.collecting import run_pytest
 
 TESTS = """\
 import gc
@@ -36,10 +34,9 @@ def test_second(case, model, target, deployment, weights, samples):
 def test_weights_and_the_frameworks_answers_are_made_once_for_all_cases_of_a_model(tmp_path: Path) -> None:
     file = tmp_path / "test_of_models.py"
     file.write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", str(file), "-p", "conftest", "-p", "no:cacheprovider"]
-    command += ["-k", "cpu and micro and onnx and (resnet50-micro or fastpitch)"]
+    words = "cpu and micro and onnx and (resnet50-micro or fastpitch)"
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = run_pytest(str(file), "-p", "conftest", "-k", words)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(re.findall(r"(?m)^ +(\S+): load weights", done.stdout)) == [

@@ -1,7 +1,6 @@
 """What the server of a case on a GPU is started and loaded with, by a stand-in for NVML and one for the server."""
 
 import contextlib
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,17 +11,14 @@ import pytest
 
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.host import machine
-from fixtures.host.nvml import visible_gpus
 from fixtures.plugin import loading_in_process, measuring_efficiency, serving
 from fixtures.plugin.selecting import selection
 from fixtures.plugin.serving import Deployed
 from fixtures.serve.releases import Image
 from fixtures.spec import Deployment
-from tests.collecting import WITHOUT
-from tests.fake_nvml import Nvml
+from tests.collecting import ROOT, WITHOUT
+from tests.fake_nvml import Nvml, in_place_of_nvml
 
-ROOT = Path(__file__).parents[2]
 TEST = """
     from pathlib import Path
     import pytest
@@ -76,9 +72,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine with two A100s and all packages; its container, of release 25.02, has TensorRT 10.8.0.43."""
     nvml = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
     nvml.names = dict.fromkeys(nvml.uuids, "NVIDIA A100-SXM4-80GB")
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_TF32_OVERRIDE"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     image = Image("tritonserver:25.02-py3", "sha256:0f3c", "25.02", "10.8.0.43")
 
     @contextlib.contextmanager
@@ -108,11 +102,8 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     SEEN.clear()
     SEEN["backend"] = "onnxruntime"
     SEEN["kind"] = "docker"
-    for cached in (visible_gpus, machine.gpus_of):
-        cached.cache_clear()
-    yield
-    for cached in (visible_gpus, machine.gpus_of):
-        cached.cache_clear()
+    with in_place_of_nvml(nvml, monkeypatch):
+        yield
 
 
 def run(folder: Path, case: str, *arguments: str, test: str = "test_deployed") -> int:

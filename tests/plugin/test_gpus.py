@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import machine
-from fixtures.host.nvml import visible_gpus
-from tests.collecting import Collected, collect
-from tests.fake_nvml import Nvml
+from tests.collecting import ROOT, Collect, Collected, run_pytest
+from tests.fake_nvml import Nvml, in_place_of_nvml
 
 T4, FIRST_A100, SECOND_A100, OTHER_A100 = "GPU-t4-0", "GPU-a100-1", "GPU-a100-2", "GPU-a100-3"
 NAMES = {
@@ -46,14 +43,8 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
     fake = Nvml(lambda: 0.0, T4, FIRST_A100, SECOND_A100, OTHER_A100)
     fake.names = NAMES
     fake.capabilities = {T4: (7, 5)}
-    monkeypatch.setitem(sys.modules, "pynvml", fake)
-    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
-        monkeypatch.delenv(name, raising=False)
-    visible_gpus.cache_clear()
-    machine.gpus_of.cache_clear()
-    yield fake
-    visible_gpus.cache_clear()
-    machine.gpus_of.cache_clear()
+    with in_place_of_nvml(fake, monkeypatch):
+        yield fake
 
 
 @pytest.fixture
@@ -86,9 +77,9 @@ def skip_reasons(collected: Collected) -> dict[str, set[str]]:
     ],
 )
 def test_a_run_sees_the_gpus_that_it_names_and_no_others(
-    nvml: Nvml, seen: Seen, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], used: list[str]
+    nvml: Nvml, seen: Seen, collect: Collect, arguments: tuple[str, ...], used: list[str]
 ) -> None:
-    collect(capsys, *arguments)
+    collect(*arguments)
     assert seen.variables == {
         "CUDA_VISIBLE_DEVICES": ",".join(used),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -98,9 +89,9 @@ def test_a_run_sees_the_gpus_that_it_names_and_no_others(
 
 
 def test_the_header_names_the_gpus_and_says_what_is_not_known_of_several(
-    nvml: Nvml, capsys: pytest.CaptureFixture[str]
+    nvml: Nvml, collect: Collect
 ) -> None:
-    one, two = (collect(capsys, "-v", "--target", "a100", "--gpus", n).text for n in ("1", "2"))
+    one, two = (collect("-v", "--target", "a100", "--gpus", n).text for n in ("1", "2"))
     assert FIRST_A100 in one
     assert SECOND_A100 not in one
     assert "not watched" not in one
@@ -108,40 +99,36 @@ def test_the_header_names_the_gpus_and_says_what_is_not_known_of_several(
 
 
 def test_the_header_names_the_hardware_that_is_selected_and_what_of_it_is_not_here(
-    nvml: Nvml, capsys: pytest.CaptureFixture[str]
+    nvml: Nvml, collect: Collect
 ) -> None:
-    assert "target: a100, h100 (not on this machine); " in collect(capsys, "-v", "--target", "h100,a100").text
+    assert "target: a100, h100 (not on this machine); " in collect("-v", "--target", "h100,a100").text
 
 
 @pytest.mark.parametrize(
     ("cuda_version", "environment"), [(12040, "benchmarks-gpu-cuda12"), (13000, "benchmarks-gpu")]
 )
 def test_a_gpu_with_packages_for_cpus_is_told_the_environment_in_the_header(
-    nvml: Nvml, capsys: pytest.CaptureFixture[str], cuda_version: int, environment: str
+    nvml: Nvml, collect: Collect, cuda_version: int, environment: str
 ) -> None:
     nvml.cuda_version = cuda_version
     (line,) = (
-        line
-        for line in collect(capsys, "-v", "--target", "a100").text.splitlines()
-        if line.startswith("packages:")
+        line for line in collect("-v", "--target", "a100").text.splitlines() if line.startswith("packages:")
     )
     assert NAMES[FIRST_A100] in line
     assert f"tox run -e {environment} " in line
-    assert "packages:" not in collect(capsys, "-v", "--target", "cpu").text
+    assert "packages:" not in collect("-v", "--target", "cpu").text
 
 
 def test_a_gpu_with_its_packages_has_no_such_line(
-    nvml: Nvml, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    nvml: Nvml, collect: Collect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fixtures.plugin.telling.output.cuda_of_torch", lambda: "13.0")
     monkeypatch.setattr(machine, "version_of", lambda _name: "1.28.0")
-    assert "packages:" not in collect(capsys, "-v", "--target", "a100").text
+    assert "packages:" not in collect("-v", "--target", "a100").text
 
 
-def test_on_a_cpu_nothing_of_cuda_s_variables_changes(
-    nvml: Nvml, seen: Seen, capsys: pytest.CaptureFixture[str]
-) -> None:
-    collect(capsys, "--target", "cpu")
+def test_on_a_cpu_nothing_of_cuda_s_variables_changes(nvml: Nvml, seen: Seen, collect: Collect) -> None:
+    collect("--target", "cpu")
     assert seen.variables == {"CUDA_VISIBLE_DEVICES": None, "CUDA_DEVICE_ORDER": None}
 
 
@@ -157,30 +144,28 @@ def test_on_a_cpu_nothing_of_cuda_s_variables_changes(
 def test_what_the_caller_lets_cuda_see_is_what_the_run_chooses_from(
     nvml: Nvml,
     seen: Seen,
-    capsys: pytest.CaptureFixture[str],
+    collect: Collect,
     monkeypatch: pytest.MonkeyPatch,
     visible: str,
     used: str,
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    collect(capsys, "--target", "a100")
+    collect("--target", "a100")
     assert seen.variables["CUDA_VISIBLE_DEVICES"] == used
     assert os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
 def test_a_gpu_without_a_name_of_its_own_does_not_hide_one_that_has(
-    nvml: Nvml, seen: Seen, capsys: pytest.CaptureFixture[str]
+    nvml: Nvml, seen: Seen, collect: Collect
 ) -> None:
     nvml.names = NAMES | {T4: "NVIDIA DGX Display"}
-    collected = collect(capsys)
+    collected = collect()
     assert collected.targets == {"a100"}
     assert seen.variables["CUDA_VISIBLE_DEVICES"] == FIRST_A100
 
 
-def test_of_two_kinds_the_first_runs_and_the_other_says_how_it_would(
-    nvml: Nvml, capsys: pytest.CaptureFixture[str]
-) -> None:
-    collected = collect(capsys, "--target", "a100,t4,l4")
+def test_of_two_kinds_the_first_runs_and_the_other_says_how_it_would(nvml: Nvml, collect: Collect) -> None:
+    collected = collect("--target", "a100,t4,l4")
     reasons = skip_reasons(collected)
     assert reasons["a100"] == set()
     (reason,) = reasons["t4"]
@@ -194,10 +179,10 @@ def test_of_two_kinds_the_first_runs_and_the_other_says_how_it_would(
     [("0", "Tesla T4"), ("", "no NVIDIA GPU"), ("-1", "no NVIDIA GPU"), ("9", "no NVIDIA GPU")],
 )
 def test_a_gpu_that_the_caller_hides_is_not_said_to_be_missing(
-    nvml: Nvml, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, visible: str, shows: str
+    nvml: Nvml, collect: Collect, monkeypatch: pytest.MonkeyPatch, visible: str, shows: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    reasons = skip_reasons(collect(capsys, "--target", "a100,l4"))
+    reasons = skip_reasons(collect("--target", "a100,l4"))
     assert reasons["a100"] == {
         f"needs NVIDIA A100; CUDA_VISIBLE_DEVICES hides this machine's and shows {shows}"
     }
@@ -207,13 +192,11 @@ def test_a_gpu_that_the_caller_hides_is_not_said_to_be_missing(
 # --- several GPUs --------------------------------------------------------------------------------------------
 
 
-def test_a_case_on_several_gpus_has_a_name_and_a_record_of_its_own(
-    nvml: Nvml, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_case_on_several_gpus_has_a_name_and_a_record_of_its_own(nvml: Nvml, collect: Collect) -> None:
     one, two = (
         {
             str(item.callspec.params["case"]): item.callspec.params["case"]
-            for item in collect(capsys, "--target", "a100", "--gpus", n).selected
+            for item in collect("--target", "a100", "--gpus", n).selected
             if hasattr(item, "callspec")
         }
         for n in ("1", "2")
@@ -223,10 +206,8 @@ def test_a_case_on_several_gpus_has_a_name_and_a_record_of_its_own(
     assert {case.gpus for case in two.values()} == {2}
 
 
-def test_a_cpu_s_cases_have_the_same_names_whatever_runs_beside_them(
-    nvml: Nvml, capsys: pytest.CaptureFixture[str]
-) -> None:
-    collected = collect(capsys, "--target", "a100,cpu", "--gpus", "2")
+def test_a_cpu_s_cases_have_the_same_names_whatever_runs_beside_them(nvml: Nvml, collect: Collect) -> None:
+    collected = collect("--target", "a100,cpu", "--gpus", "2")
     assert {name for name in collected.names if "[cpu-" in name}
     assert not {name for name in collected.names if "[cpu-" in name and "gpus" in name}
 
@@ -244,16 +225,16 @@ def test_a_cpu_s_cases_have_the_same_names_whatever_runs_beside_them(
     ],
 )
 def test_more_gpus_than_there_are_alike_are_refused_with_the_cure(
-    nvml: Nvml, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+    nvml: Nvml, collect: Collect, arguments: tuple[str, ...], words: str
 ) -> None:
-    collected = collect(capsys, *arguments)
+    collected = collect(*arguments)
     assert collected.status == pytest.ExitCode.USAGE_ERROR
     assert re.search(words, collected.text)
 
 
-def test_without_any_gpu_a_case_on_several_skips(nvml: Nvml, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_any_gpu_a_case_on_several_skips(nvml: Nvml, collect: Collect) -> None:
     nvml.refused = {"nvmlInit"}
-    collected = collect(capsys, "--target", "a100", "--gpus", "2")
+    collected = collect("--target", "a100", "--gpus", "2")
     assert skip_reasons(collected) == {"a100": {"needs NVIDIA A100; this machine has no NVIDIA GPU"}}
 
 
@@ -264,7 +245,7 @@ def test_without_any_gpu_a_case_on_several_skips(nvml: Nvml, capsys: pytest.Capt
 def test_a_slice_of_a_gpu_is_hardware_of_its_own(
     nvml: Nvml,
     seen: Seen,
-    capsys: pytest.CaptureFixture[str],
+    collect: Collect,
     monkeypatch: pytest.MonkeyPatch,
     visible: str | None,
     used: str,
@@ -273,21 +254,22 @@ def test_a_slice_of_a_gpu_is_hardware_of_its_own(
     nvml.instances = {FIRST_A100: ["MIG-1", "MIG-2"]}
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert collect(capsys).targets == {"mig"}
+    assert collect().targets == {"mig"}
     assert (seen.variables["CUDA_VISIBLE_DEVICES"], seen.names) == (used, (NAMES[used],))
-    (reason,) = skip_reasons(collect(capsys, "--target", "a100"))["a100"]
+    (reason,) = skip_reasons(collect("--target", "a100"))["a100"]
     assert "needs NVIDIA A100; this machine has NVIDIA A100-SXM4-80GB MIG" in reason
-    assert re.search(r"one MIG slice at a time\n.*--gpus 2\n", collect(capsys, "--gpus", "2").text)
+    assert re.search(r"one MIG slice at a time\n.*--gpus 2\n", collect("--gpus", "2").text)
 
 
 # --- workers -------------------------------------------------------------------------------------------------
 
 
-def test_workers_of_xdist_choose_from_what_the_caller_lets_cuda_see(tmp_path: Path) -> None:
+def test_workers_of_xdist_choose_from_what_the_caller_lets_cuda_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Whole processes: the variable's way to a worker is what is tested, and the stand-in is found on the path.
-    root = Path(__file__).parents[2]
     texts = {
-        "conftest.py": (root / "conftest.py").read_text(),
+        "conftest.py": (ROOT / "conftest.py").read_text(),
         "pynvml.py": f"""
             from tests.fake_nvml import Nvml
             stand_in = Nvml(lambda: 0.0, {T4!r}, {FIRST_A100!r})
@@ -306,13 +288,7 @@ def test_workers_of_xdist_choose_from_what_the_caller_lets_cuda_see(tmp_path: Pa
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(textwrap.dedent(text))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", "--target", "a100", "."],
-        cwd=tmp_path,
-        env=environment | {"PYTHONPATH": f"{tmp_path}:{root}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    for name in [name for name in os.environ if name.startswith("CUDA_")]:
+        monkeypatch.delenv(name)
+    done = run_pytest("-n", "1", "--target", "a100", ".", cwd=tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}")
     assert "1 passed" in done.stdout, done.stdout + done.stderr

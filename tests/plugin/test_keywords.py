@@ -14,7 +14,7 @@ from fixtures.cases import names, select_targets
 from fixtures.errors import InputError
 from fixtures.host.targets import CPU, EVERY_TARGET, present
 from fixtures.plugin.selecting.keywords import asked_words, id_words, syntax_tree, words_of
-from tests.collecting import collect
+from tests.collecting import Collect
 
 BY_NAME = {target.name: target for target in EVERY_TARGET}
 
@@ -107,10 +107,8 @@ def test_the_tree_that_is_read_is_the_one_that_pytest_evaluates() -> None:
 @pytest.mark.parametrize(
     "wrong", ["a100 and", "not", "(a100", "a100)", "a100 t4", "'a100", "a100(x=)", "a100 & t4"]
 )
-def test_what_pytest_refuses_selects_nothing_and_keeps_pytests_error(
-    wrong: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    collected = collect(capsys, "-k", wrong)
+def test_what_pytest_refuses_selects_nothing_and_keeps_pytests_error(wrong: str, collect: Collect) -> None:
+    collected = collect("-k", wrong)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
     assert "Wrong expression passed to '-k'" in collected.text
@@ -198,12 +196,12 @@ def fits(item: pytest.Item) -> Callable[[str], bool]:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_any_expression_selects_what_its_words_say(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_expression_selects_what_its_words_say(seed: int, collect: Collect) -> None:
     chance = random.Random(seed)
     tree = random_node(chance, WORDS, depth=4)
     text = tree.text(chance)
 
-    collected = collect(capsys, "-k", text)
+    collected = collect("-k", text)
 
     named = {
         target.name for target in EVERY_TARGET for word in tree.words(asked=True) if names(word, target.name)
@@ -224,10 +222,8 @@ def test_any_expression_selects_what_its_words_say(seed: int, capsys: pytest.Cap
         (("-k", "cpu or a30"), {"cpu", "a30"}),
     ],
 )
-def test_hardware_is_what_runs(
-    arguments: tuple[str, ...], targets: set[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    collected = collect(capsys, *arguments)
+def test_hardware_is_what_runs(arguments: tuple[str, ...], targets: set[str], collect: Collect) -> None:
+    collected = collect(*arguments)
 
     assert {name.partition("[")[2].partition("-")[0] for name in collected.names} == targets
     listed = ", ".join(sorted(targets))
@@ -243,36 +239,34 @@ def test_hardware_is_what_runs(
         (("--target", "cpu", "-k", "t4 and onnx"), r"--target names cpu, and -k or a test's id names t4"),
     ],
 )
-def test_hardware_that_cannot_be_is_refused(
-    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    collected = collect(capsys, *arguments)
+def test_hardware_that_cannot_be_is_refused(arguments: tuple[str, ...], said: str, collect: Collect) -> None:
+    collected = collect(*arguments)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
     assert not collected.generated
     assert re.search(said, collected.text), collected.text
 
 
-def test_where_nothing_is_left_the_reason_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_nothing_is_left_the_reason_is_said(collect: Collect) -> None:
     own = present()[0].name
 
-    collected = collect(capsys, "-k", f"not {own}")
+    collected = collect("-k", f"not {own}")
 
     assert collected.status == pytest.ExitCode.NO_TESTS_COLLECTED
     assert f'nothing is selected: no test of {own} fits -k "not {own}"; other hardware' in collected.text
-    assert "nothing is selected" not in collect(capsys, "-k", "onnx").text
+    assert "nothing is selected" not in collect("-k", "onnx").text
 
 
-def test_a_name_that_pytest_finds_in_a_models_too_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_pytest_finds_in_a_models_too_is_said(collect: Collect) -> None:
     said = "-k finds t4 in bert-dist4l-micro too"
 
-    assert said in collect(capsys, "-k", "cpu and not t4").text
-    assert said not in collect(capsys, "-k", "t4").text
-    assert said not in collect(capsys, "-k", "cpu and not a100").text
+    assert said in collect("-k", "cpu and not t4").text
+    assert said not in collect("-k", "t4").text
+    assert said not in collect("-k", "cpu and not a100").text
 
 
-def test_tests_that_are_no_benchmarks_are_filtered_as_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
-    collected = collect(capsys, "-k", "a100 or brackets", paths=("tests/plugin/test_keywords.py",))
+def test_tests_that_are_no_benchmarks_are_filtered_as_everywhere(collect: Collect) -> None:
+    collected = collect("-k", "a100 or brackets", paths=("tests/plugin/test_keywords.py",))
 
     assert any("brackets" in name for name in collected.names)
     assert "hardware is left out" not in collected.text

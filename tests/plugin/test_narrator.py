@@ -17,7 +17,9 @@ import pytest
 from fixtures.plugin.telling import narrator
 from fixtures.plugin.telling.narrator import Narrator
 
-Start = Callable[..., Narrator]
+Clock = Callable[[float], None]
+Plain = Callable[..., tuple[Narrator, Callable[[], str]]]
+Live = Callable[..., tuple[Narrator, "Terminal"]]
 
 
 class Terminal:
@@ -68,22 +70,7 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal() -> Iterator[Callable[[int], Terminal]]:
-    """Make a pseudo-terminal of so many columns."""
-    made: list[Terminal] = []
-
-    def make(columns: int) -> Terminal:
-        made.append(Terminal(columns))
-        return made[-1]
-
-    yield make
-    for one in made:
-        os.close(one.read_end)
-        os.close(one.write_end)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Stop the narrator's clock; the function moves it on by seconds. No second ticks by itself."""
     now = [1000.0]
 
@@ -102,41 +89,49 @@ def reporter() -> types.SimpleNamespace:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[tuple[int, Callable[[], str]]]:
-    """A file in place of a terminal: its descriptor, and what it holds."""
+def plain(tmp_path: Path) -> Iterator[Plain]:
+    """Start a narrator of plain lines, as `plain(prefix="[gw1] ")`; gives what it has written too."""
     path = tmp_path / "out"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
-    yield descriptor, path.read_text
+    started: list[Narrator] = []
+
+    def start(**options: Any) -> tuple[Narrator, Callable[[], str]]:
+        started.append(Narrator(descriptor, **{"live": False, **options}))
+        return started[-1], path.read_text
+
+    yield start
+    for one in started:
+        one.rest()  # before its descriptor is closed, since it writes by itself
     os.close(descriptor)
 
 
 @pytest.fixture
-def start(terminal: object, file: object) -> Iterator[Start]:
-    """Start a narrator; it rests before its descriptor is closed, since it writes by itself."""
-    started: list[Narrator] = []
+def live(reporter: types.SimpleNamespace) -> Iterator[Live]:
+    """Start a narrator on a terminal of so many columns, beside pytest's reporter; gives the terminal too."""
+    started: list[tuple[Narrator, Terminal]] = []
 
-    def start(descriptor: int, **options: Any) -> Narrator:
-        started.append(Narrator(descriptor, **options))
+    def start(columns: int = 80, **options: Any) -> tuple[Narrator, Terminal]:
+        screen = Terminal(columns)
+        started.append((Narrator(screen.write_end, live=True, reporter=reporter, **options), screen))
         return started[-1]
 
     yield start
-    for one in started:
+    for one, screen in started:
         one.rest()
+        os.close(screen.read_end)
+        os.close(screen.write_end)
 
 
 # --- plain lines -------------------------------------------------------------------------------------------
 
 
-def test_plain_says_each_step_once_and_details_now_and_then(
-    file: tuple[int, Callable[[], str]], clock: Callable[[float], None], start: Start
-) -> None:
-    descriptor, text = file
-    plain = start(descriptor, live=False)
+def test_plain_says_each_step_once_and_details_now_and_then(plain: Plain, clock: Clock) -> None:
+    told, text = plain()
 
-    plain.say("convert")
+    told.say("convert")
     for done in range(100):
         clock(0.1)
-        plain.say("evaluate", f"{done} of 100")
+        told.say("evaluate", f"{done} of 100")
 
     said, *details = text().splitlines()
     assert said == "convert"
@@ -144,13 +139,10 @@ def test_plain_says_each_step_once_and_details_now_and_then(
     assert len(details) in (2, 3), "of ten seconds"
 
 
-def test_plain_says_again_what_takes_long_and_for_how_long(
-    file: tuple[int, Callable[[], str]], start: Start
-) -> None:
-    descriptor, text = file
-    plain = start(descriptor, live=False, quiet_s=0.01)
+def test_plain_says_again_what_takes_long_and_for_how_long(plain: Plain) -> None:
+    told, text = plain(quiet_s=0.01)
 
-    plain.say("load into Triton")
+    told.say("load into Triton")
 
     deadline = time.monotonic() + 20
     while len(text().splitlines()) < 3 and time.monotonic() < deadline:
@@ -158,18 +150,14 @@ def test_plain_says_again_what_takes_long_and_for_how_long(
     first, *later = text().splitlines()
     assert first == "load into Triton"
     assert later[0].startswith("load into Triton (")
-    plain.rest()
+    told.rest()
     written = text()
     time.sleep(0.05)
     assert text() == written, "it goes on after the rest"
 
 
-def test_the_time_of_steps_of_one_kind_is_added_up_whatever_they_were_for(
-    file: tuple[int, Callable[[], str]], start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [100.0]
-    monkeypatch.setattr(narrator.time, "monotonic", lambda: now[0])
-    told = start(file[0], live=False, quiet_s=3600.0)
+def test_the_time_of_steps_of_one_kind_is_added_up_whatever_they_were_for(plain: Plain, clock: Clock) -> None:
+    told, _ = plain()
     for seconds, step in [
         (2, "a: load into Triton (online)"),
         (5, "b: convert"),
@@ -177,56 +165,52 @@ def test_the_time_of_steps_of_one_kind_is_added_up_whatever_they_were_for(
     ]:
         told.say(step)
         told.say(step, "further")
-        now[0] += seconds
+        clock(seconds)
     told.rest()
-    now[0] += 60
+    clock(60)
     told.note("nothing goes on meanwhile")
 
     assert told.spent_s() == {"load into Triton": 6, "convert": 5}
 
 
-def test_plain_says_a_step_again_after_a_rest(
-    file: tuple[int, Callable[[], str]], clock: Callable[[float], None], start: Start
-) -> None:
-    descriptor, text = file
-    plain = start(descriptor, live=False)
+def test_plain_says_a_step_again_after_a_rest(plain: Plain) -> None:
+    told, text = plain()
 
-    plain.say("load")
-    plain.rest()
-    plain.say("load")
+    told.say("load")
+    told.rest()
+    told.say("load")
 
     assert text().splitlines() == ["load", "load"]
 
 
-def test_lines_of_a_worker_bear_its_name(file: tuple[int, Callable[[], str]], start: Start) -> None:
-    descriptor, text = file
-    worker = start(descriptor, live=False, prefix="[gw1] ")
+def test_lines_of_a_worker_bear_its_name(plain: Plain) -> None:
+    told, text = plain(prefix="[gw1] ")
 
-    worker.say("convert")
-    worker.note("built in 3 s")
+    told.say("convert")
+    told.note("built in 3 s")
 
     assert text() == "[gw1] convert\n[gw1] built in 3 s\n"
 
 
 def test_plain_lines_begin_a_line_of_their_own_in_pytests_output(
-    file: tuple[int, Callable[[], str]], reporter: types.SimpleNamespace, start: Start
+    plain: Plain, reporter: types.SimpleNamespace
 ) -> None:
-    descriptor, text = file
     reporter.currentfspath = "tests/test_a.py"
+    told, text = plain(reporter=reporter)
 
-    start(descriptor, live=False, reporter=reporter).say("convert")
+    told.say("convert")
 
     assert text() == "\n  convert"
     assert reporter.currentfspath is None, "pytest writes the name of its file again"
 
 
-@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("is_live", [True, False])
 def test_nothing_is_written_when_there_is_nothing_to_say(
-    file: tuple[int, Callable[[], str]], reporter: types.SimpleNamespace, live: bool, start: Start
+    plain: Plain, reporter: types.SimpleNamespace, is_live: bool
 ) -> None:
-    descriptor, text = file
+    told, text = plain(live=is_live, reporter=reporter)
 
-    start(descriptor, live=live, reporter=reporter).rest()
+    told.rest()
 
     assert text() == ""
 
@@ -234,83 +218,62 @@ def test_nothing_is_written_when_there_is_nothing_to_say(
 # --- the live line -----------------------------------------------------------------------------------------
 
 
-def test_live_rewrites_one_line(
-    terminal: Callable[[int], Terminal],
-    clock: Callable[[float], None],
-    reporter: types.SimpleNamespace,
-    start: Start,
-) -> None:
-    screen = terminal(80)
-    live = start(screen.write_end, live=True, reporter=reporter)
+def test_live_rewrites_one_line(live: Live, clock: Clock) -> None:
+    told, screen = live()
 
-    live.say("convert")
+    told.say("convert")
     clock(2)
-    live.say("evaluate", "3 of 9")
+    told.say("evaluate", "3 of 9")
     clock(1)
-    live.say("evaluate", "5 of 9")
+    told.say("evaluate", "5 of 9")
 
     assert screen.seen() == ["  evaluate: 5 of 9 1 s"]
 
 
-def test_live_does_not_redraw_for_every_detail(
-    terminal: Callable[[int], Terminal],
-    clock: Callable[[float], None],
-    reporter: types.SimpleNamespace,
-    start: Start,
-) -> None:
-    screen = terminal(80)
-    live = start(screen.write_end, live=True, reporter=reporter)
+def test_live_does_not_redraw_for_every_detail(live: Live, clock: Clock) -> None:
+    told, screen = live()
 
     for done in range(1000):
         clock(0.001)
-        live.say("evaluate", f"{done}")
+        told.say("evaluate", f"{done}")
 
     screen.seen()
     assert 5 <= screen.writings <= 12
 
 
-def test_a_rest_takes_the_line_away_and_pytest_goes_on_in_its_place(
-    terminal: Callable[[int], Terminal], reporter: types.SimpleNamespace, start: Start
-) -> None:
-    screen = terminal(80)
+def test_a_rest_takes_the_line_away_and_pytest_goes_on_in_its_place(live: Live) -> None:
+    told, screen = live()
     screen.by_pytest("collected 2 items\n")
-    live = start(screen.write_end, live=True, reporter=reporter)
-    live.say("convert")
+    told.say("convert")
 
-    live.rest()
-    live.rest()
+    told.rest()
+    told.rest()
     screen.by_pytest("\ntest_a PASSED")
 
     assert screen.seen() == ["collected 2 items", "test_a PASSED"]
 
 
-def test_a_note_stays_above_the_line(
-    terminal: Callable[[int], Terminal], reporter: types.SimpleNamespace, start: Start
-) -> None:
-    screen = terminal(80)
-    live = start(screen.write_end, live=True, reporter=reporter)
-    live.say("convert")
+def test_a_note_stays_above_the_line(live: Live) -> None:
+    told, screen = live()
+    told.say("convert")
 
-    live.note("built in 3 s")
-    live.say("compare")
+    told.note("built in 3 s")
+    told.say("compare")
 
     assert screen.seen() == ["  built in 3 s", "  compare 0 s"]
 
 
-def test_seconds_tick_while_nothing_else_happens(
-    terminal: Callable[[int], Terminal], reporter: types.SimpleNamespace, start: Start
-) -> None:
-    screen = terminal(80)
-    live = start(screen.write_end, live=True, reporter=reporter, tick_s=0.01)
+def test_seconds_tick_while_nothing_else_happens(live: Live) -> None:
+    told, screen = live(tick_s=0.01)
 
-    live.say("convert")
+    told.say("convert")
     assert screen.seen() == ["  convert 0 s"]
     deadline = time.monotonic() + 20
     while screen.seen() == ["  convert 0 s"] and time.monotonic() < deadline:
         time.sleep(0.02)
     assert screen.seen()[0].startswith("  convert ")
     assert screen.seen() != ["  convert 0 s"]
-    live.rest()
+    told.rest()
     screen.seen()
     written = screen.writings
     time.sleep(0.05)
@@ -326,60 +289,50 @@ def test_seconds_tick_while_nothing_else_happens(
     ],
 )
 def test_live_leaves_the_line_that_pytest_has_begun(
-    terminal: Callable[[int], Terminal],
-    reporter: types.SimpleNamespace,
-    verbosity: int,
-    left: list[str],
-    start: Start,
+    live: Live, reporter: types.SimpleNamespace, verbosity: int, left: list[str]
 ) -> None:
-    screen = terminal(80)
+    told, screen = live()
     screen.by_pytest("tests/test_a.py ..")
     reporter.currentfspath, reporter.verbosity = "tests/test_a.py", verbosity
 
-    start(screen.write_end, live=True, reporter=reporter).say("convert")
+    told.say("convert")
 
     assert screen.seen() == [*left, "  convert 0 s"]
 
 
 @pytest.mark.parametrize("columns", [1, 5, 20, 79])
-def test_a_long_line_is_cut_to_the_terminal(
-    terminal: Callable[[int], Terminal], reporter: types.SimpleNamespace, columns: int, start: Start
-) -> None:
-    screen = terminal(columns)
+def test_a_long_line_is_cut_to_the_terminal(live: Live, columns: int) -> None:
+    told, screen = live(columns)
 
-    start(screen.write_end, live=True, reporter=reporter).say("convert " * 30)
+    told.say("convert " * 30)
 
     (shown,) = screen.seen()
     assert len(shown) <= max(columns - 1, len(" 0 s"))
     assert shown.endswith(" 0 s")
 
 
-def test_a_terminal_that_does_not_know_its_width_is_taken_as_usual(
-    terminal: Callable[[int], Terminal], reporter: types.SimpleNamespace, start: Start
-) -> None:
-    screen = terminal(0)
+def test_a_terminal_that_does_not_know_its_width_is_taken_as_usual(live: Live) -> None:
+    told, screen = live(columns=0)
 
-    start(screen.write_end, live=True, reporter=reporter).say("convert")
+    told.say("convert")
 
     assert screen.seen() == ["  convert 0 s"]
 
 
-def test_live_on_what_is_no_terminal_goes_on(file: tuple[int, Callable[[], str]], start: Start) -> None:
-    descriptor, text = file
+def test_live_on_what_is_no_terminal_goes_on(plain: Plain) -> None:
+    told, text = plain(live=True)
 
-    start(descriptor, live=True).say("convert")
+    told.say("convert")
 
     assert "convert 0 s" in text()
 
 
-@pytest.mark.parametrize("live", [True, False])
-def test_a_reader_that_has_gone_does_not_fail_the_run(
-    live: bool, reporter: types.SimpleNamespace, start: Start
-) -> None:
+@pytest.mark.parametrize("is_live", [True, False])
+def test_a_reader_that_has_gone_does_not_fail_the_run(is_live: bool, reporter: types.SimpleNamespace) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
 
-    gone = start(write_end, live=live, reporter=reporter)
+    gone = Narrator(write_end, live=is_live, reporter=reporter)
     gone.say("convert")
     gone.note("built")
     gone.rest()

@@ -1,78 +1,53 @@
 """--onnx and its companions: which tests there are, what the header says, and what other runs are told."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from fixtures.errors import InputError
 from fixtures.plugin.command_line.networks import add_networks, as_options, networks_of
-from tests.collecting import collect
+from tests.collecting import Collect
 from tests.given import networks
+from tests.options import options
 
 
-def options(onnx: list[str], **others: list[str]) -> Any:
-    """Options as pytest parses them."""
-    return SimpleNamespace(
-        onnx=onnx, **{name: others.get(name, []) for name in ("samples", "labels", "metric", "floor")}
-    )
-
-
-def test_the_networks_run_alone_in_every_format_of_an_onnx_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_networks_run_alone_in_every_format_of_an_onnx_file(tmp_path: Path, collect: Collect) -> None:
     path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
-    found = collect(capsys, "--onnx", f"mine={path}", "--samples", str(samples), "--target", "cpu")
-    conversions = [name for name in found.names if name.startswith("test_conversion")]
-    assert conversions == [
-        f"test_conversion[cpu-mine-{way}]" for way in ("onnx-fp32", "onnx-int8", "openvino-fp32")
-    ]
+    found = collect("--onnx", f"mine={path}", "--samples", str(samples), "--target", "cpu")
+    ways = ("onnx-fp32", "onnx-int8", "openvino-fp32")
+    assert found.cases("test_conversion") == {f"cpu-mine-{way}" for way in ways}
     assert all("cpu-mine-" in name for name in found.names)
-    on_a_gpu = collect(capsys, "--onnx", f"mine={path}", "--samples", str(samples), "--target", "a100")
-    assert {name.partition("[")[2] for name in on_a_gpu.names if name.startswith("test_conversion")} == {
-        f"a100-mine-{way}-{precision}]"
+    on_a_gpu = collect("--onnx", f"mine={path}", "--samples", str(samples), "--target", "a100")
+    assert on_a_gpu.cases("test_conversion") == {
+        f"a100-mine-{way}-{precision}"
         for way in ("onnx", "onnx-trt", "trt")
         for precision in ("fp32", "fp16")
     }
-    assert not [name for name in collect(capsys, "--target", "cpu").names if "mine" in name]
+    assert not [name for name in collect("--target", "cpu").names if "mine" in name]
 
 
 def test_a_network_of_one_row_is_measured_with_that_batch_whatever_the_others_are_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, collect: Collect
 ) -> None:
     one, any_ = networks.linear(tmp_path / "one.onnx", batch=1), networks.linear(tmp_path / "any.onnx")
-    base = (
-        "--onnx",
-        f"one={one}",
-        "--onnx",
-        f"any={any_}",
-        "--target",
-        "cpu",
-        "-k",
-        "offline and onnx and fp32",
-    )
-    found = collect(capsys, *base, "--batches", "1,64", "--deployment", "max_batch_size=64")
-    assert [name.partition("[")[2] for name in found.names] == [
-        "cpu-any-onnx-fp32-b001-c001]",
-        "cpu-any-onnx-fp32-b064-c001]",
-        "cpu-one-onnx-fp32-b001-c001]",
-    ]
+    both = ("--onnx", f"one={one}", "--onnx", f"any={any_}", "--target", "cpu", "-k", "onnx and fp32")
+    found = collect(*both, "--batches", "1,64", "--deployment", "max_batch_size=64")
+    assert found.cases("test_offline") == {
+        "cpu-any-onnx-fp32-b001-c001",
+        "cpu-any-onnx-fp32-b064-c001",
+        "cpu-one-onnx-fp32-b001-c001",
+    }
 
 
-def test_what_cannot_be_used_ends_the_run_as_bad_input(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_used_ends_the_run_as_bad_input(tmp_path: Path, collect: Collect) -> None:
     (tmp_path / "net.onnx").write_text("no network")
-    found = collect(capsys, "--onnx", f"mine={tmp_path / 'net.onnx'}")
+    found = collect("--onnx", f"mine={tmp_path / 'net.onnx'}")
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert str(tmp_path / "net.onnx") in found.text
 
 
-def test_a_name_that_a_model_has_already_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = collect(capsys, "--onnx", f"resnet50={networks.linear(tmp_path / 'net.onnx')}")
+def test_a_name_that_a_model_has_already_is_refused(tmp_path: Path, collect: Collect) -> None:
+    found = collect("--onnx", f"resnet50={networks.linear(tmp_path / 'net.onnx')}")
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert "there is a model resnet50 already" in found.text
 
@@ -80,7 +55,7 @@ def test_a_name_that_a_model_has_already_is_refused(
 def test_values_without_a_name_are_for_all_networks_and_named_ones_for_one(tmp_path: Path) -> None:
     path = networks.linear(tmp_path / "net.onnx")
     own, shared = networks.rows(tmp_path / "own", 1), networks.rows(tmp_path / "shared", 1)
-    found = networks_of(options([f"a={path}", f"b={path}"], samples=[str(shared), f"a={own}"]))
+    found = networks_of(options(onnx=[f"a={path}", f"b={path}"], samples=[str(shared), f"a={own}"]))
     assert (found["a"].samples, found["b"].samples) == (own, shared)
 
 
@@ -88,7 +63,7 @@ def test_what_is_told_to_another_run_says_the_same(tmp_path: Path) -> None:
     path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 1)
     (tmp_path / "l.csv").write_text("00,1\n")
     given = options(
-        [f"a={path}"],
+        onnx=[f"a={path}"],
         samples=[str(samples)],
         labels=[str(tmp_path / "l.csv")],
         metric=["dice:average=micro"],
@@ -98,7 +73,7 @@ def test_what_is_told_to_another_run_says_the_same(tmp_path: Path) -> None:
     assert found.labels is not None
     assert found.labels.floor == 0.75
     told = as_options("a", found)
-    again = options([])
+    again = options()
     for option, value in zip(told[::2], told[1::2], strict=True):
         getattr(again, option.removeprefix("--")).append(value)
     assert networks_of(again) == {"a": found}
@@ -142,4 +117,4 @@ def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(
     path = networks.linear(tmp_path / "net.onnx")
 
     with pytest.raises(InputError, match=r"onnx and onnxruntime(.|\n)*pip install onnx onnxruntime"):
-        add_networks(options([f"net={path}"]))
+        add_networks(networks_of(options(onnx=[f"net={path}"])), [f"net={path}"])

@@ -2,8 +2,6 @@
 
 import mmap
 import os
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import scratch, segments
-
-ROOT = Path(__file__).parents[2]
+from tests.collecting import run_pytest
+from tests.serve.programs import script
 
 
 @pytest.fixture
@@ -29,18 +27,8 @@ def run(temporary: Path, tmp_path: Path) -> str:
     file = tmp_path / "test_nothing.py"
     file.write_text("import pytest\n\n\n@pytest.mark.stage('accuracy')\ndef test_nothing() -> None: pass\n")
     places = ["--results", str(tmp_path / "results"), "--model-repos", str(tmp_path / "repos")]
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", str(file), "-p", "conftest", "-p", "no:cacheprovider"),
-            *places,
-        ],
-        cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(temporary), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    programs = f"{tmp_path}/bin:{os.environ['PATH']}"
+    done = run_pytest(str(file), "-p", "conftest", *places, TMPDIR=str(temporary), PATH=programs)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -58,8 +46,7 @@ def test_what_killed_runs_left_goes_and_what_is_in_use_stays(
         folder.mkdir()
         docker = tmp_path / "bin" / "docker"
         docker.parent.mkdir()
-        docker.write_text(f'#!/bin/sh\necho "$@" >> "{docker.parent}/asked"\n')
-        docker.chmod(0o755)
+        script(docker, f'echo "$@" >> "{docker.parent}/asked"')
 
         said = run(temporary, tmp_path)
 

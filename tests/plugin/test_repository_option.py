@@ -5,10 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.collecting import collect
+from tests.collecting import Collect
 from tests.repositories import COMPLETING, IN_PARTS, code, config, write_model
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
@@ -22,15 +20,12 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def cases(names: list[str], test: str) -> set[str]:
-    """The cases and load points of one test."""
-    return {name.partition("[")[2].rstrip("]") for name in names if name.startswith(f"{test}[")}
+def test_the_models_of_a_repository_run_in_place_of_the_suites_own(
+    repository: Path, collect: Collect
+) -> None:
+    found = collect("--repository", str(repository), "--target", "cpu")
 
-
-def test_the_models_of_a_repository_run_in_place_of_the_suites_own(repository: Path, capsys: Capture) -> None:
-    found = collect(capsys, "--repository", str(repository), "--target", "cpu").names
-
-    assert cases(found, "test_offline") == {
+    assert found.cases("test_offline") == {
         "cpu-bare-asis-b001-c001",
         "cpu-bare-asis-b004-c001",
         "cpu-parts-asis-b001-c001",
@@ -38,48 +33,48 @@ def test_the_models_of_a_repository_run_in_place_of_the_suites_own(repository: P
         "cpu-resnet50-asis-b008-c001",
         "cpu-resnet50-asis-b016-c001",
     }
-    assert cases(found, "test_declared_output") == {"cpu-bare-asis", "cpu-resnet50-asis"}
+    assert found.cases("test_declared_output") == {"cpu-bare-asis", "cpu-resnet50-asis"}
 
 
-def test_what_compares_with_a_conversion_is_left_out(repository: Path, capsys: Capture) -> None:
-    found = collect(capsys, "--repository", str(repository), "--target", "cpu").names
+def test_what_compares_with_a_conversion_is_left_out(repository: Path, collect: Collect) -> None:
+    found = collect("--repository", str(repository), "--target", "cpu")
 
     for test in ("test_conversion", "test_accuracy", "test_efficiency"):
-        assert not cases(found, test)
+        assert not found.cases(test)
 
 
 def test_only_what_is_or_may_be_asked_in_several_messages_has_a_conversation(
-    repository: Path, capsys: Capture
+    repository: Path, collect: Collect
 ) -> None:
-    found = collect(capsys, "--repository", str(repository), "--target", "cpu").names
+    found = collect("--repository", str(repository), "--target", "cpu")
 
-    assert cases(found, "test_conversation") == {"cpu-bare-asis", "cpu-parts-asis"}
+    assert found.cases("test_conversation") == {"cpu-bare-asis", "cpu-parts-asis"}
 
 
 @pytest.mark.parametrize(
     ("name", "test"), [("resnet50", "test_conversation"), ("parts", "test_largest_batch")]
 )
 def test_a_test_that_no_model_of_the_repository_has_is_left_out(
-    repository: Path, capsys: Capture, tmp_path: Path, name: str, test: str
+    repository: Path, collect: Collect, tmp_path: Path, name: str, test: str
 ) -> None:
     (tmp_path / "alone").mkdir()
     (repository / name).rename(tmp_path / "alone" / name)
 
-    found = collect(capsys, "--repository", str(tmp_path / "alone"), "--target", "cpu").names
+    found = collect("--repository", str(tmp_path / "alone"), "--target", "cpu")
 
-    assert cases(found, "test_offline")
-    assert not cases(found, test)
+    assert found.cases("test_offline")
+    assert not found.cases(test)
 
 
 def test_the_suites_own_models_have_no_conversation_and_come_back_afterwards(
-    repository: Path, capsys: Capture
+    repository: Path, collect: Collect
 ) -> None:
-    collect(capsys, "--repository", str(repository), "--target", "cpu")
+    collect("--repository", str(repository), "--target", "cpu")
 
-    found = collect(capsys, "--target", "cpu").names
+    found = collect("--target", "cpu")
 
-    assert cases(found, "test_accuracy")
-    assert not cases(found, "test_conversation")
+    assert found.cases("test_accuracy")
+    assert not found.cases("test_conversation")
 
 
 @pytest.mark.parametrize(
@@ -89,13 +84,13 @@ def test_the_suites_own_models_have_no_conversation_and_come_back_afterwards(
         (("--checkpoint", "resnet50=x"), "leave --checkpoint out"),
         (("--latency-budget-ms", "7"), "leave --latency-budget-ms out"),
         (("--triton", "127.0.0.1:9"), "--repository remote"),
-        (("--samples", "bare=/nowhere"), "no such folder of samples"),
+        (("--samples", "bare=/nowhere"), "no such file or folder"),
     ],
 )
 def test_what_does_not_fit_a_repository_is_refused_with_the_cure(
-    repository: Path, capsys: Capture, options: tuple[str, ...], said: str
+    repository: Path, collect: Collect, options: tuple[str, ...], said: str
 ) -> None:
-    found = collect(capsys, "--repository", str(repository), *options)
+    found = collect("--repository", str(repository), *options)
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert said in found.text
@@ -113,57 +108,57 @@ def labelled(tmp_path: Path) -> tuple[str, ...]:
 
 
 def test_a_model_with_labels_has_an_accuracy_and_others_have_none(
-    repository: Path, capsys: Capture, labelled: tuple[str, ...]
+    repository: Path, collect: Collect, labelled: tuple[str, ...]
 ) -> None:
     options = (*labelled, "--floor", "resnet50=0.75", "--target", "cpu")
-    found = collect(capsys, "--repository", str(repository), *options).names
+    found = collect("--repository", str(repository), *options)
 
-    assert cases(found, "test_accuracy") == {"cpu-resnet50-asis"}
+    assert found.cases("test_accuracy") == {"cpu-resnet50-asis"}
 
 
 def test_labels_that_nothing_is_held_to_are_refused(
-    repository: Path, capsys: Capture, labelled: tuple[str, ...]
+    repository: Path, collect: Collect, labelled: tuple[str, ...]
 ) -> None:
-    found = collect(capsys, "--repository", str(repository), *labelled)
+    found = collect("--repository", str(repository), *labelled)
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert "add --floor" in found.text
 
 
 def test_labels_of_other_samples_are_refused_before_anything_runs(
-    repository: Path, capsys: Capture, labelled: tuple[str, ...], tmp_path: Path
+    repository: Path, collect: Collect, labelled: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "labels.csv").write_text("c,0\n")
-    found = collect(capsys, "--repository", str(repository), *labelled, "--floor", "resnet50=0.75")
+    found = collect("--repository", str(repository), *labelled, "--floor", "resnet50=0.75")
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert "have no label: a, b" in found.text
 
 
 def test_thresholds_are_for_the_cases_of_the_repository(
-    repository: Path, capsys: Capture, tmp_path: Path
+    repository: Path, collect: Collect, tmp_path: Path
 ) -> None:
     (tmp_path / "t.toml").write_text('[[cases]]\nmatch = "cpu-resnet50-asis"\nallowed_slowdown_percent = 3\n')
     (tmp_path / "bad.toml").write_text('[[cases]]\nmatch = "cpu-*-onnx-fp32"\nallowed_slowdown_percent = 3\n')
     base = ("--repository", str(repository), "--target", "cpu", "--thresholds")
 
-    assert collect(capsys, *base, str(tmp_path / "t.toml")).names
-    refused = collect(capsys, *base, str(tmp_path / "bad.toml"))
+    assert collect(*base, str(tmp_path / "t.toml")).names
+    refused = collect(*base, str(tmp_path / "bad.toml"))
     assert refused.status == pytest.ExitCode.USAGE_ERROR
     assert "no case is matched by" in refused.text
 
 
-def test_a_server_of_somebody_elses_is_needed_for_what_is_loaded_there(capsys: Capture) -> None:
-    found = collect(capsys, "--repository", "remote", "--triton", "embedded")
+def test_a_server_of_somebody_elses_is_needed_for_what_is_loaded_there(collect: Collect) -> None:
+    found = collect("--repository", "remote", "--triton", "embedded")
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert "--triton HOST:PORT" in found.text
 
 
 def test_a_batch_beyond_a_models_largest_is_refused_before_anything_runs(
-    repository: Path, capsys: Capture
+    repository: Path, collect: Collect
 ) -> None:
-    found = collect(capsys, "--repository", str(repository), "-k", "resnet50", "--batches", "32")
+    found = collect("--repository", str(repository), "-k", "resnet50", "--batches", "32")
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert "resnet50, 16" in found.text

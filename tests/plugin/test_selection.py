@@ -23,9 +23,7 @@ from fixtures.plugin.selecting.keywords import asked_words
 from fixtures.plugin.selecting.stage_markers import stage_of
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
-from tests.collecting import collect
-
-ROOT = Path(__file__).parents[2]
+from tests.collecting import ROOT, Collect, run_pytest
 
 
 @pytest.mark.parametrize(
@@ -173,11 +171,9 @@ def test_collecting_imports_none_of_the_heavy_packages() -> None:
 
 
 def test_a_run_keeps_each_case_together_in_the_order_of_its_stages(
-    capsys: pytest.CaptureFixture[str],
+    collect: Collect,
 ) -> None:
-    collected = collect(
-        capsys, "-k", "cpu and resnet50-micro and onnx", "--batches", "1,16", "--concurrencies", "4"
-    )
+    collected = collect("-k", "cpu and resnet50-micro and onnx", "--batches", "1,16", "--concurrencies", "4")
 
     stages = ["conversion", "accuracy", "answers", "online", "offline", "reload", "efficiency"]
     assert [stage for stage, _ in itertools.groupby(map(stage_of, collected.selected))] == stages * 2
@@ -187,10 +183,10 @@ def test_a_run_keeps_each_case_together_in_the_order_of_its_stages(
     assert not any("onnx-fp32" in name for name in collected.names[half:])
 
 
-def test_the_cases_of_a_model_follow_one_another(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cases_of_a_model_follow_one_another(collect: Collect) -> None:
     """So that its weights are loaded once: by name alone `resnet50-onnx` and `resnet50-ts-trace` have those of
     `resnet50-tf` between them."""
-    collected = collect(capsys, "-k", "(cpu or t4) and (resnet50 or resnet50-tf) and conversion")
+    collected = collect("-k", "(cpu or t4) and (resnet50 or resnet50-tf) and conversion")
 
     models = [item.callspec.params["model"].name for item in collected.selected]  # type: ignore[attr-defined]
     runs = [name for name, _ in groupby(zip(_targets(collected.names), models, strict=True))]
@@ -203,17 +199,7 @@ def _targets(names: list[str]) -> list[str]:
 
 
 def test_other_hardware_skips_and_says_what_it_needs() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "benchmarks",
-        "--target",
-        "v100",
-        "-k",
-        "resnet50-micro and onnx",
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = run_pytest("benchmarks", "--target", "v100", "-k", "resnet50-micro and onnx")
     assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, "a run that proves nothing is not green"
     assert "nothing was proven, all of" in done.stdout
     assert "needs NVIDIA V100; this machine has" in done.stdout
@@ -235,22 +221,21 @@ def test_on_a_gpu_with_the_packages_for_cpus_every_case_skips_with_what_it_needs
 
 
 def test_workers_run_the_cases_that_the_command_line_names() -> None:
-    command = [sys.executable, "-m", "pytest", "benchmarks", "-n", "2", "-v"]
-    command += ["-k", "(not not t4 or not (a30 or t4)) and resnet50 and trt and conversion"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    words = "(not not t4 or not (a30 or t4)) and resnet50 and trt and conversion"
+    done = run_pytest("benchmarks", "-n", "2", "-v", "-k", words)
     ids = re.findall(r"SKIPPED .*?(test_\w+\[\S+\])", done.stdout)
     assert ids
     assert set(_targets(ids)) == {"t4"}
     assert all("trt" in name and "resnet50" in name for name in ids)
 
 
-def test_full_size_models_that_are_left_out_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_size_models_that_are_left_out_are_said(collect: Collect) -> None:
     said = "full-size models are left out on a CPU (-k NAME selects one): "
 
-    assert f"{said}bert-dist4l" in collect(capsys, "--target", "cpu", "-k", "onnx").text
+    assert f"{said}bert-dist4l" in collect("--target", "cpu", "-k", "onnx").text
     assert (
         "bert-dist4l"
-        not in collect(capsys, "-k", "cpu and bert-dist4l and onnx").text.partition(said)[2].splitlines()[0]
+        not in collect("-k", "cpu and bert-dist4l and onnx").text.partition(said)[2].splitlines()[0]
     )
 
 
@@ -265,9 +250,9 @@ def test_full_size_models_that_are_left_out_are_said(capsys: pytest.CaptureFixtu
     ],
 )
 def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
-    arguments: tuple[str, ...], cure: str | None, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], cure: str | None, collect: Collect
 ) -> None:
-    collected = collect(capsys, *arguments)
+    collected = collect(*arguments)
 
     assert (f"add {cure}" in collected.text) == (cure is not None)
     assert (collected.status == pytest.ExitCode.USAGE_ERROR) == (cure is not None)
@@ -282,9 +267,9 @@ def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
     ],
 )
 def test_a_file_of_what_an_option_asks_for_is_refused_without_it(
-    file: str, cure: str, capsys: pytest.CaptureFixture[str]
+    file: str, cure: str, collect: Collect
 ) -> None:
-    collected = collect(capsys, paths=(f"benchmarks/{file}",))
+    collected = collect(paths=(f"benchmarks/{file}",))
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
     assert not collected.selected
@@ -293,19 +278,19 @@ def test_a_file_of_what_an_option_asks_for_is_refused_without_it(
 
 
 def test_the_search_is_the_last_stage_of_a_case_and_without_a_budget_there_is_no_word_of_it(
-    capsys: pytest.CaptureFixture[str],
+    collect: Collect,
 ) -> None:
-    with_budget = collect(capsys, "-k", "cpu-resnet50-micro-onnx-fp32", "--latency-budget-ms", "7")
-    without = collect(capsys, "-k", "cpu-resnet50-micro-onnx-fp32")
+    with_budget = collect("-k", "cpu-resnet50-micro-onnx-fp32", "--latency-budget-ms", "7")
+    without = collect("-k", "cpu-resnet50-micro-onnx-fp32")
 
     assert [name.partition("[")[0] for name in with_budget.names][-1] == "test_search"
     assert without.names == with_budget.names[:-1]
     assert "search" not in without.text
 
 
-def test_the_self_check_leaves_out_all_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_self_check_leaves_out_all_else(collect: Collect) -> None:
     def tests(*arguments: str) -> set[str]:
-        return {name.partition("[")[0] for name in collect(capsys, *arguments).names}
+        return {name.partition("[")[0] for name in collect(*arguments).names}
 
     assert tests("--self-check") == {
         "test_known_service_time",
@@ -318,28 +303,27 @@ def test_the_self_check_leaves_out_all_else(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_converting_alone_leaves_out_all_else_and_has_every_case_once(
-    capsys: pytest.CaptureFixture[str],
+    collect: Collect,
 ) -> None:
-    alone, usual = collect(capsys, "--convert-only"), collect(capsys)
+    alone, usual = collect("--convert-only"), collect()
 
-    cases = {name.partition("[")[2] for name in usual.names if name.startswith("test_conversion")}
-    assert {f"test_build[{case}" for case in cases} == set(alone.names)
-    assert len(alone.names) == len(cases)
-    assert not [name for name in usual.names if name.startswith("test_build")]
+    assert alone.cases("test_build") == usual.cases("test_conversion")
+    assert len(alone.names) == len(alone.cases("test_build"))
+    assert not usual.cases("test_build")
 
 
 @pytest.mark.parametrize("option", ["--rehearse", "--self-check", "--fleet=local"])
 def test_converting_alone_is_refused_beside_what_takes_the_place_of_the_tests_too(
-    option: str, capsys: pytest.CaptureFixture[str]
+    option: str, collect: Collect
 ) -> None:
-    collected = collect(capsys, "--convert-only", option)
+    collected = collect("--convert-only", option)
     assert collected.status == pytest.ExitCode.USAGE_ERROR
     assert f"leave {option.partition('=')[0]} out" in collected.text
 
 
-def test_load_tests_are_told_by_their_marker(capsys: pytest.CaptureFixture[str]) -> None:
+def test_load_tests_are_told_by_their_marker(collect: Collect) -> None:
     def tests(*arguments: str) -> set[str]:
-        return {name.partition("[")[0] for name in collect(capsys, *arguments).names}
+        return {name.partition("[")[0] for name in collect(*arguments).names}
 
     assert {"test_conversion", "test_accuracy", "test_declared_output"} < tests("-m", "not load")
     assert tests("-m", "load") == {"test_online", "test_offline", "test_efficiency"}
@@ -347,13 +331,11 @@ def test_load_tests_are_told_by_their_marker(capsys: pytest.CaptureFixture[str])
 
 
 def test_recorded_answers_are_asked_for_where_there_are_some_or_some_are_to_be(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, collect: Collect
 ) -> None:
     def is_there(*arguments: str) -> bool:
-        names = collect(
-            capsys, "--answers", str(tmp_path), *arguments, paths=("benchmarks/test_answers.py",)
-        ).names
-        return any(name.startswith("test_recorded_answers") for name in names)
+        found = collect("--answers", str(tmp_path), *arguments, paths=("benchmarks/test_answers.py",))
+        return bool(found.cases("test_recorded_answers"))
 
     assert not is_there()
     assert is_there("--record-answers")
@@ -361,27 +343,27 @@ def test_recorded_answers_are_asked_for_where_there_are_some_or_some_are_to_be(
     assert is_there()
 
 
-def test_a_stage_that_does_not_exist_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_that_does_not_exist_is_refused(tmp_path: Path, collect: Collect) -> None:
     file = tmp_path / "test_other.py"
     file.write_text("import pytest\n\n@pytest.mark.stage('convert')\ndef test_other(case): ...\n")
 
-    collected = collect(capsys, "-p", "conftest", paths=(str(file),))
+    collected = collect("-p", "conftest", paths=(str(file),))
 
     assert "is marked with a stage that does not exist" in collected.text
     assert "write one of build, conversion, accuracy" in collected.text
 
 
-def test_a_batch_over_the_largest_is_refused_with_the_cure(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = collect(capsys, "-k", "resnet50-micro", "--batches", "64").text
+def test_a_batch_over_the_largest_is_refused_with_the_cure(collect: Collect) -> None:
+    printed = collect("-k", "resnet50-micro", "--batches", "64").text
     assert "batch 64 is larger than the largest batch of resnet50-micro, 32" in printed
     assert "--deployment max_batch_size=64" in printed
 
 
 def test_no_test_is_called_like_a_format_or_precision_that_one_selects_by(
-    capsys: pytest.CaptureFixture[str],
+    collect: Collect,
 ) -> None:
     """-k compares parts of names: with a test_outputs, `-k ts` would run it for every format."""
-    tests = {name.partition("[")[0] for name in collect(capsys, "--target", "cpu").names}
+    tests = {name.partition("[")[0] for name in collect("--target", "cpu").names}
     words = {format_.mnemonic for format_ in all_formats()} | {"ts", "trt", "tf", "fp32", "fp16", "int8"}
 
     assert len(tests) > 8

@@ -1,11 +1,8 @@
 """What loads or starts something shares the machine with other builds, and never goes on beside a measurement."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.collecting import run_pytest
 
 TESTS = """\
 import contextlib
@@ -66,18 +63,8 @@ def test_loading_and_starting_share_the_machine_and_what_runs_does_not(tmp_path:
     file = tmp_path / "test_of_machine.py"
     file.write_text(TESTS)
 
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", str(file), "-p", "conftest", "-p", "no:cacheprovider"),
-            *("-k", "cpu-resnet50-micro-onnx-fp32", "--results", str(tmp_path / "results")),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    one = ("-k", "cpu-resnet50-micro-onnx-fp32", "--results", str(tmp_path / "results"))
+    done = run_pytest(str(file), "-p", "conftest", *one, TMPDIR=str(tmp_path))
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout

@@ -3,7 +3,7 @@
 import pytest
 
 from fixtures.plugin.command_line import option_types
-from tests.collecting import collect
+from tests.collecting import Collect
 from tests.options import options
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
@@ -19,19 +19,19 @@ def test_a_time_has_its_unit() -> None:
     assert [option_types.soak(text) for text in ("90s", "10m", "1.5h")] == [90.0, 600.0, 5400.0]
 
 
-def test_the_soak_comes_last_and_only_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = collect(capsys, "-k", CASE, "--soak", "10m")
-    without = collect(capsys, "-k", CASE)
+def test_the_soak_comes_last_and_only_where_it_is_asked_for(collect: Collect) -> None:
+    asked = collect("-k", CASE, "--soak", "10m")
+    without = collect("-k", CASE)
 
     assert asked.names == [*without.names, f"test_soak[{CASE}]"]
     assert "soak" not in without.text
 
 
 def test_the_soak_alone_is_selected_by_its_name_and_refused_without_a_time(
-    capsys: pytest.CaptureFixture[str],
+    collect: Collect,
 ) -> None:
-    alone = collect(capsys, "-k", f"{CASE} and soak", "--soak", "10m")
-    refused = collect(capsys, "-k", f"{CASE} and soak")
+    alone = collect("-k", f"{CASE} and soak", "--soak", "10m")
+    refused = collect("-k", f"{CASE} and soak")
 
     assert alone.names == [f"test_soak[{CASE}]"]
     assert refused.status == pytest.ExitCode.USAGE_ERROR

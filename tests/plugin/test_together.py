@@ -4,38 +4,34 @@ from pathlib import Path
 
 import pytest
 
-from tests.collecting import collect
+from tests.collecting import Collect
 from tests.model_files.files import write
 
 PAIR = "cpu-resnet50-micro-onnx-fp32,cpu-nnunet-micro-ts-trace-fp32"
 
 
-def cases(names: list[str]) -> set[str]:
-    return {name.partition("[")[2].rstrip("]") for name in names if name.startswith("test_conversion")}
+def test_the_named_cases_run_alone(collect: Collect) -> None:
+    found = collect("--together", PAIR)
 
-
-def test_the_named_cases_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    found = collect(capsys, "--together", PAIR)
-
-    assert cases(found.names) == set(PAIR.split(","))
+    assert found.cases("test_conversion") == set(PAIR.split(","))
     assert any(name.startswith("test_online[cpu-nnunet-micro") for name in found.names)
 
 
 def test_a_case_may_be_of_a_full_size_model_or_of_one_from_elsewhere(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, collect: Collect
 ) -> None:
     file = write(tmp_path / "mine.py", "mine", micro=False)
     pair = "cpu-mine-onnx-fp32,cpu-resnet50-onnx-fp32"
 
-    found = collect(capsys, "--models", str(file), "--together", pair)
+    found = collect("--models", str(file), "--together", pair)
 
-    assert cases(found.names) == set(pair.split(","))
+    assert found.cases("test_conversion") == set(pair.split(","))
 
 
-def test_the_hardware_is_that_of_the_ids(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_hardware_is_that_of_the_ids(collect: Collect) -> None:
     pair = "a100-resnet50-onnx-fp16,a100-bert-dist4l-onnx-fp16"
 
-    assert cases(collect(capsys, "--together", pair).names) == set(pair.split(","))
+    assert collect("--together", pair).cases("test_conversion") == set(pair.split(","))
 
 
 @pytest.mark.parametrize(
@@ -48,10 +44,8 @@ def test_the_hardware_is_that_of_the_ids(capsys: pytest.CaptureFixture[str]) -> 
         ("", "there is no case ''"),
     ],
 )
-def test_what_is_no_pair_is_refused_with_the_cure(
-    text: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = collect(capsys, "--together", text)
+def test_what_is_no_pair_is_refused_with_the_cure(text: str, said: str, collect: Collect) -> None:
+    found = collect("--together", text)
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert said in found.text

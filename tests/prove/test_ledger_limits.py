@@ -19,15 +19,7 @@ from fixtures.prove.stages import Stage
 from fixtures.spec import Samples
 from reports.record.schema import Accuracy, Limit
 from tests import toy
-
-LABELS = np.asarray(toy.samples(100).labels)
-
-
-def stage(name: str, right: int, **changes: Any) -> Stage:
-    """A stage that decides the first `right` of 100 samples rightly."""
-    classes = np.where(np.arange(100) < right, LABELS, -1)
-    return Stage(name, {"classes": classes}, classes, **changes)
-
+from tests.prove.test_accuracy import stage
 
 # --- every output of the server ------------------------------------------------------------------------------
 
@@ -142,17 +134,6 @@ def test_what_chance_makes_is_a_normal_deviate_of_the_changes_over_the_items() -
     assert chance_of_a_change(before, after) == pytest.approx(1.645 * 2 / 100)
     assert chance_of_a_change(after, before) == chance_of_a_change(before, after)
     assert chance_of_a_change(before, before) == 0.0
-
-
-def test_a_limit_that_is_asked_for_stands_beside_the_frameworks() -> None:
-    case, samples = toy.case(), toy.samples(100)
-    three = stage("framework", 98), stage("converted", 98), stage("served", 95)
-    per_sample = score_each_sample(case, samples, three)
-
-    found = accuracy_ledger(case, samples, three, per_sample, asked={"top-1": Limit(0.9, "asked")})
-
-    assert [one.source.partition(" of")[0] for one in found.scores[0].limits] == ["asked", "99.9%"]
-    assert not found.passed, "three of a hundred lost in FP32"
 
 
 # --- labels that are missing ---------------------------------------------------------------------------------

@@ -64,6 +64,16 @@ def off(error: float, output: str = toy.OUTPUT, only: int | None = None) -> Call
     return change
 
 
+def shares_off(first: float, second: float) -> Callable[[Arrays, int], None]:
+    """The two outputs of numbers are off by such shares of their means."""
+
+    def change(one: Arrays, _number: int) -> None:
+        one[toy.OUTPUT] += np.float32(first * 0.25)
+        one[LARGE] += np.float32(second * 25)
+
+    return change
+
+
 @pytest.mark.parametrize("only", [0, 2, 4])
 def test_an_error_in_any_batch_is_held_to_the_largest_value_of_all(only: int) -> None:
     parity = found(off(0.02, only=only), precision="fp32")
@@ -101,15 +111,8 @@ def test_an_output_that_is_nothing_but_zeros_is_held_to_its_difference_itself() 
 def test_of_several_outputs_the_worst_in_costs_of_its_own_counts() -> None:
     """Each costs a thousandth of its mean; one is off by that, the other by one and a half of it."""
 
-    def both(first: float, second: float) -> Callable[[Arrays, int], None]:
-        def change(one: Arrays, _number: int) -> None:
-            one[toy.OUTPUT] += np.float32(first * 0.25)
-            one[LARGE] += np.float32(second * 25)
-
-        return change
-
     for errors in ((0.001, 0.0015), (0.0015, 0.001)):
-        parity = found(both(*errors), emulated=both(0.001, 0.001))
+        parity = found(shares_off(*errors), emulated=shares_off(0.001, 0.001))
         assert parity.error_in_costs == pytest.approx(1.5, rel=0.01)
         assert parity.precision_cost == pytest.approx(0.001, rel=0.01)
 
@@ -172,10 +175,6 @@ def test_a_gib_of_inputs_is_compared_and_one_batch_at_least(mib: int, batch: int
     )
 
 
-def test_no_more_than_64_samples_are_compared_however_small() -> None:
-    assert compare_conversion(toy.case(), toy.weights(), toy.network, toy.samples(100), 9).samples == 64
-
-
 def test_a_sample_that_is_no_number_is_named_wherever_it_is() -> None:
     def spoilt(one: Arrays, number: int) -> None:
         if number == 2:
@@ -196,14 +195,7 @@ def test_integers_that_differ_in_some_rows_of_each_batch_leave_the_others_to_com
 def test_an_output_that_costs_less_is_the_worst_by_a_smaller_error() -> None:
     """One costs a hundredth of its mean and is off by as much; the other a thousandth, and is off by two."""
 
-    def both(first: float, second: float) -> Callable[[Arrays, int], None]:
-        def change(one: Arrays, _number: int) -> None:
-            one[toy.OUTPUT] += np.float32(first * 0.25)
-            one[LARGE] += np.float32(second * 25)
-
-        return change
-
     for swap in (1, -1):
-        parity = found(both(*(0.01, 0.002)[::swap]), emulated=both(*(0.01, 0.001)[::swap]))
+        parity = found(shares_off(*(0.01, 0.002)[::swap]), emulated=shares_off(*(0.01, 0.001)[::swap]))
         assert parity.error_in_costs == pytest.approx(2, rel=0.01)
         assert parity.precision_cost == pytest.approx(0.001, rel=0.01)

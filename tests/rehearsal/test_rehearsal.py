@@ -15,7 +15,7 @@ from fixtures.host.targets import EVERY_TARGET, TARGETS
 from fixtures.rehearsal.case import Asked, Rehearsed, rehearse
 from fixtures.rehearsal.checklist import checklist
 from fixtures.spec import Case, ConversionJob, Target, Weights
-from tests.collecting import collect
+from tests.collecting import Collect
 from tests.docs.test_docs import environments
 
 GPUS = {target.name: target for target in EVERY_TARGET if target.device == "cuda"}
@@ -178,9 +178,9 @@ def test_every_format_of_a_gpu_says_what_only_the_gpu_can_answer(format_: Any) -
 
 
 @pytest.mark.parametrize("name", ["a100-bert-dist4l-trt-fp16", "a100-resnet50-micro-onnx-trt-fp16"])
-def test_the_command_for_the_gpu_runs_that_case_alone(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_for_the_gpu_runs_that_case_alone(name: str, collect: Collect) -> None:
     found = rehearsed(without_exporting(case_named(name)))
-    collected = collect(capsys, *shlex.split(found.options))
+    collected = collect(*shlex.split(found.options))
     cases = {str(item.callspec.params["case"]) for item in collected.selected if hasattr(item, "callspec")}
     assert cases == {name}
 

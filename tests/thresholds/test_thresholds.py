@@ -12,7 +12,7 @@ from fixtures.thresholds import Thresholds, read
 from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Limit, Load
 from reports.record.verdicts import speed_failures
 from tests import samples, toy
-from tests.collecting import collect
+from tests.collecting import Collect
 
 ROOT = Path(__file__).parents[2]
 CASE = toy.case()
@@ -179,13 +179,11 @@ def test_an_error_may_be_larger_than_1(tmp_path: Path) -> None:
     assert asked.limits(case)["error"].value == 2
 
 
-def test_the_example_of_the_documentation_is_taken(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_of_the_documentation_is_taken(tmp_path: Path, collect: Collect) -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
     (tmp_path / "asked.toml").write_text(example)
 
-    found = collect(capsys, "--target", "cpu", "--thresholds", str(tmp_path / "asked.toml"))
+    found = collect("--target", "cpu", "--thresholds", str(tmp_path / "asked.toml"))
 
     assert found.status == 0, found.text
 
@@ -195,9 +193,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         read(str(tmp_path / "gone.toml"), lambda: [CASE])
 
 
-def test_a_run_ends_before_its_first_test_where_the_file_is_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_ends_before_its_first_test_where_the_file_is_wrong(tmp_path: Path, collect: Collect) -> None:
     file = tmp_path / "asked.toml"
     wrong = {
         '[[cases]]\nmatch = "cpu-resnet51-*"\n': "no case is matched",
@@ -205,14 +201,14 @@ def test_a_run_ends_before_its_first_test_where_the_file_is_wrong(
     }
     for text, said in wrong.items():
         file.write_text(text)
-        found = collect(capsys, "--target", "cpu", "-k", "nnunet-micro", "--thresholds", str(file))
+        found = collect("--target", "cpu", "-k", "nnunet-micro", "--thresholds", str(file))
         assert found.status == pytest.ExitCode.USAGE_ERROR
         assert said in found.text
         assert str(file) in found.text
 
 
 def test_a_file_for_other_hardware_and_other_cases_than_the_run_s_is_taken(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, collect: Collect
 ) -> None:
     file = tmp_path / "asked.toml"
     file.write_text(
@@ -220,6 +216,6 @@ def test_a_file_for_other_hardware_and_other_cases_than_the_run_s_is_taken(
         '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { "b001-*" = 5 }\n'
     )
 
-    found = collect(capsys, "--target", "cpu", "-k", "nnunet-micro and onnx", "--thresholds", str(file))
+    found = collect("--target", "cpu", "-k", "nnunet-micro and onnx", "--thresholds", str(file))
 
     assert found.status == 0, found.text

@@ -18,7 +18,7 @@ from fixtures.models import all_models
 from fixtures.prove.stages import evaluate_in_process
 from fixtures.spec import Model, Samples, Split
 from fixtures.train import main, train
-from tests.collecting import collect
+from tests.collecting import Collect
 from tests.model_files.files import write
 
 RECIPES = [model for model in all_models() if model.train is not None]
@@ -124,10 +124,10 @@ CAMPAIGN = "test_a_recipe_trains_a_model_that_keeps_the_limit_of_the_committed_w
     ids=["nothing said", "another mark", "the mark", "an id"],
 )
 def test_the_campaign_runs_where_it_is_asked_for(
-    arguments: tuple[str, ...], count: int, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], count: int, collect: Collect
 ) -> None:
     files = () if any(FILE in one for one in arguments) else (FILE,)
-    found = collect(capsys, *arguments, paths=files)
+    found = collect(*arguments, paths=files)
     assert sum(name.startswith(f"{CAMPAIGN}[") for name in found.names) == count, found.text
 
 
