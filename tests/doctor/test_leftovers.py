@@ -111,15 +111,14 @@ def test_half_written_builds_and_unreadable_records_are_named(tmp_path: Path) ->
     (results / "cpu" / "superseded").mkdir(parents=True)
     (results / "cpu" / "superseded" / "old.json").touch()
     noted = leftovers.files(results, builds)
-    (builds / "cpu" / ".cpu-a.unfinished").mkdir(parents=True)
-    (builds / "cpu" / ".cpu-a.lock").touch()
+    (builds / "cpu" / ".unfinished-cpu-a-0").mkdir(parents=True)
     (results / "cpu" / f".cpu-a-{'0' * 32}.tmp").touch()
     (results / "cpu" / "a.json.unreadable").touch()
     found = leftovers.files(results, builds)
 
     assert states(noted, found) == ["ok", "warning"]
     assert "1 records of other machines" in noted.found
-    assert ".cpu-a.unfinished" in found.found
+    assert ".unfinished-cpu-a-0" in found.found
     assert "1 records that a killed run was writing" in found.found
     assert "a.json.unreadable" in found.found
 
