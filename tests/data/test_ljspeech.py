@@ -57,11 +57,6 @@ def test_what_is_no_symbol_is_left_out_and_the_padding_is_none() -> None:
     assert alphabet.encode('a_b"~*c') == [38, 39, 40]
 
 
-def test_phones_stand_in_braces() -> None:
-    numbers = alphabet.encode("a {HH AH0 XX} b")
-    assert [alphabet.SYMBOLS[n] for n in numbers] == ["a", " ", "@HH", "@AH0", " ", "b"]
-
-
 def test_texts_are_padded_with_zeros() -> None:
     symbols, counts = alphabet.padded([[5, 6], [7, 8, 9]], 4)
     assert symbols.tolist() == [[5, 6, 0, 0], [7, 8, 9, 0]]

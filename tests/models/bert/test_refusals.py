@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from fixtures.errors import InputError
 from fixtures.models import bert
 from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
 from tests.models.published import State
+from tests.models.refusals import refused_by
 
 
 @pytest.fixture(scope="module")
@@ -24,27 +23,7 @@ def folder(state: State, tmp_path: Path) -> Path:
 
 
 def refused(folder: Path) -> str:
-    with pytest.raises(InputError) as raised:
-        bert.load_full(folder)
-    assert str(folder) in str(raised.value)
-    assert "cure:" in str(raised.value)
-    return str(raised.value)
-
-
-def test_a_missing_key_is_named(state: State, folder: Path) -> None:
-    left = {key: value for key, value in state.items() if "1.intermediate.dense_act.bias" not in key}
-    torch.save(left, folder / "pytorch_model.bin")
-    assert "misses bert.encoder.layer.1.intermediate.dense.bias" in refused(folder)
-
-
-def test_an_unexpected_key_is_named(state: State, folder: Path) -> None:
-    torch.save(state | {"classifier.weight": torch.zeros(2, 48)}, folder / "pytorch_model.bin")
-    assert "unexpected classifier.weight" in refused(folder)
-
-
-def test_a_wrong_shape_is_named(state: State, folder: Path) -> None:
-    torch.save(state | {"qa_outputs.weight": torch.zeros(3, 48)}, folder / "pytorch_model.bin")
-    assert "qa_outputs.weight is (3, 48), expected (2, 48)" in refused(folder)
+    return refused_by(bert.load_full, folder)
 
 
 @pytest.mark.parametrize("name", ["config.json", "pytorch_model.bin", "vocab.txt"])
