@@ -7,19 +7,8 @@ from typing import Any
 import pytest
 
 from fixtures.models import bert
-from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
-from tests.models.published import State
+from tests.models.bert_folder import CONFIG, WORDS
 from tests.models.refusals import refused_by
-
-
-@pytest.fixture(scope="module")
-def state() -> State:
-    return small_state()
-
-
-@pytest.fixture
-def folder(state: State, tmp_path: Path) -> Path:
-    return write_folder(state, tmp_path / "dist-4l-qa")
 
 
 def refused(folder: Path) -> str:
@@ -37,12 +26,6 @@ def test_a_missing_file_is_named(name: str, folder: Path) -> None:
 def test_a_damaged_file_is_named(name: str, content: bytes, folder: Path) -> None:
     (folder / name).write_bytes(content)
     assert name in refused(folder)
-
-
-def test_a_truncated_checkpoint_is_refused(folder: Path) -> None:
-    path = folder / "pytorch_model.bin"
-    path.write_bytes(path.read_bytes()[:100_000])
-    assert "truncated" in refused(folder)
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(folder: Path) -> None:
