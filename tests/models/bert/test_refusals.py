@@ -21,13 +21,6 @@ def test_a_missing_file_is_named(name: str, folder: Path) -> None:
     assert f"lacks {name}" in refused(folder)
 
 
-@pytest.mark.parametrize("name", ["config.json", "pytorch_model.bin", "vocab.txt"])
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe damaged"])
-def test_a_damaged_file_is_named(name: str, content: bytes, folder: Path) -> None:
-    (folder / name).write_bytes(content)
-    assert name in refused(folder)
-
-
 def test_a_file_in_the_place_of_the_folder_is_refused(folder: Path) -> None:
     assert "is a file" in refused(folder / "pytorch_model.bin")
 

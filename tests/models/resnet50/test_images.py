@@ -96,10 +96,3 @@ def test_a_folder_that_is_not_imagenet_is_refused(layout: str, tmp_path: Path) -
         resnet50.imagenet("evaluation", tmp_path)
     assert str(tmp_path) in str(raised.value)
     assert "cure:" in str(raised.value)
-
-
-def test_a_damaged_image_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "broken.jpeg"
-    path.write_bytes(b"no image")
-    with pytest.raises(InputError, match=r"broken\.jpeg"):
-        samples_of.preprocess(path)
