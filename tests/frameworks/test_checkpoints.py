@@ -37,8 +37,8 @@ def refused(path: Path) -> str:
 
 def test_a_missing_file_is_told_from_a_folder_and_from_a_file_without_weights(tmp_path: Path) -> None:
     torch.save({"epoch": 3}, tmp_path / "x.pt")
-    assert "does not exist" in refused(tmp_path / "none.pt")
-    assert "is a folder; it has to be a file" in refused(tmp_path)
+    assert "there is no such file" in refused(tmp_path / "none.pt")
+    assert "it is a folder, not a file" in refused(tmp_path)
     assert "no state dictionary" in refused(tmp_path / "x.pt")
 
 

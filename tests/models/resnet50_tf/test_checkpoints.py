@@ -165,7 +165,7 @@ def test_an_index_that_names_more_bytes_than_there_is_memory_is_refused(folder: 
 
 def test_a_missing_checkpoint_and_a_folder_without_one_are_refused(tmp_path: Path) -> None:
     assert "does not exist" in refused(tmp_path / "model.ckpt-5")
-    assert "does not exist" in refused(tmp_path / "weights.safetensors")
+    assert "there is no such file" in refused(tmp_path / "weights.safetensors")
     assert "holds 0 TensorFlow checkpoints" in refused(tmp_path)
     (tmp_path / "folder.safetensors").mkdir()
     assert "holds 0 TensorFlow checkpoints" in refused(tmp_path / "folder.safetensors")
