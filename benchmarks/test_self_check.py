@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.host import locks
 from fixtures.measure import measured, sweep
-from fixtures.measure.record_entry import Measurement, Outcome, outcomes
+from fixtures.measure.record_entry import Measurement, outcomes
 from fixtures.plugin.command_line.settings import Settings
 from fixtures.plugin.measuring import Prepare
 from fixtures.plugin.recording.recorder import Recorder
@@ -18,7 +18,7 @@ from fixtures.plugin.telling.measuring_text import progress_text
 from fixtures.plugin.telling.output import Narrator
 from fixtures.self_check import generator_defaults, side_by_side, timed_model, timed_server
 from fixtures.self_check.coverage import coverage
-from fixtures.self_check.generator_defaults import Defaults
+from fixtures.self_check.side_by_side import PointMeasuredTwice
 from fixtures.spec import Case, LoadPoint, Scenario
 from reports.record.quantities import THROUGHPUT
 from reports.record.schema import Comparison
@@ -127,9 +127,7 @@ def test_side_by_side(
     case: Case, prepare: Prepare, settings: Settings, narrator: Narrator, recorder: Recorder
 ) -> None:
     """Every point has a result; the table says how long it took, and how long it took with perf_analyzer's defaults."""
-    defaults: dict[LoadPoint, Defaults] = {}
-    ours: dict[LoadPoint, Outcome] = {}
-    seconds: dict[LoadPoint, float] = {}
+    points: list[PointMeasuredTwice] = []
     for scenario in _SCENARIOS:
         with prepare(own_points(case, scenario, settings)) as ready:
             states = sweep.measure(
@@ -137,17 +135,17 @@ def test_side_by_side(
                 settings.plan,
                 report=lambda now: narrator.say(f"{case}: measure", f"{now.point} {progress_text(now)}"),
             )
-            ours |= outcomes(states, settings.plan)
-            seconds |= {state.point: state.elapsed_s for state in states}
+            ours = outcomes(states, settings.plan)
+            seconds = {state.point: state.elapsed_s for state in states}
             for job in ready.jobs:
                 narrator.say(f"{case}: {scenario} {job.point} by perf_analyzer with its defaults")
-                defaults[job.point] = generator_defaults.with_defaults(job)
-    table = markdown(side_by_side.COLUMNS, side_by_side.rows(defaults, ours, seconds), "lrrrrrrr")
-    problems = "\n".join(f"- {point}: {one.problem}" for point, one in defaults.items() if one.problem)
+                theirs = generator_defaults.with_defaults(job)
+                points.append(PointMeasuredTwice(job.point, theirs, ours[job.point], seconds[job.point]))
+    table = markdown(side_by_side.COLUMNS, side_by_side.rows(points), "lrrrrrrr")
+    problems = "\n".join(f"- {one.point}: {one.theirs.problem}" for one in points if one.theirs.problem)
     text = "\n\n".join(filter(None, [table, problems]))
     path = settings.results / case.target.name / f"{case}.side-by-side.md"
     path.write_text(f"{text}\n")
     narrator.note(f"{case}: {path}\n\n{text}\n")
-    recorder.figure(side_by_side.sentence(defaults, ours, seconds))
-    failed = {point: one for point, one in ours.items() if not isinstance(one, Measurement)}
-    assert not failed
+    recorder.figure(side_by_side.sentence(points))
+    assert not [one.point for one in points if not isinstance(one.ours, Measurement)]

@@ -60,11 +60,6 @@ def test_a_damaged_file_is_refused(damaged: str, tmp_path: Path) -> None:
         squad_v1.read(written(damaged, tmp_path))
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
-        squad_v1.read(tmp_path / "dev-v1.1.json")
-
-
 def test_a_vocabulary_is_read_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(VOCABULARY) + "\n", "utf-8")

@@ -8,19 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from torch import nn
 
 from fixtures.build import runtimes
 from fixtures.errors import ProofError
 from fixtures.formats import all_formats, onnx
 from fixtures.frameworks import pytorch_conversion, tensorrt
-from fixtures.frameworks.pytorch import in_precision, run
 from fixtures.host import machine
 from fixtures.host.machine import gpu_names
 from fixtures.host.targets import CPU
-from fixtures.models import all_models
-from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples, Split, Tensor
+from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Format, Model, Samples
+from tests.formats.small import Small, samples_of
 
 DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True)
 FORMATS = {one.mnemonic: one for one in all_formats()}
@@ -31,48 +29,6 @@ CPU_FORMATS = [
     for precision in one.precisions.get("cpu", ())
     if one.mnemonic != "pt2"  # compiling takes long, the first time most of all, and test_pt2.py does it
 ]
-
-
-class Small(nn.Module):
-    """A convolution with BatchNorm, and a linear layer: what the formats fold, fuse and quantise."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3, padding=1)
-        self.norm = nn.BatchNorm2d(8)
-        self.fc = nn.Linear(8 * 8 * 8, 5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x.to(self.conv.weight.dtype)
-        return self.fc(torch.relu(self.norm(self.conv(x))).flatten(1)).float()
-
-
-def samples_of(split: Split, _dataset: Path | None = None, _checkpoint: Path | None = None) -> Samples:
-    seed = 0 if split == "training" else 1
-    values = np.random.default_rng(seed).normal(0, 1, (40, 3, 8, 8)).astype(np.float32)
-    return Samples([f"{split}-{i}" for i in range(40)], lambda indices: {"x": values[list(indices)]})
-
-
-@pytest.fixture(scope="module")
-def network() -> Small:
-    torch.manual_seed(0)
-    found = Small()
-    found.train()(torch.randn(64, 3, 8, 8))
-    return found.eval()
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    """The micro model's value with the small network's tensors."""
-    micro = next(model for model in all_models() if model.name == "resnet50-micro")
-    return dataclasses.replace(
-        micro,
-        name="small",
-        inputs=(Tensor("x", "FP32", (3, 8, 8)),),
-        outputs=(Tensor("y", "FP32", (5,)),),
-        run=lambda network, inputs: run(network, inputs, ("y",)),
-        samples=samples_of,
-    )
 
 
 def convert(
@@ -118,11 +74,10 @@ def test_a_format_computes_what_the_framework_computes_at_any_batch(
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_converting_for_another_device_leaves_the_shared_network_where_it_is(
-    precision: str, model: Model, network: Small
+    precision: str, job: ConversionJob, network: Small
 ) -> None:
     """Else the framework's answers would come from a GPU after a fresh build, and from the CPU after a reused one."""
-    job = ConversionJob(model, network, precision, None, "cpu", 8, None, lambda _step: None)
-    elsewhere = dataclasses.replace(job, device="meta")  # type: ignore[arg-type] # stands for a GPU
+    elsewhere = dataclasses.replace(job, precision=precision, device="meta")  # type: ignore[arg-type] # stands for a GPU
     converted, inputs = pytorch_conversion.network_and_inputs(elsewhere)
     assert {str(one.device) for one in (*converted.state_dict().values(), *inputs)} == {"meta"}
     assert {str(one.device) for one in network.state_dict().values()} == {"cpu"}
@@ -130,11 +85,10 @@ def test_converting_for_another_device_leaves_the_shared_network_where_it_is(
 
 @pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script", "onnx"])
 def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
-    mnemonic: str, model: Model, network: Small, tmp_path: Path
+    mnemonic: str, job: ConversionJob, tmp_path: Path
 ) -> None:
     artifact = tmp_path / FORMATS[mnemonic].artifact
     artifact.symlink_to("/dev/full")
-    job = ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
     with pytest.raises(OSError, match="No space left on device"):
         FORMATS[mnemonic].convert(job, artifact)
 
@@ -152,28 +106,15 @@ def test_bf16_is_for_processors_that_compute_in_it(
     assert FORMATS[mnemonic].missing("cpu", None, "fp32") is None
 
 
-def test_half_precision_computes_in_fp16_and_speaks_fp32(network: Small) -> None:
-    half = in_precision(network, "fp16")
-    x = torch.from_numpy(samples_of("evaluation").load(range(4))["x"])
-    with torch.inference_mode():
-        y, expected = half(x), network(x)
-    assert y.dtype == torch.float32
-    assert (
-        0
-        < (y - expected).abs().max() / expected.abs().max()
-        < FORMATS["onnx"].tolerances["fp16"].relative_error
-    )
-    assert next(network.parameters()).dtype == torch.float32, "the framework's own weights stay as they are"
-
-
 @pytest.mark.parametrize("mnemonic", ["ts-trace", "ts-script"])
 def test_fp16_torchscript_is_converted_and_agrees(
     mnemonic: str, model: Model, network: Small, tmp_path: Path
 ) -> None:
     converted, _ = convert(FORMATS[mnemonic], "fp16", model, network, tmp_path, samples_of("training"))
     inputs = samples_of("evaluation").load(range(8))
-    expected = model.run(network, inputs)["y"]
-    error = np.abs(converted(inputs)["y"] - expected).max() / np.abs(expected).max()
+    expected, found = model.run(network, inputs)["y"], converted(inputs)["y"]
+    assert found.dtype == np.float32, "clients of every precision receive the same types"
+    error = np.abs(found - expected).max() / np.abs(expected).max()
     assert 1e-6 < error <= FORMATS[mnemonic].tolerances["fp16"].relative_error
 
 
@@ -184,13 +125,11 @@ class Refused(nn.Module):
         return x.flatten(1)
 
 
-def test_what_torchscript_refuses_is_said_in_a_sentence(model: Model, tmp_path: Path) -> None:
-    job = ConversionJob(model, Refused(), "fp32", None, "cpu", 8, None, lambda _step: None)
-
+def test_what_torchscript_refuses_is_said_in_a_sentence(job: ConversionJob, tmp_path: Path) -> None:
     with pytest.raises(
         ProofError, match=r"^TorchScript cannot convert the model: 'Any' object.*\n  where: small\n  cure: "
     ):
-        FORMATS["ts-script"].convert(job, tmp_path / "model.pt")
+        FORMATS["ts-script"].convert(dataclasses.replace(job, network=Refused()), tmp_path / "model.pt")
 
 
 def install(monkeypatch: pytest.MonkeyPatch, torch_cuda: str = "", **versions: str) -> None:
@@ -252,13 +191,9 @@ def test_every_format_has_its_runtime_file_and_a_source() -> None:
 
 @pytest.mark.skipif(bool(gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
 @pytest.mark.filterwarnings("ignore:Specified provider")
-def test_onnx_runtime_without_cuda_is_an_error_and_no_slow_run(
-    model: Model, network: Small, tmp_path: Path
-) -> None:
+def test_onnx_runtime_without_cuda_is_an_error_and_no_slow_run(job: ConversionJob, tmp_path: Path) -> None:
     artifact = tmp_path / "model.onnx"
-    FORMATS["onnx"].convert(
-        ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None), artifact
-    )
+    FORMATS["onnx"].convert(job, artifact)
     settings = {
         "device": "cuda",
         "device_id": "0",

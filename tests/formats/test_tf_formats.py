@@ -119,16 +119,6 @@ def test_a_format_computes_what_the_framework_computes_at_any_batch(
         np.testing.assert_array_equal(outputs["largest"], outputs["y"].argmax(axis=1, keepdims=True))
 
 
-def test_onnx_keeps_the_models_names_in_their_order(job: ConversionJob, tmp_path: Path) -> None:
-    import onnxruntime
-
-    onnx.export(job, tmp_path / "model.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
-    assert [tensor.name for tensor in session.get_inputs()] == ["x"]
-    assert [tensor.name for tensor in session.get_outputs()] == ["y", "largest"]
-    assert session.get_inputs()[0].shape[1:] == [8, 8, 3]
-
-
 def test_what_onnx_cannot_express_is_an_error_and_no_broken_file(job: ConversionJob, tmp_path: Path) -> None:
     import keras
 

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from fixtures.errors import ProofError
 from fixtures.formats import trt
-from fixtures.models import all_models
-from fixtures.spec import ConversionJob, Samples, Tensor
+from fixtures.spec import ConversionJob
 from tests.formats import tensorrt_bindings
 from tests.formats.tensorrt_bindings import MODULE, NAMES, SOURCES, VERSIONS, used_names
 
@@ -131,32 +129,6 @@ def play(monkeypatch: pytest.MonkeyPatch, *, parses: bool = True, builds: bool =
     )
     monkeypatch.setitem(sys.modules, "tensorrt", module)
     return calls
-
-
-class Small(torch.nn.Module):
-    """A layer that takes FP32, whatever it computes in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc = torch.nn.Linear(12, 5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.fc(x.to(self.fc.weight.dtype)).float()
-
-
-@pytest.fixture(scope="module")
-def job() -> ConversionJob:
-    """A job on the CPU: of TensorRT's way only the export to ONNX runs here."""
-    model = next(model for model in all_models() if model.name == "resnet50-micro")
-    rows = np.ones((8, 12), np.float32)
-    small = dataclasses.replace(
-        model,
-        name="small",
-        inputs=(Tensor("x", "FP32", (12,)),),
-        outputs=(Tensor("y", "FP32", (5,)),),
-        samples=lambda *_: Samples(list("abcdefgh"), lambda indices: {"x": rows[list(indices)]}),
-    )
-    return ConversionJob(small, Small().eval(), "fp16", None, "cpu", 8, None, lambda _step: None)
 
 
 @pytest.mark.parametrize(("precision", "element"), [("fp32", np.float32), ("fp16", np.float16)])

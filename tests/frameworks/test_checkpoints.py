@@ -4,6 +4,7 @@ import argparse
 import collections
 import io
 import pathlib
+import pickle
 import struct
 import sys
 import tarfile
@@ -29,6 +30,47 @@ def refused(path: Path) -> str:
     assert str(path) in str(raised.value)
     assert "cure:" in str(raised.value)
     return str(raised.value)
+
+
+# --- no checkpoint at all ----------------------------------------------------------------------------------
+
+
+def test_a_missing_file_is_told_from_a_folder_and_from_a_file_without_weights(tmp_path: Path) -> None:
+    torch.save({"epoch": 3}, tmp_path / "x.pt")
+    assert "there is no such file" in refused(tmp_path / "none.pt")
+    assert "it is a folder, not a file" in refused(tmp_path)
+    assert "no state dictionary" in refused(tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint at all", b"\x80\x04damaged", None])
+def test_a_file_that_is_no_checkpoint_or_is_cut_short_is_refused(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    torch.save(WEIGHTS, tmp_path / "x.pt")
+    whole = (tmp_path / "x.pt").read_bytes()
+    (tmp_path / "x.pt").write_bytes(whole[: len(whole) // 2] if content is None else content)
+    assert "truncated or not a PyTorch file" in refused(tmp_path / "x.pt")
+
+
+class Exploit:
+    """Pickled, it runs code when it is loaded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Path.touch, (self.path,)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("by", ["torch", "pickle"])
+def test_code_in_a_checkpoint_is_never_run(by: str, tmp_path: Path) -> None:
+    path, ran = tmp_path / "x.pt", tmp_path / "it-ran"
+    if by == "torch":
+        torch.save({"a": Exploit(ran)}, path)
+    else:
+        path.write_bytes(pickle.dumps({"a": Exploit(ran)}))
+    assert "possibly code" in refused(path)
+    assert not ran.exists()
 
 
 # --- TorchScript -------------------------------------------------------------------------------------------

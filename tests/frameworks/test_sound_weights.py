@@ -1,7 +1,6 @@
 """A checkpoint whose weights no training leaves is refused, with the file, the tensor and what to do."""
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -60,19 +59,6 @@ def test_a_checkpoint_with_a_kernel_of_one_value_is_refused(model: Model, tmp_pa
 
     assert str(path) in str(caught.value)
     assert caught.value.cure
-
-
-def all_zero(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {key: np.zeros_like(values) for key, values in state.items()}
-
-
-@pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
-def test_a_checkpoint_of_zeros_is_refused(model: Model, tmp_path: Path) -> None:
-    assert model.weights is not None
-    save_file(all_zero(load_file(model.weights)), tmp_path / "zeros.safetensors")
-
-    with pytest.raises(InputError, match="never trained or is damaged"):
-        model.load(tmp_path / "zeros.safetensors")
 
 
 def test_fresh_norms_and_zero_biases_are_such_as_a_training_starts_with(tmp_path: Path) -> None:

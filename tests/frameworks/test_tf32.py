@@ -92,18 +92,6 @@ def test_the_frameworks_answers_are_computed_without_tf32_whatever_a_runtime_has
     assert network.allowed == [False, False]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_a_network_for_another_device_is_a_copy(precision: str) -> None:
-    """All cases of a model share the network: one moved to a GPU would be the reference there, and of a reused build not."""
-    network = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).eval()
-    before = dict(network.named_parameters())
-    moved = pytorch.in_precision(network, precision, "meta")
-    assert {tensor.device.type for tensor in moved.state_dict().values()} == {"meta"}
-    assert {tensor.device.type for tensor in network.state_dict().values()} == {"cpu"}
-    assert all(parameter is before[name] for name, parameter in network.named_parameters())
-    assert not moved.training
-
-
 @pytest.mark.parametrize("tf32", [True, False, None])
 def test_fp32_in_tf32_is_held_to_the_tolerance_of_tf32_and_other_fp32_to_its_own(tf32: bool | None) -> None:
     """On an A100 a right model in TF32 is ten to a hundred times further off than true FP32 is."""

@@ -1,6 +1,7 @@
 """A small BERT's checkpoint folder in NVIDIA's layout, for the tests of what is loaded from one and read with it."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,12 @@ def small_state() -> State:
     return published.drawn(published.shrunk(published.layout("bert-dist4l"), sizes, layers=2), gain=2)
 
 
-def write_folder(state: State, path: Path) -> Path:
+def write_folder(content: object, path: Path, config: Mapping[str, Any] = CONFIG, tokens: int = 739) -> Path:
     """config.json, pytorch_model.bin and vocab.txt, whose 739 tokens are rounded up to 744 rows as NVIDIA rounds."""
     path.mkdir()
-    published.saved(state, path / "pytorch_model.bin")
-    (path / "config.json").write_text(json.dumps(CONFIG))
-    more = (f"extra{number}" for number in range(739 - len(WORDS)))
+    published.saved(content, path / "pytorch_model.bin")
+    (path / "config.json").write_text(json.dumps(config))
+    more = (f"extra{number}" for number in range(tokens - len(WORDS)))
     (path / "vocab.txt").write_text("\n".join([*WORDS, *more]) + "\n")
     return path
 

@@ -10,8 +10,9 @@ from fixtures.errors import InputError
 
 
 def refused_by(load: Callable[[Path], Any], path: Path) -> str:
-    """The error of a checkpoint that `load` refuses, which names the file."""
+    """The error of a checkpoint that `load` refuses, which names the file and a cure."""
     with pytest.raises(InputError) as raised:
         load(path)
     assert str(path) in str(raised.value)
+    assert raised.value.cure
     return str(raised.value)

@@ -1,6 +1,5 @@
 """Every key of the checkpoints that NVIDIA's code writes, at full size, comes to its place or is left out by name."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,22 +7,16 @@ from typing import Any
 import pytest
 import torch
 
-from fixtures.data.squad import wording
 from fixtures.models import all_models
-from tests.models import published
+from tests.models import bert_folder, published
 from tests.models.published import State
 
-CONFIG = {
-    "attention_probs_dropout_prob": 0.1,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
+CONFIG = bert_folder.CONFIG | {
     "hidden_size": 288,
-    "initializer_range": 0.02,
     "intermediate_size": 1152,
     "max_position_embeddings": 512,
     "num_attention_heads": 12,
     "num_hidden_layers": 4,
-    "type_vocab_size": 2,
     "vocab_size": 30528,
 }
 """distillation/BERT_4L_288D/config.json of PyTorch/LanguageModeling/BERT at a9e2c1d5."""
@@ -42,15 +35,7 @@ LEFT_OUT = {
 def folder(content: Callable[[State], object]) -> Callable[[State, Path], Path]:
     """Writes a folder of BERT's, with what `content` makes of the state dictionary."""
 
-    def write(state: State, path: Path) -> Path:
-        (path / "config.json").write_text(json.dumps(CONFIG))
-        words = wording.vocabulary()
-        more = (f"extra{number}" for number in range(30522 - len(words)))
-        (path / "vocab.txt").write_text("\n".join([*words, *more]) + "\n")
-        published.saved(content(state), path / "pytorch_model.bin")
-        return path
-
-    return write
+    return lambda state, path: bert_folder.write_folder(content(state), path / "bert", CONFIG, tokens=30522)
 
 
 def file(content: Callable[[State], object]) -> Callable[[State, Path], Path]:

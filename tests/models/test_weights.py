@@ -1,10 +1,12 @@
-"""What holds for the weights of every model in PyTorch: random ones are the same each time, and others' are refused by key."""
+"""What holds for every model: random weights are the same each time, others' are refused by key, and a micro size takes no
+data set."""
 
 from pathlib import Path
 
 import pytest
 import torch
 
+from fixtures.errors import InputError
 from fixtures.models import all_models
 from fixtures.spec import Model
 from tests.models.published import State, saved
@@ -12,8 +14,9 @@ from tests.models.refusals import refused_by
 
 IN_PYTORCH = [model for model in all_models() if model.framework == "pytorch"]
 FULL = [model for model in IN_PYTORCH if not model.micro]
-OF_ONE_FILE = [model for model in IN_PYTORCH if model.micro and model.name != "bert-dist4l-micro"]
-"""BERT's checkpoints are folders: tests/models/bert has them."""
+MICRO = [model for model in all_models() if model.micro]
+OF_ONE_FILE = [model for model in IN_PYTORCH if model.micro]
+"""Checkpoints of the full BERT are folders: tests/models/bert has them."""
 
 
 def state_of(model: Model) -> tuple[State, str]:
@@ -57,3 +60,12 @@ def test_a_key_that_does_not_fit_is_named(model: Model, fault: str, tmp_path: Pa
         "another shape": (state | {key: torch.zeros(5)}, f"{last} is (5,), expected {shape}"),
     }[fault]
     assert said in refused_by(model.load, saved(changed, tmp_path / "x.pt"))
+
+
+@pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
+def test_a_micro_size_takes_no_data_set_and_names_the_full_size_that_does(
+    model: Model, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="takes no data set") as refused:
+        model.samples("evaluation", tmp_path, None)
+    assert f"--dataset {model.name.removesuffix('-micro')}=" in refused.value.cure

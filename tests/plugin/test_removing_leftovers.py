@@ -36,9 +36,8 @@ def run(temporary: Path, tmp_path: Path) -> str:
 def test_what_killed_runs_left_goes_and_what_is_in_use_stays(
     temporary: Path, tmp_path: Path, segment: Path
 ) -> None:
-    build, record = tmp_path / "repos" / "cpu" / ".a.unfinished", tmp_path / "results" / "cpu"
+    build, record = tmp_path / "repos" / "cpu" / ".unfinished-a-0", tmp_path / "results" / "cpu"
     build.mkdir(parents=True)
-    build.with_name(".a.lock").touch()
     record.mkdir(parents=True)
     (record / f".a-{'0' * 32}.tmp").touch()
     with scratch.scratch_folder("server") as used:
@@ -55,4 +54,4 @@ def test_what_killed_runs_left_goes_and_what_is_in_use_stays(
     assert list(record.iterdir()) == []
     assert "1 temporary folders (tritonproof-container-left)" in said
     assert (docker.parent / "asked").read_text() == "rm --force tritonproof-container-left\n"
-    assert "1 unfinished builds (.a.unfinished)" in said
+    assert "1 unfinished builds (.unfinished-a-0)" in said

@@ -132,11 +132,3 @@ def test_random_weights_leave_the_proof_to_the_conversion() -> None:
 
     assert "1,940.4 infer/s" in search_paragraph(shown(of()))
     assert "not proven" in search_paragraph(shown(of(conversion=samples.failed_conversion())))
-
-
-def test_a_budget_that_nothing_kept_is_said_with_the_lowest_latency() -> None:
-    load = samples.load("online", 1, 100.0, latency_ms={"p99": Estimate(9.5, 9.1, 10.2)})
-    assert search_paragraph(shown(found_record(verdict="beyond", load=load, accuracy=None))) == (
-        "None of 9 configurations keeps p99 within 7 ms; the lowest reached is 9.500 ms (9.100 to 10.200): online, "
-        "concurrency 1, 1 instance, preferred 16 32, delay 100 µs."
-    )

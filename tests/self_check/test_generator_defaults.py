@@ -7,9 +7,10 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
-from fixtures.measure.record_entry import Measurement, Outcome
+from fixtures.measure.record_entry import Measurement
 from fixtures.self_check import generator_defaults, side_by_side
 from fixtures.self_check.generator_defaults import Defaults
+from fixtures.self_check.side_by_side import PointMeasuredTwice
 from fixtures.spec import LoadPoint
 from tests import samples, toy
 from tests.generator import Generator, server_of
@@ -55,23 +56,21 @@ def test_a_point_without_a_result_says_why(
 
 
 def test_the_rows_have_time_answers_and_agreement() -> None:
-    ours: dict[LoadPoint, Outcome] = {
-        POINT: Measurement(samples.load("offline", 8, 1020.0), ()),
-        OTHER: ProofError("gone", where="here"),
-    }
-    defaults = {
-        POINT: Defaults(36.04, 1000.0, 9.5),
-        OTHER: Defaults(63.9, None, None, "no stable measurement"),
-    }
-    seconds = {POINT: 4.0, OTHER: 6.0}
+    load = samples.load("offline", 8, 1020.0)
+    points = [
+        PointMeasuredTwice(POINT, Defaults(36.04, 1000.0, 9.5), Measurement(load, ()), 4.0),
+        PointMeasuredTwice(
+            OTHER, Defaults(63.9, None, None, "unstable"), ProofError("gone", where="here"), 6.0
+        ),
+    ]
 
-    measured, unstable, every = side_by_side.rows(defaults, ours, seconds)
+    measured, unstable, every = side_by_side.rows(points)
 
     assert {len(row) for row in (measured, unstable, every)} == {len(side_by_side.COLUMNS)}
     assert (measured[1], measured[2], measured[4]) == ("36.0", "1000.0", "4.0")
     assert measured[-1] == "1.02"
     assert (unstable[2], unstable[5], unstable[-1]) == ("no result", "no result", "-")
     assert [cell for cell in every if cell] == ["all 2", "99.9", "1 answered", "10.0", "1 answered"]
-    said = side_by_side.sentence(defaults, ours, seconds)
+    said = side_by_side.sentence(points)
     assert said.startswith("1 of 2 points in 10.0 s;")
     assert said.endswith("9.99 times as long")

@@ -52,7 +52,7 @@ def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Pa
         results=tmp_path,
     )
     assert done.status == pytest.ExitCode.USAGE_ERROR
-    assert done.text.count("the checkpoint is truncated or not a PyTorch file") == 1
+    assert done.text.count("the checkpoint, truncated or not a PyTorch file, cannot be read") == 1
     assert str(broken) in done.text
     assert "1 error" in done.text
     assert " passed" not in done.text

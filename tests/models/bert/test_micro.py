@@ -1,15 +1,13 @@
-"""BERT's micro size: what its limits and the parity notice, and that it exports."""
+"""BERT's micro size: what its limits and the parity notice."""
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from fixtures.errors import InputError
 from fixtures.models import all_models, bert
 from fixtures.spec import Arrays, Model, Samples
 from tests.models.bert_folder import scores
@@ -149,24 +147,6 @@ def test_padding_is_not_read(micro: Model, inputs: Arrays, answers: Arrays, netw
         np.testing.assert_allclose(values[mask == 1], answers[name][:64][mask == 1], atol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
-def test_the_network_exports_with_a_dynamic_batch(micro: Model, inputs: Arrays, network: Any) -> None:
-    def rows(count: int) -> tuple[torch.Tensor, ...]:
-        return tuple(torch.from_numpy(values[:count]) for values in inputs.values())
-
-    batch = torch.export.Dim("batch", min=1, max=16)
-    exported = torch.export.export(
-        network, rows(2), dynamic_shapes=tuple({0: batch} for _ in range(3))
-    ).module()
-    with torch.no_grad():
-        traced = torch.jit.trace(network, rows(2))
-    for count in (1, 16):
-        with torch.inference_mode():
-            expected = network(*rows(count))
-            for converted in (exported, traced):
-                torch.testing.assert_close(converted(*rows(count)), expected, rtol=1e-4, atol=1e-4)
-
-
 def test_a_decision_is_the_span_of_a_row(micro: Model, inputs: Arrays, answers: Arrays) -> None:
     decisions = micro.decide(micro.keep(answers))
     assert decisions.shape == (len(inputs["input__0"]), 2)
@@ -178,8 +158,3 @@ def test_calibration_rows_are_training_questions(micro: Model, questions: Sample
     assert 250 <= len(training) <= 300
     names = [question.words for question in training.labels.questions]
     assert not set(names) & {question.words for question in questions.labels.questions}
-
-
-def test_the_micro_model_takes_no_data_set(micro: Model, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="takes no data set"):
-        micro.samples("evaluation", tmp_path, None)

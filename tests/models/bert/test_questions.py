@@ -10,12 +10,7 @@ from fixtures.data.squad import invented, squad_v1
 from fixtures.errors import InputError, NotAvailableError
 from fixtures.models import all_models, bert
 from fixtures.spec import Arrays, Model, Samples
-from tests.models.bert_folder import WORDS, scores, small_state, write_folder
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_folder(small_state(), tmp_path / "dist-4l-qa")
+from tests.models.bert_folder import WORDS, scores
 
 
 @pytest.fixture

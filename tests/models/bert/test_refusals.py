@@ -5,65 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from fixtures.errors import InputError
 from fixtures.models import bert
-from tests.models.bert_folder import CONFIG, WORDS, small_state, write_folder
-from tests.models.published import State
-
-
-@pytest.fixture(scope="module")
-def state() -> State:
-    return small_state()
-
-
-@pytest.fixture
-def folder(state: State, tmp_path: Path) -> Path:
-    return write_folder(state, tmp_path / "dist-4l-qa")
+from tests.models.bert_folder import CONFIG, WORDS
+from tests.models.refusals import refused_by
 
 
 def refused(folder: Path) -> str:
-    with pytest.raises(InputError) as raised:
-        bert.load_full(folder)
-    assert str(folder) in str(raised.value)
-    assert "cure:" in str(raised.value)
-    return str(raised.value)
-
-
-def test_a_missing_key_is_named(state: State, folder: Path) -> None:
-    left = {key: value for key, value in state.items() if "1.intermediate.dense_act.bias" not in key}
-    torch.save(left, folder / "pytorch_model.bin")
-    assert "misses bert.encoder.layer.1.intermediate.dense.bias" in refused(folder)
-
-
-def test_an_unexpected_key_is_named(state: State, folder: Path) -> None:
-    torch.save(state | {"classifier.weight": torch.zeros(2, 48)}, folder / "pytorch_model.bin")
-    assert "unexpected classifier.weight" in refused(folder)
-
-
-def test_a_wrong_shape_is_named(state: State, folder: Path) -> None:
-    torch.save(state | {"qa_outputs.weight": torch.zeros(3, 48)}, folder / "pytorch_model.bin")
-    assert "qa_outputs.weight is (3, 48), expected (2, 48)" in refused(folder)
+    return refused_by(bert.load_full, folder)
 
 
 @pytest.mark.parametrize("name", ["config.json", "pytorch_model.bin", "vocab.txt"])
 def test_a_missing_file_is_named(name: str, folder: Path) -> None:
     (folder / name).unlink()
     assert f"lacks {name}" in refused(folder)
-
-
-@pytest.mark.parametrize("name", ["config.json", "pytorch_model.bin", "vocab.txt"])
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe damaged"])
-def test_a_damaged_file_is_named(name: str, content: bytes, folder: Path) -> None:
-    (folder / name).write_bytes(content)
-    assert name in refused(folder)
-
-
-def test_a_truncated_checkpoint_is_refused(folder: Path) -> None:
-    path = folder / "pytorch_model.bin"
-    path.write_bytes(path.read_bytes()[:100_000])
-    assert "truncated" in refused(folder)
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(folder: Path) -> None:

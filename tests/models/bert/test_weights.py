@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fixtures.models import bert
-from tests.models.bert_folder import CONFIG, small_state, write_folder
+from tests.models.bert_folder import CONFIG
 from tests.models.published import State
 
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -59,16 +59,6 @@ def reference(
         inner = gelu(linear(x, f"{at}.intermediate.dense_act"))
         x = norm(linear(inner, f"{at}.output.dense") + x, f"{at}.output.LayerNorm")
     return linear(x, "qa_outputs").permute(2, 0, 1)
-
-
-@pytest.fixture(scope="module")
-def state() -> State:
-    return small_state()
-
-
-@pytest.fixture
-def folder(state: State, tmp_path: Path) -> Path:
-    return write_folder(state, tmp_path / "dist-4l-qa")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 from fixtures.data.speech import spectrogram, synthesiser
-from fixtures.errors import InputError
 from fixtures.models import fastpitch
 from fixtures.models.fastpitch import samples as evaluation_data
 from fixtures.models.fastpitch.metrics import DURATIONS, FRAME_COUNT, MEL
@@ -40,11 +38,6 @@ def test_the_synthesiser_speaks_as_its_rules_say() -> None:
     assert differs[2:].any()
     assert not differs[0]
     assert spoken.mel.min() == pytest.approx(spectrogram.SILENCE)
-
-
-def test_the_micro_size_takes_no_data_set(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="takes no data set"):
-        MICRO.samples("evaluation", tmp_path, None)
 
 
 @pytest.fixture(scope="module")

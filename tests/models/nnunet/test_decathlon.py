@@ -71,50 +71,26 @@ def broken(change: Callable[[Path], object], root: Path) -> str:
     return str(raised.value)
 
 
-def _truncate(root: Path) -> None:
-    for file in (root / "imagesTr").iterdir():
-        file.write_bytes(file.read_bytes()[:-400])
+def each(folder: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    """Changes what is in the files of a folder of the data set."""
+
+    def spoil(root: Path) -> None:
+        for file in (root / folder).iterdir():
+            file.write_bytes(change(file.read_bytes()))
+
+    return spoil
 
 
-def _cut_inside(root: Path) -> None:
-    for file in (root / "imagesTr").iterdir():
-        file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes())[:-400]))
+def anew(
+    folder: str, voxels: Callable[[tuple[int, ...]], np.ndarray], z_mm: float = 1
+) -> Callable[[Path], None]:
+    """Writes the volumes of a folder of the data set anew, each from the shape that it had."""
 
+    def spoil(root: Path) -> None:
+        for file in (root / folder).iterdir():
+            write(file, voxels(nibabel.load(file).shape), (1, 1, z_mm))  # type: ignore[attr-defined]
 
-def _damage(root: Path) -> None:
-    for file in (root / "imagesTr").iterdir():
-        content = file.read_bytes()
-        file.write_bytes(content[:200] + b"\xff" * 50 + content[250:])
-
-
-def _no_nifti(root: Path) -> None:
-    for file in (root / "imagesTr").iterdir():
-        file.write_bytes(b"no volume")
-
-
-def _three_modalities(root: Path) -> None:
-    for file in (root / "imagesTr").iterdir():
-        write(file, np.ones((5, 5, 5, 3), np.float32))
-
-
-def _another_shape(root: Path) -> None:
-    for file in (root / "labelsTr").iterdir():
-        write(file, np.zeros((5, 5, 5), np.uint8))
-
-
-def _another_label(root: Path) -> None:
-    for file in (root / "labelsTr").iterdir():
-        write(file, np.full(nibabel.load(file).shape, 4, np.uint8))  # type: ignore[attr-defined]
-
-
-def _no_foreground(root: Path) -> None:
-    for file in (root / "imagesTr").iterdir():
-        write(file, np.zeros(nibabel.load(file).shape, np.float32))  # type: ignore[attr-defined]
-
-
-def _anisotropic(root: Path) -> None:
-    for file in (root / "imagesTr").iterdir():
-        write(file, np.ones(nibabel.load(file).shape, np.float32), (1, 1, 4))  # type: ignore[attr-defined]
+    return spoil
 
 
 PROBLEMS: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -134,15 +110,33 @@ PROBLEMS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda root: (root / "imagesTr/BRATS_004.nii.gz").unlink(),
         "image of a case in dataset.json cannot be read: there is no such file",
     ),
-    "truncated": (_truncate, "truncated or not NIfTI"),
-    "cut inside": (_cut_inside, "truncated or not NIfTI"),
-    "damaged": (_damage, "truncated or not NIfTI"),
-    "not NIfTI": (_no_nifti, "truncated or not NIfTI"),
-    "three modalities": (_three_modalities, "expected x, y, z and 4 modalities"),
-    "a label of another shape": (_another_shape, "a label is of shape (5, 5, 5)"),
-    "a label out of range": (_another_label, "other values than 0 to 3"),
-    "no foreground": (_no_foreground, "empty"),
-    "anisotropic": (_anisotropic, "4.0 x 1.0 x 1.0 mm is anisotropic"),
+    "truncated": (each("imagesTr", lambda file: file[:-400]), "truncated or not NIfTI"),
+    "cut inside": (
+        each("imagesTr", lambda file: gzip.compress(gzip.decompress(file)[:-400])),
+        "truncated or not NIfTI",
+    ),
+    "damaged": (
+        each("imagesTr", lambda file: file[:200] + b"\xff" * 50 + file[250:]),
+        "truncated or not NIfTI",
+    ),
+    "not NIfTI": (each("imagesTr", lambda _file: b"no volume"), "truncated or not NIfTI"),
+    "three modalities": (
+        anew("imagesTr", lambda _shape: np.ones((5, 5, 5, 3), np.float32)),
+        "expected x, y, z and 4 modalities",
+    ),
+    "a label of another shape": (
+        anew("labelsTr", lambda _shape: np.zeros((5, 5, 5), np.uint8)),
+        "a label is of shape (5, 5, 5)",
+    ),
+    "a label out of range": (
+        anew("labelsTr", lambda shape: np.full(shape, 4, np.uint8)),
+        "other values than 0 to 3",
+    ),
+    "no foreground": (anew("imagesTr", lambda shape: np.zeros(shape, np.float32)), "empty"),
+    "other voxels": (
+        anew("imagesTr", lambda shape: np.ones(shape, np.float32), z_mm=4),
+        "voxels of 4 x 1 x 1 mm",
+    ),
 }
 
 

@@ -1,16 +1,10 @@
-"""nnU-Net's micro size: its phantoms, what its floor and the parity notice, and that it converts."""
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+"""nnU-Net's micro size: its phantoms, and what its floor and the parity notice."""
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 
 from fixtures.data.brains import phantoms
-from fixtures.errors import InputError
 from fixtures.frameworks.pytorch import in_precision
 from fixtures.models import nnunet
 from fixtures.spec import Split
@@ -50,11 +44,6 @@ def test_phantoms_of_full_size_have_no_labels_and_fit_the_model() -> None:
     assert image.dtype == np.float32
     inside = image[0, 0] != 0
     assert image[0][:, inside].std(axis=1) == pytest.approx(1, abs=1e-3)
-
-
-def test_the_micro_size_takes_no_data_set(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--dataset nnunet=DIR"):
-        nnunet.phantoms("evaluation", tmp_path)
 
 
 # Enough to tell faults from rounding: weights off by 5 % agree on 0.9987 of these eight phantoms' voxels, another slope
@@ -121,41 +110,3 @@ def test_swapped_modalities_and_turned_axes_lose_the_score(reference: np.ndarray
     outputs = MICRO.run(network, {nnunet.INPUT: np.ascontiguousarray(swapped)})
     assert dice_of(MICRO.keep(outputs)["classes"]) < floor / 2
     assert dice_of(reference.transpose(0, 3, 2, 1)) < floor / 2
-
-
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
-@pytest.mark.parametrize("method", ["trace", "script", "export", "onnx"])
-def test_the_network_converts_with_a_dynamic_batch(method: str, tmp_path: Path) -> None:
-    network = nnunet.load_micro(None).network
-    samples = nnunet.phantoms("evaluation", None)
-    x = torch.from_numpy(samples.load([0, 1, 2])[nnunet.INPUT])
-    with torch.no_grad():
-        converted = CONVERSIONS[method](network, x[:2], tmp_path)
-        for rows in (1, 3):
-            same = converted(x[:rows]) == network(x[:rows])
-            assert same.shape == (rows, 32, 32, 32)
-            assert same.float().mean() > 0.9999
-
-
-def _exported(network: torch.nn.Module, x: torch.Tensor, _folder: Path) -> Any:
-    batch = torch.export.Dim("batch", min=1, max=4)
-    return torch.export.export(network, (x,), dynamic_shapes=({0: batch},)).module()
-
-
-def _onnx(network: torch.nn.Module, x: torch.Tensor, folder: Path) -> Any:
-    batch = torch.export.Dim("batch", min=1, max=4)
-    path = folder / "model.onnx"
-    torch.onnx.export(
-        network, (x,), path, dynamic_shapes=({0: batch},), opset_version=18, dynamo=True, verbose=False
-    )
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return lambda x: torch.from_numpy(session.run(None, {name: x.numpy()})[0])
-
-
-CONVERSIONS: dict[str, Callable[[torch.nn.Module, torch.Tensor, Path], Any]] = {
-    "trace": lambda network, x, _: torch.jit.freeze(torch.jit.trace(network, x)),
-    "script": lambda network, _x, _: torch.jit.freeze(torch.jit.script(network)),
-    "export": _exported,
-    "onnx": _onnx,
-}

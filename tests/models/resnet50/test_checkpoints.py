@@ -1,6 +1,5 @@
-"""ResNet50 v1.5: its arithmetic, and the checkpoints it loads or refuses."""
+"""ResNet50 v1.5: its arithmetic, and the layouts of checkpoints that it loads."""
 
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from fixtures.models import resnet50
 from tests.models import published
 from tests.models.published import State, saved
-from tests.models.refusals import refused_by
 
 
 def reference(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
@@ -45,13 +43,6 @@ def state() -> State:
     return published.drawn(published.layout("resnet50"), gain=2**0.5)
 
 
-@pytest.fixture(scope="module")
-def small() -> State:
-    """The committed weights, for what need not be large."""
-    found: State = resnet50.load_micro(None).network.state_dict()
-    return found
-
-
 def later_keys(state: State) -> State:
     """The key style of NVIDIA's code since 4f2c6922 of November 2021: stages called layers.0 to layers.3."""
     return {
@@ -81,58 +72,3 @@ def test_weights_are_the_same_in_every_published_layout(layout: str, state: Stat
     network = resnet50.load_full(saved(LAYOUTS[layout](state), tmp_path / "x.pth.tar")).network
     for key, value in network.state_dict().items():
         assert key.endswith("num_batches_tracked") or torch.equal(value, state[key]), key
-
-
-def refused(path: Path) -> str:
-    return refused_by(resnet50.load_micro, path)
-
-
-def test_a_checkpoint_of_nan_is_refused(small: State, tmp_path: Path) -> None:
-    spoilt = small | {"fc.weight": small["fc.weight"] * float("nan")}
-    assert "the checkpoint holds NaN or infinity" in refused(saved(spoilt, tmp_path / "x.pt"))
-
-
-def test_a_truncated_file_is_refused(small: State, tmp_path: Path) -> None:
-    path = saved(small, tmp_path / "x.pt")
-    path.write_bytes(path.read_bytes()[:100_000])
-    assert "truncated" in refused(path)
-
-
-@pytest.mark.parametrize("content", [b"", b"no checkpoint at all", b"\x80\x04damaged"])
-def test_a_file_that_is_no_checkpoint_is_refused(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "x.pt"
-    path.write_bytes(content)
-    assert "not a PyTorch file" in refused(path)
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    assert "does not exist" in refused(tmp_path / "x.pt")
-
-
-def test_a_folder_is_told_from_a_file_that_is_missing(tmp_path: Path) -> None:
-    assert "is a folder; it has to be a file" in refused(tmp_path)
-
-
-def test_a_checkpoint_without_a_state_dictionary_is_refused(tmp_path: Path) -> None:
-    assert "no state dictionary" in refused(saved({"epoch": 3}, tmp_path / "x.pt"))
-
-
-class Exploit:
-    """Pickled, it runs code when it is loaded."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return Path.touch, (self.path,)  # type: ignore[return-value]
-
-
-@pytest.mark.parametrize("by", ["torch", "pickle"])
-def test_code_in_a_checkpoint_is_never_run(by: str, tmp_path: Path) -> None:
-    path, proof = tmp_path / "x.pt", tmp_path / "it-ran"
-    if by == "torch":
-        torch.save({"a": Exploit(proof)}, path)
-    else:
-        path.write_bytes(pickle.dumps({"a": Exploit(proof)}))
-    assert "possibly code" in refused(path)
-    assert not proof.exists()

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fixtures.errors import InputError
 from fixtures.models import resnet50, resnet50_tf
 from fixtures.models.resnet50_tf import architecture, checkpoint
 from fixtures.spec import Arrays, Model, Weights
@@ -52,11 +51,6 @@ def test_digits_use_the_full_range_and_are_split_as_the_pytorch_models_are() -> 
     np.testing.assert_allclose(
         images.transpose(0, 3, 1, 2) / 127.5 - 1, others.load(range(50))[resnet50.INPUT], atol=1e-6
     )
-
-
-def test_the_micro_model_takes_no_data_set(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="takes no data set"):
-        MICRO.samples("evaluation", tmp_path, None)
 
 
 # --- random weights, and the micro size --------------------------------------------------------------------

@@ -1,0 +1,39 @@
+"""What several formats are tested with: a small network in PyTorch, its model, and a job that converts it."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from fixtures.frameworks.pytorch import run
+from fixtures.models import all_models
+from fixtures.spec import ConversionJob, Model, Tensor
+from tests.formats.small import Small, samples_of
+
+
+@pytest.fixture(scope="session")
+def network() -> Small:
+    torch.manual_seed(0)
+    found = Small()
+    found.train()(torch.randn(64, 3, 8, 8))
+    return found.eval()
+
+
+@pytest.fixture(scope="session")
+def model() -> Model:
+    """The micro model's value with the small network's tensors."""
+    micro = next(model for model in all_models() if model.name == "resnet50-micro")
+    return dataclasses.replace(
+        micro,
+        name="small",
+        inputs=(Tensor("x", "FP32", (3, 8, 8)),),
+        outputs=(Tensor("y", "FP32", (5,)),),
+        run=lambda network, inputs: run(network, inputs, ("y",)),
+        samples=samples_of,
+    )
+
+
+@pytest.fixture(scope="session")
+def job(network: Small, model: Model) -> ConversionJob:
+    """A conversion to FP32 on the CPU, for batches of up to eight, that nobody listens to."""
+    return ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
