@@ -101,7 +101,7 @@ def test_progress_of_pairs_shows_their_ratio() -> None:
     take = LoadGenerator(lambda job, _number: 10.0 if job.name == "mine" else 9.0).take
     sweep.measure([state], MeasuringPlan(budget_s=60), take=take, report=said.append)
     assert [now.doing for now in said[2:]] == ["pair"] * 16
-    assert progress_text(said[-1]) == "pair 16, 0 of 1 points known; ratio 0.90 (0.90 to 0.90)"
+    assert progress_text(said[-1]) == "pair 16, 0 of 1 points; ratio 0.90 (0.90 to 0.90)"
 
 
 # --- in words ----------------------------------------------------------------------------------------------
