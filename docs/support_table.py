@@ -112,11 +112,20 @@ def _format_name(format_: Format, accelerator: str | None) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line: 0, 1 where `--check` finds that the file says otherwise, 4 for a file that cannot be used."""
-    parser = argparse.ArgumentParser(prog="python -m docs.support_table", description=__doc__)
-    parser.add_argument(
-        "file", nargs="?", type=Path, help="a markdown file with the markers tritonproof:support"
+    parser = argparse.ArgumentParser(
+        prog="python -m docs.support_table",
+        description="Print the support table: which model is served in which format, precision and "
+        "server, and where that has been run. With a file, write it between the file's markers.",
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        help="a markdown file with the markers tritonproof:support; default: print the table",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with status 1 if the file is out of date"
+    )
     options = parser.parse_args(arguments)
     found = support_table([record for folder in RECORDS if folder.is_dir() for record in read_all(folder)])
     if options.file is None:

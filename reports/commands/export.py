@@ -19,7 +19,11 @@ def add(commands: Commands) -> None:
         "case that has not passed is exported without its speed and named on standard error.",
     )
     out.add_argument(
-        "--format", required=True, choices=services.FORMATS, help="the service or tool that reads the JSON"
+        "--format",
+        required=True,
+        choices=services.FORMATS,
+        metavar="FORMAT",
+        help=f"the service or tool that reads the JSON: {' or '.join(services.FORMATS)}",
     )
     out.set_defaults(run=_run)
 

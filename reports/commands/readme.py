@@ -18,11 +18,11 @@ def add(commands: Commands) -> None:
         "readme",
         parents=[results()],
         help="write the tables and plots in a markdown file anew from the records",
-        description="Write tables and plots between the markers of a markdown file. Nothing else in the file changes.",
+        description="Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes.",
         epilog="A region lies between two lines of markers:\n\n"
         "<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n\n"
         f"Markers:\n{markers.overview()}\n\n"
-        "A plot draws the latency budget that its marker ends with, such as 10ms; else that of the case's search.",
+        "A plot draws the latency budget that its marker ends with, such as 10ms; without\none, the budget of the case's search.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     keep.add_argument(

@@ -1,6 +1,7 @@
 """What the markers of a markdown file may ask for: tables, sentences and pictures, of all records or of one case."""
 
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,14 +66,20 @@ def written(asked: Ask, records: Sequence[Shown]) -> str:
 
 
 def overview() -> str:
-    """Every marker with what it shows, a line each."""
+    """Every marker with what it shows, in lines of 79 characters at most."""
     lines = [(kind, shows) for kind, (shows, _) in OF_ALL.items()]
     lines += [(f"{kind} CASE_ID", shows) for kind, (shows, _) in OF_CASE.items()]
     lines.append(("support", "what python -m docs.support_table writes"))
     case = {"one": " CASE_ID", "any": " [CASE_ID]", "several": ""}
     lines += [(f"plot {name}{case[plot.of]}", plot.shows) for name, plot in plots.PLOTS.items()]
     width = max(len(form) for form, _ in lines)
-    return "\n".join(f"  {form:{width}}  {shows}" for form, shows in lines)
+    indent = " " * (width + 4)
+    described = (
+        textwrap.fill(shows, 79, initial_indent=indent, subsequent_indent=indent) for _, shows in lines
+    )
+    return "\n".join(
+        f"  {form:{width}}  {text.lstrip()}" for (form, _), text in zip(lines, described, strict=True)
+    )
 
 
 def _plot(found: re.Match[str]) -> Ask:
@@ -104,7 +111,7 @@ def _resources(record: Shown) -> str:
     return "\n\n".join(filter(None, (tables.resources_table(record, one) for one in ("offline", "online"))))
 
 
-_SOAK = "what the server used more and more of under load for a long time, and whether it leaks"
+_SOAK = "what grew while the server was under load for long, and whether it leaks"
 
 OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Shown]], str]]] = {
     "machine": ("what the records were measured on", tables.machine_sentence),

@@ -117,7 +117,9 @@ def _why(record: Shown, equal: int, usable: int, records: Sequence[Shown]) -> st
         return "the only one with a speed to show"
     if reference_of(record) == case_id(record.case):
         return "no other is shown to be faster"
-    return beside_reference(record, records) + (", not told apart from the other" if equal > 1 else "")
+    others = "other" if equal == 2 else "others"
+    alike = f"; not shown to be faster or slower than the {others}" if equal > 1 else ""
+    return beside_reference(record, records) + alike
 
 
 def _speed(best: Load) -> list[str]:

@@ -3,9 +3,10 @@
 It needs the standard library alone. What a latency budget of a load point shows is said here too.
 """
 
+import math
 from collections.abc import Mapping
 
-from reports.record.quantities import DURATION, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO, WIDEST_RATIO
+from reports.record.quantities import GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO, WIDEST_RATIO
 from reports.record.schema import BesideModel, Comparison, Load, Verdict, verdict_of
 
 ALARM_CONFIDENCE = 0.99
@@ -40,10 +41,15 @@ def comparison_verdict(one: Comparison) -> str:
     if verdict == "failed":
         return f"slower than the {GIVEN_SHARE.text(one.allowed_slowdown)} allowed, {_shown_at(one)}"
     if verdict == "not shown" and one.seconds_to_settle is not None:
-        seconds = one.seconds_to_settle
-        more = f"about {DURATION.text(seconds)}" if seconds < 3600 else "an hour or"
-        return f"{_not_shown(one)}, {more} more would settle it"
+        return f"{_not_shown(one)}, {_about(one.seconds_to_settle)} more would settle it"
     return _not_shown(one) if verdict == "not shown" else one.verdict
+
+
+def _about(seconds: float) -> str:
+    """A forecast, as exact as a forecast is."""
+    if seconds >= 3600:
+        return "an hour or"
+    return f"about {math.ceil(seconds)} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
 
 
 def _shown_at(one: Comparison) -> str:

@@ -41,9 +41,8 @@ def _corrected(found: Sequence[Comparison]) -> list[str]:
     if not any(one.chance is not None for one in found):
         return []
     return [
-        f"`slower` is said so that, of a build beside itself, any point of the run is called so in at most "
-        f"{GIVEN_SHARE.text(1 - ALARM_CONFIDENCE)} of the runs (Holm's correction for the number of points); the intervals "
-        "are those of each point by itself."
+        f"Of runs that compare a build with itself, at most {GIVEN_SHARE.text(1 - ALARM_CONFIDENCE)} call any of their points "
+        "`slower` (Holm's correction for the number of points). Each interval is that of its point alone."
     ]
 
 

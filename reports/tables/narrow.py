@@ -8,7 +8,8 @@ from reports.words.shown import Shown
 
 _MEANING = (
     "In front is the rank among the formats of the model. Infer/s is the highest throughput of the case's load points, ± half "
-    "the width of its 95 % confidence interval, and p99 the latency there."
+    "the width of its 95 % confidence interval, and p99 the latency there; a + says that the requests were too few for an "
+    "upper bound of it."
 )
 
 

@@ -60,6 +60,9 @@ SUMMARY_COLUMNS = (
     "Note",
 )
 """A column without any figure is left out."""
+OPEN = "+"
+"""The sign of a p99 latency whose interval is open above."""
+_OPEN_P99 = f", with a {OPEN} where the requests were too few for an upper bound of it"
 _ALIGNMENT = "llllllrlrrrrrrl"
 
 
@@ -138,13 +141,19 @@ def _cells(record: Shown, best: Load | None, placed: Mapping[str, int]) -> dict[
         "Floor": f"{ceiling}{metric_text(score, limit.value)}" if score and limit else "-",
         RATE: THROUGHPUT.cell_with_half_width(best.throughput_per_s) if best else "-",
         "At": point(best) if best else "-",
-        P99: latency(best, "p99") if best else "-",
+        P99: _p99(best) if best else "-",
         RANK: str(placed.get(name_of(record), "-")),
         BESIDE: _beside(record),
         PUBLISHED: _published(published),
         IN_PROCESS: _in_process(record, best) if best else "-",
         COST: cost_cell(record, best),
     }
+
+
+def _p99(best: Load) -> str:
+    """The p99 latency of a point, with a sign where nothing says how high it may be."""
+    p99 = best.latency_ms.get("p99")
+    return latency(best, "p99") + (OPEN if p99 and p99.open_above else "")
 
 
 def _beside(record: Shown) -> str:
@@ -208,7 +217,8 @@ def _legend(
         return ""
     sentences = [
         f"{RATE}: the best of a case's load points, ± half the width of its {confidence_levels(bests)} confidence interval; "
-        "P99 is the latency there. A batch is of the offline scenario, a concurrency of the online one."
+        f"P99 is the latency there{_OPEN_P99 if any(OPEN in cells[P99] for cells in rows) else ''}. A batch is of the offline "
+        "scenario, a concurrency of the online one."
     ]
     if BESIDE in columns:
         sentences.append(

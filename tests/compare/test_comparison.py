@@ -101,7 +101,7 @@ def test_progress_of_pairs_shows_their_ratio() -> None:
     take = LoadGenerator(lambda job, _number: 10.0 if job.name == "mine" else 9.0).take
     sweep.measure([state], MeasuringPlan(budget_s=60), take=take, report=said.append)
     assert [now.doing for now in said[2:]] == ["pair"] * 16
-    assert progress_text(said[-1]) == "pair 16, 0 of 1 points known; ratio 0.90 (0.90 to 0.90)"
+    assert progress_text(said[-1]) == "pair 16, 0 of 1 points; ratio 0.90 (0.90 to 0.90)"
 
 
 # --- in words ----------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ SAID: dict[str, Literal["slower", "not slower", "not shown"]] = {
         (Estimate(0.9684, 0.9671, 0.9696), "ratio 0.9684 (0.9671 to 0.9696) to HEAD~1: slower than"),
         (
             Estimate(1.0, 0.95, 1.05),
-            "ratio 1.00 (0.95 to 1.05) to HEAD~1: not shown, about 55.1 s more would settle it",
+            "ratio 1.00 (0.95 to 1.05) to HEAD~1: not shown, about 56 s more would settle it",
         ),
         (Estimate(0.97, 0.95, 0.99), "not shown, an hour or more would settle it"),
     ],

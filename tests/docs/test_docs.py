@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from reports.__main__ import main
 from reports.record.schema import MARKS
 from tests.collecting import help_text
 
@@ -44,6 +45,25 @@ def test_every_option_of_a_command_exists(capsys: pytest.CaptureFixture[str]) ->
 
     assert "--against" in named
     assert named <= set(re.findall(r"^ +(--[a-z-]+)", help_text(capsys), re.MULTILINE))
+
+
+@pytest.mark.parametrize("command", ["", "tables", "readme", "compare", "trend", "matrix", "export"])
+def test_the_help_of_a_command_fits_a_terminal_of_80_columns(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*filter(None, [command]), "--help"])
+
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+
+
+def test_the_help_of_the_benchmarks_breaks_no_word(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert "preferred_batch_sizes=" in help_text(capsys)
 
 
 def test_the_pages_are_listed_in_the_readme() -> None:

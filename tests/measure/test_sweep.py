@@ -278,4 +278,4 @@ def test_progress_says_what_is_done_now_and_what_is_known() -> None:
     assert [now.number for now in said[2:]] == [1, 2, 3]
     assert {(now.points_known, now.points) for now in said[2:]} == {(0, 1)}
     assert said[3].estimate is None
-    assert progress_text(said[-1]) == "pass 3, 0 of 1 points known; 400.0 infer/s ± 0.0 %"
+    assert progress_text(said[-1]) == "pass 3, 0 of 1 points; 400.0 infer/s ± 0.0 %"

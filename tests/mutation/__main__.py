@@ -38,12 +38,24 @@ _PACKAGES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the faults of some files, or of all; returns 1 where the tests fail by themselves, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("files", nargs="*", metavar="FILE", help="default: all of tests/mutation/files.py")
-    parser.add_argument(
-        "--mutants", type=int, default=60, help="faults of each file, drawn by chance; default: 60"
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutation",
+        description="Put small faults into the code of verdicts, one at a time, and say how many "
+        "of them make a test fail. cosmic-ray makes the faults. docs/mutation.md says what was found.",
     )
-    parser.add_argument("--seed", type=int, default=0, help="what they are drawn by; default: 0")
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="the files to put faults into; default: all of tests/mutation/files.py",
+    )
+    parser.add_argument(
+        "--mutants",
+        type=int,
+        default=60,
+        help="how many faults are drawn at random for each file; default: 60",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="the seed with which they are drawn; default: 0")
     options = parser.parse_args(arguments)
     _import_what_all_need()
     killed = tried = status = 0

@@ -312,6 +312,18 @@ def test_paper_has_no_controls_and_nothing_folded(opened: webdriver.Chrome) -> N
     assert not opened.execute_script("return [...document.querySelectorAll('details')].some(one => one.open)")
 
 
+def test_paper_holds_each_table_whole(opened: webdriver.Chrome) -> None:
+    opened.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    resize(opened, 700, 1000)  # about the width of A4 within its margins
+    emulate(opened, media="print")
+
+    wider = (
+        "return [...document.querySelectorAll('table')]"
+        ".filter(one => one.getBoundingClientRect().right > innerWidth + 1).map(one => [one.getBoundingClientRect().right, innerWidth])"
+    )
+    assert opened.execute_script(wider) == [], "paper cannot be moved sideways"
+
+
 def test_it_prints(opened: webdriver.Chrome, tmp_path: Path) -> None:
     pdf = base64.b64decode(opened.print_page())
 

@@ -15,6 +15,7 @@ def test_the_named_cases_run_alone(collect: Collect) -> None:
 
     assert found.cases("test_conversion") == set(PAIR.split(","))
     assert any(name.startswith("test_online[cpu-nnunet-micro") for name in found.names)
+    assert "left out on a CPU" not in found.text, "what --together leaves out is not a matter of size"
 
 
 def test_a_case_may_be_of_a_full_size_model_or_of_one_from_elsewhere(

@@ -45,8 +45,8 @@ def test_a_slow_down_is_said_with_how_sure_it_is_and_among_how_many_points() -> 
     ("seconds", "said"),
     [
         (None, "not shown"),
-        (40.0, "not shown, about 40.0 s more would settle it"),
-        (3599.0, "not shown, about 3,599 s more would settle it"),
+        (40.0, "not shown, about 40 s more would settle it"),
+        (3599.0, "not shown, about 60 min more would settle it"),
         (3600.0, "not shown, an hour or more would settle it"),
     ],
 )

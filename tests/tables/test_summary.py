@@ -67,6 +67,18 @@ def test_a_row_says_how_right_and_how_fast_at_best() -> None:
     }
 
 
+def test_a_p99_that_may_be_any_amount_higher_is_told_apart_from_one_with_an_upper_bound() -> None:
+    load = samples.load("offline", 8, 200)
+    few = dataclasses.replace(
+        load,
+        latency_ms={**load.latency_ms, "p99": dataclasses.replace(load.latency_ms["p99"], open_above=True)},
+    )
+    bounded, unbounded = (tables.summary_table([shown(samples.record(loads=(one,)))]) for one in (load, few))
+    assert rows(unbounded)[0][P99] == f"{rows(bounded)[0][P99]}+"
+    assert "upper bound" in unbounded
+    assert "upper bound" not in bounded
+
+
 def test_the_published_ratio_is_to_the_same_gpu_and_load_point() -> None:
     twice = samples.record(loads=(samples.load("offline", 8, 2 * 1573.6),))
     assert only(twice)[PUBLISHED] == "2.00"
