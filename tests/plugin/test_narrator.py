@@ -311,6 +311,25 @@ def test_a_long_line_is_cut_to_the_terminal(live: Live, columns: int) -> None:
     assert shown.endswith(" 0 s")
 
 
+def test_how_far_a_step_is_stays_legible_beside_the_long_name_of_a_case(live: Live) -> None:
+    told, screen = live()
+
+    told.say("cpu-resnet50-micro-onnx-fp32: measure online", "b001-c032 pass 3, 0 of 1 points, 400.0 infer/s")
+
+    (shown,) = screen.seen()
+    assert "400.0 infer/s" in shown, "the estimate is said nowhere else until the point is known"
+    assert "fp32" in shown, "which case it is can still be told"
+
+
+def test_a_line_that_is_cut_says_so(live: Live) -> None:
+    told, screen = live()
+
+    told.say("a-model: wait", "for the machine " * 9)
+
+    (shown,) = screen.seen()
+    assert "… 0 s" in shown
+
+
 def test_a_terminal_that_does_not_know_its_width_is_taken_as_usual(live: Live) -> None:
     told, screen = live(columns=0)
 
