@@ -3,6 +3,7 @@
 pytest_plugins = (
     "fixtures.plugin.command_line.options",
     "fixtures.plugin.command_line.outputs",
+    "fixtures.plugin.selecting.collecting",
     "fixtures.plugin.selecting.stage_markers",
     "fixtures.plugin.selecting.gpus_in_use",
     "fixtures.plugin.selecting.shards",
