@@ -1,10 +1,12 @@
-"""Collecting looks for no garbage, and leaves Python's collector as it was."""
+"""Starting and collecting do nothing in vain: no search for garbage that there is not, and for packages once."""
 
 import gc
+import importlib.metadata
+from collections.abc import Iterable
 
 import pytest
 
-from tests.collecting import WITHOUT
+from tests.collecting import WITHOUT, collect
 
 
 class Looked:
@@ -30,3 +32,21 @@ def test_no_garbage_is_looked_for_while_tests_are_made_but_before_and_after(
     assert looked.while_collecting == {False}
     assert gc.isenabled()
     assert gc.get_freeze_count() <= kept, "a run within another leaves its tests to be found"
+
+
+def test_installed_packages_are_not_searched_anew_for_each_plugin_of_the_suite(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A search reads a file of each package, some hundred of them."""
+    searches = 0
+    found = importlib.metadata.distributions
+
+    def counted() -> Iterable[importlib.metadata.Distribution]:
+        nonlocal searches
+        searches += 1
+        return found()
+
+    monkeypatch.setattr(importlib.metadata, "distributions", counted)
+    collected = collect(capsys)
+    assert collected.selected
+    assert searches < 5
