@@ -1,5 +1,6 @@
 """TF32: how far a GPU's products of FP32 lead from the framework's, emulated; and the framework's own stay exact."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -99,6 +100,9 @@ def test_fp32_in_tf32_is_held_to_the_tolerance_of_tf32_and_other_fp32_to_its_own
     onnx = next(one for one in all_formats() if one.mnemonic == "onnx")
     case = Case(recognise("NVIDIA A100"), model, onnx, None, "fp32")
     weights, samples = model.load(None), model.samples("evaluation", None, None)
+    samples = dataclasses.replace(
+        samples, ids=samples.ids[:8]
+    )  # the limits are the same, however many are compared
     found = compare_conversion(
         case, weights, functools.partial(model.run, weights.network), samples, 8, tf32=tf32
     )

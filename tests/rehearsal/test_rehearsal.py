@@ -91,9 +91,17 @@ def test_a_checklist_has_no_figure_that_a_measurement_has(command_line: Any) -> 
         assert unit not in text
 
 
-def test_fp32_is_served_as_the_target_computes_it_and_not_as_this_machine_does(command_line: Any) -> None:
-    _, ampere = command_line("--target", "a100", "-k", "nnunet-micro and ts-script")
-    _, turing = command_line("--target", "t4", "-k", "nnunet-micro and ts-script")
+def test_fp32_is_served_as_the_target_computes_it_and_not_as_this_machine_does(
+    command_line: Any, tmp_path: Path
+) -> None:
+    broken = (
+        tmp_path / "weights.safetensors"
+    )  # converting takes no time, and does not decide how it would be served
+    broken.touch()
+    given = ("-k", "resnet50-micro and ts-trace-fp32", f"--checkpoint=resnet50-micro={broken}")
+    _, ampere = command_line("--target", "a100", *given)
+    _, turing = command_line("--target", "t4", *given)
+    assert all("- [x] docker: " in text for text in (ampere, turing))
     assert "--env=TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1" in ampere
     assert "TF32" not in turing
 

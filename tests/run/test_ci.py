@@ -104,7 +104,7 @@ def run(folder: Path, *arguments: str) -> Run:
     (folder / "benchmarks").mkdir()
     (folder / "benchmarks" / "test_all.py").write_text(BENCHMARKS)
     (folder / "conftest.py").write_text(
-        f"import runpy\npytest_plugins = runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_plugins']\n"
+        f"import runpy\npytest_addoption = runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
     )
     (folder / "step.md").write_text("of an earlier command\n")
     environment = os.environ | {
