@@ -110,6 +110,8 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:  # it is not the system's, and says all itself
+            raise
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 

@@ -23,8 +23,12 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Run:
     )
 
     def command(name: str, *words: object) -> tuple[int, str]:
-        given = {"merge": [tmp_path / "results"], "readme": [tmp_path / "page.md"]}.get(name, [])
-        given = [*given, *([] if name == "merge" else ["--results", tmp_path / "results"]), *words]
+        results = tmp_path / "results"
+        first: dict[str, list[object]] = {
+            "merge": [results],
+            "readme": [tmp_path / "page.md", "--results", results],
+        }
+        given = [*first.get(name, ["--results", results]), *words]
         capfd.readouterr()
         try:
             status = main([name, *map(str, given)])
