@@ -2,8 +2,8 @@
 
 import contextlib
 import os
-import socket
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
