@@ -4,9 +4,10 @@ It needs the standard library alone, and goes case by case, so that any number o
 """
 
 import filecmp
+import itertools
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,9 +59,10 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     anything else than this merge gives, which is never overwritten.
     """
     given = inputs.found(arguments)
-    if output.exists() and not output.is_dir():
-        raise RecordError(f"{output}: not a folder. Give a new one with --output.")
     place = Path(os.path.realpath(output))
+    # A link that leads to itself is still one there.
+    if (output.exists() or place.is_symlink()) and not output.is_dir():
+        raise RecordError(f"{output}: not a folder. Give a new one with --output.")
     with writing.unfinished_folder(place) as staged:
         work = _Work(staged)
         _gather(work, given)
@@ -131,18 +133,29 @@ def _holds(output: Path, staged: Path) -> bool:
     """Whether the folder holds exactly what is staged; False where it is empty."""
     if not output.exists() or not any(output.iterdir()):
         return False
-    present, wanted = (
-        {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
-        for folder in (output, staged)
+    wanted = dict(_files_in(staged))
+    present = {place: output / place for place in sorted(wanted)}
+    changed = (
+        place
+        for place, path in present.items()
+        if not path.is_file() or not filecmp.cmp(path, wanted[place], shallow=False)
     )
-    for place in sorted(present.keys() | wanted.keys()):
-        same = place in present and place in wanted
-        if not same or not filecmp.cmp(present[place], wanted[place], shallow=False):
-            raise RecordError(
-                f"{output}: holds other files than this merge gives ({place}). Nothing was written; give a new folder "
-                "with --output."
-            )
+    # One by one: the folder may be a whole disk, such as /.
+    others = (place for place, _ in _files_in(output) if place not in wanted)
+    other = next(itertools.chain(changed, others), None)
+    if other is not None:
+        raise RecordError(
+            f"{output}: holds other files than this merge gives ({other}). Nothing was written; give a new folder "
+            "with --output."
+        )
     return True
+
+
+def _files_in(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """The files of a folder by their places in it."""
+    for path in folder.rglob("*"):
+        if os.path.isfile(path):  # noqa: PTH113 - Path's raises where it may not look
+            yield path.relative_to(folder), path
 
 
 def _mixed_stamps(work: _Work) -> list[str]:

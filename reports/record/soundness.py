@@ -9,8 +9,12 @@ from pathlib import Path
 from reports.record import untrusted
 from reports.record.foreign import quoted
 from reports.record.parsing import RecordError
-from reports.record.schema import COMPONENTS, Estimate, Load, Record, place
+from reports.record.schema import COMPONENTS, Estimate, Load, Record, case_id, place
 
+_ROUNDING = 1e-9
+"""Of a value: what two ways of computing the same double may differ by, with much to spare."""
+_LONGEST_CASE = 250
+"""Characters of a case's name, with which `.json` is no longer than a name may be. Source: NAME_MAX in linux/limits.h."""
 _NEEDED = ("avg", "p99")
 """The latencies that every load point has."""
 
@@ -23,11 +27,14 @@ def check(record: Record, path: Path) -> None:
         *_of_loads(record),
         *_of_efficiency(record),
         *_of_search(record),
+        *_of_soak(record),
     ):
         raise RecordError(f"{path}: {where}: {what}. Take the file out of the folder.")
 
 
 def _of_case(record: Record) -> Iterator[tuple[str, str]]:
+    if (length := len(case_id(record.case))) > _LONGEST_CASE:
+        yield "case", f"its name has {length:,} characters, and a file's has {_LONGEST_CASE} at most"
     for key in ("target", "model", "format", "accelerator", "precision"):
         value = getattr(record.case, key)
         if key == "precision" and value == "" and record.build.as_found:
@@ -45,9 +52,9 @@ def _of_efficiency(record: Record) -> Iterator[tuple[str, str]]:
             "served_per_s": one.served_per_s,
             "in_process_per_s": one.in_process_per_s,
             "ratio": one.ratio,
+            "peak_flops_per_s": one.peak_flops_per_s,
+            "beside.ratio": None if one.beside is None else one.beside.ratio,
         }
-        if one.peak_flops_per_s is not None:
-            speeds["peak_flops_per_s"] = one.peak_flops_per_s
         yield from _positive(speeds, f"efficiency[{number}]")
 
 
@@ -66,6 +73,18 @@ def _of_search(record: Record) -> Iterator[tuple[str, str]]:
     yield from _of_load(search.load, "search.load")
     if search.percentile not in search.load.latency_ms:
         yield "search.percentile", f"the load point has no latency of that name, {quoted(search.percentile)}"
+    yield from _positive({"lead": search.lead}, "search")
+    yield from _ordered({"goodput_per_s": search.goodput_per_s}, "search")
+
+
+def _of_soak(record: Record) -> Iterator[tuple[str, str]]:
+    if record.soak is None:
+        return
+    yield from _positive({"end_over_begin": record.soak.end_over_begin}, "soak")
+    for number, one in enumerate(record.soak.growth):
+        yield from _ordered(
+            {"slope": one.slope}, f"soak.growth[{number}]"
+        )  # what is given back is below zero
 
 
 def _of_load(load: Load, where: str) -> Iterator[tuple[str, str]]:
@@ -83,13 +102,33 @@ def _of_load(load: Load, where: str) -> Iterator[tuple[str, str]]:
         yield f"{where}.budget.percentile", "the load point has no latency of that name"
     if load.request_rate_per_s is not None and load.arrivals is None:
         yield f"{where}.arrivals", "missing beside a request rate"
+    ratios = {
+        "repeated_speed": load.repeated_speed,
+        "comparison.ratio": None if load.comparison is None else load.comparison.ratio,
+    }
+    yield from _positive(ratios, where)
+    for number, one in enumerate(load.beside):
+        beside = {"ratio": one.ratio, "p99_ms": one.p99_ms, "p99_alone_ms": one.p99_alone_ms}
+        yield from _positive(beside, f"{where}.beside[{number}]")
 
 
-def _positive(estimates: Mapping[str, Estimate], where: str) -> Iterator[tuple[str, str]]:
-    """Those that are none of a speed or a latency, by which others are divided."""
+def _positive(estimates: Mapping[str, Estimate | None], where: str) -> Iterator[tuple[str, str]]:
+    """Those that are none of a speed, a latency or a ratio, by which others are divided."""
     for name, one in estimates.items():
-        if one.value <= 0 or not one.low <= one.value <= one.high:
-            yield (
-                f"{where}.{name}",
-                f"{one.value:g} ({one.low:g} to {one.high:g}) is no measured quantity above zero",
-            )
+        if one is not None and one.value <= 0:
+            yield f"{where}.{name}", f"{_text(one)} is no measured quantity above zero"
+    yield from _ordered(estimates, where)
+
+
+def _ordered(estimates: Mapping[str, Estimate | None], where: str) -> Iterator[tuple[str, str]]:
+    """Those whose interval does not hold their value, but for how numbers are rounded."""
+    for name, one in estimates.items():
+        if one is None:
+            continue
+        slack = _ROUNDING * abs(one.value)
+        if not one.low - slack <= one.value <= one.high + slack:
+            yield f"{where}.{name}", f"{_text(one)} is no value with an interval around it"
+
+
+def _text(one: Estimate) -> str:
+    return f"{one.value:g} ({one.low:g} to {one.high:g})"

@@ -33,6 +33,12 @@ def _fact(change: Callable[[dict[str, Any]], object]) -> Callable[[Place], objec
     return act
 
 
+def _linked(place: Place) -> None:
+    path = place.build / "1"
+    elsewhere = path.rename(place.folder / "elsewhere")
+    path.symlink_to(elsewhere)
+
+
 def _slowed(place: Place) -> None:
     path = place.build / "1" / "runtime.py"
     path.write_text(f"import time\n{path.read_text()}\ntime.sleep(0.05)\n")
@@ -43,6 +49,10 @@ SCENARIOS = [
     _changed("model.py is empty", lambda place: (place.build / "1" / "model.py").write_text("")),
     _changed("model.py is gone", lambda place: (place.build / "1" / "model.py").unlink()),
     _changed("there is a version 2", lambda place: shutil.copytree(place.build / "1", place.build / "2")),
+    _changed(
+        "there is more in version 1", lambda place: (place.build / "1" / "more.py").write_text("x = 1\n")
+    ),
+    _changed("version 1 is a link", _linked),
     _changed(
         "the weights are others",
         lambda place: (place.build / "1" / "model.onnx").write_bytes(b"other"),

@@ -217,6 +217,8 @@ SCENARIOS = [
     ),
     _record_spoilt("deleted", "path.unlink()"),
     _record_spoilt("made unreadable", "path.write_text('[')"),
+    _record_spoilt("a folder", "path.unlink(); path.mkdir()"),
+    _record_spoilt("a FIFO", "path.unlink(); __import__('os').mkfifo(path)"),
     Scenario("a record of another machine is there", _superseded, (PASSED,)),
     Scenario("two cases at once in one checkout", _two_cases, (PASSED,)),
     Scenario("another run holds the machine", _told_of_the_holder, (PASSED,)),

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -168,6 +169,18 @@ def test_what_a_holder_was_started_with_cannot_change_the_terminal() -> None:
         process.kill()
 
     assert text.isprintable()
+
+
+def test_a_holder_that_was_stopped_is_told_with_what_lets_it_go_on() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        before = str(lock_holders.holder(process.pid))
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        text = str(lock_holders.holder(process.pid))
+        process.kill()
+
+    assert "stopped" not in before
+    assert f"stopped: let it go on with kill -CONT {process.pid}" in text
 
 
 @contextlib.contextmanager

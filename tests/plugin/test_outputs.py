@@ -20,6 +20,9 @@ Capture = pytest.CaptureFixture[str]
         ("--model-repos", "below a file"),
         ("--summary", "a folder"),
         ("--junitxml", "below a file"),
+        ("--junitxml", "a pipe"),
+        ("--junitxml", "a link to nothing"),
+        ("--summary", "a link to nothing"),
         ("--history", "a file"),
     ],
 )
@@ -30,6 +33,8 @@ def test_a_run_that_cannot_write_ends_as_bad_input_before_any_test(
     match kind:
         case "a folder":
             place.mkdir()
+        case "a pipe":
+            os.mkfifo(place)
         case "a link to nothing":
             place.symlink_to("nothing")
         case _:

@@ -14,6 +14,7 @@ from fixtures.reading.paths import existing, path_of
     [
         ("", "empty"),
         ("  ", "empty"),
+        ("-", "names nothing"),
         ("~no-such-user-here/x", "cannot be found"),
         ("a\nb", "control characters"),
         ("\x1b[31mred", "control characters"),

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,41 @@ def test_a_pipe_that_nobody_reads_is_refused_and_not_waited_for(tmp_path: Path) 
 def test_a_folder_is_not_written_to(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="it is a folder"):
         writing.write_given(tmp_path, b"page")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("write", [writing.replace, writing.write_given])
+def test_root_leaves_a_file_to_its_owner(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
+    path = tmp_path / "page"
+    path.write_bytes(b"before")
+    path.chmod(0o640)
+    os.chown(path, 12345, 12346)
+    write(path, b"after")
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (12345, 12346, 0o640)
+    assert path.read_bytes() == b"after"
+
+
+def test_a_file_that_a_user_has_closed_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "page"
+    path.write_bytes(b"before")
+    path.chmod(0o444)
+    # Root may write to all.
+    monkeypatch.setattr(os, "access", lambda _path, mode: not mode & os.W_OK)
+    with pytest.raises(PermissionError, match="may not be written to"):
+        writing.write_given(path, b"after")
+    assert path.read_bytes() == b"before"
+
+
+@pytest.mark.parametrize("place", ["file/page", "x" * 300, "folder"])
+def test_what_cannot_be_written_is_named_as_it_was_given(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=r".") as raised:
+        writing.replace(tmp_path / place, b"page")
+    assert str(raised.value.filename) in (str(tmp_path / place), str((tmp_path / place).parent))
 
 
 def test_two_writers_of_one_file_leave_the_whole_of_one(tmp_path: Path) -> None:

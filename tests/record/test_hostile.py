@@ -32,9 +32,27 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
     "a percentile that is none": (("search", "percentile"), '"p42"'),
     "nothing but brackets": (("machine", "cpu"), "[" * 100_000),
     "a name of 100,000 letters": (("machine", "cpu"), '"' + "x" * 100_000 + '"'),
+    "a model whose name is longer than any file's": (("case", "model"), '"' + "x" * 4000 + '"'),
     "a load point twice": (("loads", 1), json.dumps(dataclasses.asdict(complete().loads[0]))),
     "501 load points": (("loads",), json.dumps([dataclasses.asdict(complete().loads[0])] * 501)),
     "17 MB": (("machine", "cpu"), '"' + "x" * 17 * 2**20 + '"'),
+    "a comparison whose interval is the wrong way round": (
+        ("loads", 0, "comparison", "ratio"),
+        '{"value": 1.0, "low": 1.2, "high": 0.9}',
+    ),
+    "a ratio below zero": (("loads", 0, "beside", 0, "ratio"), '{"value": -1, "low": -2, "high": 0}'),
+    "a growth beyond its interval": (
+        ("soak", "growth", 0, "slope"),
+        '{"value": -9000, "low": 1, "high": 2}',
+    ),
+    "a speed that ends below zero": (
+        ("soak", "end_over_begin"),
+        '{"value": -1, "low": -2, "high": 1}',
+    ),
+    "a goodput outside its interval": (
+        ("search", "goodput_per_s"),
+        '{"value": 5, "low": 1, "high": 2}',
+    ),
     "no p99": (("loads", 0, "latency_ms"), '{"avg": {"value": 1.0, "low": 1.0, "high": 1.0}}'),
 }
 """What is put where, as JSON has it."""

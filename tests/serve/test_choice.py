@@ -17,7 +17,6 @@ EMBEDDED = Choice("embedded")
     [
         ("embedded", Choice("embedded")),
         ("docker", Choice("docker")),
-        ("docker:", Choice("docker")),
         ("docker:my/triton:1", Choice("docker", "my/triton:1")),
         ("localhost:8001", Choice("remote", "localhost:8001")),
         ("10.0.0.7:65535", Choice("remote", "10.0.0.7:65535")),
@@ -27,6 +26,12 @@ EMBEDDED = Choice("embedded")
 )
 def test_an_option_names_a_server(text: str, choice: Choice) -> None:
     assert parse_choice(text) == choice
+
+
+@pytest.mark.parametrize("text", ["docker:", "local:"])
+def test_a_variable_that_is_not_set_is_no_image_and_no_program(text: str) -> None:
+    with pytest.raises(InputError, match="a variable not set"):
+        parse_choice(text)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,150 @@
+"""Where the commands of the reports write: whatever lies there, it stays what it is, and what is wrong is one sentence."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reports.__main__ import main
+from reports.record import files
+from tests import samples
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command with the record of a case; its status, and all that it says as an error."""
+    record = samples.record(loads=())
+    files.write(record, files.path_of(record.case, tmp_path / "results"))
+    tmp_path.joinpath("page.md").write_text(
+        "<!-- tritonproof:plot best-throughput -->\n<!-- /tritonproof:plot best-throughput -->\n"
+    )
+
+    def command(name: str, *words: object) -> tuple[int, str]:
+        results = tmp_path / "results"
+        first: dict[str, list[object]] = {
+            "merge": [results],
+            "readme": [tmp_path / "page.md", "--results", results],
+        }
+        given = [*first.get(name, ["--results", results]), *words]
+        capfd.readouterr()
+        try:
+            status = main([name, *map(str, given)])
+        except SystemExit as refused:
+            status = int(str(refused.code))
+        return status, capfd.readouterr().err
+
+    return command
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def _nothing(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "a file": lambda path: path.write_text("theirs"),
+    "a FIFO": os.mkfifo,
+    "a link to itself": _loop,
+    "a link to nothing": _nothing,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("merge", "--output"),
+        ("html", "--history"),
+        ("trend", "--history"),
+        ("readme", "--plots"),
+    ],
+)
+def test_what_is_no_folder_is_said_to_be_none_and_stays(
+    command: str, option: str, kind: str, tmp_path: Path, run: Run
+) -> None:
+    path = tmp_path / "there"
+    KINDS[kind](path)
+    before = path.lstat()
+
+    status, said = run(command, option, path)
+
+    assert path.lstat().st_ino == before.st_ino
+    if (
+        status == 0
+    ):  # what a link to nothing leads to can be made, and where nothing is drawn no folder is needed
+        assert kind == "a link to nothing" or command == "readme"
+        return
+    assert status == 4
+    assert said.startswith("error: ")
+    assert str(path) in said
+    assert ".tmp" not in said
+    assert "File exists" not in said
+
+
+def test_the_root_folder_is_no_new_one_to_merge_into(run: Run) -> None:
+    status, said = run("merge", "--output", "/")
+
+    assert status == 4
+    assert "holds other files" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("html", "--output"), ("plots", "--output"), ("merge", "--output"), ("trend", "--history")],
+)
+@pytest.mark.parametrize("text", ["-", " "])
+def test_a_dash_and_a_blank_are_no_names_of_outputs(
+    command: str, option: str, text: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+
+    status, said = run(command, option, text)
+
+    assert status == 4
+    assert option in said
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("make", "cure"),
+    [
+        (lambda _path: Path("/dev/full"), "Make room"),
+        (lambda path: path.joinpath("page.md", "below"), "Name a place below a folder"),
+        (lambda path: path.joinpath("x" * 300), "Give a shorter name"),
+    ],
+)
+def test_what_the_system_says_of_an_output_comes_with_its_name_and_what_to_do(
+    make: Callable[[Path], Path], cure: str, tmp_path: Path, run: Run
+) -> None:
+    path = make(tmp_path)
+
+    status, said = run("html", "--output", path)
+
+    assert status == 4
+    assert str(path)[:100] in said
+    assert cure in said
+
+
+def test_a_page_that_goes_to_standard_output_is_all_that_goes_there(
+    run: Run, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved = os.dup(1)
+    page = os.open(tmp_path / "page.html", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(page, 1)
+    try:
+        status, said = run("html", "--output", "/dev/stdout")
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+        os.close(page)
+
+    assert status == 0
+    assert "wrote" in said
+    assert (tmp_path / "page.html").read_text().rstrip().endswith("</html>")
