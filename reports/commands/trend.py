@@ -14,12 +14,9 @@ from reports.commands import (
     SPEED,
     Commands,
     UsageError,
-    add_theme,
     count,
-    history,
     path,
-    results,
-    selection,
+    shared,
     themes_of,
     uncollected,
 )
@@ -35,7 +32,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     trend = commands.add_parser(
         "trend",
-        parents=[results(), selection(), history()],
+        parents=[shared("--results", "-k", "--history", "--theme")],
         help="show how the figures changed over time, and between which commits",
         description="Print a table of the history: the throughput, p99 latency, served / in process ratio, accuracy and "
         "growth in soaks of every case, separately for each machine, with the lasting changes (steps) that were found. With "
@@ -62,7 +59,6 @@ def add(commands: Commands) -> None:
         metavar="DIR",
         help="also draw the history of each case into this folder, as SVG",
     )
-    add_theme(trend)
     trend.add_argument(
         "--last", type=count, metavar="N", help="use only the latest N runs (default: all runs)"
     )

@@ -13,10 +13,10 @@ from typing import Any
 from reports.compare.setup_changes import Setting, differing
 from reports.merge.inputs import Input
 from reports.merge.machine_groups import START, Found, groups, text_of
-from reports.merge.machine_parts import Rest, rests_of, whole
+from reports.merge.machine_parts import last_change_of, parts_of, whole
 from reports.record import decoding
-from reports.record.machines import NAMELESS, Key, MachineId, Measurement
-from reports.record.schema import Machine, Record
+from reports.record.machines import NAMELESS, SEVERAL, Key, MachineId, Measurement
+from reports.record.schema import Machine, MachinePart, Record
 
 _CURE_OF_SETUP = "Measure the case again with one build and one setup, or leave one of the files out."
 
@@ -57,10 +57,10 @@ def outcome(records: Sequence[Input], conflicts: list[str]) -> Outcome:
     found = _without_repeats(_measurements(records))
     chosen, earlier = _latest(found, conflicts)
     together = groups(chosen, conflicts)
-    rests = rests_of(records, conflicts)
+    parts = parts_of(records, conflicts)
     if len(conflicts) > before:
         return Outcome([], 0)
-    kept = [_kept(group, chosen, rests, records, is_one_of_several=len(together) > 1) for group in together]
+    kept = [_kept(group, chosen, parts, records, is_one_of_several=len(together) > 1) for group in together]
     return Outcome(kept, earlier)
 
 
@@ -219,7 +219,7 @@ def _two_figures(first: Found, second: Found, is_sure: bool) -> str:
 def _kept(
     group: Sequence[MachineId],
     chosen: Mapping[MachineId, Mapping[Key, Sequence[Found]]],
-    rests: Mapping[MachineId, Rest],
+    parts: Mapping[MachineId, MachinePart],
     records: Sequence[Input],
     *,
     is_one_of_several: bool,
@@ -229,12 +229,12 @@ def _kept(
     for key, each in itertools.chain.from_iterable(of.items() for of in found.values()):
         holding.setdefault(key, []).extend(one.within for one in each)
     own = [one for one in records if not set(group).isdisjoint(one.machines)]
-    said = max((rests[name] for name in group), key=lambda rest: rest.time)
+    said = max((parts[name] for name in group), key=last_change_of)
     content: Input | Record
     if len(own) == 1 and _stands_alone(own[0], group):
         content = own[0]
     else:
-        besides = {name: _without_ledger(rests[name], found[name]) for name in group}
+        besides = {name: _without_ledger(parts[name], found[name]) for name in group}
         record = whole(own[0].record, found_values(found), besides)
         same = next((one for one in own if decoding.built(Record, one.record) == record), None)
         content = same or record
@@ -251,16 +251,15 @@ def _stands_alone(one: Input, group: Sequence[MachineId]) -> bool:
     """Whether a record is of one machine and in the order of all records, so that it is what joining makes of it."""
     uuids = tuple(sorted(one.record.machine.gpu_uuids))
     keys = [
-        [found.key for found in one.measured if found.key[0] == kind]
-        for kind in ("gate", "start", "load", "efficiency")
+        [found.key for found in one.measured if found.key[0] == several.kind] for several in SEVERAL.values()
     ]
     is_of_one = [*group] == [*one.machines] and len(group) == 1 and not one.record.parts
     return is_of_one and uuids == group[0].gpu_uuids and all(of == sorted(of) for of in keys)
 
 
-def _without_ledger(rest: Rest, found: Mapping[Key, Sequence[Found]]) -> Rest:
+def _without_ledger(part: MachinePart, found: Mapping[Key, Sequence[Found]]) -> MachinePart:
     """Why the task's metric is missing goes with the ledger, where there is one."""
-    return dataclasses.replace(rest, accuracy_missing=None) if ("accuracy",) in found else rest
+    return dataclasses.replace(part, accuracy_missing=None) if ("accuracy",) in found else part
 
 
 def found_values(found: Mapping[MachineId, Mapping[Key, Sequence[Found]]]) -> list[Measurement]:
