@@ -65,7 +65,7 @@ def _percent(text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     from reports.compare.changes import document
     from reports.compare.records import compare
-    from reports.record import sources
+    from reports.words import sources
 
     if len(options.records) < 2:
         raise UsageError(

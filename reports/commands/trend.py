@@ -21,7 +21,7 @@ from reports.commands import (
     uncollected,
 )
 from reports.record import files as records
-from reports.record import sources
+from reports.words import sources
 
 if TYPE_CHECKING:  # they need numpy, which other commands do without
     from reports.trend.rows import Row
@@ -127,7 +127,6 @@ def _nothing(folder: Path, substring: str, cases: Sequence[str]) -> str:
 def _add(folder: Path, given: list[Path]) -> None:
     from reports.trend import files
     from reports.trend.rows import rows_of, without_origin
-    from reports.words.shown import shown
 
     for source in given:
         found = files.read(source if any(source.glob(f"*{files.SUFFIX}")) else files.folder_of(source))
@@ -135,7 +134,7 @@ def _add(folder: Path, given: list[Path]) -> None:
             print(sentence, file=sys.stderr)
         stored = []
         if records.record_paths(source) or records.record_paths_in(source) or not found.rows:
-            stored = [shown(one.record) for one in sources.read([source])[0].records.values()]
+            stored = [one.record for one in sources.read([source])[0].records.values()]
         added = files.append(folder, [*found.rows, *(row for one in stored for row in rows_of(one))])
         print(f"{source}: added {added} measurements to {folder}", file=sys.stderr)
         if silent := sum(map(without_origin, stored)):

@@ -3,15 +3,16 @@
 from collections.abc import Iterable, Sequence
 
 from reports.compare.paired_scores import Paired
-from reports.compare.records import CaseChange, GrowthChange, PointChange, ScoreChange, Side
+from reports.compare.records import CaseChange, GrowthChange, PointChange, ScoreChange
 from reports.compare.setup_changes import Setting
 from reports.record.quantities import METRIC_CHANGES, NOTHING, P_VALUE, RATIO
 from reports.record.schema import Record, Score, Verdict, soak_verdict
 from reports.words.labels import full_point, latency, marked_throughput
 from reports.words.markdown import markdown, text
-from reports.words.rightness import metric_text, notes, unmeasured
+from reports.words.rightness import marked_points, metric_text, unmeasured
 from reports.words.shown import name_of
 from reports.words.soaking import VERDICT_WORDS, growth_text
+from reports.words.sources import Stored
 
 _SHOWN_IDS = 5
 _SPEED = {"failed": "**slower**", "passed": "*faster*", "not shown": "no difference shown"}
@@ -63,7 +64,7 @@ def _score(change: ScoreChange, case: CaseChange) -> str:
     return text(f"{line}; {_paired(change, pairs)}" + (f" ({'; '.join(remarks)})" if remarks else ""))
 
 
-def _sides(change: ScoreChange, case: CaseChange) -> list[tuple[Score | None, Side]]:
+def _sides(change: ScoreChange, case: CaseChange) -> list[tuple[Score | None, Stored]]:
     return [(change.before, case.before), (change.after, case.after)]
 
 
@@ -106,16 +107,13 @@ def _row(point: PointChange) -> list[str]:
 
 
 def _marks(case: CaseChange) -> list[str]:
-    lines = [
-        f"- {stored.letter}, {full_point(load)}: {text(notes(load))}"
-        for stored, loads in (
-            (case.before, [point.before for point in case.points]),
-            (case.after, [point.after for point in case.points]),
-        )
-        for load in loads
-        if load.marks
-    ]
-    return ["Marked points (*):", "\n".join(lines)] if lines else []
+    sides = (
+        (case.before, [point.before for point in case.points]),
+        (case.after, [point.after for point in case.points]),
+    )
+    return marked_points(
+        (f"{stored.letter}, {full_point(load)}", load) for stored, loads in sides for load in loads
+    )
 
 
 def _growth(case: CaseChange) -> list[str]:

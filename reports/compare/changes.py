@@ -16,8 +16,8 @@ from reports.compare.records import CaseChange, Changes
 from reports.compare.setup_changes import Setting
 from reports.record.quantities import GIVEN_SHARE
 from reports.record.ratio import FALSE_ALARMS
-from reports.record.sources import Source
 from reports.words.markdown import markdown, text
+from reports.words.sources import Source
 
 _SUMMARY = ("Case", "Setup", "Accuracy", "Speed")
 _SOAK = "Soak"

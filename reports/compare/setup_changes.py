@@ -50,11 +50,14 @@ def _setup(record: Record) -> Mapping[str, str]:
         "build": {name: build[name] for name in _BUILD} | {"digest": record.build.digest[:_DIGEST_LENGTH]},
     }
     return {
-        f"{part}.{name}": _text(value) for part, values in parts.items() for name, value in values.items()
+        f"{part}.{name}": setting_text(value)
+        for part, values in parts.items()
+        for name, value in values.items()
     }
 
 
-def _text(value: Any) -> str:
+def setting_text(value: Any) -> str:
+    """A setting as a reader knows it: on and off, or its parts side by side; `none` where there is none."""
     if value is None:
         return "none"
     if isinstance(value, bool):

@@ -18,7 +18,7 @@ from reports.words.ranking import (
     ranks,
     reference_of,
 )
-from reports.words.rightness import main_score, metric_text, tightest, unscored
+from reports.words.rightness import main_score, metric_text, tightest_text, unscored
 from reports.words.shown import Shown, name_of
 
 
@@ -107,9 +107,8 @@ def _right(record: Shown) -> list[str]:
     score = main_score(record)
     if score is None:
         return [unscored(record)]
-    limit, word = tightest(score), "floor" if score.better == "higher" else "ceiling"
     said = f"{score.metric} {metric_text(score, score.served)}"
-    return [said, *([f"{word} {metric_text(score, limit.value)}"] if limit else [])]
+    return [said, *filter(None, [tightest_text(score)])]
 
 
 def _why(record: Shown, equal: int, usable: int, records: Sequence[Shown]) -> str:

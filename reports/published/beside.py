@@ -22,7 +22,7 @@ from reports.record.quantities import LATENCY, NOT_SHOWN, NOTHING, RATIO, SCORE,
 from reports.record.schema import Estimate, Load, Record
 from reports.words.labels import confidence_levels, device, full_point, marked_throughput, sequence_length
 from reports.words.markdown import markdown, text
-from reports.words.rightness import notes
+from reports.words.rightness import marked_points
 from reports.words.shown import Shown, name_of
 
 _TABLE = (
@@ -123,8 +123,7 @@ def _table(record: Shown, rows: Sequence[PublishedRow]) -> str:
         )
     cells = [_cells(load, joined_row(record, load, row)) for load, row in found]
     blocks = [heading, "\n".join(f"- {text(line)}" for line in lines), markdown(_TABLE, cells, "l" + "r" * 9)]
-    marked = [f"- {full_point(load)}: {text(notes(load))}" for load, _ in found if load.marks]
-    return "\n\n".join([*blocks, "Marked points (*):", "\n".join(marked)] if marked else blocks)
+    return "\n\n".join(blocks + marked_points((full_point(load), load) for load, _ in found))
 
 
 def _summary(record: Record, rows: Sequence[PublishedRow]) -> str:

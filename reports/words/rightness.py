@@ -1,6 +1,6 @@
 """What a record says of a case's rightness, in words: its scores, their limits, and what keeps them not."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR
 from reports.record.schema import (
@@ -18,6 +18,7 @@ from reports.record.schema import (
     meets,
     within_limits,
 )
+from reports.words.markdown import text
 
 
 def main_score(record: Record) -> Score | None:
@@ -87,10 +88,15 @@ def _ledger_of(score: Score) -> str:
 
 
 def _served(score: Score) -> str:
-    text = f"{score.metric} {metric_text(score, score.served)}"
+    limit = tightest_text(score)
+    return f"{score.metric} {metric_text(score, score.served)}" + (f" ({limit})" if limit else "")
+
+
+def tightest_text(score: Score) -> str:
+    """The limit that is hardest to keep: `floor 95.9 %`, or `ceiling 0.04` of an error; empty where there is none."""
     limit = tightest(score)
     word = "floor" if score.better == "higher" else "ceiling"
-    return text if limit is None else f"{text} ({word} {metric_text(score, limit.value)})"
+    return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
 
 
 def tightest(score: Score, among: list[Limit] | None = None) -> Limit | None:
@@ -191,6 +197,12 @@ def metric_text(score: Score, value: float) -> str:
 def notes(load: Load) -> str:
     """What a reader should know about a load point, in words; empty where there is nothing."""
     return "; ".join(mark.text for mark in load.marks)
+
+
+def marked_points(loads: Iterable[tuple[str, Load]]) -> list[str]:
+    """Blocks of markdown that say why load points are marked, each by its name; empty where none is."""
+    lines = [f"- {name}: {text(notes(load))}" for name, load in loads if load.marks]
+    return ["Marked points (*):", "\n".join(lines)] if lines else []
 
 
 def wrong_answers(load: Load) -> str:
