@@ -11,7 +11,7 @@ import pytest
 from reports.__main__ import main
 from reports.merge import folders
 from reports.record import files, machines, per_sample
-from reports.record.schema import Record, Search, Start
+from reports.record.schema import Record, Start
 from tests import samples
 
 HOST, UUID = "secret-host", "GPU-5ec2e70d-1111-2222-3333-444455556666"
@@ -21,19 +21,7 @@ README = Path("reports/readme")
 def measured(host: str = HOST, uuid: str = UUID, run: int = 1) -> Record:
     """The sample case with everything that may name a machine."""
     one = samples.record()
-    search = Search(
-        7.0,
-        "p99",
-        one.deployment,
-        one.loads[0],
-        "within",
-        None,
-        14,
-        60,
-        75.0,
-        "",
-        samples.accuracy(),
-    )
+    search = samples.search(accuracy=samples.accuracy())
     whole = dataclasses.replace(
         one, gates=(samples.gate(),), starts=(Start("offline", 0.4, 2.5, 12.5),), search=search
     )
