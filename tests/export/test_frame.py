@@ -59,21 +59,8 @@ def test_a_rate_and_marks_have_columns_where_there_are_any() -> None:
     )
 
 
-def test_a_case_that_failed_has_its_reason_in_place_of_figures() -> None:
-    failed = samples.record(accuracy=samples.failed_accuracy(), price_per_hour=3.6)
-    both = load_points([shown(failed), shown(samples.record())])
-    wrong, right = both[~both["passed"]], both[both["passed"]]
-    measured = [name for name in map(str, both) if name.endswith(("_per_s", "_ms")) or "cost" in name]
-    assert wrong[measured].isna().all().all()
-    assert right["throughput_per_s"].notna().all()
-    assert wrong["why_no_speed"].str.startswith("No throughput is shown: ").all()
-    assert right["why_no_speed"].isna().all()
-
-
 def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
-    ratio = schema.Comparison(
-        "HEAD~1", "interleaved", schema.Estimate(0.94, 0.92, 0.96), 0.03, "slower", 8, None
-    )
+    ratio = samples.comparison(ratio=schema.Estimate(0.94, 0.92, 0.96))
     beside = schema.Efficiency(
         "offline", 8, 1, samples.estimate(90), samples.estimate(100), 4, 2, schema.Estimate(0.9, 0.8, 1.0), 5
     )

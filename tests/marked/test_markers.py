@@ -16,6 +16,7 @@ from tests import samples
 SWEPT = samples.swept()
 CASE = case_id(SWEPT.case)
 RECORDS = [SWEPT, samples.random_weights()]
+SEEN = samples.seen(*RECORDS)
 
 
 def region(name: str) -> str:
@@ -25,11 +26,7 @@ def region(name: str) -> str:
 
 def body(name: str) -> str:
     """What is written into a region."""
-    return (
-        regions.sync(region(name), [shown(one) for one in RECORDS])
-        .partition("-->\n\n")[2]
-        .partition("\n\n<!--")[0]
-    )
+    return regions.sync(region(name), SEEN).partition("-->\n\n")[2].partition("\n\n<!--")[0]
 
 
 @pytest.fixture
@@ -93,7 +90,7 @@ def test_every_marker_of_the_help_can_be_rendered() -> None:
     }
     for form in forms:
         name = form.replace("[CASE_ID]", CASE).replace("CASE_ID", CASE)
-        regions.sync(region(name), [shown(one) for one in RECORDS])
+        regions.sync(region(name), SEEN)
 
 
 def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
@@ -110,8 +107,8 @@ def test_a_plot_with_nothing_to_show_says_why() -> None:
     assert body("plot batch-sweep cpu-nnunet-ts-trace-fp32").startswith("Only one offline load point")
     assert (
         regions.pictures(
-            regions.sync(region("plot comparison"), [shown(one) for one in RECORDS]),
-            [shown(one) for one in RECORDS],
+            regions.sync(region("plot comparison"), SEEN),
+            SEEN,
             Path(),
         )
         == []
@@ -133,7 +130,7 @@ def test_a_plot_with_nothing_to_show_says_why() -> None:
 )
 def test_a_marker_that_cannot_be_rendered_says_what_to_write(name: str, message: str) -> None:
     with pytest.raises(regions.ReadmeError, match=message):
-        regions.sync(region(name), [shown(one) for one in RECORDS])
+        regions.sync(region(name), SEEN)
 
 
 def test_the_command_writes_pictures_beside_the_page(

@@ -13,6 +13,7 @@ from tests import samples
 
 CASE = "a40-resnet50-onnx-trt-fp16"
 RECORDS = [samples.record(), samples.random_weights()]
+SEEN = samples.seen(*RECORDS)
 
 PAGE = f"""\
 # A model   \t
@@ -59,10 +60,10 @@ def outside(text: str) -> list[str]:
 
 
 def test_each_region_shows_what_its_marker_says() -> None:
-    synced = regions.sync(PAGE, [shown(one) for one in RECORDS])
+    synced = regions.sync(PAGE, SEEN)
     for name, body in {
         "machine": tables.machine_sentence(RECORDS),
-        "summary": tables.summary_table([shown(one) for one in RECORDS]),
+        "summary": tables.summary_table(SEEN),
         f"case {CASE}": tables.case_section(shown(RECORDS[0])),
     }.items():
         assert f"\n<!-- tritonproof:{name} -->\n\n{body}\n\n<!-- /tritonproof:{name} -->" in synced
@@ -70,51 +71,49 @@ def test_each_region_shows_what_its_marker_says() -> None:
 
 
 def test_text_outside_of_the_markers_stays() -> None:
-    assert outside(regions.sync(PAGE, [shown(one) for one in RECORDS])) == outside(PAGE)
+    assert outside(regions.sync(PAGE, SEEN)) == outside(PAGE)
 
 
 def test_a_second_time_changes_nothing() -> None:
-    synced = regions.sync(PAGE, [shown(one) for one in RECORDS])
-    assert regions.sync(synced, [shown(one) for one in RECORDS]) == synced
-    assert regions.drifted(synced, [shown(one) for one in RECORDS]) == []
+    synced = regions.sync(PAGE, SEEN)
+    assert regions.sync(synced, SEEN) == synced
+    assert regions.drifted(synced, SEEN) == []
 
 
 def test_a_file_with_windows_line_ends_keeps_them() -> None:
     page = PAGE.replace("\n", "\r\n")
-    synced = regions.sync(page, [shown(one) for one in RECORDS])
+    synced = regions.sync(page, SEEN)
     assert outside(synced.replace("\r\n", "\n")) == outside(PAGE)
     assert synced.count("\n") == synced.count("\r\n")
-    assert regions.sync(synced, [shown(one) for one in RECORDS]) == synced
+    assert regions.sync(synced, SEEN) == synced
 
 
 def test_a_stray_line_end_outside_of_the_markers_stays() -> None:
     page = "one\r\ntwo\rthree\x0cfour\u2028five\n<!-- tritonproof:machine -->\n<!-- /tritonproof:machine -->\nsix\r\n"
-    synced = regions.sync(page, [shown(one) for one in RECORDS])
+    synced = regions.sync(page, SEEN)
     assert synced.startswith(page.partition("<!--")[0])
     assert synced.endswith("<!-- /tritonproof:machine -->\nsix\r\n")
 
 
 def test_drifted_regions_are_named() -> None:
-    synced = regions.sync(PAGE, [shown(one) for one in RECORDS])
-    assert regions.drifted(PAGE, [shown(one) for one in RECORDS]) == ["machine", "summary", f"case {CASE}"]
-    assert regions.drifted(synced.replace("3166.7", "3999.9"), [shown(one) for one in RECORDS]) == [
+    synced = regions.sync(PAGE, SEEN)
+    assert regions.drifted(PAGE, SEEN) == ["machine", "summary", f"case {CASE}"]
+    assert regions.drifted(synced.replace("3166.7", "3999.9"), SEEN) == [
         "summary",
         f"case {CASE}",
     ]
-    assert regions.drifted(synced.replace("cores", "CORES"), [shown(one) for one in RECORDS]) == ["machine"]
+    assert regions.drifted(synced.replace("cores", "CORES"), SEEN) == ["machine"]
 
 
 def test_other_records_are_drift() -> None:
-    synced = regions.sync(PAGE, [shown(one) for one in RECORDS])
+    synced = regions.sync(PAGE, SEEN)
     assert "summary" in regions.drifted(
         synced, [shown(samples.record(accuracy=samples.failed_accuracy())), shown(RECORDS[1])]
     )
 
 
 def test_a_long_difference_is_cut() -> None:
-    lines = regions.difference(
-        PAGE, regions.sync(PAGE, [shown(one) for one in RECORDS]), limit=5
-    ).splitlines()
+    lines = regions.difference(PAGE, regions.sync(PAGE, SEEN), limit=5).splitlines()
     assert len(lines) == 6
     assert lines[-1].startswith("... and ")
 
@@ -150,7 +149,7 @@ def test_a_long_difference_is_cut() -> None:
 )
 def test_what_cannot_be_written_is_an_error_with_its_line(page: str, message: str) -> None:
     with pytest.raises(regions.ReadmeError, match=message):
-        regions.sync(page, [shown(one) for one in RECORDS])
+        regions.sync(page, SEEN)
 
 
 @pytest.mark.parametrize("name", ["summary", "machine"])
@@ -160,7 +159,7 @@ def test_without_records_there_is_nothing_to_show(name: str) -> None:
 
 
 def test_the_pasted_example_works() -> None:
-    assert regions.drifted(markers.EXAMPLE.format(case=CASE), [shown(one) for one in RECORDS]) == [
+    assert regions.drifted(markers.EXAMPLE.format(case=CASE), SEEN) == [
         "machine",
         "summary",
         f"case {CASE}",
@@ -171,7 +170,7 @@ def test_the_command_writes_the_file(sync_page: Callable[..., tuple[int, str, st
     status, output, errors = sync_page()
     assert (status, errors) == (0, "")
     assert output == f"{page}: wrote machine, summary, case {CASE}\n"
-    assert page.read_bytes() == regions.sync(PAGE, [shown(one) for one in RECORDS]).encode()
+    assert page.read_bytes() == regions.sync(PAGE, SEEN).encode()
     assert sync_page("--check")[0] == 0
 
 
@@ -180,10 +179,7 @@ def test_the_command_keeps_windows_line_ends(
 ) -> None:
     page.write_bytes(PAGE.replace("\n", "\r\n").encode())
     assert sync_page()[0] == 0
-    assert (
-        page.read_bytes()
-        == regions.sync(PAGE, [shown(one) for one in RECORDS]).replace("\n", "\r\n").encode()
-    )
+    assert page.read_bytes() == regions.sync(PAGE, SEEN).replace("\n", "\r\n").encode()
     assert sync_page("--check")[0] == 0
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from reports.__main__ import main
 from reports.record import files, per_sample
-from reports.record.schema import Case, Load, Record, Search, Serving, Start
+from reports.record.schema import Case, Load, Record, Serving, Start
 from tests import samples as sample
 
 CASE = "a40-resnet50-onnx-trt-fp16"
@@ -234,11 +234,6 @@ def test_shards_of_another_build_or_setup_are_no_shards_of_one_case(
     assert f"\n- {paths} differ in {named}. Measure the case again " in refused(*shards)
 
 
-def searched(budget_ms: float) -> Search:
-    one = sample.record()
-    return Search(budget_ms, "p99", one.deployment, one.loads[0], "within", None, 3, 12, 9.0, "")
-
-
 @pytest.mark.parametrize(
     ("first", "second", "named"),
     [
@@ -250,7 +245,11 @@ def searched(budget_ms: float) -> Search:
         ({}, {"accuracy": sample.accuracy(samples=400)}, "both have accuracy, with different figures"),
         ({}, {"conversion": sample.failed_conversion()}, "both have conversion, with different figures"),
         ({"price_per_hour": 2.0}, {"price_per_hour": 3.0}, "both have price_per_hour, and it differs"),
-        ({"search": searched(10)}, {"search": searched(20)}, "both have search, with different figures"),
+        (
+            {"search": sample.search()},
+            {"search": sample.search(budget_ms=20.0)},
+            "both have search, with different figures",
+        ),
     ],
     ids=["point", "accuracy", "conversion", "price", "search"],
 )

@@ -1,7 +1,7 @@
 """The command that sets measured figures beside the published ones."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -86,31 +86,6 @@ def test_csv_without_rows_has_its_columns_and_a_reason(
     printed = capsys.readouterr()
     assert printed.out == f"{','.join(COLUMNS)}\n"
     assert "published" in printed.err
-
-
-@pytest.mark.parametrize(
-    ("records", "options", "message"),
-    [
-        ((), (), "no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"),
-        (
-            ("a40 resnet50 onnx trt fp16",),
-            ("-k", "bert"),
-            "no case has 'bert' in its name. There are: a40-resnet50-onnx-trt-fp16",
-        ),
-    ],
-    ids=["empty folder", "unknown case"],
-)
-def test_nothing_to_compare_is_an_error_that_says_why(
-    records: Sequence[str],
-    options: Sequence[str],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main([*store(tmp_path, *map(case_on, records)), *options]) == 4
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err == f"error: {tmp_path}: {message}\n"
 
 
 def test_help_explains_the_command(capsys: pytest.CaptureFixture[str]) -> None:
