@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from fixtures.spec import LoadPoint
-from reports.__main__ import main
 from reports.export.services import bencher, bigger_is_better, smaller_is_better
 from reports.record import files
 from reports.record.figures import of_accuracy, of_efficiency, of_load, of_search
 from reports.record.schema import GpuUse, Record
 from reports.words.shown import shown
 from tests import samples
+from tests.conftest import Reports
 
 ERROR = samples.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
 
@@ -86,16 +86,13 @@ def test_github_gets_latency_and_errors_where_smaller_is_better() -> None:
     assert not [name for name in named(bigger_is_better([shown(record)])) if "mel" in name]
 
 
-def test_a_case_that_failed_is_exported_without_speed_and_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_case_that_failed_is_exported_without_speed_and_named(tmp_path: Path, reports: Reports) -> None:
     failed = samples.record(accuracy=samples.failed_accuracy())
     files.write(failed, files.path_of(failed.case, tmp_path))
-    assert main(["export", "--format", "customBiggerIsBetter", "--results", str(tmp_path)]) == 0
-    printed = capsys.readouterr()
-    (score,) = json.loads(printed.out)
+    _, out, err = reports("export", "--format", "customBiggerIsBetter", "--results", tmp_path)
+    (score,) = json.loads(out)
     assert score["value"] == 93.1
-    assert "a40-resnet50-onnx-trt-fp16: No throughput is shown: served top-1 93.1 %" in printed.err
+    assert "a40-resnet50-onnx-trt-fp16: No throughput is shown: served top-1 93.1 %" in err
 
 
 def test_a_score_that_was_not_measured_is_not_exported() -> None:

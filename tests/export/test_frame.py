@@ -1,12 +1,11 @@
 """The tidy table of load points."""
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
-from reports.__main__ import main
 from reports.export.frame import load_points
 from reports.record import files, schema
 from reports.words.shown import shown
@@ -29,13 +28,10 @@ def test_every_load_point_is_a_row_with_its_case_and_its_intervals() -> None:
     assert row["server_queue_ms"] == load.components_ms["server_queue"]
 
 
-def test_the_command_prints_csv_that_pandas_reads_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_csv_that_pandas_reads_back(tmp_path: Path, printed: Callable[..., str]) -> None:
     one = samples.record()
     files.write(one, files.path_of(one.case, tmp_path))
-    assert main(["csv", "--results", str(tmp_path)]) == 0
-    read = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    read = pd.read_csv(io.StringIO(printed("csv", "--results", tmp_path)))
     pd.testing.assert_frame_equal(read, load_points([shown(one)]), check_dtype=False)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from reports.marked import markers, regions
 from reports.record.schema import case_id
 from reports.words.shown import shown
 from tests import samples
+from tests.conftest import Reports
 
 SWEPT = samples.swept()
 CASE = case_id(SWEPT.case)
@@ -133,9 +133,7 @@ def test_a_marker_that_cannot_be_rendered_says_what_to_write(name: str, message:
         regions.sync(region(name), SEEN)
 
 
-def test_the_command_writes_pictures_beside_the_page(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
+def test_the_command_writes_pictures_beside_the_page(sync_page: Reports, page: Path) -> None:
     assert sync_page()[0] == 0
     assert {path.parent for path in linked(page)} == {page.parent / "plots"}
     assert sorted(linked(page)) == sorted((page.parent / "plots").iterdir())
@@ -143,7 +141,7 @@ def test_the_command_writes_pictures_beside_the_page(
 
 
 def test_pictures_may_lie_in_another_folder_and_stay_there(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path, tmp_path: Path
+    sync_page: Reports, page: Path, tmp_path: Path
 ) -> None:
     sync_page("--plots", str(tmp_path / "my pictures"))
     assert 'src="../my%20pictures/best-throughput-light.svg"' in page.read_text()
@@ -154,7 +152,7 @@ def test_pictures_may_lie_in_another_folder_and_stay_there(
 
 
 def test_the_folder_is_where_the_page_is_not_where_one_stands(
-    sync_page: Callable[..., tuple[int, str, str]],
+    sync_page: Reports,
     page: Path,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -167,9 +165,7 @@ def test_the_folder_is_where_the_page_is_not_where_one_stands(
 
 
 @pytest.mark.parametrize("damage", ["missing", "other records", "broken off", "another picture"])
-def test_the_check_finds_a_picture_that_is_not_in_step(
-    damage: str, sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
+def test_the_check_finds_a_picture_that_is_not_in_step(damage: str, sync_page: Reports, page: Path) -> None:
     sync_page()
     picture = page.parent / "plots" / "best-throughput-light.svg"
     text = picture.read_text()
@@ -191,18 +187,14 @@ def test_the_check_finds_a_picture_that_is_not_in_step(
     assert sync_page("--check")[0] == 0
 
 
-def test_the_check_needs_not_the_version_that_drew(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
+def test_the_check_needs_not_the_version_that_drew(sync_page: Reports, page: Path) -> None:
     sync_page()
     picture = page.parent / "plots" / "best-throughput-light.svg"
     picture.write_text(picture.read_text().replace("</svg>", "<g/></svg>"))
     assert sync_page("--check")[0] == 0
 
 
-def test_the_check_names_a_command_that_can_be_pasted(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path, results: Path
-) -> None:
+def test_the_check_names_a_command_that_can_be_pasted(sync_page: Reports, page: Path, results: Path) -> None:
     folder = page.parent / "pics"
     _, output, _ = sync_page("--check", "--plots", str(folder))
     assert f"python -m reports readme '{page}' --results {results} --plots '{folder}'" in output
@@ -210,9 +202,7 @@ def test_the_check_names_a_command_that_can_be_pasted(
 
 
 @pytest.mark.parametrize("link", ["https://example.org/plots", "/plots"])
-def test_a_link_to_elsewhere_is_no_folder_to_write_into(
-    link: str, sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
+def test_a_link_to_elsewhere_is_no_folder_to_write_into(link: str, sync_page: Reports, page: Path) -> None:
     sync_page()
     page.write_text(page.read_text().replace('"plots/', f'"{link}/'))
     assert sync_page("--check")[0] == 1

@@ -1,6 +1,5 @@
 """The README's regions: rendered anew, everything around them untouched, drift found, errors readable."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from reports.__main__ import main
 from reports.marked import markers, regions
 from reports.words.shown import shown
 from tests import samples
+from tests.conftest import Reports
 
 CASE = "a40-resnet50-onnx-trt-fp16"
 RECORDS = [samples.record(), samples.random_weights()]
@@ -166,7 +166,7 @@ def test_the_pasted_example_works() -> None:
     ]
 
 
-def test_the_command_writes_the_file(sync_page: Callable[..., tuple[int, str, str]], page: Path) -> None:
+def test_the_command_writes_the_file(sync_page: Reports, page: Path) -> None:
     status, output, errors = sync_page()
     assert (status, errors) == (0, "")
     assert output == f"{page}: wrote machine, summary, case {CASE}\n"
@@ -174,25 +174,14 @@ def test_the_command_writes_the_file(sync_page: Callable[..., tuple[int, str, st
     assert sync_page("--check")[0] == 0
 
 
-def test_the_command_keeps_windows_line_ends(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
-    page.write_bytes(PAGE.replace("\n", "\r\n").encode())
-    assert sync_page()[0] == 0
-    assert page.read_bytes() == regions.sync(PAGE, SEEN).replace("\n", "\r\n").encode()
-    assert sync_page("--check")[0] == 0
-
-
-def test_a_file_in_step_is_not_written(sync_page: Callable[..., tuple[int, str, str]], page: Path) -> None:
+def test_a_file_in_step_is_not_written(sync_page: Reports, page: Path) -> None:
     sync_page()
     before = page.stat()
     assert sync_page()[:2] == (0, f"{page}: in step with the records\n")
     assert (page.stat().st_ino, page.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_the_check_shows_the_drift_and_writes_nothing(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
+def test_the_check_shows_the_drift_and_writes_nothing(sync_page: Reports, page: Path) -> None:
     sync_page()
     page.write_text(page.read_text().replace("16 cores", "17 cores"))
     before = page.read_bytes()
@@ -204,21 +193,8 @@ def test_the_check_shows_the_drift_and_writes_nothing(
     assert page.read_bytes() == before
 
 
-def test_the_file_keeps_its_mode_and_a_link_stays_a_link(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
-    target = page.with_name("DOCS.md")
-    page.rename(target)
-    target.chmod(0o640)
-    page.symlink_to(target)
-    assert sync_page()[0] == 0
-    assert page.is_symlink()
-    assert target.stat().st_mode & 0o777 == 0o640
-    assert "3166.7" in target.read_text()
-
-
 def test_writing_that_breaks_off_leaves_the_file_alone(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path, monkeypatch: pytest.MonkeyPatch
+    sync_page: Reports, page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", str(page))
@@ -245,7 +221,7 @@ def test_an_error_names_the_file_and_leaves_it_alone(
     content: bytes | None,
     message: str,
     options: list[str],
-    sync_page: Callable[..., tuple[int, str, str]],
+    sync_page: Reports,
     page: Path,
 ) -> None:
     page.unlink()
@@ -257,7 +233,7 @@ def test_an_error_names_the_file_and_leaves_it_alone(
     assert (page.read_bytes() if page.exists() else None) == content
 
 
-def test_a_broken_record_is_an_error(sync_page: Callable[..., tuple[int, str, str]], results: Path) -> None:
+def test_a_broken_record_is_an_error(sync_page: Reports, results: Path) -> None:
     (results / "a40" / "broken.json").write_text("{")
     status, _, errors = sync_page("--check")
     assert status == 4

@@ -335,15 +335,10 @@ def results(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def command(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+def command(results: Path, tmp_path: Path, printed: Callable[..., str]) -> Callable[..., list[str]]:
     """Run `python -m reports plots` into a folder `pictures`; returns the lines it prints."""
-
-    def run(*options: str) -> list[str]:
-        output = str(tmp_path / "pictures")
-        assert main(["plots", "--results", str(results), "--output", output, *options]) == 0
-        return capsys.readouterr().out.splitlines()
-
-    return run
+    output = tmp_path / "pictures"
+    return lambda *options: printed("plots", "--results", results, "--output", output, *options).splitlines()
 
 
 def test_the_command_writes_what_there_is_and_says_which(

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import pytest
 
 from fixtures.formats import all_formats
 from reports import tables
-from reports.__main__ import main
 from reports.record.schema import SCHEMA, Case, Disagreement, Limit, Origin, Start
 from reports.words import rightness
 from reports.words.shown import shown
@@ -251,12 +250,11 @@ def test_several_machines_are_a_list_by_case() -> None:
 
 
 def test_the_command_prints_the_summary_and_each_case_by_target(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, printed: Callable[..., str]
 ) -> None:
     other = samples.record(case=Case("a40", "bert", "trt", None, "fp16"))
     samples.store(tmp_path, samples.random_weights(), samples.record(), other)
-    assert main(["tables", "--results", str(tmp_path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed("tables", "--results", tmp_path).splitlines()
     assert [line for line in lines if line.startswith(("# ", "## ", "### "))] == [
         "# Summary",
         "## a40",
@@ -267,53 +265,36 @@ def test_the_command_prints_the_summary_and_each_case_by_target(
     ]
 
 
-def test_the_command_selects_by_a_part_of_the_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_selects_by_a_part_of_the_name(tmp_path: Path, printed: Callable[..., str]) -> None:
     samples.store(tmp_path, samples.random_weights(), samples.record())
-    assert main(["tables", "-k", "nnunet", "--results", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "cpu-nnunet-ts-trace-fp32" in printed
-    assert "resnet50" not in printed
+    text = printed("tables", "-k", "nnunet", "--results", tmp_path)
+    assert "cpu-nnunet-ts-trace-fp32" in text
+    assert "resnet50" not in text
 
 
-def test_a_selection_of_nothing_names_what_there_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_selection_of_nothing_names_what_there_is(tmp_path: Path, refused: Callable[..., str]) -> None:
     samples.store(tmp_path, samples.record())
-    assert main(["tables", "-k", "bert", "--results", str(tmp_path)]) == 4
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "no case has 'bert' in its name. There are: a40-resnet50-onnx-trt-fp16" in printed.err
+    text = refused("tables", "-k", "bert", "--results", tmp_path)
+    assert "no case has 'bert' in its name. There are: a40-resnet50-onnx-trt-fp16" in text
 
 
-def test_without_records_the_command_says_what_to_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["tables", "--results", str(tmp_path)]) == 4
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert (
-        printed.err
-        == f"error: {tmp_path}: no records (TARGET/CASE.json). Measure some: tox run -e benchmarks\n"
-    )
+def test_without_records_the_command_says_what_to_run(tmp_path: Path, refused: Callable[..., str]) -> None:
+    why = "no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"
+    assert refused("tables", "--results", tmp_path) == f"error: {tmp_path}: {why}\n"
 
 
-def test_a_broken_record_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_record_is_one_line(tmp_path: Path, refused: Callable[..., str]) -> None:
     samples.store(tmp_path, samples.record())
     (tmp_path / "a40" / "broken.json").write_text(json.dumps({"schema": SCHEMA, "case": {}}))
-    assert main(["tables", "--results", str(tmp_path)]) == 4
-    message = capsys.readouterr().err
+    message = refused("tables", "--results", tmp_path)
     assert message.startswith(f"error: {tmp_path}/a40/broken.json: missing key ")
     assert message.count("\n") == 1
 
 
-def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    printed = capsys.readouterr().out
-    assert "usage: python -m reports" in printed
-    assert "tables" in printed
-    assert "readme" in printed
+def test_without_a_command_there_is_help(printed: Callable[..., str]) -> None:
+    text = printed()
+    for part in ("usage: python -m reports", "tables", "readme"):
+        assert part in text
 
 
 def run_bare(arguments: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
