@@ -1,5 +1,6 @@
 """What the exit status and the sentence about it are made of, without a run."""
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,11 +22,19 @@ def failing(*kinds: str) -> Outcomes:
     ("own", "outcomes", "status"),
     [
         (1, failing("speed"), 10),
+        (1, failing("infrastructure"), 11),
+        (1, failing("accuracy"), 12),
+        (1, failing("speed", "infrastructure"), 11),
+        (1, failing("accuracy", "infrastructure", "speed"), 12),
+        (1, failing("input", "accuracy"), 4),
         (1, failing("input"), 4),
         (2, failing("input"), 4),
         (0, Outcomes(skipped=Counter({"needs an A100": 1})), 5),
         (3, failing("input", "accuracy"), 3),
         (1, Outcomes(passed=2), 1),
+        (1, dataclasses.replace(failing("speed"), others_failed=True), 1),
+        (0, Outcomes(passed=1, skipped=Counter({"needs an A100": 1})), 0),
+        (0, Outcomes(), 0),
     ],
 )
 def test_a_status_that_pytest_gives_as_a_number_counts_as_its_name_does(

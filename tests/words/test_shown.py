@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pytest
 
 from reports import plots, tables
-from reports.__main__ import main
 from reports.marked import markers
 from reports.record import files
 from reports.record.schema import (
@@ -32,6 +31,10 @@ from reports.run.outcomes import Outcomes
 from reports.run.written import further_tables, shown_records
 from reports.words.shown import shown
 from tests import samples
+from tests.conftest import Reports
+
+Output = Callable[[Path, Reports], str]
+"""All that a reader sees of the records in a folder, in one way."""
 
 PER_S, MS = 123456.7, 98765.4
 """A throughput and a latency that stand nowhere else."""
@@ -107,37 +110,37 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
 }
 
 
-def printed(*arguments: str) -> Callable[[Path, pytest.CaptureFixture[str]], str]:
-    def output(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def printed(*arguments: str) -> Output:
+    def output(results: Path, reports: Reports) -> str:
         given = [argument.replace("RESULTS", str(results)) for argument in arguments]
-        main(given if "RESULTS" in "".join(arguments) else [*given, "--results", str(results)])
-        return "".join(capsys.readouterr())
+        ended = reports(*given, *([] if "RESULTS" in "".join(arguments) else ["--results", results]))
+        return ended.out + ended.err
 
     return output
 
 
-def page(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def page(results: Path, reports: Reports) -> str:
     """The page with what its pictures hold."""
-    main(["html", "--results", str(results), "--output", str(results / "page.html")])
+    reports("html", "--results", results, "--output", results / "page.html")
     text = (results / "page.html").read_text()
     encoded = re.findall(r"data:image/svg\+xml;base64,([\w+/=]+)", text)
     without = re.sub(r"base64,[\w+/=]+", "", text)
     return without + "".join(base64.b64decode(one).decode() for one in encoded)
 
 
-def pictures(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    main(["plots", "--results", str(results), "--output", str(results / "plots"), "--theme", "light"])
+def pictures(results: Path, reports: Reports) -> str:
+    reports("plots", "--results", results, "--output", results / "plots", "--theme", "light")
     return "".join(file.read_text() for file in (results / "plots").glob("*.svg"))
 
 
-def marked_file(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def marked_file(results: Path, reports: Reports) -> str:
     """Every region that there is."""
     case = case_id(planted().case)
     names = [*markers.OF_ALL, *(f"{kind} {case}" for kind in markers.OF_CASE)]
     names += [f"plot {name} {case}" for name, plot in plots.PLOTS.items() if plot.of != "several"]
     file = results / "README.md"
     file.write_text("".join(f"<!-- tritonproof:{n} -->\n<!-- /tritonproof:{n} -->\n" for n in names))
-    main(["readme", str(file), "--results", str(results)])
+    reports("readme", file, "--results", results)
     drawn = "".join(one.read_text() for one in results.rglob("*.svg"))
     return file.read_text() + drawn
 
@@ -167,13 +170,13 @@ class Reporter:
         self.lines.append(line)
 
 
-def terminal(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def terminal(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
     terminal_summary.pytest_terminal_summary(reporter)
     return "\n".join(reporter.lines)
 
 
-def narrow_terminal(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def narrow_terminal(results: Path, reports: Reports) -> str:
     reporter = Reporter(results, isatty=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "80")
@@ -181,14 +184,14 @@ def narrow_terminal(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return "\n".join(reporter.lines)
 
 
-def job(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def job(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
     return job_summary.summary(
         Outcomes(passed=1), shown_records(reporter)[0], further_tables(reporter.config)
     )
 
 
-OUTPUTS: dict[str, Callable[[Path, pytest.CaptureFixture[str]], str]] = {
+OUTPUTS: dict[str, Output] = {
     "tables": printed("tables"),
     "csv": printed("csv"),
     "published": printed("published"),
@@ -224,9 +227,9 @@ def stored(record: Record, folder: Path) -> Path:
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("why", NOT_PROVEN)
 def test_what_is_not_proven_right_shows_no_speed_in_any_output(
-    why: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    why: str, output: str, tmp_path: Path, reports: Reports
 ) -> None:
-    text = OUTPUTS[output](stored(NOT_PROVEN[why](), tmp_path), capsys)
+    text = OUTPUTS[output](stored(NOT_PROVEN[why](), tmp_path), reports)
     assert text or output == "pictures"
     assert not TRACE.findall(text)
     assert output not in ALL_SAYING_WHY or "No throughput is shown: " in text
@@ -234,9 +237,9 @@ def test_what_is_not_proven_right_shows_no_speed_in_any_output(
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_the_same_outputs_show_the_speed_of_what_is_right(
-    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    output: str, tmp_path: Path, reports: Reports
 ) -> None:
-    assert TRACE.search(OUTPUTS[output](stored(planted(), tmp_path), capsys))
+    assert TRACE.search(OUTPUTS[output](stored(planted(), tmp_path), reports))
 
 
 RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
@@ -260,9 +263,9 @@ def with_ratios(low: float, high: float) -> Record:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_a_ratio_whose_interval_is_wider_than_a_factor_of_one_and_a_half_is_in_no_output(
-    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    output: str, tmp_path: Path, reports: Reports
 ) -> None:
-    text = OUTPUTS[output](stored(with_ratios(0.753, 5.889), tmp_path), capsys)
+    text = OUTPUTS[output](stored(with_ratios(0.753, 5.889), tmp_path), reports)
     readable = re.sub(r"(?s)<style.*?</style>|<(path|use|rect|clipPath|g)\b[^>]*>", "", text)
     assert not RATIO_TRACE.findall(readable)
     assert not re.findall(r"\b0\.75|\b5\.8[89]|\b75 to|\b58[89]\b", readable)
@@ -273,9 +276,9 @@ def test_a_ratio_whose_interval_is_wider_than_a_factor_of_one_and_a_half_is_in_n
     "output", ["tables", "csv", "page", "pictures", "marked file", "terminal summary", "job summary"]
 )
 def test_the_same_outputs_show_a_ratio_that_is_known_well(
-    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    output: str, tmp_path: Path, reports: Reports
 ) -> None:
-    assert RATIO_TRACE.search(OUTPUTS[output](stored(with_ratios(2.0, 2.3), tmp_path), capsys))
+    assert RATIO_TRACE.search(OUTPUTS[output](stored(with_ratios(2.0, 2.3), tmp_path), reports))
 
 
 def test_a_slow_down_is_shown_even_where_its_figure_is_not() -> None:
