@@ -1,6 +1,6 @@
 """Cases side by side as plots: what became of accuracy, the best throughput, what serving costs, other builds."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from reports.plots.captions import (
     caption,
@@ -14,6 +14,7 @@ from reports.plots.shapes import Chart, NothingToShowError, RowPanel, Rows, Valu
 from reports.record.quantities import METRICS, RATIO, SHARE, SHARE_OF_SPEED, THROUGHPUT
 from reports.record.schema import Comparison, Efficiency, Estimate, Load, Score
 from reports.record.verdicts import comparison_verdict, too_wide
+from reports.words.grouping import grouped
 from reports.words.labels import full_point, point, size
 from reports.words.ranking import best_load
 from reports.words.rightness import main_score, metric_text, tightest, tightest_text
@@ -57,7 +58,7 @@ def best_throughput(records: Sequence[Shown], _budget_ms: float | None) -> Chart
             [_best_row(one, best[name_of(one)], signs) for one in group],
             "throughput",
         )
-        for model, group in _grouped(records, lambda record: _model_on_target(record, records))
+        for model, group in grouped(records, lambda record: _model_on_target(record, records)).items()
     ]
     content = Rows("bars", {"throughput": "throughput"}, panels)
     notes = [intervals_note(records), *letters_note(signs)]
@@ -76,7 +77,7 @@ def efficiency(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
             [_efficiency_row(record, one) for record in group for one in record.efficiency],
             "share",
         )
-        for model, group in _grouped(shown, lambda record: _model_on_target(record, records))
+        for model, group in grouped(shown, lambda record: _model_on_target(record, records)).items()
     ]
     content = Rows(
         "points",
@@ -208,10 +209,3 @@ def _short_name(record: Shown) -> str:
 def _model_on_target(record: Shown, records: Sequence[Shown]) -> str:
     several = len({one.case.target for one in records}) > 1
     return f"{record.case.model} on {record.case.target}" if several else record.case.model
-
-
-def _grouped(records: Iterable[Shown], key: Callable[[Shown], str]) -> Iterable[tuple[str, Sequence[Shown]]]:
-    groups: dict[str, list[Shown]] = {}
-    for record in records:
-        groups.setdefault(key(record), []).append(record)
-    return groups.items()

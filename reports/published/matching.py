@@ -11,6 +11,7 @@ from typing import Any
 
 from reports import published
 from reports.record.schema import Estimate, Load, LoadSetting, Record
+from reports.words.grouping import grouped
 from reports.words.shown import HiddenPoint, Shown
 
 # Accelerators that a format's name already says: published beside it, and none in a case's name.
@@ -130,10 +131,7 @@ def format_name(served: Sequence[str | None]) -> str:
 
 def groups(match: Match) -> list[list[PublishedRow]]:
     """The rows of each published GPU and format, in the order of their source."""
-    found: dict[Any, list[PublishedRow]] = {}
-    for row in match.rows:
-        found.setdefault((row["gpu"], served_as(row)), []).append(row)
-    return list(found.values())
+    return list(grouped(match.rows, lambda row: (row["gpu"], served_as(row))).values())
 
 
 def pairs(record: Shown, rows: Sequence[PublishedRow]) -> Iterator[tuple[Load | HiddenPoint, PublishedRow]]:

@@ -1,5 +1,6 @@
 """The summary of a target, one row per case: is it right, how fast is it at its best, and beside what is that."""
 
+import operator
 from collections.abc import Mapping, Sequence
 
 from reports.published.matching import published_ratio
@@ -7,6 +8,7 @@ from reports.record.quantities import NOT_SHOWN, NOTHING, RATIO, THROUGHPUT, WID
 from reports.record.schema import MARKS, Estimate, Load, case_id
 from reports.tables.provenance import serving_sentence
 from reports.tables.resources import cost_cell, price_sentence
+from reports.words.grouping import grouped
 from reports.words.labels import (
     accelerator,
     confidence_levels,
@@ -69,9 +71,7 @@ itself, and the sentence. Notes of one kind share a letter."""
 
 def summary_table(records: Sequence[Shown]) -> str:
     """A table per target, one row per case; below it what its columns mean, who served, and what to be careful of."""
-    targets: dict[str, list[Shown]] = {}
-    for record in records:
-        targets.setdefault(record.case.target, []).append(record)
+    targets = grouped(records, lambda record: record.case.target)
     if len(targets) == 1:
         return _target_table(records)
     return "\n\n".join(
@@ -177,15 +177,11 @@ def _notes(record: Shown) -> list[Note]:
 
 def _sentences(notes: Sequence[Note]) -> Mapping[str, str]:
     """One sentence for each kind, in the order of the table: what all say alike, else what the code means."""
-    said: dict[str, list[str]] = {}
-    for kind, sentence in notes:
-        said.setdefault(kind, []).append(sentence)
-    return {
-        kind: sentences[0]
-        if len(set(sentences)) == 1
-        else MARKS.get(kind, "; ".join(dict.fromkeys(sentences)))
-        for kind, sentences in said.items()
-    }
+    found = {}
+    for kind, alike in grouped(notes, operator.itemgetter(0)).items():
+        sentences = list(dict.fromkeys(sentence for _, sentence in alike))
+        found[kind] = sentences[0] if len(sentences) == 1 else MARKS.get(kind, "; ".join(sentences))
+    return found
 
 
 def _legend(columns: Sequence[str], records: Sequence[Shown], rows: Sequence[Mapping[str, str]]) -> str:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from reports.record import decoding, untrusted
-from reports.record.schema import Estimate, Growth, Load, Machine, Origin, case_id, point_id
+from reports.record.schema import Estimate, Load, Machine, Origin, case_id, point_id
+from reports.words.grouping import grouped
 from reports.words.labels import kind_of_device
 from reports.words.shown import Shown
 
@@ -140,10 +141,7 @@ def _of_soak(record: Shown) -> Iterator[Row]:
     soak = record.soak
     if soak is None or soak.origin is None:
         return
-    by_what: dict[str, list[Growth]] = {}
-    for one in soak.growth:
-        by_what.setdefault(one.what, []).append(one)
-    for what, grown in by_what.items():
+    for what, grown in grouped(soak.growth, lambda one: one.what).items():
         figures = {f"growth_{one.unit}_per_{one.per}": figure(one.slope) for one in grown}
         passed = all(one.verdict != "failed" for one in grown)
         yield _row(record, soak.origin, "soak", what, figures, passed=passed)
