@@ -37,7 +37,7 @@ def _run(options: argparse.Namespace) -> int:
     from reports.published.joined import joined
     from reports.published.matching import match
 
-    matches = match(chosen(options), options.other_formats)
+    matches = [match(one, options.other_formats) for one in chosen(options)]
     if not options.csv:
         print(document(matches))
         return 0

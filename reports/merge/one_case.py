@@ -119,8 +119,6 @@ def _measurements(records: Iterable[Input]) -> list[Found]:
 
 def _without_repeats(found: Sequence[Found]) -> list[Found]:
     """Without those whose machine's name was left out and that are there with it too."""
-    if not any(map(_is_nameless, {each.one.machine for each in found})):
-        return list(found)
     told: dict[tuple[Key, str], list[Found]] = {}
     for each in found:
         if each.one.origin is not None and not _is_nameless(each.one.machine):
@@ -159,12 +157,6 @@ def _latest(
     found: Sequence[Found], conflicts: list[str]
 ) -> tuple[dict[MachineId, dict[Key, list[Found]]], int]:
     """By machine, of each thing that it measured the latest: all records that hold it. And how many are earlier."""
-    measured = {(each.one.machine, each.one.key) for each in found}
-    if len(measured) == len(found):  # as it is where each machine has one record
-        only: dict[MachineId, dict[Key, list[Found]]] = {}
-        for each in found:
-            only.setdefault(each.one.machine, {})[each.one.key] = [each]
-        return only, 0
     alike: dict[tuple[MachineId, Key], list[list[Found]]] = {}
     for each in found:
         groups = alike.setdefault((each.one.machine, each.one.key), [])

@@ -207,7 +207,7 @@ def _scores(found: SampleScores, accuracy: Accuracy, place: int) -> str:
 
 
 def _published(record: Shown) -> str:
-    (found,) = match([record])
+    found = match(record)
     if not found.rows:
         return text(found.missing)
     return f"{section(found)}\n\n{legend([found])}"

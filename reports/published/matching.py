@@ -34,14 +34,6 @@ class Match:
     """Why there are no rows, as a sentence; empty where there are some."""
 
 
-def match(records: Sequence[Shown], other_formats: bool = False) -> list[Match]:
-    """Each record with the published rows of its model, format, accelerator and precision.
-
-    `other_formats` also gives a record that has none of these the rows of its model in other formats.
-    """
-    return [_match(record, _published(), other_formats) for record in records]
-
-
 def published_ratio(record: Shown, load: Load) -> Estimate | None:
     """The load's throughput over that published for the same GPU, format, accelerator, precision and point.
 
@@ -50,8 +42,7 @@ def published_ratio(record: Shown, load: Load) -> Estimate | None:
     """
     if load.request_rate_per_s is not None:
         return None
-    (found,) = match([record])
-    rows = (row for row in found.rows if is_same_gpu(record, row) and point_of(row) == point(load))
+    rows = (row for row in match(record).rows if is_same_gpu(record, row) and point_of(row) == point(load))
     reference = next((row["throughput_per_s"] for row in rows), None)
     if not reference:
         return None
@@ -69,7 +60,12 @@ def _published() -> Sequence[PublishedRow]:
     return published.rows()
 
 
-def _match(record: Shown, rows: Sequence[PublishedRow], other_formats: bool) -> Match:
+def match(record: Shown, other_formats: bool = False) -> Match:
+    """A record with the published rows of its model, format, accelerator and precision.
+
+    `other_formats` also gives a record that has none of these the rows of its model in other formats.
+    """
+    rows = _published()
     case = record.case
     of_model = [row for row in rows if row["model"] == case.model]
     like = [row for row in of_model if is_same_format(record, row)]

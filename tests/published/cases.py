@@ -10,7 +10,6 @@ from reports.published.joined import joined as joined_matches
 from reports.published.matching import match
 from reports.record import schema
 from reports.record.schema import Case, Record, Serving
-from reports.words.shown import shown
 from tests import samples
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
@@ -34,11 +33,11 @@ def latencies(**values: float) -> dict[str, schema.Estimate]:
 
 
 def joined(*records: Record, other_formats: bool = False) -> pd.DataFrame:
-    return joined_matches(match([shown(one) for one in records], other_formats))
+    return joined_matches([match(one, other_formats) for one in samples.seen(*records)])
 
 
 def written(*records: Record, other_formats: bool = False) -> str:
-    return document(match([shown(one) for one in records], other_formats))
+    return document([match(one, other_formats) for one in samples.seen(*records)])
 
 
 def cells(text: str) -> list[list[str]]:

@@ -60,7 +60,7 @@ def test_csv_is_tidy_and_the_rest_goes_to_standard_error(tmp_path: Path, reports
 
 
 def test_every_cell_of_a_row_has_its_column() -> None:
-    (found,) = match([shown(case_on("a40 resnet50 onnx trt fp16"))])
+    found = match(shown(case_on("a40 resnet50 onnx trt fp16")))
     row = next(row for row in found.rows if (row["scenario"], row["batch"]) == ("offline", 8))
     assert set(joined_row(found.record, found.record.loads[0], row)) == set(COLUMNS)
 
