@@ -1,4 +1,4 @@
-"""What changed in one case, as markdown: its setup, each metric by sample, every load point, and what soaks watched."""
+"""The changes of one case as markdown: its setup, each metric by sample, every load point, and the growth in soaks."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +17,7 @@ from reports.words.sources import Stored
 _SHOWN_IDS = 5
 _SPEED = {"failed": "**slower**", "passed": "*faster*", "not shown": "no difference shown"}
 _ACCURACY = {"failed": "**worse**", "passed": "*better*", "not shown": "no difference shown"}
-"""What is shown to be worse in bold, what is better in italics."""
+"""How a verdict is written: worse in bold, better in italics."""
 
 
 def case_section(case: CaseChange, common: Sequence[Setting]) -> list[str]:
@@ -36,7 +36,7 @@ def case_section(case: CaseChange, common: Sequence[Setting]) -> list[str]:
 
 
 def hidden(case: CaseChange) -> list[str]:
-    """Why no speed is shown; empty where it is."""
+    """The reason of each side for showing no speed; empty where both show it."""
     sides = (case.before, case.after)
     return [f"{side.letter}: {text(side.record.no_speed)}" for side in sides if side.record.no_speed]
 
@@ -117,7 +117,7 @@ def _marks(case: CaseChange) -> list[str]:
 
 
 def _growth(case: CaseChange) -> list[str]:
-    """What the soaks of both found; or who alone had one."""
+    """The table of what the soaks of both sides found, or a sentence on which side alone has one."""
     sides = (case.before, case.after)
     alone = [side.letter for side in sides if side.record.soak is not None]
     if len(alone) == 1:

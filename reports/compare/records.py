@@ -1,4 +1,4 @@
-"""Records of one run beside those of another: what changed in setup, in accuracy and in speed."""
+"""Compares the records of one run with those of another: setup, accuracy, speed and growth in soaks."""
 
 import dataclasses
 import os
@@ -38,7 +38,7 @@ class ScoreChange:
 
 
 _BY_CHANCE: Sequence[Verdict] = ("failed", "passed")
-"""What each of PointChange.chances shows where it is small."""
+"""The verdict that each of PointChange.chances supports where it is small."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class PointChange:
 
 @dataclass(frozen=True)
 class GrowthChange:
-    """What a soak watched, in both."""
+    """The growth of something that the soaks of both sides watched."""
 
     before: Growth
     after: Growth
@@ -82,7 +82,7 @@ class CaseChange:
 
 @dataclass(frozen=True)
 class Changes:
-    """One source beside the base."""
+    """The comparison of one source with the first one."""
 
     before: Source
     after: Source
@@ -159,7 +159,7 @@ def _measured(record: Shown) -> dict[Place, LoadSetting]:
 
 
 def _growth(before: Shown, after: Shown) -> list[GrowthChange]:
-    """What the soaks of both watched, in the order of the first."""
+    """The growth of everything that both soaks watched, in the order of the first."""
     sides = [
         {(one.what, one.per): one for one in record.soak.growth} if record.soak else {}
         for record in (before, after)

@@ -36,7 +36,7 @@ class Region:
     """One marked region of a text."""
 
     name: str
-    """What it shows, as its marker says."""
+    """The text of its marker after `tritonproof:`."""
     asked: Ask
     line: int
     """The line of the opening marker, counted from 1."""
@@ -161,7 +161,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _body(region: Region, records: Sequence[Shown], folder: str | None) -> str:
-    """What belongs between the markers."""
+    """The text between the markers, made from the records."""
     if region.name in markers.FOREIGN:
         return region.body
     of = _records(region, records)

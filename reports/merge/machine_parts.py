@@ -1,4 +1,4 @@
-"""What a record says besides its measurements, by machine, so that joining records of several loses nothing of it.
+"""The part of a record that is no measurement, by machine, so that joining the records of several machines loses none.
 
 It needs the standard library alone.
 """
@@ -14,8 +14,8 @@ from reports.record.schema import Artifact, MachinePart, Record, Serving
 
 
 def parts_of(records: Sequence[Input], conflicts: list[str]) -> dict[MachineId, MachinePart]:
-    """By machine, what its records say besides its measurements. What was built is as the latest record says it, like in
-    a run that adds to its record."""
+    """The parts of each machine's records that are no measurements, joined. Of two builds or servers the later record's is
+    kept, as in a run that adds to its record."""
     found: dict[MachineId, MachinePart] = {}
     priced: dict[MachineId, Input] = {}
     for one in records:
@@ -36,7 +36,7 @@ def parts_of(records: Sequence[Input], conflicts: list[str]) -> dict[MachineId, 
 
 
 def last_change_of(part: MachinePart) -> tuple[str, str]:
-    """What sorts them: the time of the last change, then anything that differs."""
+    """A key that sorts parts by the time of the last change; those of the same time by what else differs."""
     return part.updated, f"{part.build.build_time_s!r} {part.build.size_mib!r} {part.gpu_uuids!r}"
 
 
@@ -54,7 +54,7 @@ def _both(one: MachinePart, other: MachinePart) -> MachinePart:
 
 
 def _longest(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The longest that each stage took, which depends on no order."""
+    """The longest time of each stage, in seconds; the maximum does not depend on the order of the records."""
     stages = sorted({stage for one in found for stage in one})
     return {stage: max(one[stage] for one in found if stage in one) for stage in stages}
 
@@ -84,7 +84,7 @@ def _parts(one: Input) -> dict[MachineId, MachinePart]:
 
 
 def whole(like: Record, found: Sequence[Measurement], parts: Mapping[MachineId, MachinePart]) -> Record:
-    """The record of these measurements and of what the machines' records say besides."""
+    """The record of these measurements and of the machines' parts; `like` gives the case, the machine and the deployment."""
     ordered = sorted(parts.values(), key=last_change_of)
     last = ordered[-1]
     is_alike = all(dataclasses.replace(part, host=last.host) == last for part in ordered)

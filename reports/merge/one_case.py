@@ -1,4 +1,4 @@
-"""The records of one case, of whatever machines and runs, as the records that are to be kept of it.
+"""Decides which records are kept of all records of one case, from any number of machines and runs.
 
 What is kept depends on the measurements alone, however they were spread over records: each is there once, the later of
 two of one machine stands, and machines that measured the same thing stay apart. It needs the standard library alone.
@@ -26,20 +26,20 @@ class Kept:
     """One record that is to be kept of a case."""
 
     inputs: Sequence[Input]
-    """The records that say something of its machines."""
+    """The given records that have measurements of its machines."""
     of: Mapping[Key, Sequence[Input]]
-    """Those that hold what is kept, by measurement."""
+    """The given records that hold each kept measurement, by the measurement's key."""
     latest: Sequence[Input]
-    """Those that say what is kept besides."""
+    """The given records whose build, server and price are kept."""
     machine: str
-    """What its machine is called beside others; empty where there are none."""
+    """The name of its machine in the name of the file; empty where only one machine measured the case."""
     content: Input | Record
     """The record itself: an input that holds it as it is, else a new one."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What becomes of the records of a case."""
+    """The records that are kept of a case."""
 
     kept: Sequence[Kept]
     earlier: int
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def outcome(records: Sequence[Input], conflicts: list[str]) -> Outcome:
-    """What to keep of a case's records; a sentence for each conflict is added, and then nothing is kept."""
+    """The records to keep of a case. A sentence is added to `conflicts` for each conflict, and then none is kept."""
     if len(records) == 1:
         return Outcome([_alone(records[0])], 0)
     before = len(conflicts)
@@ -70,7 +70,8 @@ def _alone(one: Input) -> Kept:
 
 
 def _setup(first: Input, second: Input) -> list[str]:
-    """What the two were built and served with, if it differs; one that was not served yet says nothing."""
+    """A sentence on what differs in build, machine, deployment or server; empty where nothing does. A record that was not
+    served yet does not differ in its server."""
     if _plain_setup(first.record) == _plain_setup(second.record) and _same_serving(first, second):
         return []
     first, second = sorted((first, second), key=lambda one: str(one.path))
@@ -98,7 +99,7 @@ def _plain_setup(record: Record) -> tuple[Any, ...]:
 
 
 def stamp_of(machine: Machine) -> tuple[Any, ...]:
-    """What two machines of one stamp have in common: all but the UUIDs of their GPUs."""
+    """The stamp of a machine, which is equal for two machines of one kind: all fields except the UUIDs of the GPUs."""
     names = (
         field.name for field in dataclasses.fields(Machine) if field.name not in ("gpu_uuids", "versions")
     )
@@ -118,7 +119,7 @@ def _measurements(records: Iterable[Input]) -> list[Found]:
 
 
 def _without_repeats(found: Sequence[Found]) -> list[Found]:
-    """Without those whose machine's name was left out and that are there with it too."""
+    """The measurements without those that are there twice, with the machine's name and without it."""
     told: dict[tuple[Key, str], list[Found]] = {}
     for each in found:
         if each.one.origin is not None and not _is_nameless(each.one.machine):
@@ -250,7 +251,7 @@ def _stands_alone(one: Input, group: Sequence[MachineId]) -> bool:
 
 
 def _without_ledger(part: MachinePart, found: Mapping[Key, Sequence[Found]]) -> MachinePart:
-    """Why the task's metric is missing goes with the ledger, where there is one."""
+    """The part without the reason for a missing metric, where a ledger is kept, which has its own."""
     return dataclasses.replace(part, accuracy_missing=None) if ("accuracy",) in found else part
 
 

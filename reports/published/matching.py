@@ -34,27 +34,6 @@ class Match:
     """Why there are no rows, as a sentence; empty where there are some."""
 
 
-def published_ratio(record: Shown, load: Load) -> Estimate | None:
-    """The load's throughput over that published for the same GPU, format, accelerator, precision and point.
-
-    The published figure has no interval: the ratio's is the measured one over it. None where nothing was published
-    for just this.
-    """
-    if load.request_rate_per_s is not None:
-        return None
-    rows = (row for row in match(record).rows if is_same_gpu(record, row) and point_of(row) == point(load))
-    reference = next((row["throughput_per_s"] for row in rows), None)
-    if not reference:
-        return None
-    return over_published(load.throughput_per_s, reference)
-
-
-def over_published(measured: Estimate, reference: float) -> Estimate:
-    """A measured figure over a published one, which has no interval: the ratio's is the measured one over it."""
-    bounds = (measured.value / reference, measured.low / reference, measured.high / reference)
-    return Estimate(*bounds, measured.confidence, open_above=measured.open_above)
-
-
 @functools.cache
 def _published() -> Sequence[PublishedRow]:
     return published.rows()
@@ -84,6 +63,27 @@ def match(record: Shown, other_formats: bool = False) -> Match:
             "With --other-formats they are compared all the same."
         )
     return Match(record, of_gpu or chosen, missing)
+
+
+def published_ratio(record: Shown, load: Load) -> Estimate | None:
+    """The load's throughput over that published for the same GPU, format, accelerator, precision and point.
+
+    The published figure has no interval: the ratio's is the measured one over it. None where nothing was published
+    for just this.
+    """
+    if load.request_rate_per_s is not None:
+        return None
+    rows = (row for row in match(record).rows if is_same_gpu(record, row) and point_of(row) == point(load))
+    reference = next((row["throughput_per_s"] for row in rows), None)
+    if not reference:
+        return None
+    return over_published(load.throughput_per_s, reference)
+
+
+def over_published(measured: Estimate, reference: float) -> Estimate:
+    """A measured figure over a published one, which has no interval: the ratio's is the measured one over it."""
+    bounds = (measured.value / reference, measured.low / reference, measured.high / reference)
+    return Estimate(*bounds, measured.confidence, open_above=measured.open_above)
 
 
 def _why_beside_none(record: Record) -> str:

@@ -1,4 +1,4 @@
-"""What of a record goes into the history: a row for each measurement that says which run it comes from."""
+"""The rows of the history: one for each measurement of a record that names its run."""
 
 import dataclasses
 import hashlib
@@ -66,7 +66,7 @@ Key = tuple[str, str, str, str, str, str]
 
 
 key: Callable[[Row], Key] = operator.attrgetter("run", "host", "machine", "case", "kind", "at")
-"""What a row is in a history once: run, machine, case, and point or metric."""
+"""The key of a row, which is in a history once: run, machine, case, and load point or metric."""
 
 
 def rows_of(record: Shown) -> list[Row]:
@@ -75,7 +75,7 @@ def rows_of(record: Shown) -> list[Row]:
 
 
 def without_origin(record: Shown) -> int:
-    """How many measurements of a record are in no history, as they do not say which run they are of."""
+    """The number of measurements of a record that no history can have, because they do not name their run."""
     origins = [load.origin for load in record.loads] + [one.origin for one in record.efficiency]
     origins += [one.origin for one in (record.accuracy, record.soak) if one]
     return origins.count(None)

@@ -1,4 +1,4 @@
-"""What a search within a latency budget found, in words."""
+"""The result of a search within a latency budget, in words."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def _tried_text(search: Search) -> str:
 
 
 def beyond_text(search: Search) -> str:
-    """Why there is no winner."""
+    """The reason why there is no winner: the lowest latency that was reached."""
     latency = search.load.latency_ms[search.percentile]
     text = (
         f"none of {_tried_text(search)} keeps {search.percentile} within "
@@ -91,7 +91,7 @@ def budget_text(search: Search) -> str:
 
 
 def winner_text(search: Search) -> str:
-    """Load and configuration."""
+    """The load and the configuration of the winner."""
     scenario, load = search.load.scenario, _load(search.load)
     return f"{scenario}, {load}, {settings_text(scenario, search.deployment)}"
 

@@ -1,4 +1,4 @@
-"""What a record says of a case's rightness, in words: its scores, their limits, and what keeps them not."""
+"""The correctness of a case in words: its scores, their limits, and the limits that are not kept."""
 
 from collections.abc import Iterable, Sequence
 
@@ -54,7 +54,7 @@ def unmet(score: Score) -> list[Limit]:
 
 
 def ledger_failures(accuracy: Accuracy) -> list[str]:
-    """What a ledger does not keep, a sentence for each score and pair of stages; empty where it holds."""
+    """A sentence for each score and each pair of stages of a ledger that misses its limit; empty where it holds."""
     failures = []
     for score in accuracy.scores:
         worst = tightest(score, unmet(score))
@@ -117,12 +117,12 @@ def _disagreement(one: Disagreement) -> str:
 
 
 def has_random_weights(record: Record) -> bool:
-    """Whether there is nothing that the case's decisions could be right about."""
+    """Whether the weights are random, so that no decision of the case can be right or wrong."""
     return record.build.weights.startswith("random")
 
 
 def unscored(record: Record) -> str:
-    """What stands in place of a score, in two words."""
+    """The two words that are shown in place of a missing score."""
     if record.build.as_found:
         return "no labels"
     return "random weights" if has_random_weights(record) else "not measured"
@@ -242,7 +242,7 @@ def verified_answers(loads: Sequence[Load]) -> str:
 
 
 def conversation_text(found: Conversation) -> str:
-    """What was said to a model that is not asked by single requests, and how much it answered."""
+    """The number of requests and answers of a conversation with a model that does not give one answer to each request."""
     asked = (
         f"a sequence of {found.requests} requests"
         if found.kind == "sequence"
@@ -253,7 +253,7 @@ def conversation_text(found: Conversation) -> str:
 
 
 def conversation_failure(found: Conversation | None) -> str:
-    """What was other when the same was said again; empty where nothing was, or nothing was said."""
+    """The difference between two conversations with the same requests; empty where there was none."""
     return (
         f"answers depend on more than what is asked: {found.difference}" if found and not found.passed else ""
     )

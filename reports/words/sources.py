@@ -25,10 +25,10 @@ class Source:
     """One argument of the command."""
 
     name: str
-    """As it was given."""
+    """The argument as it was given."""
     letter: str
     is_file: bool
-    """A single record, not a folder."""
+    """Whether the argument is a single record, and not a folder."""
     records: Mapping[str, Stored]
     """The records by what they are called, in the order of these: the case, and its machine where several measured it."""
 
