@@ -264,30 +264,19 @@ def test_a_record_cannot_have_the_page_show_another_file(name: str, tmp_path: Pa
         page([shown(record)], results)
 
 
-def link(path: Path, secret: Path) -> None:
-    path.symlink_to(secret)
+STRANGE: dict[str, Callable[[Path, Path], object]] = {
+    "a link": lambda path, secret: path.symlink_to(secret),
+    "a FIFO": lambda path, _secret: os.mkfifo(path),
+    "a folder": lambda path, _secret: path.mkdir(),
+    "a link to a device": lambda path, _secret: path.symlink_to("/dev/zero"),
+    "a link to nothing": lambda path, _secret: path.symlink_to("nowhere"),
+}
 
 
-def fifo(path: Path, _secret: Path) -> None:
-    os.mkfifo(path)
-
-
-def folder(path: Path, _secret: Path) -> None:
-    path.mkdir()
-
-
-def link_to_device(path: Path, _secret: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def link_to_nothing(path: Path, _secret: Path) -> None:
-    path.symlink_to("nowhere")
-
-
-@pytest.mark.parametrize("strange", [link, fifo, folder, link_to_device, link_to_nothing])
+@pytest.mark.parametrize("strange", STRANGE)
 @pytest.mark.parametrize("suffix", [".config.pbtxt", ".samples.json", ".search/config.pbtxt", ".json"])
 def test_what_is_beside_a_record_and_is_no_file_of_its_own_is_refused(
-    suffix: str, strange: Callable[[Path, Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    suffix: str, strange: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
@@ -298,7 +287,7 @@ def test_what_is_beside_a_record_and_is_no_file_of_its_own_is_refused(
         path.rename(secret)
     path = path.parent / f"{path.stem}{suffix}"
     path.parent.mkdir(exist_ok=True)
-    strange(path, secret)
+    STRANGE[strange](path, secret)
 
     assert main(["html", "--results", str(results), "--output", str(tmp_path / "page.html")]) == 4
     assert f"error: {path}: cannot be read: it is, or lies behind, a symbolic link" in capsys.readouterr().err

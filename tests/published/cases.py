@@ -11,6 +11,7 @@ from reports.published.matching import match
 from reports.record import schema
 from reports.record.schema import Case, Record, Serving
 from tests import samples
+from tests.markdown_tables import cells
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
 
@@ -40,11 +41,9 @@ def written(*records: Record, other_formats: bool = False) -> str:
     return document([match(one, other_formats) for one in samples.seen(*records)])
 
 
-def cells(text: str) -> list[list[str]]:
-    """The rows of every markdown table in a text, headers and rules left out."""
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    split = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in rows]
-    return [row for row in split if row[0] != "Load point" and not row[0].startswith("---")]
+def rows(text: str) -> list[list[str]]:
+    """The rows of every markdown table in a text without their headings."""
+    return [row for row in cells(text) if row[0] != "Load point"]
 
 
 def titles(text: str) -> list[str]:

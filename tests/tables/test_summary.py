@@ -10,6 +10,7 @@ from reports.record.schema import Case, Estimate, Limit, Mark, Record
 from reports.tables.summary import COST, IN_PROCESS, P99, PUBLISHED, RATE
 from reports.words.shown import shown
 from tests import samples
+from tests.markdown_tables import cells
 
 FAILED: dict[str, dict[str, Any]] = {
     "below-its-floor": {"accuracy": samples.failed_accuracy()},
@@ -21,9 +22,8 @@ FAILED: dict[str, dict[str, Any]] = {
 
 def rows(summary: str) -> list[dict[str, str]]:
     """The rows of the first table, by column."""
-    lines = [line for line in summary.split("\n\n")[0].splitlines() if line.startswith("|")]
-    header, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return [dict(zip(header, cells, strict=True)) for cells in body]
+    header, *body = cells(summary.split("\n\n")[0])
+    return [dict(zip(header, row, strict=True)) for row in body]
 
 
 def only(*records: Record) -> dict[str, str]:

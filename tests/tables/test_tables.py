@@ -17,15 +17,10 @@ from reports.record.schema import SCHEMA, Case, Disagreement, Limit, Origin, Sta
 from reports.words import rightness
 from reports.words.shown import shown
 from tests import samples
+from tests.markdown_tables import cells
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = shown(samples.record())
-
-
-def cells(table: str) -> list[list[str]]:
-    """Header and rows of the first markdown table in a text."""
-    lines = [line for line in table.split("\n\n")[0].splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[:1] + lines[2:]]
 
 
 def test_the_offline_rows_are_in_order_of_batch_with_published_decimals() -> None:
