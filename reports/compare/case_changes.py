@@ -12,7 +12,6 @@ from reports.words.markdown import markdown, text
 from reports.words.rightness import marked_points, metric_text, unmeasured
 from reports.words.shown import name_of
 from reports.words.soaking import VERDICT_WORDS, growth_text
-from reports.words.sources import Stored
 
 _SHOWN_IDS = 5
 _SPEED = {"failed": "**slower**", "passed": "*faster*", "not shown": "no difference shown"}
@@ -48,7 +47,7 @@ def _unscored(case: CaseChange) -> str:
 
 def _score(change: ScoreChange, case: CaseChange) -> str:
     """`top-1: 98.2 % → 97.8 %, ...` and the ids of samples that changed."""
-    values = [_value(score, stored.record) for score, stored in _sides(change, case)]
+    values = [_value(change.before, case.before.record), _value(change.after, case.after.record)]
     line = f"{change.metric}: {' → '.join(values)}"
     if change.pairs is None:
         return text(line)
@@ -62,10 +61,6 @@ def _score(change: ScoreChange, case: CaseChange) -> str:
         if count
     ]
     return text(f"{line}; {_paired(change, pairs)}" + (f" ({'; '.join(remarks)})" if remarks else ""))
-
-
-def _sides(change: ScoreChange, case: CaseChange) -> list[tuple[Score | None, Stored]]:
-    return [(change.before, case.before), (change.after, case.after)]
 
 
 def _value(score: Score | None, record: Record) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from reports import plots, tables
 from reports.marked import markers, regions
+from reports.plots.alt_text import alternative
 from reports.record.schema import case_id
 from reports.words.shown import shown
 from tests import samples
@@ -98,7 +99,7 @@ def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
     assert body(f"plot batch-sweep {CASE} 10ms").splitlines() == [
         "<picture>",
         f'  <source media="(prefers-color-scheme: dark)" srcset="plots/{CASE}-batch-sweep-10ms-dark.svg">',
-        f'  <img alt="{plots.alternative(chart)}" src="plots/{CASE}-batch-sweep-10ms-light.svg">',
+        f'  <img alt="{alternative(chart)}" src="plots/{CASE}-batch-sweep-10ms-light.svg">',
         "</picture>",
     ]
 
