@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import AccuracyError, InputError, ProofError, SetupError, SpeedError
-from fixtures.plugin.telling.failure_kind import kind_of
 from reports.run import job_summary
 from reports.run.job_summary import annotation, cut, summary
 from reports.run.outcomes import Failure, Outcomes
@@ -141,12 +139,6 @@ def either(request: pytest.FixtureRequest, whole: Run, tmp_path_factory: pytest.
 
 
 # --- the exit status ---------------------------------------------------------------------------------------
-
-
-def test_what_is_missing_on_the_machine_is_infrastructure_and_not_bad_input() -> None:
-    kinds = [kind_of(error("")) for error in (SetupError, InputError, ProofError, AccuracyError, SpeedError)]
-    assert kinds == ["infrastructure", "input", "infrastructure", "accuracy", "speed"]
-    assert kind_of(MemoryError()) == "infrastructure"
 
 
 def test_failures_of_all_kinds_reach_the_exit_status(either: Run) -> None:
