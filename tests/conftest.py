@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
@@ -299,17 +299,57 @@ def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator:
     return fake
 
 
-@pytest.fixture
-def sync_page(
-    page: Path, results: Path, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """Run `python -m reports readme` on a module's page with its results; returns status, output and errors."""
+class Ended(NamedTuple):
+    """A command of the reports that has ended."""
 
-    def run(*options: str) -> tuple[int, str, str]:
-        status = main(["readme", str(page), "--results", str(results), *options])
-        return (status, *capsys.readouterr())
+    status: int
+    out: str
+    err: str
+
+
+Reports = Callable[..., Ended]
+
+
+@pytest.fixture
+def reports(capsys: pytest.CaptureFixture[str]) -> Reports:
+    """Run a command of `python -m reports`; returns its exit status and what it printed."""
+
+    def run(*words: object) -> Ended:
+        capsys.readouterr()
+        status = main(list(map(str, words)))
+        return Ended(status, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def printed(reports: Reports) -> Callable[..., str]:
+    """Run a command that ends well; returns what it printed on standard output."""
+
+    def run(*words: object) -> str:
+        ended = reports(*words)
+        assert ended.status == 0, ended.err
+        return ended.out
+
+    return run
+
+
+@pytest.fixture
+def refused(reports: Reports) -> Callable[..., str]:
+    """Run a command that refuses what it is given and prints nothing else; returns its error."""
+
+    def run(*words: object) -> str:
+        ended = reports(*words)
+        assert (ended.status, ended.out) == (4, "")
+        return ended.err
+
+    return run
+
+
+@pytest.fixture
+def sync_page(page: Path, results: Path, reports: Reports) -> Reports:
+    """Run `python -m reports readme` on the test's `page` with the records in `results`."""
+    return lambda *options: reports("readme", page, "--results", results, *options)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.record import files
+from reports.record.machines import SEVERAL, SINGLE
 from reports.record.schema import (
     COMPONENTS,
     Accuracy,
@@ -12,8 +13,10 @@ from reports.record.schema import (
     Artifact,
     BesideModel,
     Case,
+    Comparison,
     Deployment,
     Disagreement,
+    Efficiency,
     Estimate,
     Limit,
     Load,
@@ -25,11 +28,18 @@ from reports.record.schema import (
     Record,
     SameAnswers,
     Score,
+    Search,
     Serving,
     VerifiedAnswers,
     WrongAnswer,
     place,
 )
+from reports.words.shown import Shown, shown
+
+
+def seen(*records: Record) -> list[Shown]:
+    """The records as a reader may see them."""
+    return [shown(one) for one in records]
 
 
 def store(results: Path, *records: Record) -> Path:
@@ -52,18 +62,11 @@ def measured_at(where: Origin, one: Record) -> Record:
     def stamped(value: Any) -> Any:
         return value and dataclasses.replace(value, origin=where)
 
+    changes = {name: stamped(getattr(one, name)) for name in SINGLE}
+    changes |= {name: tuple(map(stamped, getattr(one, name))) for name in SEVERAL}
+    changes["loads"] = tuple(sorted(changes["loads"], key=place))
     return dataclasses.replace(
-        one,
-        machine=dataclasses.replace(one.machine, gpu_uuids=where.gpu_uuids),
-        conversion=stamped(one.conversion),
-        accuracy=stamped(one.accuracy),
-        search=stamped(one.search),
-        conversation=stamped(one.conversation),
-        soak=stamped(one.soak),
-        gates=tuple(map(stamped, one.gates)),
-        starts=tuple(map(stamped, one.starts)),
-        loads=tuple(sorted(map(stamped, one.loads), key=place)),
-        efficiency=tuple(map(stamped, one.efficiency)),
+        one, machine=dataclasses.replace(one.machine, gpu_uuids=where.gpu_uuids), **changes
     )
 
 
@@ -91,6 +94,54 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
         "warm_up_s": 0.2,
     }
     return Load(**(fields | changes))
+
+
+def comparison(**changes: Any) -> Comparison:
+    """A load point that is a tenth slower than in another build, which is shown."""
+    fields: dict[str, Any] = {
+        "reference": "HEAD~1",
+        "method": "interleaved",
+        "ratio": Estimate(0.9, 0.88, 0.92),
+        "allowed_slowdown": 0.03,
+        "verdict": "slower",
+        "passes": 8,
+        "seconds_to_settle": None,
+    }
+    return Comparison(**(fields | changes))
+
+
+def efficiency(scenario: str = "offline", size: int = 8, **changes: Any) -> Efficiency:
+    """What serving costs at a load point, a tenth of the speed in process; `size` as in `load`."""
+    offline = scenario == "offline"
+    fields: dict[str, Any] = {
+        "scenario": scenario,
+        "batch": size if offline else 1,
+        "concurrency": 1 if offline else size,
+        "served_per_s": estimate(1573.6),
+        "in_process_per_s": estimate(1748.4),
+        "in_process_batch": 8,
+        "threads": 2,
+        "ratio": Estimate(0.9, 0.876, 0.924),
+        "pairs": 5,
+    }
+    return Efficiency(**(fields | changes))
+
+
+def search(**changes: Any) -> Search:
+    """A search that found a configuration of the sample case within 10 ms, which is not proven yet."""
+    fields: dict[str, Any] = {
+        "budget_ms": 10.0,
+        "percentile": "p99",
+        "deployment": record().deployment,
+        "load": load("offline", 8, 1573.6),
+        "verdict": "within",
+        "lead": None,
+        "configurations": 5,
+        "passes": 50,
+        "duration_s": 60.0,
+        "config": "a40-resnet50-onnx-trt-fp16.search/config.pbtxt",
+    }
+    return Search(**(fields | changes))
 
 
 def wrong_under_load(one: Load) -> Load:

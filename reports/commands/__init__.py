@@ -5,9 +5,9 @@ import contextlib
 import gc
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from reports.plots import THEMES
 from reports.plots.theme import Theme
@@ -18,7 +18,6 @@ from reports.words.shown import Shown
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What a command is added to."""
 RESULTS = Path("reports/results")
-
 
 INPUT = 4
 """The exit status for bad input: an argument, a file or a folder that cannot be used. pytest's runs have the same."""
@@ -70,62 +69,47 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def results() -> Parser:
-    """The option that says where the records are."""
+_SHARED: Mapping[str, Mapping[str, Any]] = {
+    "--results": {
+        "type": path,
+        "default": RESULTS,
+        "metavar": "DIR",
+        "help": "the folder of the records (default: %(default)s)",
+    },
+    "--history": {
+        "type": path,
+        "metavar": "DIR",
+        "help": "the folder of the history (default: reports/history, or DIR/history with --results DIR)",
+    },
+    "-k": {
+        "default": "",
+        "metavar": "SUBSTRING",
+        "help": "use only the cases whose name contains SUBSTRING",
+    },
+    "--anonymous": {
+        "action": "store_true",
+        "help": "leave out the names of hosts and the UUIDs of GPUs",
+    },
+    "--theme": {
+        "choices": (*THEMES, "both"),
+        "default": "both",
+        "help": "for pages with a light or a dark background (default: %(default)s)",
+    },
+}
+"""The options that several commands have, as `add_argument` takes them."""
+
+
+def shared(*names: str) -> Parser:
+    """A parent parser with some of the shared options."""
     parser = Parser(add_help=False)
-    parser.add_argument(
-        "--results",
-        type=path,
-        default=RESULTS,
-        metavar="DIR",
-        help="the folder of the records (default: %(default)s)",
-    )
+    for name in names:
+        parser.add_argument(name, **_SHARED[name])
     return parser
-
-
-def history() -> Parser:
-    """The option that says where the history is."""
-    parser = Parser(add_help=False)
-    parser.add_argument(
-        "--history",
-        type=path,
-        metavar="DIR",
-        help="the folder of the history (default: reports/history, or DIR/history with --results DIR)",
-    )
-    return parser
-
-
-def selection() -> Parser:
-    """The option that says which of them are meant."""
-    parser = Parser(add_help=False)
-    parser.add_argument(
-        "-k", default="", metavar="SUBSTRING", help="use only the cases whose name contains SUBSTRING"
-    )
-    return parser
-
-
-def add_theme(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says for which pages pictures are drawn."""
-    parser.add_argument(
-        "--theme",
-        choices=(*THEMES, "both"),
-        default="both",
-        help="for pages with a light or a dark background (default: %(default)s)",
-    )
 
 
 def themes_of(options: argparse.Namespace) -> Sequence[Theme]:
     """What `--theme` asks for."""
     return THEMES if options.theme == "both" else (options.theme,)
-
-
-def names_left_out() -> Parser:
-    """The option for what is published elsewhere."""
-    parser = Parser(add_help=False)
-    parser.add_argument(
-        "--anonymous", action="store_true", help="leave out the names of hosts and the UUIDs of GPUs"
-    )
-    return parser
 
 
 def chosen(options: argparse.Namespace) -> list[Shown]:

@@ -5,7 +5,7 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from reports.commands import ACCURACY, SPEED, Commands, UsageError, path, selection
+from reports.commands import ACCURACY, SPEED, Commands, UsageError, path, shared
 
 if TYPE_CHECKING:  # it needs numpy and scipy
     from reports.compare.records import Changes
@@ -15,7 +15,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     changes = commands.add_parser(
         "compare",
-        parents=[selection()],
+        parents=[shared("-k")],
         help="show what changed between the records of two or more runs",
         description="Print what changed from A to B, and from A to every further argument: the setup, the accuracy "
         "(compared sample by sample) and the speed (as a ratio with its interval). The exit status is 0 "
@@ -65,7 +65,7 @@ def _percent(text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     from reports.compare.changes import document
     from reports.compare.records import compare
-    from reports.record import sources
+    from reports.words import sources
 
     if len(options.records) < 2:
         raise UsageError(

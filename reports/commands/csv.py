@@ -2,14 +2,14 @@
 
 import argparse
 
-from reports.commands import Commands, chosen, names_left_out, results, selection
+from reports.commands import Commands, chosen, shared
 
 
 def add(commands: Commands) -> None:
     """Add the command to the parser."""
     plain = commands.add_parser(
         "csv",
-        parents=[results(), selection(), names_left_out()],
+        parents=[shared("--results", "-k", "--anonymous")],
         help="print the load points as CSV",
         description="Print one row for each load point, with one column for each quantity and the unit in the column's "
         "name. Needs pandas.",

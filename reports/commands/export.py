@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from reports.commands import Commands, chosen, names_left_out, results, selection
+from reports.commands import Commands, chosen, shared
 from reports.export import services
 
 
@@ -12,7 +12,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     out = commands.add_parser(
         "export",
-        parents=[results(), selection(), names_left_out()],
+        parents=[shared("--results", "-k", "--anonymous")],
         help="print the records as JSON for a service that tracks benchmarks",
         description="Print JSON for Bencher's adapter `json`, or for github-action-benchmark's tools "
         "`customBiggerIsBetter` (throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). A "

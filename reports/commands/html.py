@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from reports.commands import Commands, chosen, history, names_left_out, path, results, selection, uncollected
+from reports.commands import Commands, chosen, path, shared, uncollected
 from reports.record import writing
 
 
@@ -12,7 +12,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     page = commands.add_parser(
         "html",
-        parents=[results(), selection(), history(), names_left_out()],
+        parents=[shared("--results", "-k", "--history", "--anonymous")],
         help="write all records as one HTML page",
         description="Write one HTML page that needs no network and no other file. It shows which configuration to deploy and "
         "all cases, which can be filtered and sorted, and for each case its tables, plots, configuration and machine, its "

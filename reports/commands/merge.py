@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from reports.commands import Commands, names_left_out, path
+from reports.commands import Commands, path, shared
 from reports.record.foreign import one_line
 
 
@@ -11,7 +11,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     join = commands.add_parser(
         "merge",
-        parents=[names_left_out()],
+        parents=[shared("--anonymous")],
         help="join the records of several machines or CI jobs into one folder",
         description="Write the records of several folders, and the files that belong to them, into a new folder. Each "
         "measurement is kept once, whatever the order of the folders and however often a folder is given. If "

@@ -5,7 +5,7 @@ import itertools
 from pathlib import Path
 
 from reports import plots
-from reports.commands import Commands, add_theme, chosen, names_left_out, path, results, selection, themes_of
+from reports.commands import Commands, chosen, path, shared, themes_of
 from reports.marked import pictures, regions
 from reports.record import files
 from reports.record.foreign import quoted
@@ -16,7 +16,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     drawn = commands.add_parser(
         "plots",
-        parents=[results(), selection(), names_left_out()],
+        parents=[shared("--results", "-k", "--anonymous", "--theme")],
         help="draw the records as picture files",
         description="Draw the plots of each case and those that show all cases side by side, and print the names of the "
         "files. Needs matplotlib.",
@@ -34,7 +34,6 @@ def add(commands: Commands) -> None:
         default="svg",
         help="the format of the pictures (default: %(default)s)",
     )
-    add_theme(drawn)
     drawn.add_argument(
         "--latency-budget-ms",
         type=_positive,

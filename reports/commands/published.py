@@ -3,14 +3,14 @@
 import argparse
 import sys
 
-from reports.commands import Commands, chosen, names_left_out, results, selection
+from reports.commands import Commands, chosen, shared
 
 
 def add(commands: Commands) -> None:
     """Add the command to the parser."""
     beside = commands.add_parser(
         "published",
-        parents=[results(), selection(), names_left_out()],
+        parents=[shared("--results", "-k", "--anonymous")],
         help="set the records beside the figures that NVIDIA published",
         description="Print each case beside the published figures of the same model, format, accelerator, precision and "
         "load points, with the ratios of throughput and latency. A case is compared with its own GPU's "
@@ -37,7 +37,7 @@ def _run(options: argparse.Namespace) -> int:
     from reports.published.joined import joined
     from reports.published.matching import match
 
-    matches = match(chosen(options), options.other_formats)
+    matches = [match(one, options.other_formats) for one in chosen(options)]
     if not options.csv:
         print(document(matches))
         return 0

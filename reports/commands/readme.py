@@ -5,7 +5,7 @@ import os
 import shlex
 from pathlib import Path
 
-from reports.commands import Commands, UsageError, path, results
+from reports.commands import Commands, UsageError, path, shared
 from reports.marked import markers, pictures, regions
 from reports.record import untrusted, writing
 from reports.record.foreign import visible
@@ -16,7 +16,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     keep = commands.add_parser(
         "readme",
-        parents=[results()],
+        parents=[shared("--results")],
         help="write the tables and plots in a markdown file anew from the records",
         description="Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes.",
         epilog="A region lies between two lines of markers:\n\n"

@@ -4,7 +4,7 @@ import argparse
 import itertools
 
 from reports import tables
-from reports.commands import Commands, chosen, names_left_out, results, selection
+from reports.commands import Commands, chosen, shared
 from reports.words.shown import name_of
 
 
@@ -12,7 +12,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     show = commands.add_parser(
         "tables",
-        parents=[results(), selection(), names_left_out()],
+        parents=[shared("--results", "-k", "--anonymous")],
         help="print the tables of all records as markdown",
         description="Print a summary of all cases, then the tables of each case, grouped by target.",
     )

@@ -14,17 +14,14 @@ from reports.commands import (
     SPEED,
     Commands,
     UsageError,
-    add_theme,
     count,
-    history,
     path,
-    results,
-    selection,
+    shared,
     themes_of,
     uncollected,
 )
 from reports.record import files as records
-from reports.record import sources
+from reports.words import sources
 
 if TYPE_CHECKING:  # they need numpy, which other commands do without
     from reports.trend.rows import Row
@@ -35,7 +32,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     trend = commands.add_parser(
         "trend",
-        parents=[results(), selection(), history()],
+        parents=[shared("--results", "-k", "--history", "--theme")],
         help="show how the figures changed over time, and between which commits",
         description="Print a table of the history: the throughput, p99 latency, served / in process ratio, accuracy and "
         "growth in soaks of every case, separately for each machine, with the lasting changes (steps) that were found. With "
@@ -62,7 +59,6 @@ def add(commands: Commands) -> None:
         metavar="DIR",
         help="also draw the history of each case into this folder, as SVG",
     )
-    add_theme(trend)
     trend.add_argument(
         "--last", type=count, metavar="N", help="use only the latest N runs (default: all runs)"
     )
@@ -131,7 +127,6 @@ def _nothing(folder: Path, substring: str, cases: Sequence[str]) -> str:
 def _add(folder: Path, given: list[Path]) -> None:
     from reports.trend import files
     from reports.trend.rows import rows_of, without_origin
-    from reports.words.shown import shown
 
     for source in given:
         found = files.read(source if any(source.glob(f"*{files.SUFFIX}")) else files.folder_of(source))
@@ -139,7 +134,7 @@ def _add(folder: Path, given: list[Path]) -> None:
             print(sentence, file=sys.stderr)
         stored = []
         if records.record_paths(source) or records.record_paths_in(source) or not found.rows:
-            stored = [shown(one.record) for one in sources.read([source])[0].records.values()]
+            stored = [one.record for one in sources.read([source])[0].records.values()]
         added = files.append(folder, [*found.rows, *(row for one in stored for row in rows_of(one))])
         print(f"{source}: added {added} measurements to {folder}", file=sys.stderr)
         if silent := sum(map(without_origin, stored)):

@@ -1,22 +1,22 @@
-"""What changed in one case, as markdown: its setup, each metric by sample, every load point, and what soaks watched."""
+"""The changes of one case as markdown: its setup, each metric by sample, every load point, and the growth in soaks."""
 
 from collections.abc import Iterable, Sequence
 
 from reports.compare.paired_scores import Paired
-from reports.compare.records import CaseChange, GrowthChange, PointChange, ScoreChange, Side
+from reports.compare.records import CaseChange, GrowthChange, PointChange, ScoreChange
 from reports.compare.setup_changes import Setting
 from reports.record.quantities import METRIC_CHANGES, NOTHING, P_VALUE, RATIO
 from reports.record.schema import Record, Score, Verdict, soak_verdict
 from reports.words.labels import full_point, latency, marked_throughput
 from reports.words.markdown import markdown, text
-from reports.words.rightness import metric_text, notes, unmeasured
+from reports.words.rightness import marked_points, metric_text, unmeasured
 from reports.words.shown import name_of
 from reports.words.soaking import VERDICT_WORDS, growth_text
 
 _SHOWN_IDS = 5
 _SPEED = {"failed": "**slower**", "passed": "*faster*", "not shown": "no difference shown"}
 _ACCURACY = {"failed": "**worse**", "passed": "*better*", "not shown": "no difference shown"}
-"""What is shown to be worse in bold, what is better in italics."""
+"""How a verdict is written: worse in bold, better in italics."""
 
 
 def case_section(case: CaseChange, common: Sequence[Setting]) -> list[str]:
@@ -35,7 +35,7 @@ def case_section(case: CaseChange, common: Sequence[Setting]) -> list[str]:
 
 
 def hidden(case: CaseChange) -> list[str]:
-    """Why no speed is shown; empty where it is."""
+    """The reason of each side for showing no speed; empty where both show it."""
     sides = (case.before, case.after)
     return [f"{side.letter}: {text(side.record.no_speed)}" for side in sides if side.record.no_speed]
 
@@ -47,7 +47,7 @@ def _unscored(case: CaseChange) -> str:
 
 def _score(change: ScoreChange, case: CaseChange) -> str:
     """`top-1: 98.2 % → 97.8 %, ...` and the ids of samples that changed."""
-    values = [_value(score, stored.record) for score, stored in _sides(change, case)]
+    values = [_value(change.before, case.before.record), _value(change.after, case.after.record)]
     line = f"{change.metric}: {' → '.join(values)}"
     if change.pairs is None:
         return text(line)
@@ -61,10 +61,6 @@ def _score(change: ScoreChange, case: CaseChange) -> str:
         if count
     ]
     return text(f"{line}; {_paired(change, pairs)}" + (f" ({'; '.join(remarks)})" if remarks else ""))
-
-
-def _sides(change: ScoreChange, case: CaseChange) -> list[tuple[Score | None, Side]]:
-    return [(change.before, case.before), (change.after, case.after)]
 
 
 def _value(score: Score | None, record: Record) -> str:
@@ -106,20 +102,17 @@ def _row(point: PointChange) -> list[str]:
 
 
 def _marks(case: CaseChange) -> list[str]:
-    lines = [
-        f"- {stored.letter}, {full_point(load)}: {text(notes(load))}"
-        for stored, loads in (
-            (case.before, [point.before for point in case.points]),
-            (case.after, [point.after for point in case.points]),
-        )
-        for load in loads
-        if load.marks
-    ]
-    return ["Marked points (*):", "\n".join(lines)] if lines else []
+    sides = (
+        (case.before, [point.before for point in case.points]),
+        (case.after, [point.after for point in case.points]),
+    )
+    return marked_points(
+        (f"{stored.letter}, {full_point(load)}", load) for stored, loads in sides for load in loads
+    )
 
 
 def _growth(case: CaseChange) -> list[str]:
-    """What the soaks of both found; or who alone had one."""
+    """The table of what the soaks of both sides found, or a sentence on which side alone has one."""
     sides = (case.before, case.after)
     alone = [side.letter for side in sides if side.record.soak is not None]
     if len(alone) == 1:

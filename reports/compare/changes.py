@@ -16,20 +16,20 @@ from reports.compare.records import CaseChange, Changes
 from reports.compare.setup_changes import Setting
 from reports.record.quantities import GIVEN_SHARE
 from reports.record.ratio import FALSE_ALARMS
-from reports.record.sources import Source
 from reports.words.markdown import markdown, text
+from reports.words.sources import Source
 
 _SUMMARY = ("Case", "Setup", "Accuracy", "Speed")
 _SOAK = "Soak"
-"""A column more, where a case of both sides had one."""
+"""A further column, where both sides have a soak of a case."""
 _SPEEDS = ("**slower**", "*faster*", "too few passes")
-"""What a case's cell counts of its load points, in this order."""
+"""The words whose number is in the cell of a case, of all its load points, in this order."""
 _SCORES = ("**worse**", "*better*", "not paired", "no difference shown", "no sample changed")
-"""Of several metrics a case's cell says the first."""
+"""The words for a metric. The cell of a case with several metrics has the first of these that is true of one."""
 
 
 def document(changes: Sequence[Changes]) -> str:
-    """A part for each source beside the base."""
+    """The whole comparison as markdown: a part for each source that is compared with the first."""
     return "\n\n".join(_part(one) for one in changes)
 
 
@@ -60,13 +60,13 @@ def _origin(source: Source) -> str:
 
 
 def _common_setup(cases: Sequence[CaseChange]) -> list[Setting]:
-    """What differs alike in every case, where there are several."""
+    """The settings that differ in the same way in every case, if there are several cases."""
     first = cases[0].setup if len(cases) > 1 else []
     return [setting for setting in first if all(setting in case.setup for case in cases)]
 
 
 def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
-    """What holds for all cases, other machines first."""
+    """Sentences on what differs in all cases, beginning with the machine."""
     blocks = []
     machines = [one for case in changes.cases for one in case.setup if one.name.startswith("machine.")]
     if machines:
@@ -80,7 +80,7 @@ def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
 
 
 def _table(cases: Sequence[CaseChange], common: Sequence[Setting]) -> str:
-    """A row for each case, with what changed in a word or two."""
+    """A row for each case, with a word or two on each change."""
     rows = [_summary(case, common) for case in cases]
     if not any(case.growth for case in cases):
         return markdown(_SUMMARY, rows, "llll")
@@ -94,7 +94,7 @@ def _summary(case: CaseChange, common: Sequence[Setting]) -> list[str]:
 
 
 def _accuracy_cell(case: CaseChange) -> str:
-    """The worst that is shown of any metric, and whether the case passes no longer."""
+    """The worst change of any metric, and whether the case began or ceased to pass."""
     changes = [_score_cell(score.pairs) for score in case.scores]
     found = next((one for one in _SCORES if one in changes), "not measured")
     passes = [not stored.record.no_speed for stored in (case.before, case.after)]
@@ -118,7 +118,7 @@ def _speed_cell(case: CaseChange) -> str:
 
 
 def _legend(changes: Changes) -> list[str]:
-    """What the words mean, for what there is of them."""
+    """The meanings of the words in the tables, as far as they are used."""
     before, after = changes.before.letter, changes.after.letter
     points = [point for case in changes.cases for point in case.points]
     blocks = []

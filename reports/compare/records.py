@@ -1,10 +1,9 @@
-"""Records of one run beside those of another: what changed in setup, in accuracy and in speed."""
+"""Compares the records of one run with those of another: setup, accuracy, speed and growth in soaks."""
 
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from reports.compare.paired_scores import Paired, paired
@@ -20,9 +19,9 @@ from reports.record.ratio import (
     unpaired_ratio,
 )
 from reports.record.schema import Estimate, Growth, Load, LoadSetting, Place, Score, Verdict, place
-from reports.record.sources import Source, Stored
 from reports.words.rightness import unmeasured
-from reports.words.shown import Shown, shown
+from reports.words.shown import Shown
+from reports.words.sources import Source, Stored
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class ScoreChange:
 
 
 _BY_CHANCE: Sequence[Verdict] = ("failed", "passed")
-"""What each of PointChange.chances shows where it is small."""
+"""The verdict that each of PointChange.chances supports where it is small."""
 
 
 @dataclass(frozen=True)
@@ -59,28 +58,18 @@ class PointChange:
 
 @dataclass(frozen=True)
 class GrowthChange:
-    """What a soak watched, in both."""
+    """The growth of something that the soaks of both sides watched."""
 
     before: Growth
     after: Growth
 
 
 @dataclass(frozen=True)
-class Side:
-    """A record of one side as a reader may see it."""
-
-    record: Shown
-    path: Path
-    letter: str
-    """The letter of the argument that the record came with: A, B, ..."""
-
-
-@dataclass(frozen=True)
 class CaseChange:
     """One case that both have."""
 
-    before: Side
-    after: Side
+    before: Stored
+    after: Stored
     setup: Sequence[Setting]
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
@@ -93,7 +82,7 @@ class CaseChange:
 
 @dataclass(frozen=True)
 class Changes:
-    """One source beside the base."""
+    """The comparison of one source with the first one."""
 
     before: Source
     after: Source
@@ -119,7 +108,7 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
             f"{after.name}: has no case in common with {before.name}. It has {_names(after)}; "
             f"{before.name} has {_names(before)}. To compare different cases of one model, give two record files."
         )
-    cases = [_case(_side(first), _side(second), 1 - allowed_slowdown) for first, second in pairs]
+    cases = [_case(first, second, 1 - allowed_slowdown) for first, second in pairs]
     paired_names = {
         files.name_of(one.record.case, files.machine_in(one.path)) for pair in pairs for one in pair
     }
@@ -147,12 +136,7 @@ def _names(source: Source) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _side(stored: Stored) -> Side:
-    machine = files.machine_in(stored.path)
-    return Side(shown(stored.record, machine, machine), stored.path, stored.letter)
-
-
-def _case(before: Side, after: Side, slowest: float) -> CaseChange:
+def _case(before: Stored, after: Stored, slowest: float) -> CaseChange:
     loads = [{place(load): load for load in side.record.loads} for side in (before, after)]
     common = sorted(loads[0].keys() & loads[1].keys())
     measured = [_measured(side.record) for side in (before, after)]
@@ -175,7 +159,7 @@ def _measured(record: Shown) -> dict[Place, LoadSetting]:
 
 
 def _growth(before: Shown, after: Shown) -> list[GrowthChange]:
-    """What the soaks of both watched, in the order of the first."""
+    """The growth of everything that both soaks watched, in the order of the first."""
     sides = [
         {(one.what, one.per): one for one in record.soak.growth} if record.soak else {}
         for record in (before, after)
@@ -186,7 +170,7 @@ def _growth(before: Shown, after: Shown) -> list[GrowthChange]:
 # --- accuracy ----------------------------------------------------------------------------------------------
 
 
-def _scores(before: Side, after: Side) -> list[ScoreChange]:
+def _scores(before: Stored, after: Stored) -> list[ScoreChange]:
     ledgers = [
         {score.metric: score for score in stored.record.accuracy.scores} if stored.record.accuracy else {}
         for stored in (before, after)
@@ -203,7 +187,7 @@ def _score(
     metric: str,
     scores: tuple[Score | None, Score | None],
     served: Sequence[Mapping[str, Mapping[str, float]] | str],
-    stored: Sequence[Side],
+    stored: Sequence[Stored],
 ) -> ScoreChange:
     better = next(score.better for score in scores if score is not None)
     by_id: list[Mapping[str, float]] = []
@@ -221,7 +205,7 @@ def _score(
     return ScoreChange(metric, better, *scores, pairs, why)
 
 
-def _served(stored: Side) -> Mapping[str, Mapping[str, float]] | str:
+def _served(stored: Stored) -> Mapping[str, Mapping[str, float]] | str:
     """The served score of each sample, by metric and id; or why there are none."""
     record, letter = stored.record, stored.letter
     if record.accuracy is None:

@@ -1,4 +1,4 @@
-"""How two records differ in what they were measured on and with.
+"""The settings in which two records differ: machine, versions, server, deployment and build.
 
 It needs the standard library alone.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from reports.record.schema import Record
 
 _BUILD = ("digest", "weights", "format", "engine")
-"""What was built; its time and size are results."""
+"""The fields of a build that are settings; the time and the size of a build are results."""
 _DIGEST_LENGTH = 12
 
 
@@ -26,7 +26,7 @@ class Setting:
 
 
 def differing(before: Record, after: Record) -> list[Setting]:
-    """What is not alike of case, machine, versions, serving, deployment and build."""
+    """The settings of case, machine, versions, server, deployment and build that are not equal in both."""
     first, second = _setup(before), _setup(after)
     return [
         Setting(name, first.get(name, "none"), second.get(name, "none"))
@@ -50,11 +50,14 @@ def _setup(record: Record) -> Mapping[str, str]:
         "build": {name: build[name] for name in _BUILD} | {"digest": record.build.digest[:_DIGEST_LENGTH]},
     }
     return {
-        f"{part}.{name}": _text(value) for part, values in parts.items() for name, value in values.items()
+        f"{part}.{name}": setting_text(value)
+        for part, values in parts.items()
+        for name, value in values.items()
     }
 
 
-def _text(value: Any) -> str:
+def setting_text(value: Any) -> str:
+    """A setting as a reader knows it: on and off, or its parts side by side; `none` where there is none."""
     if value is None:
         return "none"
     if isinstance(value, bool):

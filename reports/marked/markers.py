@@ -1,4 +1,4 @@
-"""What the markers of a markdown file may ask for: tables, sentences and pictures, of all records or of one case."""
+"""The markers that a markdown file may have, and the table, sentence or picture that each asks for."""
 
 import re
 import textwrap
@@ -24,7 +24,7 @@ EXAMPLE = """\
 <!-- /tritonproof:case {case} -->"""
 
 FOREIGN = ("support",)
-"""Regions that records do not tell: `support` is written by `python -m docs.support_table`."""
+"""Regions whose content does not come from records: `support` is written by `python -m docs.support_table`."""
 
 _PLOT = re.compile(r"plot (?P<plot>\S+)(?: (?!\S+ms\b)(?P<case>\S+))?(?: (?P<budget>\d+(?:\.\d+)?)ms)?")
 
@@ -92,7 +92,7 @@ def _plot(found: re.Match[str]) -> Ask:
 
 
 def _scenario(record: Shown) -> str:
-    """The one whose settings say more: online, where it was measured."""
+    """The scenario whose settings are shown: online where it was measured, which has settings of the batcher too."""
     return "online" if any(load.scenario == "online" for load in record.loads) else "offline"
 
 

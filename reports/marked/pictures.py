@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reports import plots
+from reports.plots.alt_text import alternative
 from reports.plots.shapes import Chart
 from reports.plots.theme import Theme
 from reports.record import files, untrusted
@@ -48,7 +49,7 @@ def element(chart: Chart, stem: str, link: str) -> str:
         [
             "<picture>",
             f'  <source media="(prefers-color-scheme: dark)" srcset="{link}/{file_name(stem, "dark")}">',
-            f'  <img alt="{html.escape(plots.alternative(chart))}" src="{link}/{file_name(stem, "light")}">',
+            f'  <img alt="{html.escape(alternative(chart))}" src="{link}/{file_name(stem, "light")}">',
             "</picture>",
         ]
     )

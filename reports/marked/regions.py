@@ -5,7 +5,7 @@ A region is the text between two markers that each stand on a line of their own,
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -36,7 +36,7 @@ class Region:
     """One marked region of a text."""
 
     name: str
-    """What it shows, as its marker says."""
+    """The text of its marker after `tritonproof:`."""
     asked: Ask
     line: int
     """The line of the opening marker, counted from 1."""
@@ -51,12 +51,7 @@ def sync(text: str, records: Sequence[Shown], folder: str | None = None) -> str:
     `folder` is the link to the pictures. Without it a region that shows one already keeps its folder, and another
     gets PLOTS.
     """
-    parts = []
-    for part in _split(text, records):
-        parts += (
-            [part] if isinstance(part, str) else [part.opening, _body(part, records, folder), part.closing]
-        )
-    return "".join(parts)
+    return _rewritten(_split(text, records), lambda region: _body(region, records, folder))
 
 
 def pictures(text: str, records: Sequence[Shown], beside: Path) -> list[PictureFile]:
@@ -78,18 +73,12 @@ def pictures(text: str, records: Sequence[Shown], beside: Path) -> list[PictureF
 def with_region(text: str, name: str, body: str) -> str:
     """`text` with the regions of one name replaced by `body`, which comes from elsewhere than records; raises ReadmeError
     where there is none."""
-    parts = []
-    split = _split(text, ())
-    if not any(isinstance(part, Region) and part.name == name for part in split):
+    parts = _split(text, ())
+    if not any(isinstance(part, Region) and part.name == name for part in parts):
         raise ReadmeError(
             f"no markers of {name}. Paste <!-- tritonproof:{name} --> and <!-- /tritonproof:{name} -->, a line each"
         )
-    for part in split:
-        if isinstance(part, Region) and part.name == name:
-            parts += [part.opening, _framed(part, body), part.closing]
-        else:
-            parts += [part] if isinstance(part, str) else [part.opening, part.body, part.closing]
-    return "".join(parts)
+    return _rewritten(parts, lambda region: _framed(region, body) if region.name == name else region.body)
 
 
 def drifted(text: str, records: Sequence[Shown], folder: str | None = None) -> list[str]:
@@ -104,6 +93,13 @@ def difference(text: str, synced: str, limit: int = 40) -> str:
     shown = list(lines)
     more = [f"... and {len(shown) - limit} more lines"] if len(shown) > limit else []
     return "\n".join(shown[:limit] + more)
+
+
+def _rewritten(parts: Sequence[str | Region], body: Callable[[Region], str]) -> str:
+    """The text of these parts, each region with the body that it is to have."""
+    return "".join(
+        part if isinstance(part, str) else f"{part.opening}{body(part)}{part.closing}" for part in parts
+    )
 
 
 def _split(text: str, records: Sequence[Shown]) -> list[str | Region]:
@@ -165,7 +161,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _body(region: Region, records: Sequence[Shown], folder: str | None) -> str:
-    """What belongs between the markers."""
+    """The text between the markers, made from the records."""
     if region.name in markers.FOREIGN:
         return region.body
     of = _records(region, records)

@@ -1,4 +1,4 @@
-"""What stands beside the records of a case: which of it goes with which record that is kept.
+"""The files beside the records of a case, such as samples and logs: which of them go with which record that is kept.
 
 It needs the standard library alone.
 """
@@ -16,7 +16,7 @@ LOG_SUFFIX = ".server.log"
 _LOG = re.compile(rf"(?P<stem>.*?)(\.\d+)?{re.escape(LOG_SUFFIX)}")
 _SEARCH = ".search/"
 _FIRST_BYTES = 4096
-"""Of a log: it begins with the time of its first line, so that logs are in the order of time."""
+"""Bytes of a log that are compared to sort logs: its first line begins with a time."""
 
 
 def files_beside(
@@ -57,7 +57,7 @@ def files_beside(
 
 
 def _order(log: Path, folder: Path) -> bytes:
-    """What sorts logs, and tells those of different content apart."""
+    """A key that sorts logs by time, and is equal for logs of equal content only."""
     with untrusted.opened(log, folder) as file:
         return file.read(_FIRST_BYTES) + untrusted.digest(log, folder)
 
@@ -86,12 +86,12 @@ def _chosen(kept: Kept, ending: str, held: Sequence[tuple[Input, Path]], conflic
 
 
 def _measured(ending: str) -> Key | None:
-    """Which measurement a file is of."""
+    """The key of the measurement that a file belongs to; None of a file that belongs to the whole record."""
     if ending == files.SAMPLES_SUFFIX:
         return ("accuracy",)
     return ("search",) if ending.startswith(_SEARCH) else None
 
 
 def _folder(path: Path, ending: str) -> Path:
-    """The folder of the record that a file stands beside."""
+    """The folder that holds the record to which a file with this ending belongs."""
     return path.parents[len(Path(f"_{ending}").parts) - 1]

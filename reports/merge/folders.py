@@ -1,4 +1,4 @@
-"""Joining records of several machines or CI jobs into one results folder: all of it, or nothing and what conflicts.
+"""Joins records of several machines or CI jobs in one results folder: all of them, or none where any two conflict.
 
 It needs the standard library alone, and goes case by case, so that any number of records takes the memory of few.
 """
@@ -28,18 +28,18 @@ class Merged:
     """False where the folder was there already, with the same in it."""
     records: int
     joined: Sequence[str]
-    """The records that several were joined in."""
+    """The names of the records that were joined from several."""
     apart: Sequence[str]
     """The cases that several machines measured, each of which has a record."""
     earlier: Sequence[str]
     """A sentence for each case of which later figures stand in place of earlier ones."""
     left_out: Sequence[Path]
-    """What the folders hold beside their records and the files of these."""
+    """The files in the given folders that are neither records nor belong to one."""
 
 
 @dataclass
 class _Work:
-    """What is known so far."""
+    """The state of a merge that is under way."""
 
     staged: Path
     stamps: dict[str, dict[object, dict[str, Path]]] = field(default_factory=dict)
@@ -75,7 +75,7 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
 
 
 def _gather(work: _Work, given: Inputs) -> None:
-    """Put all that is to be kept into the staged folder; raises RecordError as `merge`."""
+    """Write the records that are kept, with their files, into the staged folder; raises RecordError as `merge`."""
     damaged: list[str] = []
     for name, paths in given.records.items():
         try:
@@ -92,7 +92,7 @@ def _gather(work: _Work, given: Inputs) -> None:
 
 
 def _add(work: _Work, name: str, records: Sequence[Input], given: Inputs) -> None:
-    """Put what is to be kept of a case into the staged folder, unless there was a conflict before."""
+    """Write the records that are kept of a case into the staged folder, unless there was a conflict before."""
     for one in records:
         of_target = work.stamps.setdefault(one.record.case.target, {})
         of_target.setdefault(stamp_of(one.record.machine), {})[name] = one.path
@@ -168,7 +168,7 @@ def _mixed_stamps(work: _Work) -> list[str]:
 
 
 def _stamps(target: str, first: dict[str, Path], second: dict[str, Path]) -> str:
-    """Names a case of both where there is one."""
+    """A sentence on two stamps of a target, with a record of each; of the same case if both have one."""
     name = next((name for name in second if name in first), None)
     one, other = sorted((of[name] if name else next(iter(of.values())) for of in (first, second)), key=str)
     parts = ("machine.", "versions.")

@@ -1,4 +1,4 @@
-"""The files that a merge is given, by case: each record once, with what stands beside it.
+"""The records that a merge is given, by case, each once, and the files that belong to them.
 
 It needs the standard library alone.
 """
@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.record import files, machines, sources
+from reports.record import files, machines
 from reports.record.files import RecordError
 from reports.record.machines import MachineId, Measurement
 from reports.record.schema import Record, case_id
+from reports.words import sources
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,12 @@ class Input:
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that a merge is given."""
+    """The arguments of a merge, and the files found in them."""
 
     records: Mapping[str, Sequence[Path]]
     """The files of the records by the name of their case, which the file's name says."""
     folders: Mapping[Path, Sequence[str]]
-    """What each folder of records holds, sorted."""
+    """The sorted names of the entries of each folder that holds records."""
     given: Sequence[Path]
     """The folders and files of the command line."""
 

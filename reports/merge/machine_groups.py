@@ -11,7 +11,7 @@ from reports.record.machines import Key, MachineId, Measurement
 from reports.words.labels import full_point
 
 START = "start"
-"""The kind of measurement that every run of a scenario makes anew, and that sets no two machines apart."""
+"""The key of a server's start. Every run measures it again, so two machines that both have one may still be joined."""
 
 
 class Found(NamedTuple):
@@ -97,7 +97,7 @@ def _linked(names: Sequence[MachineId], runs: Mapping[MachineId, set[str]]) -> l
 
 
 def text_of(one: Measurement) -> str:
-    """What was measured, after `both`."""
+    """A measurement as the end of a sentence that begins with `both`: `measured offline, batch 8`."""
     if one.key[0] == "load":
         return f"measured {full_point(one.value)}"
     if one.key[0] == "efficiency":

@@ -1,4 +1,4 @@
-"""A merged folder without what names its machines, so that it may be published.
+"""Takes the names of machines out of a merged folder, so that it can be published.
 
 It needs the standard library alone.
 """

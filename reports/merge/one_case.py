@@ -1,4 +1,4 @@
-"""The records of one case, of whatever machines and runs, as the records that are to be kept of it.
+"""Decides which records are kept of all records of one case, from any number of machines and runs.
 
 What is kept depends on the measurements alone, however they were spread over records: each is there once, the later of
 two of one machine stands, and machines that measured the same thing stay apart. It needs the standard library alone.
@@ -13,10 +13,10 @@ from typing import Any
 from reports.compare.setup_changes import Setting, differing
 from reports.merge.inputs import Input
 from reports.merge.machine_groups import START, Found, groups, text_of
-from reports.merge.machine_parts import Rest, rests_of, whole
+from reports.merge.machine_parts import last_change_of, parts_of, whole
 from reports.record import decoding
-from reports.record.machines import NAMELESS, Key, MachineId, Measurement
-from reports.record.schema import Machine, Record
+from reports.record.machines import NAMELESS, SEVERAL, Key, MachineId, Measurement
+from reports.record.schema import Machine, MachinePart, Record
 
 _CURE_OF_SETUP = "Measure the case again with one build and one setup, or leave one of the files out."
 
@@ -26,20 +26,20 @@ class Kept:
     """One record that is to be kept of a case."""
 
     inputs: Sequence[Input]
-    """The records that say something of its machines."""
+    """The given records that have measurements of its machines."""
     of: Mapping[Key, Sequence[Input]]
-    """Those that hold what is kept, by measurement."""
+    """The given records that hold each kept measurement, by the measurement's key."""
     latest: Sequence[Input]
-    """Those that say what is kept besides."""
+    """The given records whose build, server and price are kept."""
     machine: str
-    """What its machine is called beside others; empty where there are none."""
+    """The name of its machine in the name of the file; empty where only one machine measured the case."""
     content: Input | Record
     """The record itself: an input that holds it as it is, else a new one."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What becomes of the records of a case."""
+    """The records that are kept of a case."""
 
     kept: Sequence[Kept]
     earlier: int
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def outcome(records: Sequence[Input], conflicts: list[str]) -> Outcome:
-    """What to keep of a case's records; a sentence for each conflict is added, and then nothing is kept."""
+    """The records to keep of a case. A sentence is added to `conflicts` for each conflict, and then none is kept."""
     if len(records) == 1:
         return Outcome([_alone(records[0])], 0)
     before = len(conflicts)
@@ -57,10 +57,10 @@ def outcome(records: Sequence[Input], conflicts: list[str]) -> Outcome:
     found = _without_repeats(_measurements(records))
     chosen, earlier = _latest(found, conflicts)
     together = groups(chosen, conflicts)
-    rests = rests_of(records, conflicts)
+    parts = parts_of(records, conflicts)
     if len(conflicts) > before:
         return Outcome([], 0)
-    kept = [_kept(group, chosen, rests, records, is_one_of_several=len(together) > 1) for group in together]
+    kept = [_kept(group, chosen, parts, records, is_one_of_several=len(together) > 1) for group in together]
     return Outcome(kept, earlier)
 
 
@@ -70,7 +70,8 @@ def _alone(one: Input) -> Kept:
 
 
 def _setup(first: Input, second: Input) -> list[str]:
-    """What the two were built and served with, if it differs; one that was not served yet says nothing."""
+    """A sentence on what differs in build, machine, deployment or server; empty where nothing does. A record that was not
+    served yet does not differ in its server."""
     if _plain_setup(first.record) == _plain_setup(second.record) and _same_serving(first, second):
         return []
     first, second = sorted((first, second), key=lambda one: str(one.path))
@@ -98,7 +99,7 @@ def _plain_setup(record: Record) -> tuple[Any, ...]:
 
 
 def stamp_of(machine: Machine) -> tuple[Any, ...]:
-    """What two machines of one stamp have in common: all but the UUIDs of their GPUs."""
+    """The stamp of a machine, which is equal for two machines of one kind: all fields except the UUIDs of the GPUs."""
     names = (
         field.name for field in dataclasses.fields(Machine) if field.name not in ("gpu_uuids", "versions")
     )
@@ -118,9 +119,7 @@ def _measurements(records: Iterable[Input]) -> list[Found]:
 
 
 def _without_repeats(found: Sequence[Found]) -> list[Found]:
-    """Without those whose machine's name was left out and that are there with it too."""
-    if not any(map(_is_nameless, {each.one.machine for each in found})):
-        return list(found)
+    """The measurements without those that are there twice, with the machine's name and without it."""
     told: dict[tuple[Key, str], list[Found]] = {}
     for each in found:
         if each.one.origin is not None and not _is_nameless(each.one.machine):
@@ -159,12 +158,6 @@ def _latest(
     found: Sequence[Found], conflicts: list[str]
 ) -> tuple[dict[MachineId, dict[Key, list[Found]]], int]:
     """By machine, of each thing that it measured the latest: all records that hold it. And how many are earlier."""
-    measured = {(each.one.machine, each.one.key) for each in found}
-    if len(measured) == len(found):  # as it is where each machine has one record
-        only: dict[MachineId, dict[Key, list[Found]]] = {}
-        for each in found:
-            only.setdefault(each.one.machine, {})[each.one.key] = [each]
-        return only, 0
     alike: dict[tuple[MachineId, Key], list[list[Found]]] = {}
     for each in found:
         groups = alike.setdefault((each.one.machine, each.one.key), [])
@@ -219,7 +212,7 @@ def _two_figures(first: Found, second: Found, is_sure: bool) -> str:
 def _kept(
     group: Sequence[MachineId],
     chosen: Mapping[MachineId, Mapping[Key, Sequence[Found]]],
-    rests: Mapping[MachineId, Rest],
+    parts: Mapping[MachineId, MachinePart],
     records: Sequence[Input],
     *,
     is_one_of_several: bool,
@@ -229,12 +222,12 @@ def _kept(
     for key, each in itertools.chain.from_iterable(of.items() for of in found.values()):
         holding.setdefault(key, []).extend(one.within for one in each)
     own = [one for one in records if not set(group).isdisjoint(one.machines)]
-    said = max((rests[name] for name in group), key=lambda rest: rest.time)
+    said = max((parts[name] for name in group), key=last_change_of)
     content: Input | Record
     if len(own) == 1 and _stands_alone(own[0], group):
         content = own[0]
     else:
-        besides = {name: _without_ledger(rests[name], found[name]) for name in group}
+        besides = {name: _without_ledger(parts[name], found[name]) for name in group}
         record = whole(own[0].record, found_values(found), besides)
         same = next((one for one in own if decoding.built(Record, one.record) == record), None)
         content = same or record
@@ -251,16 +244,15 @@ def _stands_alone(one: Input, group: Sequence[MachineId]) -> bool:
     """Whether a record is of one machine and in the order of all records, so that it is what joining makes of it."""
     uuids = tuple(sorted(one.record.machine.gpu_uuids))
     keys = [
-        [found.key for found in one.measured if found.key[0] == kind]
-        for kind in ("gate", "start", "load", "efficiency")
+        [found.key for found in one.measured if found.key[0] == several.kind] for several in SEVERAL.values()
     ]
     is_of_one = [*group] == [*one.machines] and len(group) == 1 and not one.record.parts
     return is_of_one and uuids == group[0].gpu_uuids and all(of == sorted(of) for of in keys)
 
 
-def _without_ledger(rest: Rest, found: Mapping[Key, Sequence[Found]]) -> Rest:
-    """Why the task's metric is missing goes with the ledger, where there is one."""
-    return dataclasses.replace(rest, accuracy_missing=None) if ("accuracy",) in found else rest
+def _without_ledger(part: MachinePart, found: Mapping[Key, Sequence[Found]]) -> MachinePart:
+    """The part without the reason for a missing metric, where a ledger is kept, which has its own."""
+    return dataclasses.replace(part, accuracy_missing=None) if ("accuracy",) in found else part
 
 
 def found_values(found: Mapping[MachineId, Mapping[Key, Sequence[Found]]]) -> list[Measurement]:

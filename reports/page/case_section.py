@@ -10,6 +10,7 @@ from typing import Literal
 from reports import plots
 from reports.page.interval_tables import accuracy_text, intervals_table, machine_table
 from reports.plots import trend
+from reports.plots.alt_text import alternative
 from reports.plots.shapes import Chart
 from reports.published.beside import legend, section
 from reports.published.matching import match
@@ -147,7 +148,7 @@ def picture(name: str, records: Sequence[Shown]) -> EmbeddedPicture:
 
 def _embedded(chart: Chart) -> EmbeddedPicture:
     light, dark = (plots.chart_svg(chart, theme) for theme in plots.THEMES)
-    return EmbeddedPicture(_uri(light), _uri(dark), plots.alternative(chart))
+    return EmbeddedPicture(_uri(light), _uri(dark), alternative(chart))
 
 
 def _trend(record: Shown, history: Sequence[Series]) -> EmbeddedPicture | None:
@@ -207,7 +208,7 @@ def _scores(found: SampleScores, accuracy: Accuracy, place: int) -> str:
 
 
 def _published(record: Shown) -> str:
-    (found,) = match([record])
+    found = match(record)
     if not found.rows:
         return text(found.missing)
     return f"{section(found)}\n\n{legend([found])}"

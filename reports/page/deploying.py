@@ -7,9 +7,9 @@ from reports.page.case_section import Status, status_of
 from reports.record.quantities import COST, ENERGY, LATENCY, SHARE_OF_SPEED, THROUGHPUT
 from reports.record.schema import Load, case_id
 from reports.words.cost import cost
+from reports.words.grouping import grouped
 from reports.words.labels import full_point, several_gpus
 from reports.words.ranking import (
-    Group,
     beside_reference,
     best_load,
     format_name,
@@ -18,7 +18,7 @@ from reports.words.ranking import (
     ranks,
     reference_of,
 )
-from reports.words.rightness import main_score, metric_text, tightest, unscored
+from reports.words.rightness import main_score, metric_text, tightest_text, unscored
 from reports.words.shown import Shown, name_of
 
 
@@ -56,10 +56,7 @@ class Answer:
 def answers(records: Sequence[Shown]) -> list[Answer]:
     """An answer for each model and kind of machine, in the order of the records."""
     placed = ranks(records)
-    groups: dict[Group, list[Shown]] = {}
-    for one in ranked(records):
-        groups.setdefault(group_of(one), []).append(one)
-    return [_answer(group, placed, records) for group in groups.values()]
+    return [_answer(group, placed, records) for group in grouped(ranked(records), group_of).values()]
 
 
 def _answer(group: Sequence[Shown], placed: Mapping[str, int], records: Sequence[Shown]) -> Answer:
@@ -107,9 +104,8 @@ def _right(record: Shown) -> list[str]:
     score = main_score(record)
     if score is None:
         return [unscored(record)]
-    limit, word = tightest(score), "floor" if score.better == "higher" else "ceiling"
     said = f"{score.metric} {metric_text(score, score.served)}"
-    return [said, *([f"{word} {metric_text(score, limit.value)}"] if limit else [])]
+    return [said, *filter(None, [tightest_text(score)])]
 
 
 def _why(record: Shown, equal: int, usable: int, records: Sequence[Shown]) -> str:

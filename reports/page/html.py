@@ -3,7 +3,7 @@
 import base64
 import collections
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from reports.trend.series import Series
 from reports.words.labels import kind_of_device
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
-from reports.words.ranking import ranked, ranks, ratio_to_reference
+from reports.words.ranking import best_load, ranked, ranks, ratio_to_reference
 from reports.words.rightness import main_score
 from reports.words.shown import Shown, name_of
 
@@ -78,7 +78,9 @@ def page(records: Sequence[Shown], results: Path, history: Sequence[Series] = ()
         lstrip_blocks=True,
     )
     environment.filters["markdown"] = rendered
-    columns, rows = _summary(ranked(records))
+    ordered, placed = ranked(records), ranks(records)
+    cells = [summary.summary_row(record, placed) for record in ordered]
+    columns, rows = _summary(ordered, cells)
     style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
     return environment.get_template("page.html").render(
         style=Markup(style),
@@ -93,7 +95,7 @@ def page(records: Sequence[Shown], results: Path, history: Sequence[Series] = ()
         columns=columns,
         rows=rows,
         statuses=collections.Counter(row.status.word for row in rows),
-        remarks="\n\n".join(summary.summary_remarks([one.name for one in columns], records)),
+        remarks="\n\n".join(summary.summary_remarks([one.name for one in columns], records, cells)),
         pictures=[picture(name, records) for name in plots.available(records)] if len(records) > 1 else [],
         sections=[section_of(record, results, history) for record in records],
     )
@@ -134,9 +136,9 @@ def _machines(records: Sequence[Shown]) -> list[str]:
     return [tables.machine_sentence(group) for group in found]
 
 
-def _summary(records: Sequence[Shown]) -> tuple[list[SummaryColumn], list[SummaryRow]]:
-    placed = ranks(records)
-    found = [summary.summary_row(record, placed) for record in records]
+def _summary(
+    records: Sequence[Shown], found: Sequence[Mapping[str, str]]
+) -> tuple[list[SummaryColumn], list[SummaryRow]]:
     names = [
         name
         for name in summary.SUMMARY_COLUMNS
@@ -156,7 +158,7 @@ def _summary(records: Sequence[Shown]) -> tuple[list[SummaryColumn], list[Summar
                 record,
                 name_of(record),
                 status_of(record),
-                summary.summary_marks(record),
+                best.marks if (best := best_load(record)) else (),
                 [(column, cells[column.name], keys.get(column.name)) for column in columns],
             )
         )

@@ -96,11 +96,6 @@ def chart_svg(shown: Chart, theme: Theme = "light") -> str:
     return plotted.svg(shown, shown.content, theme, description, of_all)
 
 
-def alternative(shown: Chart) -> str:
-    """The picture in a sentence or two, for `alt`."""
-    return alt_text.alternative(shown)
-
-
 def digest(shown: Chart, theme: Theme) -> str:
     """SHA-256 of everything that is drawn."""
     data = {"drawing": DRAWING, "theme": theme, "chart": shown}

@@ -1,6 +1,6 @@
 """Cases side by side as plots: what became of accuracy, the best throughput, what serving costs, other builds."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from reports.plots.captions import (
     caption,
@@ -14,9 +14,10 @@ from reports.plots.shapes import Chart, NothingToShowError, RowPanel, Rows, Valu
 from reports.record.quantities import METRICS, RATIO, SHARE, SHARE_OF_SPEED, THROUGHPUT
 from reports.record.schema import Comparison, Efficiency, Estimate, Load, Score
 from reports.record.verdicts import comparison_verdict, too_wide
+from reports.words.grouping import grouped
 from reports.words.labels import full_point, point, size
 from reports.words.ranking import best_load
-from reports.words.rightness import main_score, metric_text, tightest
+from reports.words.rightness import main_score, metric_text, tightest, tightest_text
 from reports.words.serving_cost import fraction_of_peak
 from reports.words.shown import Shown, name_of
 
@@ -41,9 +42,7 @@ def accuracy_ledger(records: Sequence[Shown], _budget_ms: float | None) -> Chart
     missing = [name_of(r) for r in records if main_score(r) is None]
     notes = ["Hatched: beyond the limit, which fails."]
     notes += [f"Without a score: {', '.join(missing)}."] if missing else []
-    return Chart(
-        "accuracy-ledger", "Accuracy after each stage", subtitle(records), content, notes, caption(records)
-    )
+    return _chart("accuracy-ledger", "Accuracy after each stage", records, content, notes)
 
 
 def best_throughput(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
@@ -59,16 +58,11 @@ def best_throughput(records: Sequence[Shown], _budget_ms: float | None) -> Chart
             [_best_row(one, best[name_of(one)], signs) for one in group],
             "throughput",
         )
-        for model, group in _grouped(records, lambda record: _model_on_target(record, records))
+        for model, group in grouped(records, lambda record: _model_on_target(record, records)).items()
     ]
-    return Chart(
-        "best-throughput",
-        "Best throughput",
-        subtitle(records),
-        Rows("bars", {"throughput": "throughput"}, panels),
-        [intervals_note(records), *letters_note(signs)],
-        caption(records),
-    )
+    content = Rows("bars", {"throughput": "throughput"}, panels)
+    notes = [intervals_note(records), *letters_note(signs)]
+    return _chart("best-throughput", "Best throughput", records, content, notes)
 
 
 def efficiency(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
@@ -83,7 +77,7 @@ def efficiency(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
             [_efficiency_row(record, one) for record in group for one in record.efficiency],
             "share",
         )
-        for model, group in _grouped(shown, lambda record: _model_on_target(record, records))
+        for model, group in grouped(shown, lambda record: _model_on_target(record, records)).items()
     ]
     content = Rows(
         "points",
@@ -95,9 +89,7 @@ def efficiency(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
         reference=100.0,
         whole=True,
     )
-    return Chart(
-        "efficiency", "What serving costs", subtitle(shown), content, [intervals_note(shown)], caption(shown)
-    )
+    return _chart("efficiency", "What serving costs", shown, content, [intervals_note(shown)])
 
 
 def comparison(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
@@ -127,9 +119,11 @@ def comparison(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
     ]
     content = Rows("points", {"ratio": "ratio of speeds"}, panels, reference=1.0)
     notes = [intervals_note(records), "Hatched: slower than what is allowed.", *letters_note(signs)]
-    return Chart(
-        "comparison", "Speed beside another build", subtitle(records), content, notes, caption(records)
-    )
+    return _chart("comparison", "Speed beside another build", records, content, notes)
+
+
+def _chart(name: str, title: str, records: Sequence[Shown], content: Rows, notes: Sequence[str]) -> Chart:
+    return Chart(name, title, subtitle(records), content, notes, caption(records))
 
 
 def _comparison_text(one: Comparison) -> str:
@@ -164,10 +158,7 @@ def _ledger_panel(model: str, metric: str, found: Sequence[tuple[str, Score]]) -
 
 
 def _ledger_text(score: Score) -> str:
-    limit = tightest(score)
-    word = "floor" if score.better == "higher" else "ceiling"
-    text = metric_text(score, score.served)
-    text += "" if limit is None else f", {word} {metric_text(score, limit.value)}"
+    text = ", ".join(filter(None, (metric_text(score, score.served), tightest_text(score))))
     return text if score.passed else f"{text}: fails"
 
 
@@ -218,10 +209,3 @@ def _short_name(record: Shown) -> str:
 def _model_on_target(record: Shown, records: Sequence[Shown]) -> str:
     several = len({one.case.target for one in records}) > 1
     return f"{record.case.model} on {record.case.target}" if several else record.case.model
-
-
-def _grouped(records: Iterable[Shown], key: Callable[[Shown], str]) -> Iterable[tuple[str, Sequence[Shown]]]:
-    groups: dict[str, list[Shown]] = {}
-    for record in records:
-        groups.setdefault(key(record), []).append(record)
-    return groups.items()

@@ -1,4 +1,4 @@
-"""What a picture shows, in words: for `<desc>`, and shorter for `alt`."""
+"""The content of a picture in words: long for `<desc>`, short for `alt`."""
 
 from reports.plots.shapes import (
     Budget,

@@ -1,4 +1,4 @@
-"""What stands around every plot: hardware and versions below it, and what its marks mean."""
+"""The text around every plot: hardware and versions below it, and the meaning of its marks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -53,7 +53,7 @@ def letters(loads: Iterable[Load]) -> dict[str, str]:
 
 
 def letters_note(found: Mapping[str, str]) -> list[str]:
-    """What the letters say."""
+    """The note that explains the letters."""
     said = "; ".join(f"({one}) {MARKS.get(code, code)}" for code, one in found.items())
     return [f"Hollow: {said}."] if found else []
 
@@ -64,7 +64,7 @@ def throughput_codes(load: Load) -> list[str]:
 
 
 def intervals_note(records: Sequence[Shown]) -> str:
-    """What the bars across a value are."""
+    """The note that explains the error bars."""
     loads = [load for record in records for load in record.loads]
     return f"Error bars: {confidence_levels(loads)} confidence intervals."
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from reports.plots.shapes import Chart, DrawnStep, Trend, TrendPanel, TrendRow
 from reports.trend.rows import Row
-from reports.trend.series import FoundStep, Machine, Series
+from reports.trend.series import FoundStep, Series
 from reports.trend.words import commit_text, last_text, machine_text, step_text
+from reports.words.grouping import grouped
 
 _MOST_POINTS = 250
 """Points of a line, some two to a millimetre; of more runs each point is the median of neighbours."""
@@ -20,9 +21,7 @@ step it is that."""
 def charts(series: Sequence[Series]) -> list[tuple[str, Chart]]:
     """A picture for each case on each machine, with the name of its file: `trend-CASE`, and the machine's stamp, and a
     number, where that is the name of several."""
-    groups: dict[tuple[Machine, str], list[Series]] = {}
-    for one in series:
-        groups.setdefault((one.machine, one.case), []).append(one)
+    groups = grouped(series, lambda one: (one.machine, one.case))
     found: list[tuple[str, Chart]] = []
     for machine, case in groups:
         stamps = [other.digest for other, name in groups if name == case]
@@ -40,9 +39,7 @@ def chart(series: Sequence[Series]) -> Chart:
     ordered = [rows[number] for number in sorted(rows)]
     xs = np.full(1 + max(rows), np.nan)
     xs[sorted(rows)] = np.arange(len(ordered))
-    kinds: dict[str, list[Series]] = {}
-    for one in series:
-        kinds.setdefault(f"{one.kind.name} {one.changes.unit}", []).append(one)
+    kinds = grouped(series, lambda one: f"{one.kind.name} {one.changes.unit}")
     panels = [_panel(found, xs) for found in kinds.values()]
     first = series[0]
     notes = [

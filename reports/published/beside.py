@@ -20,9 +20,10 @@ from reports.published.matching import (
 )
 from reports.record.quantities import LATENCY, NOT_SHOWN, NOTHING, RATIO, SCORE, WIDEST_RATIO
 from reports.record.schema import Estimate, Load, Record
+from reports.words.grouping import grouped
 from reports.words.labels import confidence_levels, device, full_point, marked_throughput, sequence_length
 from reports.words.markdown import markdown, text
-from reports.words.rightness import notes
+from reports.words.rightness import marked_points
 from reports.words.shown import Shown, name_of
 
 _TABLE = (
@@ -49,11 +50,11 @@ def document(matches: Sequence[Match]) -> str:
 
 def not_compared(matches: Sequence[Match]) -> list[str]:
     """A line for each reason why cases have no published counterpart, with their names."""
-    cases: dict[str, list[str]] = {}
-    for one in matches:
-        if one.missing:
-            cases.setdefault(one.missing, []).append(f"`{name_of(one.record)}`")
-    return [f"{', '.join(names)}: {reason}" for reason, names in cases.items()]
+    missing = grouped((one for one in matches if one.missing), lambda one: one.missing)
+    return [
+        f"{', '.join(f'`{name_of(one.record)}`' for one in found)}: {reason}"
+        for reason, found in missing.items()
+    ]
 
 
 def remarks(matches: Sequence[Match]) -> list[str]:
@@ -123,8 +124,7 @@ def _table(record: Shown, rows: Sequence[PublishedRow]) -> str:
         )
     cells = [_cells(load, joined_row(record, load, row)) for load, row in found]
     blocks = [heading, "\n".join(f"- {text(line)}" for line in lines), markdown(_TABLE, cells, "l" + "r" * 9)]
-    marked = [f"- {full_point(load)}: {text(notes(load))}" for load, _ in found if load.marks]
-    return "\n\n".join([*blocks, "Marked points (*):", "\n".join(marked)] if marked else blocks)
+    return "\n\n".join(blocks + marked_points((full_point(load), load) for load, _ in found))
 
 
 def _summary(record: Record, rows: Sequence[PublishedRow]) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from reports.compare.setup_changes import setting_text
 from reports.published.matching import (
     Match,
     PublishedRow,
@@ -131,13 +132,7 @@ def differences(record: Record, row: PublishedRow) -> list[str]:
     if record.build.weights.startswith("random"):
         found.append("weights random, published trained")
     for name, (label, scenarios) in _SETTINGS.items():
-        measured, reference = _setting(getattr(record.deployment, name)), row[name]
-        if row["scenario"] in scenarios and reference is not None and measured != _setting(reference):
-            found.append(f"{label} {measured}, published {_setting(reference)}")
+        measured, reference = setting_text(getattr(record.deployment, name)), row[name]
+        if row["scenario"] in scenarios and reference is not None and measured != setting_text(reference):
+            found.append(f"{label} {measured}, published {setting_text(reference)}")
     return found
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value) if isinstance(value, int | str) else " ".join(map(str, value)) or "none"

@@ -11,6 +11,7 @@ from typing import Any
 
 from reports import published
 from reports.record.schema import Estimate, Load, LoadSetting, Record
+from reports.words.grouping import grouped
 from reports.words.shown import HiddenPoint, Shown
 
 # Accelerators that a format's name already says: published beside it, and none in a case's name.
@@ -33,42 +34,17 @@ class Match:
     """Why there are no rows, as a sentence; empty where there are some."""
 
 
-def match(records: Sequence[Shown], other_formats: bool = False) -> list[Match]:
-    """Each record with the published rows of its model, format, accelerator and precision.
-
-    `other_formats` also gives a record that has none of these the rows of its model in other formats.
-    """
-    return [_match(record, _published(), other_formats) for record in records]
-
-
-def published_ratio(record: Shown, load: Load) -> Estimate | None:
-    """The load's throughput over that published for the same GPU, format, accelerator, precision and point.
-
-    The published figure has no interval: the ratio's is the measured one over it. None where nothing was published
-    for just this.
-    """
-    if load.request_rate_per_s is not None:
-        return None
-    (found,) = match([record])
-    rows = (row for row in found.rows if is_same_gpu(record, row) and point_of(row) == point(load))
-    reference = next((row["throughput_per_s"] for row in rows), None)
-    if not reference:
-        return None
-    return over_published(load.throughput_per_s, reference)
-
-
-def over_published(measured: Estimate, reference: float) -> Estimate:
-    """A measured figure over a published one, which has no interval: the ratio's is the measured one over it."""
-    bounds = (measured.value / reference, measured.low / reference, measured.high / reference)
-    return Estimate(*bounds, measured.confidence, open_above=measured.open_above)
-
-
 @functools.cache
 def _published() -> Sequence[PublishedRow]:
     return published.rows()
 
 
-def _match(record: Shown, rows: Sequence[PublishedRow], other_formats: bool) -> Match:
+def match(record: Shown, other_formats: bool = False) -> Match:
+    """A record with the published rows of its model, format, accelerator and precision.
+
+    `other_formats` also gives a record that has none of these the rows of its model in other formats.
+    """
+    rows = _published()
     case = record.case
     of_model = [row for row in rows if row["model"] == case.model]
     like = [row for row in of_model if is_same_format(record, row)]
@@ -87,6 +63,27 @@ def _match(record: Shown, rows: Sequence[PublishedRow], other_formats: bool) -> 
             "With --other-formats they are compared all the same."
         )
     return Match(record, of_gpu or chosen, missing)
+
+
+def published_ratio(record: Shown, load: Load) -> Estimate | None:
+    """The load's throughput over that published for the same GPU, format, accelerator, precision and point.
+
+    The published figure has no interval: the ratio's is the measured one over it. None where nothing was published
+    for just this.
+    """
+    if load.request_rate_per_s is not None:
+        return None
+    rows = (row for row in match(record).rows if is_same_gpu(record, row) and point_of(row) == point(load))
+    reference = next((row["throughput_per_s"] for row in rows), None)
+    if not reference:
+        return None
+    return over_published(load.throughput_per_s, reference)
+
+
+def over_published(measured: Estimate, reference: float) -> Estimate:
+    """A measured figure over a published one, which has no interval: the ratio's is the measured one over it."""
+    bounds = (measured.value / reference, measured.low / reference, measured.high / reference)
+    return Estimate(*bounds, measured.confidence, open_above=measured.open_above)
 
 
 def _why_beside_none(record: Record) -> str:
@@ -130,10 +127,7 @@ def format_name(served: Sequence[str | None]) -> str:
 
 def groups(match: Match) -> list[list[PublishedRow]]:
     """The rows of each published GPU and format, in the order of their source."""
-    found: dict[Any, list[PublishedRow]] = {}
-    for row in match.rows:
-        found.setdefault((row["gpu"], served_as(row)), []).append(row)
-    return list(found.values())
+    return list(grouped(match.rows, lambda row: (row["gpu"], served_as(row))).values())
 
 
 def pairs(record: Shown, rows: Sequence[PublishedRow]) -> Iterator[tuple[Load | HiddenPoint, PublishedRow]]:

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reports.record.machines import NAMELESS, MachineId
+from reports.record.machines import NAMELESS, SEVERAL, SINGLE, MachineId
 from reports.record.schema import MachinePart, Origin, Record
 
 
@@ -27,14 +27,8 @@ def numbered(machines: Iterable[MachineId]) -> Mapping[MachineId, str]:
 
 def without_names(record: Record, names: Mapping[MachineId, str]) -> Record:
     """The record without hosts and UUIDs; a machine that is in `names` is called that in place of its host."""
-    changes: dict[str, Any] = {
-        key: _without(getattr(record, key), names)
-        for key in ("conversion", "accuracy", "search", "conversation", "soak")
-    }
-    changes |= {
-        key: tuple(_without(one, names) for one in getattr(record, key))
-        for key in ("gates", "starts", "loads", "efficiency")
-    }
+    changes: dict[str, Any] = {key: _without(getattr(record, key), names) for key in SINGLE}
+    changes |= {key: tuple(_without(one, names) for one in getattr(record, key)) for key in SEVERAL}
     machine = dataclasses.replace(record.machine, gpu_uuids=())
     parts = tuple(_part(part, names) for part in record.parts)
     return dataclasses.replace(record, machine=machine, parts=parts, **changes)

@@ -1,4 +1,4 @@
-"""What can be signed of a percentile, in words: beside a test's outcome and in tables.
+"""The certified bound of a percentile in words, for the outcome of a test and for tables.
 
 It needs the standard library alone.
 """

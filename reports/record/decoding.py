@@ -29,28 +29,24 @@ VERSION_KEY = "schema"
 def plain(kind: type[_Kind], content: bytes) -> _Kind | None:
     """What a file holds, with the attributes of the dataclass `kind`, but for its methods; None where it is not a whole
     one of that kind, or msgspec is not there. Lists are tuples, and an unknown key or a wrong type is refused."""
-    of: Any = kind  # a type of a type variable is not hashable to mypy
-    decoder = _decoder(of)
-    if decoder is None:
-        return None
-    try:
-        found: _Kind = decoder.decode(content)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
+    found: _Kind | None = _decoded(kind, content, "decode")
     return found
 
 
 def plain_lines(kind: type[_Kind], content: bytes) -> Sequence[_Kind] | None:
     """What each line holds, as `plain` does; None where one of them is not whole, or msgspec is not there."""
-    of: Any = kind
-    decoder = _decoder(of)
-    if decoder is None:
+    found: Sequence[_Kind] | None = _decoded(kind, content, "decode_lines")
+    return found
+
+
+def _decoded(kind: Any, content: bytes, method: str) -> Any:
+    """What a method of msgspec's decoder gives; None where the content is not whole, or msgspec is not there."""
+    if msgspec is None:
         return None
     try:
-        found: list[_Kind] = decoder.decode_lines(content)
+        return getattr(_decoder(kind), method)(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return found
 
 
 def built(kind: type[_Kind], value: Any) -> _Kind:
@@ -68,7 +64,7 @@ def hints(kind: Any) -> Mapping[str, Any]:
 
 @functools.cache
 def _decoder(kind: Any) -> Any:
-    return None if msgspec is None else msgspec.json.Decoder(_mirror(kind))
+    return msgspec.json.Decoder(_mirror(kind))
 
 
 def _mirror(kind: Any) -> Any:

@@ -56,7 +56,7 @@ def of_gate(gate: AnswerGate) -> Figures:
 
 
 def of_point(load: Load) -> Figures:
-    """What was asked for at a load point, and how much was measured there."""
+    """The setting of a load point, and the amount of measuring there."""
     found: Figures = {
         "scenario": load.scenario,
         "batch": load.batch,

@@ -6,10 +6,23 @@ It needs the standard library alone. What is made by the hundred thousand are tu
 import functools
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reports.record.schema import Origin, Record, place
+from reports.record.schema import (
+    Accuracy,
+    AnswerGate,
+    Conversation,
+    Efficiency,
+    Load,
+    Origin,
+    Parity,
+    Record,
+    Search,
+    Soak,
+    Start,
+    place,
+)
 
 NAMELESS = "anonymous-"
 """How the host begins of one of several machines whose names were left out; its number among them follows."""
@@ -112,22 +125,38 @@ def _machine(host: str, gpu_uuids: tuple[str, ...]) -> MachineId:
     return MachineId(host, tuple(sorted(gpu_uuids)))
 
 
+class Several(NamedTuple):
+    """A field of a record that holds any number of measurements."""
+
+    kind: str
+    """What their keys begin with."""
+    type: type[Any]
+    place: Callable[[Any], Key]
+    """What tells one of them from the others, in its key."""
+
+
+SINGLE: Mapping[str, type[Any]] = {
+    "conversion": Parity,
+    "accuracy": Accuracy,
+    "search": Search,
+    "conversation": Conversation,
+    "soak": Soak,
+}
+"""The fields of a record that hold one measurement, or None, by name, which is its key, with the type."""
+SEVERAL: Mapping[str, Several] = {
+    "gates": Several("gate", AnswerGate, lambda gate: (gate.gate,)),
+    "starts": Several("start", Start, lambda start: (start.scenario,)),
+    "loads": Several("load", Load, place),
+    "efficiency": Several("efficiency", Efficiency, lambda one: (one.scenario, one.batch, one.concurrency)),
+}
+"""Those that hold any number, by name."""
+
+
 def _values(record: Record) -> Iterator[tuple[Key, Any, str | None]]:
-    if record.conversion is not None:
-        yield ("conversion",), record.conversion, None
-    if record.accuracy is not None:
-        yield ("accuracy",), record.accuracy, record.accuracy_missing
-    if record.search is not None:
-        yield ("search",), record.search, None
-    if record.conversation is not None:
-        yield ("conversation",), record.conversation, None
-    if record.soak is not None:
-        yield ("soak",), record.soak, None
-    for gate in record.gates:
-        yield ("gate", gate.gate), gate, None
-    for start in record.starts:
-        yield ("start", start.scenario), start, None
-    for load in record.loads:
-        yield ("load", *place(load)), load, None
-    for one in record.efficiency:
-        yield ("efficiency", one.scenario, one.batch, one.concurrency), one, None
+    for name in SINGLE:
+        value = getattr(record, name)
+        if value is not None:
+            yield (name,), value, record.accuracy_missing if name == "accuracy" else None
+    for name, several in SEVERAL.items():
+        for value in getattr(record, name):
+            yield (several.kind, *several.place(value)), value, None

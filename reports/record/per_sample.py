@@ -1,4 +1,4 @@
-"""What stands beside a record: the score of every sample after each stage, and what the worst samples look like.
+"""The file of samples beside a record: the score of every sample after each stage, and the worst samples themselves.
 
 It needs the standard library alone.
 """

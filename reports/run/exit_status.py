@@ -1,4 +1,4 @@
-"""The exit status of a run: pytest's own, with 1 told apart by what failed."""
+"""The exit status of a run: pytest's own, in which 1 (tests failed) is replaced by a status for the kind of failure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ import pytest
 from reports.run.outcomes import Failure, Outcomes, is_worker, outcomes_of
 
 STATUS = {"speed": 10, "infrastructure": 11, "accuracy": 12}
-"""The status of a run whose tests failed, by kind. Of several kinds the highest counts: what another run may settle
-never hides what it cannot, and one that is let pass hides nothing."""
+"""The status of a run whose tests failed, by the kind of failure. Of several kinds the highest counts, so that a failure
+that may be gone in the next run (speed) never hides one that will not be (accuracy)."""
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -20,7 +20,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def status_of(own: int, outcomes: Outcomes) -> int:
-    """pytest's status with what failed in it. A run that only skipped has proven nothing: 5, as where no test was."""
+    """The exit status for pytest's `own` and the outcomes. A run whose tests were all skipped has proven nothing: its status
+    is 5, as if no test had been selected."""
     kinds = {failure.kind for failure in outcomes.failures}
     if "input" in kinds and own in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
         return pytest.ExitCode.USAGE_ERROR
@@ -33,7 +34,7 @@ def status_of(own: int, outcomes: Outcomes) -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Why the exit status is what it is, where it is not pytest's own."""
+    """Print the reason for the exit status, where it is not pytest's own."""
     if sentence := status_sentence(outcomes_of(config)):
         terminalreporter.write_line(sentence)
 

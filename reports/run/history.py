@@ -1,4 +1,4 @@
-"""Adds what each test measured to the history, as soon as the test has ended: a killed run keeps what it had."""
+"""Adds the measurements of each test to the history as soon as the test has ended, so that a killed run loses none."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,12 +24,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @dataclass(eq=False)
 class HistoryKeeper:
-    """Adds the measurements of the records that tests name; a plugin of pytest that is told of each test."""
+    """A plugin of pytest that adds the measurements of each record that a test names in its property `record`."""
 
     results: Path
     folder: Path
     troubles: dict[str, None] = field(default_factory=dict)
-    """What kept rows from being added, each once."""
+    """The reasons why rows could not be added, each once."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when != "teardown":
@@ -39,7 +39,7 @@ class HistoryKeeper:
                 self._add(self.results / str(value))
 
     def _add(self, path: Path) -> None:
-        """All that the record may show; what an earlier test has added is there already."""
+        """Add every measurement of the record that may be shown; those that earlier tests added are not added again."""
         try:
             files.append(self.folder, rows.rows_of(shown(records.read(path))))
         except OSError as error:

@@ -1,4 +1,4 @@
-"""What became of the benchmarks of a run, from all workers."""
+"""How the benchmarks of a run ended, collected from all workers."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ class Failure:
     """A benchmark that failed."""
 
     kind: str
-    """accuracy, speed, infrastructure or input: what the measuring side noted on the test as `failure`."""
+    """accuracy, speed, infrastructure or input: the property `failure` of the test."""
     name: str
     """The name of the test, with its case."""
     sentence: str
@@ -25,7 +25,7 @@ class Failure:
 
 @dataclass(eq=False)
 class Outcomes:
-    """The outcomes so far; a plugin of pytest that is told of each."""
+    """A plugin of pytest that collects the outcomes of the benchmarks."""
 
     failures: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -34,7 +34,7 @@ class Outcomes:
     others_failed: bool = False
     """Whether a test failed that is no benchmark."""
     status: int = pytest.ExitCode.OK
-    """The exit status, once all is over."""
+    """The exit status of the run, once it has ended."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if Path(report.nodeid.partition("::")[0]).parent.name != "benchmarks":
@@ -61,7 +61,7 @@ def outcomes_of(config: pytest.Config) -> Outcomes:
 
 
 def is_worker(config: pytest.Config) -> bool:
-    """Whether this is a worker of xdist, which knows its own tests alone."""
+    """Whether this process is a worker of xdist, which knows the outcomes of its own tests only."""
     return hasattr(config, "workerinput")
 
 

@@ -19,7 +19,7 @@ def record_paths(terminalreporter: Any) -> list[Path]:
 
 
 def shown_records(terminalreporter: Any) -> tuple[list[Shown], list[str]]:
-    """The records as a reader may see them, and a sentence for each that is gone or damaged since it was written."""
+    """The records as a reader may see them, and a sentence for each that was deleted or damaged after it was written."""
     found: list[Shown] = []
     wrong: list[str] = []
     for path in record_paths(terminalreporter):

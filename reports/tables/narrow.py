@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from reports.tables.summary import P99, RANK, RATE, noted_rows
+from reports.words.grouping import grouped
 from reports.words.shown import Shown
 
 _MEANING = (
@@ -15,9 +16,7 @@ _MEANING = (
 
 def narrow_summary(records: Sequence[Shown], width: int) -> str:
     """A heading for each model and a line for each of its cases, then the notes, wrapped to `width` columns."""
-    targets: dict[str, list[Shown]] = {}
-    for record in records:
-        targets.setdefault(record.case.target, []).append(record)
+    targets = grouped(records, lambda record: record.case.target)
     blocks = [_of_target(target, group, width) for target, group in targets.items()]
     return "\n\n".join([*blocks, textwrap.fill(_MEANING, width)])
 

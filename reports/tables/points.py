@@ -16,7 +16,7 @@ from reports.words.labels import (
     sequence_length,
 )
 from reports.words.markdown import markdown, text
-from reports.words.rightness import notes, verified_answers
+from reports.words.rightness import marked_points, verified_answers
 from reports.words.shown import Shown
 
 Cell = Callable[[Record, Load], str]
@@ -53,9 +53,8 @@ def _table(record: Shown, scenario: str) -> str:
     columns = [column_of(name) for name in names]
     rows = [[_CELLS[column](record, load) for column in columns] for load in loads]
     table = markdown(names, rows, "".join("l" if column in _LEFT else "r" for column in columns))
-    marked = [f"- {point(load)}: {text(notes(load))}" for load in loads if load.marks]
-    blocks = [table, "Marked points (*):", "\n".join(marked)] if marked else [table]
-    return "\n\n".join(filter(None, [*blocks, verified_answers(loads)]))
+    marked = marked_points((point(load), load) for load in loads)
+    return "\n\n".join(filter(None, [table, *marked, verified_answers(loads)]))
 
 
 def _component(name: str) -> Cell:

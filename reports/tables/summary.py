@@ -1,13 +1,14 @@
 """The summary of a target, one row per case: is it right, how fast is it at its best, and beside what is that."""
 
+import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from reports.published.matching import published_ratio
 from reports.record.quantities import NOT_SHOWN, NOTHING, RATIO, THROUGHPUT, WIDEST_RATIO
-from reports.record.schema import MARKS, Estimate, Load, Mark, case_id
+from reports.record.schema import MARKS, Estimate, Load, case_id
 from reports.tables.provenance import serving_sentence
 from reports.tables.resources import cost_cell, price_sentence
+from reports.words.grouping import grouped
 from reports.words.labels import (
     accelerator,
     confidence_levels,
@@ -66,20 +67,14 @@ _OPEN_P99 = f", with a {OPEN} where the requests were too few for an upper bound
 _ALIGNMENT = "llllllrlrrrrrrl"
 
 
-@dataclass(frozen=True)
-class _Note:
-    """What a reader should know about a row and its cells cannot hold."""
-
-    kind: str
-    """Notes of one kind share a letter: the code of a mark, or the sentence itself."""
-    sentence: str
+Note = tuple[str, str]
+"""What a reader should know about a row and its cells cannot hold: its kind, which is the code of a mark or the sentence
+itself, and the sentence. Notes of one kind share a letter."""
 
 
 def summary_table(records: Sequence[Shown]) -> str:
     """A table per target, one row per case; below it what its columns mean, who served, and what to be careful of."""
-    targets: dict[str, list[Shown]] = {}
-    for record in records:
-        targets.setdefault(record.case.target, []).append(record)
+    targets = grouped(records, lambda record: record.case.target)
     if len(targets) == 1:
         return _target_table(records)
     return "\n\n".join(
@@ -93,13 +88,12 @@ def noted_rows(of_target: Sequence[Shown]) -> tuple[list[dict[str, str]], list[s
     that letters stand for, and what searches found."""
     records = ranked(of_target)
     placed = ranks(records)
-    bests = [best_load(record) for record in records]
-    notes = [_notes(record, best) for record, best in zip(records, bests, strict=True)]
+    notes = [_notes(record) for record in records]
     sentences = _sentences([note for of_case in notes for note in of_case])
     letters = {kind: letter(place) for place, kind in enumerate(sentences)}
     rows = [
-        _cells(record, best, placed) | {"Note": ", ".join(letters[note.kind] for note in of_case)}
-        for record, best, of_case in zip(records, bests, notes, strict=True)
+        summary_row(record, placed) | {"Note": ", ".join(letters[kind] for kind, _ in of_case)}
+        for record, of_case in zip(records, notes, strict=True)
     ]
     remarks = [f"{letters[kind]}: {text(sentence)}" for kind, sentence in sentences.items()]
     found = ((name_of(record), search_paragraph(record)) for record in records)
@@ -107,8 +101,6 @@ def noted_rows(of_target: Sequence[Shown]) -> tuple[list[dict[str, str]], list[s
 
 
 def _target_table(of_target: Sequence[Shown]) -> str:
-    records = ranked(of_target)
-    bests = [best for record in records if (best := best_load(record))]
     rows, notes = noted_rows(of_target)
     columns = [name for name in SUMMARY_COLUMNS if any(cells[name] not in ("-", "") for cells in rows)]
     alignment = dict(zip(SUMMARY_COLUMNS, _ALIGNMENT, strict=True))
@@ -118,17 +110,15 @@ def _target_table(of_target: Sequence[Shown]) -> str:
             [[cells[name] for name in columns] for cells in rows],
             "".join(alignment[name] for name in columns),
         ),
-        _legend(columns, bests, records, rows),
-        price_sentence(records) if COST in columns else "",
-        serving_sentence(records),
+        *summary_remarks(columns, ranked(of_target), rows),
         "\n".join(f"- {note}" for note in notes),
     ]
     return "\n\n".join(filter(None, blocks))
 
 
-def _cells(record: Shown, best: Load | None, placed: Mapping[str, int]) -> dict[str, str]:
-    """A row by column; `-` where there is no figure, or none may be shown. `placed` is what `ranks` gives."""
-    case, score = record.case, main_score(record)
+def summary_row(record: Shown, placed: Mapping[str, int]) -> dict[str, str]:
+    """The cells of a case by column; `-` where there is no figure, or none may be shown. `placed` is what `ranks` gives."""
+    case, score, best = record.case, main_score(record), best_load(record)
     limit = tightest(score) if score else None
     ceiling = "≤ " if score and score.better == "lower" else ""
     published = published_ratio(record, best) if best else None
@@ -181,38 +171,31 @@ def _in_process(record: Shown, best: Load) -> str:
     return ratio if where == here else f"{ratio}, {size(*where)}"
 
 
-def _notes(record: Shown, best: Load | None) -> list[_Note]:
-    found = []
+def _notes(record: Shown) -> list[Note]:
+    sentences = []
     if record.no_speed and (record.hidden or not search_paragraph(record)):
-        found.append(_Note(record.no_speed, record.no_speed))
+        sentences.append(record.no_speed)
     if main_score(record) is None and has_random_weights(record):
-        sentence = f"{unmeasured(record)}."
-        found.append(_Note(sentence, sentence))
+        sentences.append(f"{unmeasured(record)}.")
     if note := version_note(record):
-        found.append(_Note(note, note))
-    return found + [_Note(mark.code, mark.text) for mark in (best.marks if best else ())]
+        sentences.append(note)
+    best = best_load(record)
+    marks = best.marks if best else ()
+    return [(sentence, sentence) for sentence in sentences] + [(mark.code, mark.text) for mark in marks]
 
 
-def _sentences(notes: Sequence[_Note]) -> Mapping[str, str]:
+def _sentences(notes: Sequence[Note]) -> Mapping[str, str]:
     """One sentence for each kind, in the order of the table: what all say alike, else what the code means."""
-    said: dict[str, list[str]] = {}
-    for note in notes:
-        said.setdefault(note.kind, []).append(note.sentence)
-    return {
-        kind: sentences[0]
-        if len(set(sentences)) == 1
-        else MARKS.get(kind, "; ".join(dict.fromkeys(sentences)))
-        for kind, sentences in said.items()
-    }
+    found = {}
+    for kind, alike in grouped(notes, operator.itemgetter(0)).items():
+        sentences = list(dict.fromkeys(sentence for _, sentence in alike))
+        found[kind] = sentences[0] if len(sentences) == 1 else MARKS.get(kind, "; ".join(sentences))
+    return found
 
 
-def _legend(
-    columns: Sequence[str],
-    bests: Sequence[Load],
-    records: Sequence[Shown],
-    rows: Sequence[Mapping[str, str]],
-) -> str:
+def _legend(columns: Sequence[str], records: Sequence[Shown], rows: Sequence[Mapping[str, str]]) -> str:
     """What the columns that are there mean; empty where no case shows a speed."""
+    bests = [best for record in records if (best := best_load(record))]
     if not bests:
         return ""
     sentences = [
@@ -240,23 +223,12 @@ def _legend(
     return " ".join(sentences)
 
 
-def summary_row(record: Shown, placed: Mapping[str, int]) -> Mapping[str, str]:
-    """The cells of one case by column, for a table of all targets; `placed` is what `ranks` gives."""
-    return _cells(record, best_load(record), placed)
-
-
-def summary_marks(record: Shown) -> Sequence[Mark]:
-    """What a reader should know about the point that the row shows."""
-    best = best_load(record)
-    return best.marks if best else ()
-
-
-def summary_remarks(columns: Sequence[str], records: Sequence[Shown]) -> Sequence[str]:
-    """What the columns that are there mean, and who served."""
-    bests = [best for record in records if (best := best_load(record))]
-    placed = ranks(records)
+def summary_remarks(
+    columns: Sequence[str], records: Sequence[Shown], rows: Sequence[Mapping[str, str]]
+) -> list[str]:
+    """What the columns that are there mean, at what price, and who served; `rows` are the records' cells."""
     found = (
-        _legend(columns, bests, records, [summary_row(record, placed) for record in records]),
+        _legend(columns, records, rows),
         price_sentence(records) if COST in columns else "",
         serving_sentence(records),
     )

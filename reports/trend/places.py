@@ -1,4 +1,4 @@
-"""Where a step lies: how likely each run is to be the first of the new level, once the levels are known.
+"""Locates a step: how likely each run is to be the first of the new level, given the levels before and after.
 
 A single run tells little where its noise is as large as the step, so most of what can be known is in the law of the noise.
 What is reached beside what could be is in docs/trend.md, by tests/trend/test_located_steps.py.

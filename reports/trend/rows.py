@@ -1,4 +1,4 @@
-"""What of a record goes into the history: a row for each measurement that says which run it comes from."""
+"""The rows of the history: one for each measurement of a record that names its run."""
 
 import dataclasses
 import hashlib
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from reports.record import decoding, untrusted
-from reports.record.schema import Estimate, Growth, Load, Machine, Origin, case_id, point_id
+from reports.record.schema import Estimate, Load, Machine, Origin, case_id, point_id
+from reports.words.grouping import grouped
 from reports.words.labels import kind_of_device
 from reports.words.shown import Shown
 
@@ -65,7 +66,7 @@ Key = tuple[str, str, str, str, str, str]
 
 
 key: Callable[[Row], Key] = operator.attrgetter("run", "host", "machine", "case", "kind", "at")
-"""What a row is in a history once: run, machine, case, and point or metric."""
+"""The key of a row, which is in a history once: run, machine, case, and load point or metric."""
 
 
 def rows_of(record: Shown) -> list[Row]:
@@ -74,7 +75,7 @@ def rows_of(record: Shown) -> list[Row]:
 
 
 def without_origin(record: Shown) -> int:
-    """How many measurements of a record are in no history, as they do not say which run they are of."""
+    """The number of measurements of a record that no history can have, because they do not name their run."""
     origins = [load.origin for load in record.loads] + [one.origin for one in record.efficiency]
     origins += [one.origin for one in (record.accuracy, record.soak) if one]
     return origins.count(None)
@@ -140,10 +141,7 @@ def _of_soak(record: Shown) -> Iterator[Row]:
     soak = record.soak
     if soak is None or soak.origin is None:
         return
-    by_what: dict[str, list[Growth]] = {}
-    for one in soak.growth:
-        by_what.setdefault(one.what, []).append(one)
-    for what, grown in by_what.items():
+    for what, grown in grouped(soak.growth, lambda one: one.what).items():
         figures = {f"growth_{one.unit}_per_{one.per}": figure(one.slope) for one in grown}
         passed = all(one.verdict != "failed" for one in grown)
         yield _row(record, soak.origin, "soak", what, figures, passed=passed)

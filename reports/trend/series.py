@@ -28,9 +28,9 @@ from reports.trend.rows import Figure, Row
 from reports.trend.steps import Step, steps
 
 _PLACE = operator.attrgetter("started", "run")
-"""What orders runs, and tells them apart."""
+"""A key that sorts runs by time, and is different for each run."""
 _NAME = operator.attrgetter("target", "device", "machine", "case", "at", "better")
-"""What the rows of one load point or metric have in common on machines of one stamp."""
+"""A key that is equal for all rows of one load point or metric on machines of one stamp."""
 _HOST = operator.attrgetter("host")
 _NUMBER = operator.itemgetter(0)
 _FEWEST_TOGETHER = 8
@@ -53,7 +53,7 @@ class Kind:
     is_relative: bool
     """Whether changes are fractions of the value, so that logarithms are looked at."""
     moves_with_machine: bool
-    """Whether a slow day of the machine moves it."""
+    """Whether it changes when the whole machine is slower for a time."""
     least: float = 0.0
     """A change of less is no step, however sure it is; in the quantity's own unit."""
 
@@ -84,7 +84,7 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Machine:
-    """What the figures of a series have in common."""
+    """The machine that the figures of a series come from."""
 
     target: str
     device: str
@@ -130,7 +130,7 @@ class Series:
 
     @property
     def last(self) -> Estimate:
-        """The value in the last run."""
+        """The value and the interval of the last run."""
         return Estimate(*self.figures[-1].tolist(), open_above=self.is_last_open)
 
     @property

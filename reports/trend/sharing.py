@@ -17,6 +17,7 @@ from pathlib import Path
 from reports.record.files import RecordError
 from reports.trend import files
 from reports.trend.rows import Row, encode, key
+from reports.words.grouping import grouped
 
 _ATTEMPTS = 5
 """Times that a push is tried while nobody else's gets through: a server may be busy with another's, or forbid it."""
@@ -85,10 +86,8 @@ def _read(repository: Path, commit: str) -> Sequence[Row]:
 
 def _contents(rows: Sequence[Row]) -> Mapping[str, bytes]:
     """A file for each target, with a name that no other content has."""
-    lines: dict[str, list[bytes]] = {}
-    for row in rows:
-        lines.setdefault(row.target, []).append(encode(row))
-    whole = {target: b"".join(found) for target, found in lines.items()}
+    by_target = grouped(rows, lambda row: row.target)
+    whole = {target: b"".join(map(encode, found)) for target, found in by_target.items()}
     return {
         f"{target}.{hashlib.sha256(content).hexdigest()[:16]}{files.SUFFIX}": content
         for target, content in whole.items()

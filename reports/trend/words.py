@@ -1,4 +1,4 @@
-"""What a trend says in words: a table of series, and a sentence for each step."""
+"""The history in words: a table of series, and a sentence for each step."""
 
 from collections.abc import Iterable, Sequence
 

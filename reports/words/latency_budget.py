@@ -1,4 +1,4 @@
-"""What a search within a latency budget found, in words."""
+"""The result of a search within a latency budget, in words."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from reports.record.quantities import (
 )
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
 from reports.words.labels import schedule
-from reports.words.shown import Shown
+from reports.words.shown import Shown, name_of
 
 
 def search_paragraph(record: Shown) -> str:
@@ -36,13 +36,9 @@ def search_paragraph(record: Shown) -> str:
 
 def _config(record: Shown) -> str:
     """The file of the winner's configuration, beside the record, from the folder of that."""
-    if not record.search or not record.search.config:
-        return ""
-    return (
-        files.config_of_search(Path(f"{files.name_of(record.case, record.kept_as)}.json"))
-        if record.kept_as
-        else record.search.config
-    )
+    if not record.search or not record.search.config or not record.of_machine:
+        return record.search.config if record.search else ""
+    return files.config_of_search(Path(f"{name_of(record)}.json"))
 
 
 def found_text(search: Search) -> str:
@@ -69,7 +65,7 @@ def _tried_text(search: Search) -> str:
 
 
 def beyond_text(search: Search) -> str:
-    """Why there is no winner."""
+    """The reason why there is no winner: the lowest latency that was reached."""
     latency = search.load.latency_ms[search.percentile]
     text = (
         f"none of {_tried_text(search)} keeps {search.percentile} within "
@@ -95,7 +91,7 @@ def budget_text(search: Search) -> str:
 
 
 def winner_text(search: Search) -> str:
-    """Load and configuration."""
+    """The load and the configuration of the winner."""
     scenario, load = search.load.scenario, _load(search.load)
     return f"{scenario}, {load}, {settings_text(scenario, search.deployment)}"
 

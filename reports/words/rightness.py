@@ -1,6 +1,6 @@
-"""What a record says of a case's rightness, in words: its scores, their limits, and what keeps them not."""
+"""The correctness of a case in words: its scores, their limits, and the limits that are not kept."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR
 from reports.record.schema import (
@@ -18,6 +18,7 @@ from reports.record.schema import (
     meets,
     within_limits,
 )
+from reports.words.markdown import text
 
 
 def main_score(record: Record) -> Score | None:
@@ -53,7 +54,7 @@ def unmet(score: Score) -> list[Limit]:
 
 
 def ledger_failures(accuracy: Accuracy) -> list[str]:
-    """What a ledger does not keep, a sentence for each score and pair of stages; empty where it holds."""
+    """A sentence for each score and each pair of stages of a ledger that misses its limit; empty where it holds."""
     failures = []
     for score in accuracy.scores:
         worst = tightest(score, unmet(score))
@@ -87,10 +88,15 @@ def _ledger_of(score: Score) -> str:
 
 
 def _served(score: Score) -> str:
-    text = f"{score.metric} {metric_text(score, score.served)}"
+    limit = tightest_text(score)
+    return f"{score.metric} {metric_text(score, score.served)}" + (f" ({limit})" if limit else "")
+
+
+def tightest_text(score: Score) -> str:
+    """The limit that is hardest to keep: `floor 95.9 %`, or `ceiling 0.04` of an error; empty where there is none."""
     limit = tightest(score)
     word = "floor" if score.better == "higher" else "ceiling"
-    return text if limit is None else f"{text} ({word} {metric_text(score, limit.value)})"
+    return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
 
 
 def tightest(score: Score, among: list[Limit] | None = None) -> Limit | None:
@@ -111,12 +117,12 @@ def _disagreement(one: Disagreement) -> str:
 
 
 def has_random_weights(record: Record) -> bool:
-    """Whether there is nothing that the case's decisions could be right about."""
+    """Whether the weights are random, so that no decision of the case can be right or wrong."""
     return record.build.weights.startswith("random")
 
 
 def unscored(record: Record) -> str:
-    """What stands in place of a score, in two words."""
+    """The two words that are shown in place of a missing score."""
     if record.build.as_found:
         return "no labels"
     return "random weights" if has_random_weights(record) else "not measured"
@@ -193,6 +199,12 @@ def notes(load: Load) -> str:
     return "; ".join(mark.text for mark in load.marks)
 
 
+def marked_points(loads: Iterable[tuple[str, Load]]) -> list[str]:
+    """Blocks of markdown that say why load points are marked, each by its name; empty where none is."""
+    lines = [f"- {name}: {text(notes(load))}" for name, load in loads if load.marks]
+    return ["Marked points (*):", "\n".join(lines)] if lines else []
+
+
 def wrong_answers(load: Load) -> str:
     """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was looked at."""
     looked = [(load.answers, "under load"), *((one.answers, f"beside {one.other}") for one in load.beside)]
@@ -230,7 +242,7 @@ def verified_answers(loads: Sequence[Load]) -> str:
 
 
 def conversation_text(found: Conversation) -> str:
-    """What was said to a model that is not asked by single requests, and how much it answered."""
+    """The number of requests and answers of a conversation with a model that does not give one answer to each request."""
     asked = (
         f"a sequence of {found.requests} requests"
         if found.kind == "sequence"
@@ -241,7 +253,7 @@ def conversation_text(found: Conversation) -> str:
 
 
 def conversation_failure(found: Conversation | None) -> str:
-    """What was other when the same was said again; empty where nothing was, or nothing was said."""
+    """The difference between two conversations with the same requests; empty where there was none."""
     return (
         f"answers depend on more than what is asked: {found.difference}" if found and not found.passed else ""
     )

@@ -141,7 +141,7 @@ def _is_same_version(one: str, other: str) -> bool:
 
 
 def _spinning(record: Shown) -> str:
-    """What was made equal with a backend that cannot be told otherwise."""
+    """A sentence on ONNX Runtime's spinning threads, which were given to both sides because Triton's backend cannot stop them."""
     if not any(one.spinning for one in record.efficiency):
         return ""
     return (
@@ -176,7 +176,7 @@ def _product(record: Record) -> str:
 
 
 def _several(record: Record) -> str:
-    """Beside how many GPUs the ratio and the peak are; empty for one."""
+    """How the ratio and the peak of one GPU were scaled to the case's GPUs; empty for one GPU."""
     count = record.case.gpus
     return (
         f"; on one GPU, and taken {count} times, as the server has {count}, like the peak"

@@ -1,6 +1,7 @@
-"""May a speed be shown? It is asked here alone, at the door where records are read for a reader.
+"""Decides whether the speed of a case may be shown to a reader.
 
-What leaves through it holds no figure of a speed that may not be shown, and says why. Nobody behind it asks again.
+Records that are read for a reader pass through this module. Where a speed may not be shown, its figures are taken out of
+the record and the reason is put in their place, so that no other module has to decide again.
 """
 
 import dataclasses
@@ -41,7 +42,7 @@ class HiddenPoint:
     compared_with: str | None
     """The other build that it was measured beside; None where there was none."""
     measured: Figures
-    """What `reports.record.figures.of_point` says of it."""
+    """The setting and the amount of measuring, as `reports.record.figures.of_point` gives them."""
     origin: Origin | None = None
     """Where it comes from; None in records from before."""
 
@@ -70,7 +71,7 @@ def name_of(record: Record) -> str:
 
 
 def shown(record: Record, of_machine: str = "", kept_as: str = "") -> Shown:
-    """What of a record may be shown.
+    """The record as it may be shown.
 
     A case shows its speed where its conversion and its accuracy hold. One whose weights are random has no task
     metric; its conversion stands for its rightness. The winner of a search shows its own where its own ledger
@@ -133,7 +134,7 @@ def _why_no_speed(record: Record) -> str:
 
 
 def _unheld(record: Record) -> list[str]:
-    """Whether a model that was served as it was found has load points whose answers nobody looked at."""
+    """A sentence if a model that was served as it was found has load points whose answers were not compared."""
     unseen = [load for load in record.loads if load.answers is None]
     return [f"answers under load were not compared ({full_point(unseen[0])})"] if unseen else []
 

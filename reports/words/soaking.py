@@ -1,4 +1,4 @@
-"""What a soak says, in words: what grows and by how much, when that will be too much, and whether speed is lost."""
+"""The result of a soak in words: what grows and by how much, how long until 1 GiB is used, and whether speed is lost."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ VERDICT_WORDS: Mapping[Verdict, str] = {
     "failed": "leak",
     "not shown": "not shown",
 }
-"""What the growth of something says, by its verdict."""
+"""The words for the verdict on the growth of something."""
 
 
 def leaks(soak: Soak) -> list[str]:
@@ -44,7 +44,7 @@ def soak_text(soak: Soak) -> str:
 
 
 def length_text(soak: Soak) -> str:
-    """How long it was: `312,000 requests in 600 s, and 24 loadings`."""
+    """The length of a soak: `312,000 requests in 600 s, and 24 loadings`."""
     requests = f"{COUNT.text(soak.requests)} requests"
     if soak.requests_per_s is not None:
         requests += f" in {DURATION.text(soak.duration_s)}"

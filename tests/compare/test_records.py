@@ -1,13 +1,12 @@
 """Records of two runs side by side: what differs is named, what is shown is honest, and nothing is dropped."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reports.__main__ import main
 from reports.record import files, per_sample, schema
 from reports.record.schema import Case, Estimate, Load, Record, Serving
 from tests import samples as sample
@@ -43,14 +42,13 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def shown(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> Any:
+def shown(folders: tuple[Path, Path], printed: Callable[..., str]) -> Any:
     """What the command prints of two sets of records."""
 
     def show(before: Sequence[Record], after: Sequence[Record], *options: str) -> str:
         sample.store(folders[0], *before)
         sample.store(folders[1], *after)
-        assert main(["compare", *map(str, folders), *options]) == 0
-        return capsys.readouterr().out
+        return printed("compare", *folders, *options)
 
     return show
 
@@ -63,14 +61,6 @@ def line_with(part: str, text: str) -> str:
 def row(text: str, start: str) -> list[str]:
     (found,) = [line for line in text.splitlines() if line.startswith(f"| {start}")]
     return [cell.strip() for cell in found.strip("|").split(" | ")]
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """The error of a command that prints nothing else."""
-    assert main(["compare", *map(str, arguments)]) == 4
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    return printed.err
 
 
 # Setup.
@@ -285,15 +275,12 @@ def test_cases_of_one_side_are_named(shown: Any) -> None:
     assert "\nOnly in A: `cpu-nnunet-ts-trace-fp32`.\n" in text
 
 
-def test_each_further_folder_is_set_against_the_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_further_folder_is_set_against_the_first(tmp_path: Path, printed: Callable[..., str]) -> None:
     folders = [
         sample.store(tmp_path / name, sample.record(loads=(point(speed=speed),)))
         for name, speed in (("a", 1000), ("b", 900), ("c", 1100))
     ]
-    assert main(["compare", *map(str, folders)]) == 0
-    text = capsys.readouterr().out
+    text = printed("compare", *folders)
     assert [line for line in text.splitlines() if line.startswith("# ")] == ["# B against A", "# C against A"]
     assert f"- C: {tmp_path / 'c'}, 1 case, measured 2026-03-04" in text
     assert "1000.0 → 900.0" in text
@@ -301,26 +288,24 @@ def test_each_further_folder_is_set_against_the_first(
 
 
 def test_the_folder_of_a_target_and_a_single_record_will_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, printed: Callable[..., str]
 ) -> None:
     before = sample.store(tmp_path / "a", sample.record(), sample.random_weights()) / "a40"
     after = sample.store(tmp_path / "b", sample.record()) / "a40" / f"{CASE}.json"
-    assert main(["compare", str(before), str(after)]) == 0
-    assert f"\n## {CASE}\n" in capsys.readouterr().out
+    assert f"\n## {CASE}\n" in printed("compare", before, after)
 
 
 def test_two_records_of_a_model_are_compared_whatever_their_format(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
 ) -> None:
     other = dataclasses.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
     sample.store(tmp_path, sample.record(), other)
     first, second = (files.path_of(one.case, tmp_path) for one in (sample.record(), other))
-    assert main(["compare", str(first), str(second)]) == 0
-    text = capsys.readouterr().out
+    text = printed("compare", first, second)
     assert f"## {CASE} → h100-resnet50-trt-fp16\n" in text
     assert "case.target a40 → h100; case.format onnx → trt; case.accelerator trt → none" in text
     nnunet = sample.store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
-    assert "is of the model nnunet" in refusal(capsys, first, nnunet)
+    assert "is of the model nnunet" in refused("compare", first, nnunet)
 
 
 def test_a_selection_leaves_the_other_cases_out(shown: Any) -> None:
@@ -344,24 +329,24 @@ def test_a_terminal_gets_whole_names_without_markdown(shown: Any, monkeypatch: p
 # What cannot be compared.
 
 
-def test_the_old_way_to_call_it_names_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
-    text = refusal(capsys)
+def test_the_old_way_to_call_it_names_the_new_one(refused: Callable[..., str]) -> None:
+    text = refused("compare")
     assert "needs two folders or files of records" in text
     assert "python -m reports published" in text
 
 
 def test_nothing_in_common_is_an_error_with_the_names(
-    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    folders: tuple[Path, Path], refused: Callable[..., str]
 ) -> None:
     sample.store(folders[0], sample.record())
     sample.store(folders[1], sample.random_weights())
-    text = refusal(capsys, *folders)
+    text = refused("compare", *folders)
     assert f"{folders[1]}: has no case in common with {folders[0]}. It has cpu-nnunet-ts-trace-fp32" in text
 
 
-def test_one_folder_twice_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_folder_twice_is_an_error(tmp_path: Path, refused: Callable[..., str]) -> None:
     sample.store(tmp_path, sample.record())
-    text = refusal(capsys, tmp_path, tmp_path / "a40" / ".." / "a40" / f"{CASE}.json")
+    text = refused("compare", tmp_path, tmp_path / "a40" / ".." / "a40" / f"{CASE}.json")
     assert f"given twice, as A ({tmp_path}) and as B (" in text
 
 
@@ -380,42 +365,32 @@ def test_one_folder_twice_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixt
     ],
 )  # fmt: skip
 def test_what_is_no_record_is_named_with_the_cure(
-    name: str, content: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, content: str | None, message: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     good, bad = sample.store(tmp_path / "good", sample.record()), tmp_path / name
     if content == "":
         bad.mkdir()
     elif content is not None:
         bad.write_text(content)
-    assert refusal(capsys, good, bad).startswith(f"error: {bad}: {message}")
+    assert refused("compare", good, bad).startswith(f"error: {bad}: {message}")
 
 
-def test_a_damaged_record_in_a_folder_is_named(
-    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    for folder in folders:
-        sample.store(folder, sample.record(), sample.random_weights())
-    damaged = folders[1] / "a40" / f"{CASE}.json"
-    damaged.write_bytes(damaged.read_bytes()[:1000])
-    assert refusal(capsys, *folders).startswith(f"error: {damaged}: not JSON (")
-
-
-def test_damaged_samples_are_named(folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_samples_are_named(folders: tuple[Path, Path], refused: Callable[..., str]) -> None:
     for folder in folders:
         sample.store(folder, sample.record())
         store_samples(folder, sample.record(), [1.0] * 500)
     damaged = per_sample.path_of(sample.record().case, folders[1])
     damaged.write_text(damaged.read_text()[:100])
-    assert refusal(capsys, *folders).startswith(f"error: {damaged}: not JSON (")
+    assert refused("compare", *folders).startswith(f"error: {damaged}: not JSON (")
 
 
 def test_two_records_of_one_case_in_a_folder_are_an_error(
-    folders: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    folders: tuple[Path, Path], refused: Callable[..., str]
 ) -> None:
     for folder in folders:
         sample.store(folder, sample.record())
     copy = folders[1] / "a40" / "copy.json"
     files.write(sample.record(), copy)
-    assert f"{copy}: holds the case {CASE}, which is in {folders[1] / 'a40' / CASE}.json too" in refusal(
-        capsys, *folders
+    assert f"{copy}: holds the case {CASE}, which is in {folders[1] / 'a40' / CASE}.json too" in refused(
+        "compare", *folders
     )

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from fixtures.spec import LoadPoint
-from reports.__main__ import main
 from reports.export.services import bencher, bigger_is_better, smaller_is_better
 from reports.record import files
 from reports.record.figures import of_accuracy, of_efficiency, of_load, of_search
-from reports.record.schema import Comparison, Efficiency, GpuUse, Record, Search
+from reports.record.schema import GpuUse, Record
 from reports.words.shown import shown
 from tests import samples
+from tests.conftest import Reports
 
 ERROR = samples.score(metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=6e-13)
 
@@ -86,16 +86,13 @@ def test_github_gets_latency_and_errors_where_smaller_is_better() -> None:
     assert not [name for name in named(bigger_is_better([shown(record)])) if "mel" in name]
 
 
-def test_a_case_that_failed_is_exported_without_speed_and_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_case_that_failed_is_exported_without_speed_and_named(tmp_path: Path, reports: Reports) -> None:
     failed = samples.record(accuracy=samples.failed_accuracy())
     files.write(failed, files.path_of(failed.case, tmp_path))
-    assert main(["export", "--format", "customBiggerIsBetter", "--results", str(tmp_path)]) == 0
-    printed = capsys.readouterr()
-    (score,) = json.loads(printed.out)
+    _, out, err = reports("export", "--format", "customBiggerIsBetter", "--results", tmp_path)
+    (score,) = json.loads(out)
     assert score["value"] == 93.1
-    assert "a40-resnet50-onnx-trt-fp16: No throughput is shown: served top-1 93.1 %" in printed.err
+    assert "a40-resnet50-onnx-trt-fp16: No throughput is shown: served top-1 93.1 %" in err
 
 
 def test_a_score_that_was_not_measured_is_not_exported() -> None:
@@ -119,7 +116,7 @@ def test_a_comparison_and_a_gpu_are_among_the_figures_of_points_that_have_them()
         "offline",
         8,
         1500.0,
-        comparison=Comparison("HEAD~1", "interleaved", ratio, 0.03, "slower", 8, None),
+        comparison=samples.comparison(ratio=ratio),
         gpu=GpuUse(0.9, None, 120.0, None, None),
     )
     found = of_load(load)
@@ -133,19 +130,13 @@ def test_a_comparison_and_a_gpu_are_among_the_figures_of_points_that_have_them()
 
 
 def test_what_serving_costs_is_told_apart_by_scenario() -> None:
-    one = samples.estimate(0.9)
-    offline = Efficiency("offline", 8, 1, one, samples.estimate(100.0), 8, 2, one, 5)
-    found = of_efficiency(
-        [offline, dataclasses.replace(offline, scenario="online", ratio=samples.estimate(0.5))]
-    )
+    found = of_efficiency([samples.efficiency(), samples.efficiency("online", ratio=samples.estimate(0.5))])
     assert (found["offline_in_process_ratio"], found["online_in_process_ratio"]) == (0.9, 0.5)
-    assert found["offline_in_process_per_s"] == 100.0
+    assert found["offline_in_process_per_s"] == 1748.4
 
 
 def test_a_search_has_its_winner_and_what_proves_it() -> None:
-    load = samples.load("offline", 8, 1500.0)
-    deployment = samples.record().deployment
-    search = Search(10.0, "p99", deployment, load, "within", None, 5, 50, 60.0, "config.pbtxt")
+    search = samples.search(load=samples.load("offline", 8, 1500.0))
     found = of_search(search)
     assert (found["latency_budget_ms"], found["budget_verdict"]) == (10.0, "within")
     assert (found["preferred_batch_sizes"], found["throughput_per_s"]) == ("64 128", 1500.0)

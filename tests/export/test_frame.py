@@ -1,12 +1,11 @@
 """The tidy table of load points."""
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
-from reports.__main__ import main
 from reports.export.frame import load_points
 from reports.record import files, schema
 from reports.words.shown import shown
@@ -29,13 +28,10 @@ def test_every_load_point_is_a_row_with_its_case_and_its_intervals() -> None:
     assert row["server_queue_ms"] == load.components_ms["server_queue"]
 
 
-def test_the_command_prints_csv_that_pandas_reads_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_csv_that_pandas_reads_back(tmp_path: Path, printed: Callable[..., str]) -> None:
     one = samples.record()
     files.write(one, files.path_of(one.case, tmp_path))
-    assert main(["csv", "--results", str(tmp_path)]) == 0
-    read = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    read = pd.read_csv(io.StringIO(printed("csv", "--results", tmp_path)))
     pd.testing.assert_frame_equal(read, load_points([shown(one)]), check_dtype=False)
 
 
@@ -59,21 +55,8 @@ def test_a_rate_and_marks_have_columns_where_there_are_any() -> None:
     )
 
 
-def test_a_case_that_failed_has_its_reason_in_place_of_figures() -> None:
-    failed = samples.record(accuracy=samples.failed_accuracy(), price_per_hour=3.6)
-    both = load_points([shown(failed), shown(samples.record())])
-    wrong, right = both[~both["passed"]], both[both["passed"]]
-    measured = [name for name in map(str, both) if name.endswith(("_per_s", "_ms")) or "cost" in name]
-    assert wrong[measured].isna().all().all()
-    assert right["throughput_per_s"].notna().all()
-    assert wrong["why_no_speed"].str.startswith("No throughput is shown: ").all()
-    assert right["why_no_speed"].isna().all()
-
-
 def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
-    ratio = schema.Comparison(
-        "HEAD~1", "interleaved", schema.Estimate(0.94, 0.92, 0.96), 0.03, "slower", 8, None
-    )
+    ratio = samples.comparison(ratio=schema.Estimate(0.94, 0.92, 0.96))
     beside = schema.Efficiency(
         "offline", 8, 1, samples.estimate(90), samples.estimate(100), 4, 2, schema.Estimate(0.9, 0.8, 1.0), 5
     )

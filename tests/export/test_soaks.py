@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports.__main__ import main
 from reports.marked import regions
 from reports.plots import trend as pictures
 from reports.plots.shapes import Trend
@@ -19,22 +18,11 @@ from reports.run.exit_status import STATUS
 from reports.trend import files, rows, series
 from reports.words.shown import shown
 from tests import samples
+from tests.conftest import Reports
 from tests.tables.test_soaks import CLEAN, LEAK, record, soak
 from tests.trend import past
 
 ONLINE = (samples.load("online", 16, 1000.0),)
-Reports = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def reports(capsys: pytest.CaptureFixture[str]) -> Reports:
-    """Runs a command of the reports; gives its status and what it printed."""
-
-    def run(*words: object) -> tuple[int, str]:
-        status = main(list(map(str, words)))
-        return status, capsys.readouterr().out
-
-    return run
 
 
 @pytest.mark.parametrize("name", ["soak", f"soak {case_id(samples.record().case)}"])
@@ -48,10 +36,12 @@ def test_a_markdown_file_may_ask_for_what_grew(name: str) -> None:
 
 
 @pytest.mark.parametrize("loads", [ONLINE, ()], ids=["measured besides", "soaked alone"])
-def test_csv_has_it_in_the_row_of_its_load_point(tmp_path: Path, reports: Reports, loads: Any) -> None:
+def test_csv_has_it_in_the_row_of_its_load_point(
+    tmp_path: Path, printed: Callable[..., str], loads: Any
+) -> None:
     samples.store(tmp_path, record(soak(CLEAN, LEAK), loads=loads))
 
-    _, text = reports("csv", "--results", tmp_path)
+    text = printed("csv", "--results", tmp_path)
 
     (row,) = pd.read_csv(io.StringIO(text)).to_dict("records")
     assert (row["scenario"], row["batch"], row["concurrency"]) == ("online", 1, 16)
@@ -59,21 +49,21 @@ def test_csv_has_it_in_the_row_of_its_load_point(tmp_path: Path, reports: Report
     assert (row["soak_verdict"], row["soak_requests"], row["soak_s"]) == ("failed", 300_000, 600.0)
 
 
-def test_csv_of_a_wrong_model_has_no_speed_of_its_soak(tmp_path: Path, reports: Reports) -> None:
+def test_csv_of_a_wrong_model_has_no_speed_of_its_soak(tmp_path: Path, printed: Callable[..., str]) -> None:
     wrong = record(soak(LEAK), loads=ONLINE, accuracy=samples.failed_accuracy())
     samples.store(tmp_path, wrong)
 
-    _, text = reports("csv", "--results", tmp_path)
+    text = printed("csv", "--results", tmp_path)
 
     (row,) = pd.read_csv(io.StringIO(text)).to_dict("records")
     assert row["soak_verdict"] == "failed"
     assert not {"soak_s", "speed_end_over_begin"} & row.keys()
 
 
-def test_a_service_gets_the_growth_with_its_bounds(tmp_path: Path, reports: Reports) -> None:
+def test_a_service_gets_the_growth_with_its_bounds(tmp_path: Path, printed: Callable[..., str]) -> None:
     samples.store(tmp_path, record(soak(CLEAN, LEAK)))
 
-    _, text = reports("export", "--format", "bencher", "--results", tmp_path)
+    text = printed("export", "--format", "bencher", "--results", tmp_path)
 
     (found,) = (value for name, value in json.loads(text).items() if name.endswith("memory of its stubs"))
     assert found["growth_bytes_per_request"] == {
@@ -96,14 +86,13 @@ def nightly(values: list[float], unit: str = "bytes") -> list[rows.Row]:
     ]
 
 
-def test_a_run_with_a_soak_is_in_the_history(tmp_path: Path, reports: Reports) -> None:
+def test_a_run_with_a_soak_is_in_the_history(tmp_path: Path, printed: Callable[..., str]) -> None:
     found = dataclasses.replace(soak(CLEAN, LEAK), origin=samples.origin())
     samples.store(tmp_path / "results", record(found, loads=(), accuracy=None, conversion=None))
 
     assert files.append(tmp_path, rows.rows_of(shown(record(found)))) == 2
-    status, text = reports("trend", "--history", tmp_path)
+    text = printed("trend", "--history", tmp_path)
 
-    assert status == 0
     (line,) = [line for line in text.splitlines() if "memory of its stubs" in line]
     assert "1,034 B a request" in line
     assert {row.at: row.passed for row in files.read(tmp_path).rows} == {CLEAN.what: True, LEAK.what: False}
@@ -117,7 +106,7 @@ def test_a_leak_is_a_step_for_the_worse_and_what_is_less_is_none(
 ) -> None:
     files.append(tmp_path, nightly([2.0 + number % 3 for number in range(30)] + [after] * 10))
 
-    status, text = reports("trend", "--history", tmp_path, "--fail-on", "step")
+    status, text, _ = reports("trend", "--history", tmp_path, "--fail-on", "step")
 
     between = f"**between {past.COMMITS[29][:9]} and {past.COMMITS[30][:9]}: +1,027 B a request"
     assert (between in text) == is_step
@@ -136,14 +125,14 @@ def test_a_picture_of_the_history_has_growth_in_its_own_unit() -> None:
     assert max(panel.rows[0].values) - min(panel.rows[0].values) == pytest.approx(1028)
 
 
-def test_two_runs_side_by_side_say_what_leaks_now(tmp_path: Path, reports: Reports) -> None:
+def test_two_runs_side_by_side_say_what_leaks_now(tmp_path: Path, printed: Callable[..., str]) -> None:
     fixed = dataclasses.replace(LEAK, slope=Estimate(2.0, -1.0, 5.0, 0.99), verdict="passed")
     before = samples.store(tmp_path / "before", record(soak(CLEAN, fixed)))
     after = samples.store(tmp_path / "after", record(soak(CLEAN, LEAK)))
 
-    _, worse = reports("compare", before, after)
-    _, better = reports("compare", after, before)
-    _, same = reports("compare", after, samples.store(tmp_path / "again", record(soak(CLEAN, LEAK))))
+    worse = printed("compare", before, after)
+    better = printed("compare", after, before)
+    same = printed("compare", after, samples.store(tmp_path / "again", record(soak(CLEAN, LEAK))))
 
     assert worse.count("no leak → **leak**") == better.count("leak → *no leak*") == 2
     assert "B a request" in worse
@@ -151,22 +140,22 @@ def test_two_runs_side_by_side_say_what_leaks_now(tmp_path: Path, reports: Repor
     assert "| leak |" in same
 
 
-def test_a_soak_of_one_side_alone_is_said(tmp_path: Path, reports: Reports) -> None:
+def test_a_soak_of_one_side_alone_is_said(tmp_path: Path, printed: Callable[..., str]) -> None:
     before = samples.store(tmp_path / "before", samples.record())
     after = samples.store(tmp_path / "after", record(soak(CLEAN), loads=ONLINE))
 
-    _, text = reports("compare", before, after)
+    text = printed("compare", before, after)
 
     assert "Only B has a soak" in text
     assert "| Soak" not in text
 
 
-def test_what_was_watched_on_one_side_alone_is_left_out(tmp_path: Path, reports: Reports) -> None:
+def test_what_was_watched_on_one_side_alone_is_left_out(tmp_path: Path, printed: Callable[..., str]) -> None:
     other = Growth("open files", "number", "request", Estimate(0.0, 0.0, 0.0, 0.99), 9.0, 9.0, 100, "passed")
     before = samples.store(tmp_path / "before", record(soak(CLEAN)))
     after = samples.store(tmp_path / "after", record(soak(CLEAN, other)))
 
-    _, text = reports("compare", before, after)
+    text = printed("compare", before, after)
 
     assert "memory of the server" in text
     assert "open files" not in text

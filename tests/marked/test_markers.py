@@ -2,20 +2,22 @@
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reports import plots, tables
 from reports.marked import markers, regions
+from reports.plots.alt_text import alternative
 from reports.record.schema import case_id
 from reports.words.shown import shown
 from tests import samples
+from tests.conftest import Reports
 
 SWEPT = samples.swept()
 CASE = case_id(SWEPT.case)
 RECORDS = [SWEPT, samples.random_weights()]
+SEEN = samples.seen(*RECORDS)
 
 
 def region(name: str) -> str:
@@ -25,11 +27,7 @@ def region(name: str) -> str:
 
 def body(name: str) -> str:
     """What is written into a region."""
-    return (
-        regions.sync(region(name), [shown(one) for one in RECORDS])
-        .partition("-->\n\n")[2]
-        .partition("\n\n<!--")[0]
-    )
+    return regions.sync(region(name), SEEN).partition("-->\n\n")[2].partition("\n\n<!--")[0]
 
 
 @pytest.fixture
@@ -93,7 +91,7 @@ def test_every_marker_of_the_help_can_be_rendered() -> None:
     }
     for form in forms:
         name = form.replace("[CASE_ID]", CASE).replace("CASE_ID", CASE)
-        regions.sync(region(name), [shown(one) for one in RECORDS])
+        regions.sync(region(name), SEEN)
 
 
 def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
@@ -101,7 +99,7 @@ def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
     assert body(f"plot batch-sweep {CASE} 10ms").splitlines() == [
         "<picture>",
         f'  <source media="(prefers-color-scheme: dark)" srcset="plots/{CASE}-batch-sweep-10ms-dark.svg">',
-        f'  <img alt="{plots.alternative(chart)}" src="plots/{CASE}-batch-sweep-10ms-light.svg">',
+        f'  <img alt="{alternative(chart)}" src="plots/{CASE}-batch-sweep-10ms-light.svg">',
         "</picture>",
     ]
 
@@ -110,8 +108,8 @@ def test_a_plot_with_nothing_to_show_says_why() -> None:
     assert body("plot batch-sweep cpu-nnunet-ts-trace-fp32").startswith("Only one offline load point")
     assert (
         regions.pictures(
-            regions.sync(region("plot comparison"), [shown(one) for one in RECORDS]),
-            [shown(one) for one in RECORDS],
+            regions.sync(region("plot comparison"), SEEN),
+            SEEN,
             Path(),
         )
         == []
@@ -133,12 +131,10 @@ def test_a_plot_with_nothing_to_show_says_why() -> None:
 )
 def test_a_marker_that_cannot_be_rendered_says_what_to_write(name: str, message: str) -> None:
     with pytest.raises(regions.ReadmeError, match=message):
-        regions.sync(region(name), [shown(one) for one in RECORDS])
+        regions.sync(region(name), SEEN)
 
 
-def test_the_command_writes_pictures_beside_the_page(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
+def test_the_command_writes_pictures_beside_the_page(sync_page: Reports, page: Path) -> None:
     assert sync_page()[0] == 0
     assert {path.parent for path in linked(page)} == {page.parent / "plots"}
     assert sorted(linked(page)) == sorted((page.parent / "plots").iterdir())
@@ -146,7 +142,7 @@ def test_the_command_writes_pictures_beside_the_page(
 
 
 def test_pictures_may_lie_in_another_folder_and_stay_there(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path, tmp_path: Path
+    sync_page: Reports, page: Path, tmp_path: Path
 ) -> None:
     sync_page("--plots", str(tmp_path / "my pictures"))
     assert 'src="../my%20pictures/best-throughput-light.svg"' in page.read_text()
@@ -157,7 +153,7 @@ def test_pictures_may_lie_in_another_folder_and_stay_there(
 
 
 def test_the_folder_is_where_the_page_is_not_where_one_stands(
-    sync_page: Callable[..., tuple[int, str, str]],
+    sync_page: Reports,
     page: Path,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -170,9 +166,7 @@ def test_the_folder_is_where_the_page_is_not_where_one_stands(
 
 
 @pytest.mark.parametrize("damage", ["missing", "other records", "broken off", "another picture"])
-def test_the_check_finds_a_picture_that_is_not_in_step(
-    damage: str, sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
+def test_the_check_finds_a_picture_that_is_not_in_step(damage: str, sync_page: Reports, page: Path) -> None:
     sync_page()
     picture = page.parent / "plots" / "best-throughput-light.svg"
     text = picture.read_text()
@@ -194,18 +188,14 @@ def test_the_check_finds_a_picture_that_is_not_in_step(
     assert sync_page("--check")[0] == 0
 
 
-def test_the_check_needs_not_the_version_that_drew(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
+def test_the_check_needs_not_the_version_that_drew(sync_page: Reports, page: Path) -> None:
     sync_page()
     picture = page.parent / "plots" / "best-throughput-light.svg"
     picture.write_text(picture.read_text().replace("</svg>", "<g/></svg>"))
     assert sync_page("--check")[0] == 0
 
 
-def test_the_check_names_a_command_that_can_be_pasted(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path, results: Path
-) -> None:
+def test_the_check_names_a_command_that_can_be_pasted(sync_page: Reports, page: Path, results: Path) -> None:
     folder = page.parent / "pics"
     _, output, _ = sync_page("--check", "--plots", str(folder))
     assert f"python -m reports readme '{page}' --results {results} --plots '{folder}'" in output
@@ -213,9 +203,7 @@ def test_the_check_names_a_command_that_can_be_pasted(
 
 
 @pytest.mark.parametrize("link", ["https://example.org/plots", "/plots"])
-def test_a_link_to_elsewhere_is_no_folder_to_write_into(
-    link: str, sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
+def test_a_link_to_elsewhere_is_no_folder_to_write_into(link: str, sync_page: Reports, page: Path) -> None:
     sync_page()
     page.write_text(page.read_text().replace('"plots/', f'"{link}/'))
     assert sync_page("--check")[0] == 1

@@ -1,6 +1,5 @@
 """The README's regions: rendered anew, everything around them untouched, drift found, errors readable."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,11 @@ from reports.__main__ import main
 from reports.marked import markers, regions
 from reports.words.shown import shown
 from tests import samples
+from tests.conftest import Reports
 
 CASE = "a40-resnet50-onnx-trt-fp16"
 RECORDS = [samples.record(), samples.random_weights()]
+SEEN = samples.seen(*RECORDS)
 
 PAGE = f"""\
 # A model   \t
@@ -59,10 +60,10 @@ def outside(text: str) -> list[str]:
 
 
 def test_each_region_shows_what_its_marker_says() -> None:
-    synced = regions.sync(PAGE, [shown(one) for one in RECORDS])
+    synced = regions.sync(PAGE, SEEN)
     for name, body in {
         "machine": tables.machine_sentence(RECORDS),
-        "summary": tables.summary_table([shown(one) for one in RECORDS]),
+        "summary": tables.summary_table(SEEN),
         f"case {CASE}": tables.case_section(shown(RECORDS[0])),
     }.items():
         assert f"\n<!-- tritonproof:{name} -->\n\n{body}\n\n<!-- /tritonproof:{name} -->" in synced
@@ -70,51 +71,49 @@ def test_each_region_shows_what_its_marker_says() -> None:
 
 
 def test_text_outside_of_the_markers_stays() -> None:
-    assert outside(regions.sync(PAGE, [shown(one) for one in RECORDS])) == outside(PAGE)
+    assert outside(regions.sync(PAGE, SEEN)) == outside(PAGE)
 
 
 def test_a_second_time_changes_nothing() -> None:
-    synced = regions.sync(PAGE, [shown(one) for one in RECORDS])
-    assert regions.sync(synced, [shown(one) for one in RECORDS]) == synced
-    assert regions.drifted(synced, [shown(one) for one in RECORDS]) == []
+    synced = regions.sync(PAGE, SEEN)
+    assert regions.sync(synced, SEEN) == synced
+    assert regions.drifted(synced, SEEN) == []
 
 
 def test_a_file_with_windows_line_ends_keeps_them() -> None:
     page = PAGE.replace("\n", "\r\n")
-    synced = regions.sync(page, [shown(one) for one in RECORDS])
+    synced = regions.sync(page, SEEN)
     assert outside(synced.replace("\r\n", "\n")) == outside(PAGE)
     assert synced.count("\n") == synced.count("\r\n")
-    assert regions.sync(synced, [shown(one) for one in RECORDS]) == synced
+    assert regions.sync(synced, SEEN) == synced
 
 
 def test_a_stray_line_end_outside_of_the_markers_stays() -> None:
     page = "one\r\ntwo\rthree\x0cfour\u2028five\n<!-- tritonproof:machine -->\n<!-- /tritonproof:machine -->\nsix\r\n"
-    synced = regions.sync(page, [shown(one) for one in RECORDS])
+    synced = regions.sync(page, SEEN)
     assert synced.startswith(page.partition("<!--")[0])
     assert synced.endswith("<!-- /tritonproof:machine -->\nsix\r\n")
 
 
 def test_drifted_regions_are_named() -> None:
-    synced = regions.sync(PAGE, [shown(one) for one in RECORDS])
-    assert regions.drifted(PAGE, [shown(one) for one in RECORDS]) == ["machine", "summary", f"case {CASE}"]
-    assert regions.drifted(synced.replace("3166.7", "3999.9"), [shown(one) for one in RECORDS]) == [
+    synced = regions.sync(PAGE, SEEN)
+    assert regions.drifted(PAGE, SEEN) == ["machine", "summary", f"case {CASE}"]
+    assert regions.drifted(synced.replace("3166.7", "3999.9"), SEEN) == [
         "summary",
         f"case {CASE}",
     ]
-    assert regions.drifted(synced.replace("cores", "CORES"), [shown(one) for one in RECORDS]) == ["machine"]
+    assert regions.drifted(synced.replace("cores", "CORES"), SEEN) == ["machine"]
 
 
 def test_other_records_are_drift() -> None:
-    synced = regions.sync(PAGE, [shown(one) for one in RECORDS])
+    synced = regions.sync(PAGE, SEEN)
     assert "summary" in regions.drifted(
         synced, [shown(samples.record(accuracy=samples.failed_accuracy())), shown(RECORDS[1])]
     )
 
 
 def test_a_long_difference_is_cut() -> None:
-    lines = regions.difference(
-        PAGE, regions.sync(PAGE, [shown(one) for one in RECORDS]), limit=5
-    ).splitlines()
+    lines = regions.difference(PAGE, regions.sync(PAGE, SEEN), limit=5).splitlines()
     assert len(lines) == 6
     assert lines[-1].startswith("... and ")
 
@@ -150,7 +149,7 @@ def test_a_long_difference_is_cut() -> None:
 )
 def test_what_cannot_be_written_is_an_error_with_its_line(page: str, message: str) -> None:
     with pytest.raises(regions.ReadmeError, match=message):
-        regions.sync(page, [shown(one) for one in RECORDS])
+        regions.sync(page, SEEN)
 
 
 @pytest.mark.parametrize("name", ["summary", "machine"])
@@ -160,43 +159,29 @@ def test_without_records_there_is_nothing_to_show(name: str) -> None:
 
 
 def test_the_pasted_example_works() -> None:
-    assert regions.drifted(markers.EXAMPLE.format(case=CASE), [shown(one) for one in RECORDS]) == [
+    assert regions.drifted(markers.EXAMPLE.format(case=CASE), SEEN) == [
         "machine",
         "summary",
         f"case {CASE}",
     ]
 
 
-def test_the_command_writes_the_file(sync_page: Callable[..., tuple[int, str, str]], page: Path) -> None:
+def test_the_command_writes_the_file(sync_page: Reports, page: Path) -> None:
     status, output, errors = sync_page()
     assert (status, errors) == (0, "")
     assert output == f"{page}: wrote machine, summary, case {CASE}\n"
-    assert page.read_bytes() == regions.sync(PAGE, [shown(one) for one in RECORDS]).encode()
+    assert page.read_bytes() == regions.sync(PAGE, SEEN).encode()
     assert sync_page("--check")[0] == 0
 
 
-def test_the_command_keeps_windows_line_ends(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
-    page.write_bytes(PAGE.replace("\n", "\r\n").encode())
-    assert sync_page()[0] == 0
-    assert (
-        page.read_bytes()
-        == regions.sync(PAGE, [shown(one) for one in RECORDS]).replace("\n", "\r\n").encode()
-    )
-    assert sync_page("--check")[0] == 0
-
-
-def test_a_file_in_step_is_not_written(sync_page: Callable[..., tuple[int, str, str]], page: Path) -> None:
+def test_a_file_in_step_is_not_written(sync_page: Reports, page: Path) -> None:
     sync_page()
     before = page.stat()
     assert sync_page()[:2] == (0, f"{page}: in step with the records\n")
     assert (page.stat().st_ino, page.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_the_check_shows_the_drift_and_writes_nothing(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
+def test_the_check_shows_the_drift_and_writes_nothing(sync_page: Reports, page: Path) -> None:
     sync_page()
     page.write_text(page.read_text().replace("16 cores", "17 cores"))
     before = page.read_bytes()
@@ -208,21 +193,8 @@ def test_the_check_shows_the_drift_and_writes_nothing(
     assert page.read_bytes() == before
 
 
-def test_the_file_keeps_its_mode_and_a_link_stays_a_link(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path
-) -> None:
-    target = page.with_name("DOCS.md")
-    page.rename(target)
-    target.chmod(0o640)
-    page.symlink_to(target)
-    assert sync_page()[0] == 0
-    assert page.is_symlink()
-    assert target.stat().st_mode & 0o777 == 0o640
-    assert "3166.7" in target.read_text()
-
-
 def test_writing_that_breaks_off_leaves_the_file_alone(
-    sync_page: Callable[..., tuple[int, str, str]], page: Path, monkeypatch: pytest.MonkeyPatch
+    sync_page: Reports, page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", str(page))
@@ -251,7 +223,7 @@ def test_an_error_names_the_file_and_leaves_it_alone(
     content: bytes | None,
     message: str,
     options: list[str],
-    sync_page: Callable[..., tuple[int, str, str]],
+    sync_page: Reports,
     page: Path,
 ) -> None:
     page.unlink()
@@ -263,7 +235,7 @@ def test_an_error_names_the_file_and_leaves_it_alone(
     assert (page.read_bytes() if page.exists() else None) == content
 
 
-def test_a_broken_record_is_an_error(sync_page: Callable[..., tuple[int, str, str]], results: Path) -> None:
+def test_a_broken_record_is_an_error(sync_page: Reports, results: Path) -> None:
     (results / "a40" / "broken.json").write_text("{")
     status, _, errors = sync_page("--check")
     assert status == 4

@@ -13,32 +13,20 @@ from fixtures.frameworks.cuda_libraries import gpu_environment
 from fixtures.host.targets import CPU, EVERY_TARGET
 from fixtures.plugin.command_line import option_types
 from fixtures.spec import Target
-from reports.__main__ import main
 from reports.matrix.jobs import environment_of
 from tests.collecting import Collect
 
 Print = Callable[..., str]
 
 
-@pytest.fixture
-def printed(capsys: pytest.CaptureFixture[str]) -> Print:
-    """Runs the command; gives what it printed."""
-
-    def run(*arguments: str) -> str:
-        assert main(["matrix", *arguments]) == 0
-        return capsys.readouterr().out
-
-    return run
-
-
 def on_github(printed: Print, *arguments: str) -> list[dict[str, Any]]:
-    (line,) = printed(*arguments).splitlines()
+    (line,) = printed("matrix", *arguments).splitlines()
     found: list[dict[str, Any]] = json.loads(line)["include"]
     return found
 
 
 def on_gitlab(printed: Print, *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(printed("--format", "gitlab", *arguments))
+    found: dict[str, Any] = yaml.safe_load(printed("matrix", "--format", "gitlab", *arguments))
     return {name: job for name, job in found.items() if isinstance(job, dict) and "script" in job}
 
 
@@ -92,7 +80,7 @@ def test_an_older_driver_s_environment_can_be_named(printed: Print) -> None:
     name = "benchmarks-gpu-cuda12"
     assert on_github(printed, "--targets", "t4", "--environment", f"t4={name}")[0]["environment"] == name
     assert f"tox run -e {name} -- " in printed(
-        "--format", "gitlab", "--targets", "t4", "--environment", f"t4={name}"
+        "matrix", "--format", "gitlab", "--targets", "t4", "--environment", f"t4={name}"
     )
 
 
@@ -146,12 +134,9 @@ def test_gitlab_joins_what_each_job_keeps_whatever_became_of_it(printed: Print) 
     ],
 )
 def test_what_makes_no_jobs_is_refused(
-    arguments: tuple[str, ...], cure: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], cure: str, refused: Callable[..., str]
 ) -> None:
-    assert main(["matrix", *arguments]) == 4
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert cure in printed.err
+    assert cure in refused("matrix", *arguments)
 
 
 def test_the_shards_that_there_can_be_are_those_that_the_suite_takes(printed: Print) -> None:

@@ -51,11 +51,6 @@ def test_two_hosts_of_one_kind_that_measured_the_same_case_stay_apart(tmp_path: 
     ]
 
 
-def test_equal_figures_of_two_hosts_are_two_measurements(tmp_path: Path) -> None:
-    out = merged(tmp_path / "out", stored(tmp_path / "a", of_host("a")), stored(tmp_path / "b", of_host("b")))
-    assert len(files.read_all(out)) == 2
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [

@@ -1,17 +1,5 @@
 """Which tests hold which file of statistics, gates, verdicts and exit statuses: the files of its own room, none with a server."""
 
-_STATUSES = tuple(
-    f"tests/run/test_ci.py::{name}"
-    for name in (
-        "test_the_worst_failure_decides_the_exit_status",
-        "test_a_run_that_did_not_end_keeps_pytests_status",
-        "test_the_statuses_are_none_of_pytests_and_a_failure_of_another_test_is_one_of_them",
-        "test_what_is_missing_on_the_machine_is_infrastructure_and_not_bad_input",
-        "test_a_run_in_which_all_was_skipped_has_proven_nothing",
-    )
-)
-"""Those that start no run of the suite."""
-
 _QUICK_RATIOS = tuple(
     f"tests/compare/test_ratio.py::{name}"
     for name in (
@@ -94,7 +82,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/compare/test_comparison.py",
         "tests/tables/test_summary.py",
     ),
-    "fixtures/plugin/telling/failure_kind.py": (*_STATUSES, "tests/run/test_statuses.py"),
-    "reports/run/exit_status.py": (*_STATUSES, "tests/run/test_statuses.py"),
+    "fixtures/plugin/telling/failure_kind.py": ("tests/run/test_statuses.py",),
+    "reports/run/exit_status.py": ("tests/run/test_statuses.py",),
 }
 """The tests of each file."""

@@ -19,24 +19,16 @@ from reports.record import files, per_sample
 from reports.record.per_sample import Part, Sample, SampleScores
 from reports.record.schema import (
     Case,
-    Efficiency,
     Mark,
     Record,
     SameAnswers,
-    Search,
     VerifiedAnswers,
-    case_id,
 )
 from reports.words.shown import shown
 from tests import samples as records
 
 EVIL = "<script>alert('x')</script>"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
-
-
-EFFICIENCY = Efficiency(
-    "offline", 8, 1, records.estimate(7777.0), records.estimate(8888.0), 8, 16, records.estimate(0.875), 9
-)
 
 
 class Elements(HTMLParser):
@@ -87,7 +79,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     failed = records.record(
         case=Case("a40", "resnet50", "ts-trace", None, "fp16"),
         accuracy=records.failed_accuracy(),
-        efficiency=(EFFICIENCY,),
+        efficiency=(records.efficiency(),),
     )
     return page([shown(records.record()), shown(failed)], tmp_path_factory.mktemp("results"))
 
@@ -182,19 +174,7 @@ def test_a_case_of_random_weights_is_not_said_to_have_passed(tmp_path: Path) -> 
 
 
 def test_a_case_that_was_only_searched_shows_what_was_found_and_not_that_it_failed(tmp_path: Path) -> None:
-    found = Search(
-        10,
-        "p99",
-        records.record().deployment,
-        records.load("online", 16, 4321.0),
-        "within",
-        None,
-        3,
-        9,
-        60.0,
-        f"{case_id(unmeasured().case)}.search/config.pbtxt",
-        records.accuracy(),
-    )
+    found = records.search(load=records.load("online", 16, 4321.0), accuracy=records.accuracy())
 
     html = page([shown(unmeasured(accuracy=None, search=found))], tmp_path)
 
@@ -251,8 +231,7 @@ def test_the_configurations_beside_the_record_are_shown(tmp_path: Path) -> None:
     assert "No config.pbtxt lies beside this record" in words(page([shown(unmeasured())], tmp_path))
     record_file.keep(path.with_suffix(files.CONFIG_SUFFIX), 'name: "own" dynamic_batching { }')
     name = record_file.write_config(path, 'name: "winner"')
-    found = records.record().loads[0]
-    search = Search(10, "p99", records.record().deployment, found, "within", None, 1, 1, 1.0, name)
+    search = records.search(config=name)
 
     text = words(page([shown(unmeasured(search=search))], tmp_path))
 
@@ -265,10 +244,7 @@ SECRET = "a password of somebody else's"
 
 def searched(config: str) -> Record:
     """A case whose search says that its winner's configuration is in this file."""
-    found = records.record().loads[0]
-    return unmeasured(
-        search=Search(10, "p99", records.record().deployment, found, "within", None, 1, 1, 1.0, config)
-    )
+    return unmeasured(search=records.search(config=config))
 
 
 @pytest.mark.parametrize(
@@ -288,30 +264,19 @@ def test_a_record_cannot_have_the_page_show_another_file(name: str, tmp_path: Pa
         page([shown(record)], results)
 
 
-def link(path: Path, secret: Path) -> None:
-    path.symlink_to(secret)
+STRANGE: dict[str, Callable[[Path, Path], object]] = {
+    "a link": lambda path, secret: path.symlink_to(secret),
+    "a FIFO": lambda path, _secret: os.mkfifo(path),
+    "a folder": lambda path, _secret: path.mkdir(),
+    "a link to a device": lambda path, _secret: path.symlink_to("/dev/zero"),
+    "a link to nothing": lambda path, _secret: path.symlink_to("nowhere"),
+}
 
 
-def fifo(path: Path, _secret: Path) -> None:
-    os.mkfifo(path)
-
-
-def folder(path: Path, _secret: Path) -> None:
-    path.mkdir()
-
-
-def link_to_device(path: Path, _secret: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def link_to_nothing(path: Path, _secret: Path) -> None:
-    path.symlink_to("nowhere")
-
-
-@pytest.mark.parametrize("strange", [link, fifo, folder, link_to_device, link_to_nothing])
+@pytest.mark.parametrize("strange", STRANGE)
 @pytest.mark.parametrize("suffix", [".config.pbtxt", ".samples.json", ".search/config.pbtxt", ".json"])
 def test_what_is_beside_a_record_and_is_no_file_of_its_own_is_refused(
-    suffix: str, strange: Callable[[Path, Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    suffix: str, strange: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
@@ -322,7 +287,7 @@ def test_what_is_beside_a_record_and_is_no_file_of_its_own_is_refused(
         path.rename(secret)
     path = path.parent / f"{path.stem}{suffix}"
     path.parent.mkdir(exist_ok=True)
-    strange(path, secret)
+    STRANGE[strange](path, secret)
 
     assert main(["html", "--results", str(results), "--output", str(tmp_path / "page.html")]) == 4
     assert f"error: {path}: cannot be read: it is, or lies behind, a symbolic link" in capsys.readouterr().err

@@ -10,8 +10,8 @@ from reports.published.joined import joined as joined_matches
 from reports.published.matching import match
 from reports.record import schema
 from reports.record.schema import Case, Record, Serving
-from reports.words.shown import shown
 from tests import samples
+from tests.markdown_tables import cells
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
 
@@ -34,18 +34,16 @@ def latencies(**values: float) -> dict[str, schema.Estimate]:
 
 
 def joined(*records: Record, other_formats: bool = False) -> pd.DataFrame:
-    return joined_matches(match([shown(one) for one in records], other_formats))
+    return joined_matches([match(one, other_formats) for one in samples.seen(*records)])
 
 
 def written(*records: Record, other_formats: bool = False) -> str:
-    return document(match([shown(one) for one in records], other_formats))
+    return document([match(one, other_formats) for one in samples.seen(*records)])
 
 
-def cells(text: str) -> list[list[str]]:
-    """The rows of every markdown table in a text, headers and rules left out."""
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    split = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in rows]
-    return [row for row in split if row[0] != "Load point" and not row[0].startswith("---")]
+def rows(text: str) -> list[list[str]]:
+    """The rows of every markdown table in a text without their headings."""
+    return [row for row in cells(text) if row[0] != "Load point"]
 
 
 def titles(text: str) -> list[str]:

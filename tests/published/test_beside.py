@@ -4,7 +4,7 @@ import pytest
 
 from reports.record.schema import Estimate
 from tests import samples
-from tests.published.cases import case_on, cells, joined, latencies, written
+from tests.published.cases import case_on, joined, latencies, rows, written
 
 
 def test_ratios_are_measured_over_published() -> None:
@@ -31,7 +31,7 @@ def test_a_table_shows_both_numbers_and_their_ratio_by_scenario_and_size() -> No
             samples.load("offline", 1, 4.915, latency_ms=latencies(p99=2126, avg=101.55)),
         )
     )
-    assert cells(text) == [
+    assert rows(text) == [
         [
             *("offline, batch 1", "4.92", "491.5", "0.010 (0.010 to 0.010)"),
             *("2126.000", "2.126", "1000", "101.550", "2.031", "50.0"),
@@ -50,7 +50,7 @@ def test_a_table_shows_both_numbers_and_their_ratio_by_scenario_and_size() -> No
 
 def test_a_latency_that_was_not_measured_has_no_ratio() -> None:
     load = samples.load("offline", 8, 1573.6, latency_ms=latencies(avg=5.078))
-    assert cells(written(case_on("a40 resnet50 onnx trt fp16", load)))[0][4:] == [
+    assert rows(written(case_on("a40 resnet50 onnx trt fp16", load)))[0][4:] == [
         *("-", "5.636", "-"),
         *("5.078", "5.078", "1.00"),
     ]
@@ -60,7 +60,7 @@ def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
     load = samples.load("offline", 8, 1000, marks=samples.marks("the client was saturated"))
     one = case_on("a40 resnet50 onnx trt fp16", samples.load("offline", 1, 100), load)
     text = written(one)
-    assert [row[1] for row in cells(text)] == ["100.0", "1000.0*"]
+    assert [row[1] for row in rows(text)] == ["100.0", "1000.0*"]
     assert "\n\nMarked points (*):\n\n- offline, batch 8: the client was saturated\n\n" in text
     assert joined(one)["notes"].dropna().tolist() == ["the client was saturated"]
 
@@ -69,7 +69,7 @@ def test_a_ratio_whose_interval_is_too_wide_is_not_shown() -> None:
     """The throughput's is known well; the p99's reaches from half of the published one to twice of it."""
     latency = {"p99": Estimate(5.636, 2.8, 11.3), "avg": samples.estimate(5.078)}
     one = case_on("a40 resnet50 onnx trt fp16", samples.load("offline", 8, 1573.6, latency_ms=latency))
-    (row,) = cells(written(one))
+    (row,) = rows(written(one))
     assert row[3] == "1.00 (0.98 to 1.02)"
     assert row[6] == "not shown"
     assert row[9] == "1.00"

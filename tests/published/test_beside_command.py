@@ -1,7 +1,7 @@
 """The command that sets measured figures beside the published ones."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +13,7 @@ from reports.published.matching import match
 from reports.record.schema import Record
 from reports.words.shown import shown
 from tests import samples
+from tests.conftest import Reports
 from tests.published.cases import case_on, titles
 
 
@@ -21,51 +22,45 @@ def store(results: Path, *records: Record) -> list[str]:
     return ["published", "--results", str(samples.store(results, *records))]
 
 
-def test_the_command_prints_every_selected_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_every_selected_case(tmp_path: Path, printed: Callable[..., str]) -> None:
     arguments = store(
         tmp_path, case_on("a40 resnet50 onnx trt fp16"), case_on("cpu resnet50-micro onnx - fp32")
     )
-    assert main(arguments) == 0
-    assert titles(capsys.readouterr().out) == [
+    assert titles(printed(*arguments)) == [
         "# Measured beside published",
         "## a40-resnet50-onnx-trt-fp16",
         "### Beside NVIDIA A40",
         "## Not compared",
     ]
-    assert main([*arguments, "-k", "micro"]) == 0
-    assert titles(capsys.readouterr().out) == ["# Measured beside published", "## Not compared"]
+    assert titles(printed(*arguments, "-k", "micro")) == ["# Measured beside published", "## Not compared"]
 
 
 def test_the_command_sets_other_formats_beside_on_request(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, printed: Callable[..., str]
 ) -> None:
     arguments = store(tmp_path, case_on("a40 resnet50 onnx - fp32"))
-    assert main([*arguments, "--other-formats"]) == 0
-    assert "### Beside NVIDIA A40, unlike: " in capsys.readouterr().out
+    assert "### Beside NVIDIA A40, unlike: " in printed(*arguments, "--other-formats")
 
 
-def test_csv_is_tidy_and_the_rest_goes_to_standard_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_csv_is_tidy_and_the_rest_goes_to_standard_error(tmp_path: Path, reports: Reports) -> None:
     loads = (samples.load("offline", 1, 50), samples.load("offline", 3, 50))
     one = case_on("h200 nnunet ts-script - fp16", *loads)
     arguments = store(tmp_path, one, case_on("cpu resnet50-micro onnx - fp32"))
-    assert main([*arguments, "--csv"]) == 0
-    printed = capsys.readouterr()
-    read = pd.read_csv(io.StringIO(printed.out))
+    _, out, err = reports(*arguments, "--csv")
+    read = pd.read_csv(io.StringIO(out))
     assert tuple(read.columns) == COLUMNS
     assert read["published_gpu"].tolist() == ["v100", "a40", "t4", "a100"]
     assert read["throughput_ratio"].tolist() == pytest.approx([50 / 20.3, 50 / 22.2, 50 / 9.1, 50 / 26.1])
-    assert [line.partition(" ")[0] for line in printed.err.splitlines()] == [
+    assert [line.partition(" ")[0] for line in err.splitlines()] == [
         "`h200-nnunet-ts-script-fp16`:",
         "`h200-nnunet-ts-script-fp16`:",
         "`cpu-resnet50-micro-onnx-fp32`:",
     ]
-    assert "1 measured point was not published: offline, batch 3." in printed.err
+    assert "1 measured point was not published: offline, batch 3." in err
 
 
 def test_every_cell_of_a_row_has_its_column() -> None:
-    (found,) = match([shown(case_on("a40 resnet50 onnx trt fp16"))])
+    found = match(shown(case_on("a40 resnet50 onnx trt fp16")))
     row = next(row for row in found.rows if (row["scenario"], row["batch"]) == ("offline", 8))
     assert set(joined_row(found.record, found.record.loads[0], row)) == set(COLUMNS)
 
@@ -80,37 +75,11 @@ def test_every_cell_of_a_row_has_its_column() -> None:
     ids=["no model", "no format", "no point"],
 )
 def test_csv_without_rows_has_its_columns_and_a_reason(
-    one: Callable[[], Record], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    one: Callable[[], Record], tmp_path: Path, reports: Reports
 ) -> None:
-    assert main([*store(tmp_path, one()), "--csv"]) == 0
-    printed = capsys.readouterr()
-    assert printed.out == f"{','.join(COLUMNS)}\n"
-    assert "published" in printed.err
-
-
-@pytest.mark.parametrize(
-    ("records", "options", "message"),
-    [
-        ((), (), "no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"),
-        (
-            ("a40 resnet50 onnx trt fp16",),
-            ("-k", "bert"),
-            "no case has 'bert' in its name. There are: a40-resnet50-onnx-trt-fp16",
-        ),
-    ],
-    ids=["empty folder", "unknown case"],
-)
-def test_nothing_to_compare_is_an_error_that_says_why(
-    records: Sequence[str],
-    options: Sequence[str],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main([*store(tmp_path, *map(case_on, records)), *options]) == 4
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err == f"error: {tmp_path}: {message}\n"
+    status, out, err = reports(*store(tmp_path, one()), "--csv")
+    assert (status, out) == (0, f"{','.join(COLUMNS)}\n")
+    assert "published" in err
 
 
 def test_help_explains_the_command(capsys: pytest.CaptureFixture[str]) -> None:

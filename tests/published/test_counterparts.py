@@ -11,7 +11,7 @@ from reports.published.matching import published_ratio
 from reports.record import schema
 from reports.words.shown import shown
 from tests import samples
-from tests.published.cases import case_on, cells, joined, latencies, titles, written
+from tests.published.cases import case_on, joined, latencies, rows, titles, written
 
 A40, A100 = "NVIDIA A40", "NVIDIA DGX A100 (1x A100 80GB)"
 V100, T4 = "NVIDIA DGX-1 (1x V100 32GB)", "NVIDIA T4"
@@ -46,7 +46,7 @@ def test_every_published_row_stands_beside_a_case_measured_just_so() -> None:
     implied = {"ts-trace", "ts-script", "tf-trt"}
     records = []
     names = ["gpu", "model", "format", "accelerator", "precision"]
-    for key, rows in figures.groupby(names, dropna=False):
+    for key, published_rows in figures.groupby(names, dropna=False):
         gpu, model, format_, accelerator, precision = cast(tuple[Any, ...], key)
         inside = format_ in implied or pd.isna(accelerator)
         loads = [
@@ -56,7 +56,7 @@ def test_every_published_row_stands_beside_a_case_measured_just_so() -> None:
                 row["throughput_per_s"],
                 latency_ms=latencies(p99=row["latency_p99_ms"], avg=row["latency_avg_ms"]),
             )
-            for _, row in rows.iterrows()
+            for _, row in published_rows.iterrows()
         ]
         records.append(
             case_on(f"{gpu} {model} {format_} {'-' if inside else accelerator} {precision}", *loads)
@@ -171,7 +171,7 @@ def test_each_published_format_is_a_table_of_its_own() -> None:
     assert [title.rpartition(" published ")[2] for title in titles(text) if title.startswith("### ")] == [
         *("onnx fp16", "onnx trt fp16", "trt fp16", "ts-trace fp16")
     ]
-    assert [row[2] for row in cells(text)] == ["2053.9", "3616", "3456", "2061.9"]
+    assert [row[2] for row in rows(text)] == ["2053.9", "3616", "3456", "2061.9"]
 
 
 def test_a_case_that_has_its_like_is_not_set_beside_other_formats() -> None:

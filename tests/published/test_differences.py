@@ -1,15 +1,13 @@
 """What differs between a case and the published one is named, and what did not pass shows no speed."""
 
 import dataclasses
-from typing import Any
 
 import pytest
 
-from reports.published.joined import COLUMNS
 from reports.record import schema
 from reports.record.schema import Accuracy, Deployment, Score
 from tests import samples
-from tests.published.cases import case_on, cells, joined, written
+from tests.published.cases import case_on, joined, written
 
 
 def line_with(part: str, text: str) -> str:
@@ -99,34 +97,6 @@ def test_another_metric_is_not_set_beside_the_published_one() -> None:
     one = case_on("a30 bert-dist4l onnx trt fp16")
     assert "served" not in written(one)
     assert joined(one)["score_percent"].isna().all()
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"accuracy": samples.failed_accuracy()}, "served top-1 93.1 % is below"),
-        ({"conversion": samples.failed_conversion()}, "the converted model differs from the framework"),
-        ({"conversion": None}, "the converted model was not compared with the framework"),
-    ],
-    ids=["accuracy", "conversion", "no conversion"],
-)
-def test_a_case_that_did_not_pass_shows_the_reason_and_no_speed(changes: Any, reason: str) -> None:
-    load = samples.load("offline", 8, 31234.5, marks=samples.marks("its throughput was 31234.5"))
-    one = case_on("a40 resnet50 onnx trt fp16", load, **changes)
-    text = written(one)
-    assert f"\n## a40-resnet50-onnx-trt-fp16\n\nNo throughput is shown: {reason}" in text
-    assert "31234" not in text
-    assert not cells(text)
-    frame = joined(one)
-    assert len(frame) == 1
-    assert "31234" not in frame.to_csv()
-    units = [name for name in COLUMNS if name.endswith(("_ms", "_per_s"))]
-    measured = [name for name in units if "_published" not in name]
-    ratios = [name for name in COLUMNS if "_ratio" in name]
-    assert (len(measured), len(ratios)) == (9, 9)
-    assert frame[measured + ratios].isna().all(axis=None)
-    assert not frame["passed"].any()
-    assert reason in frame["why_no_speed"][0]
 
 
 def test_models_without_published_figures_share_one_line() -> None:

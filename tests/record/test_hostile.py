@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from reports.__main__ import main
 from reports.record import files
 from reports.record.schema import AnswerGate, Record
 from tests import samples
+from tests.conftest import Reports
 from tests.record.test_record import complete
 
 Keys = tuple[str | int, ...]
@@ -89,48 +91,42 @@ def commands(results: Path, out: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_record_with_what_no_run_measures_is_refused_by_each_command_with_its_file(
-    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    what: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     path = stored(tmp_path / "results", *HOSTILE[what])
     for command in commands(tmp_path / "results", tmp_path):
-        assert main(command) == 4, command
-        said = capsys.readouterr().err
+        said = refused(*command)
         assert said.startswith(f"error: {path}: ")
         assert len(said.splitlines()) == 1
         assert len(said) < 1000
 
 
-def test_a_text_that_a_terminal_would_obey_is_shown_as_what_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_text_that_a_terminal_would_obey_is_shown_as_what_it_is(tmp_path: Path, reports: Reports) -> None:
     said_by_cpu = "\x1b]0;owned\x07 CPU \u202egnp.exe \ud800 \x9b31m red\r\n::error::x"
     stored(tmp_path / "results", ("machine", "cpu"), json.dumps(said_by_cpu), samples.record())
     for command in commands(tmp_path / "results", tmp_path)[:6]:
-        assert main(command) == 0, command
-        said = capsys.readouterr()
-        assert all(character.isprintable() or character in "\n\t" for character in said.out + said.err)
-    main(["tables", "--results", str(tmp_path / "results")])
-    assert "\\x1b" in capsys.readouterr().out
+        status, out, err = reports(*command)
+        assert status == 0, command
+        assert all(character.isprintable() or character in "\n\t" for character in out + err)
+    assert "\\x1b" in reports("tables", "--results", tmp_path / "results").out
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb.json", "a\n::error::b.json"])
 def test_the_name_of_a_file_is_shown_as_what_it_is(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / name).write_text("{}")
-    assert main(["tables", "--results", str(tmp_path)]) == 4
-    assert "\x1b" not in capsys.readouterr().err
+    assert "\x1b" not in refused("tables", "--results", tmp_path)
 
 
 @pytest.mark.parametrize("command", range(9))
 def test_a_pipe_in_place_of_a_record_is_not_waited_for(
-    command: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: int, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     (tmp_path / "results" / "a40").mkdir(parents=True)
     os.mkfifo(files.path_of(complete().case, tmp_path / "results"))
-    assert main(commands(tmp_path / "results", tmp_path)[command]) == 4
-    assert capsys.readouterr().err.startswith("error: ")
+    assert refused(*commands(tmp_path / "results", tmp_path)[command]).startswith("error: ")
 
 
 def test_what_a_run_writes_can_be_read_whatever_a_server_said(tmp_path: Path) -> None:

@@ -3,15 +3,15 @@
 import dataclasses
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from reports.__main__ import main
 from reports.merge import folders
 from reports.record import files, machines, per_sample
-from reports.record.schema import Record, Search, Start
+from reports.record.schema import Record, Start
 from tests import samples
 
 HOST, UUID = "secret-host", "GPU-5ec2e70d-1111-2222-3333-444455556666"
@@ -21,19 +21,7 @@ README = Path("reports/readme")
 def measured(host: str = HOST, uuid: str = UUID, run: int = 1) -> Record:
     """The sample case with everything that may name a machine."""
     one = samples.record()
-    search = Search(
-        7.0,
-        "p99",
-        one.deployment,
-        one.loads[0],
-        "within",
-        None,
-        14,
-        60,
-        75.0,
-        "",
-        samples.accuracy(),
-    )
+    search = samples.search(accuracy=samples.accuracy())
     whole = dataclasses.replace(
         one, gates=(samples.gate(),), starts=(Start("offline", 0.4, 2.5, 12.5),), search=search
     )
@@ -60,43 +48,31 @@ def twins(tmp_path: Path) -> Path:
     return tmp_path / "twins"
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    capsys.readouterr()
-    assert main(list(map(str, arguments))) == 0
-    return capsys.readouterr().out
-
-
-def test_tables_say_host_commit_and_start_of_the_run(
-    one_machine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = printed(capsys, "tables", "--results", one_machine)
+def test_tables_say_host_commit_and_start_of_the_run(one_machine: Path, printed: Callable[..., str]) -> None:
+    text = printed("tables", "--results", one_machine)
     line = next(line for line in text.splitlines() if line.startswith("- Measured: "))
     assert HOST in line
     assert "c0ffee000000" in line
     assert "2026-03-01 00:00 UTC" in line
 
 
-def test_a_checkout_that_was_changed_is_said_to_be(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_checkout_that_was_changed_is_said_to_be(tmp_path: Path, printed: Callable[..., str]) -> None:
     where = dataclasses.replace(samples.origin(), clean=False)
     text = printed(
-        capsys, "tables", "--results", samples.store(tmp_path, samples.measured_at(where, samples.record()))
+        "tables", "--results", samples.store(tmp_path, samples.measured_at(where, samples.record()))
     )
     assert "c0ffee000000, changed" in text
 
 
-def test_tables_tell_two_machines_of_one_case_apart(twins: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "tables", "--results", twins)
+def test_tables_tell_two_machines_of_one_case_apart(twins: Path, printed: Callable[..., str]) -> None:
+    text = printed("tables", "--results", twins)
     names = [line.removeprefix("### ") for line in text.splitlines() if line.startswith("### ")]
     assert len(set(names)) == 2
     assert all(name.startswith("a40-resnet50-onnx-trt-fp16@secret-host-") for name in names)
 
 
-def test_rows_of_csv_say_which_machine_and_run_they_are_of(
-    twins: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = pd.read_csv(io.StringIO(printed(capsys, "csv", "--results", twins)))
+def test_rows_of_csv_say_which_machine_and_run_they_are_of(twins: Path, printed: Callable[..., str]) -> None:
+    rows = pd.read_csv(io.StringIO(printed("csv", "--results", twins)))
     assert sorted(set(rows["host"])) == [f"{HOST}-1", f"{HOST}-2"]
     assert sorted(set(rows["gpu_uuids"])) == [f"{UUID}1", f"{UUID}2"]
     assert rows["machine"].nunique() == 2
@@ -117,46 +93,46 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("folder", ["one_machine", "twins"])
 def test_nothing_anonymous_names_a_host_or_a_gpu(
-    command: list[str], folder: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    command: list[str], folder: str, request: pytest.FixtureRequest, printed: Callable[..., str]
 ) -> None:
     results = request.getfixturevalue(folder)
-    text = printed(capsys, *command, "--results", results, "--anonymous")
+    text = printed(*command, "--results", results, "--anonymous")
     assert text
     assert "secret" not in text
     assert "5ec2e70d" not in text
 
 
 def test_an_anonymous_page_names_no_host_or_gpu_and_has_the_samples_of_each_machine(
-    twins: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    twins: Path, tmp_path: Path, printed: Callable[..., str]
 ) -> None:
-    printed(capsys, "html", "--results", twins, "--anonymous", "--output", tmp_path / "page.html")
+    printed("html", "--results", twins, "--anonymous", "--output", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "secret" not in page
     assert "5ec2e70d" not in page
     assert page.count('<section class="case"') == 2
     assert 'id="a40-resnet50-onnx-trt-fp16@anonymous-2"' in page
-    printed(capsys, "html", "--results", twins, "--output", tmp_path / "page.html")
+    printed("html", "--results", twins, "--output", tmp_path / "page.html")
     assert f"{HOST}-2" in (tmp_path / "page.html").read_text()
 
 
 def test_a_readme_names_hosts_only_where_it_is_asked_to(
-    one_machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    one_machine: Path, tmp_path: Path, printed: Callable[..., str]
 ) -> None:
     file = tmp_path / "README.md"
     file.write_text("<!-- tritonproof:machine -->\n<!-- /tritonproof:machine -->\n")
-    printed(capsys, "readme", file, "--results", one_machine)
+    printed("readme", file, "--results", one_machine)
     assert "secret" not in file.read_text()
     assert "c0ffee" in file.read_text()
-    printed(capsys, "readme", file, "--results", one_machine, "--hosts")
+    printed("readme", file, "--results", one_machine, "--hosts")
     assert "secret" in file.read_text()
 
 
 @pytest.mark.parametrize("folder", ["one_machine", "twins"])
 def test_an_anonymous_merge_holds_no_name_anywhere_and_loses_no_figure(
-    folder: str, tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    folder: str, tmp_path: Path, request: pytest.FixtureRequest, printed: Callable[..., str]
 ) -> None:
     results = request.getfixturevalue(folder)
-    printed(capsys, "merge", results, "--anonymous", "--output", tmp_path / "out")
+    printed("merge", results, "--anonymous", "--output", tmp_path / "out")
     for path in (tmp_path / "out").rglob("*"):
         assert "secret" not in path.name
         assert not path.is_file() or b"secret" not in path.read_bytes()

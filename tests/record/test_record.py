@@ -12,14 +12,11 @@ import pytest
 from reports.record import files, schema
 from reports.record.schema import (
     CertifiedPercentile,
-    Comparison,
     CpuUse,
-    Efficiency,
     GpuUse,
     Growth,
     LatencyBudget,
     Record,
-    Search,
     Soak,
     Start,
 )
@@ -31,13 +28,12 @@ Keys = tuple[str | int, ...]
 def complete() -> Record:
     """The sample record with everything that a record may hold."""
     first, *others = samples.record().loads
-    comparison = Comparison("HEAD~1", "interleaved", samples.estimate(1.0), 0.03, "not slower", 8, None)
     whole = dataclasses.replace(
         samples.wrong_beside_another(first),
         budget=LatencyBudget("p99", 1.5, "agreed in May", "failed"),
         cpu=CpuUse(16, 0.4, 12.5, 0.1, 0.0),
         gpu=GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),
-        comparison=comparison,
+        comparison=samples.comparison(),
         marks=samples.marks("a pass was repeated: 1"),
         certified={
             "p99": CertifiedPercentile(2.1, 2.4, 1500, 0),
@@ -65,32 +61,8 @@ def complete() -> Record:
         price_per_hour=3.6,
         loads=(whole, *others),
         starts=(Start("offline", 0.4, 2.5, 12.5),),
-        efficiency=(
-            Efficiency(
-                "offline",
-                8,
-                1,
-                samples.estimate(970),
-                samples.estimate(1000),
-                8,
-                2,
-                samples.estimate(0.97),
-                6,
-            ),
-        ),
-        search=Search(
-            7.0,
-            "p99",
-            samples.record().deployment,
-            first,
-            "within",
-            None,
-            14,
-            60,
-            75.0,
-            "config.pbtxt",
-            samples.accuracy(),
-        ),
+        efficiency=(samples.efficiency(),),
+        search=samples.search(load=first, accuracy=samples.accuracy()),
     )
 
 

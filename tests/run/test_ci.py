@@ -13,10 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import AccuracyError, InputError, ProofError, SetupError, SpeedError
-from fixtures.plugin.telling.failure_kind import kind_of
 from reports.run import job_summary
-from reports.run.exit_status import status_of, status_sentence
 from reports.run.job_summary import annotation, cut, summary
 from reports.run.outcomes import Failure, Outcomes
 from reports.words.shown import shown
@@ -142,56 +139,6 @@ def either(request: pytest.FixtureRequest, whole: Run, tmp_path_factory: pytest.
 
 
 # --- the exit status ---------------------------------------------------------------------------------------
-
-
-def failing(*kinds: str) -> Outcomes:
-    return Outcomes([Failure(kind, "test_x", "", None, None) for kind in kinds], passed=1)
-
-
-@pytest.mark.parametrize(
-    ("kinds", "status"),
-    [
-        (["speed"], 10),
-        (["infrastructure"], 11),
-        (["accuracy"], 12),
-        (["speed", "infrastructure"], 11),
-        (["accuracy", "infrastructure", "speed"], 12),
-        (["input", "accuracy"], pytest.ExitCode.USAGE_ERROR),
-    ],
-)
-def test_the_worst_failure_decides_the_exit_status(kinds: list[str], status: int) -> None:
-    assert status_of(pytest.ExitCode.TESTS_FAILED, failing(*kinds)) == status
-
-
-@pytest.mark.parametrize(
-    "own",
-    [code for code in pytest.ExitCode if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)],
-)
-def test_a_run_that_did_not_end_keeps_pytests_status(own: pytest.ExitCode) -> None:
-    assert status_of(own, failing("accuracy")) == own
-
-
-def test_the_statuses_are_none_of_pytests_and_a_failure_of_another_test_is_one_of_them() -> None:
-    assert not {10, 11, 12} & {int(code) for code in pytest.ExitCode}
-    outcomes = failing("speed")
-    outcomes.others_failed = True
-    assert status_of(pytest.ExitCode.TESTS_FAILED, outcomes) == pytest.ExitCode.TESTS_FAILED
-
-
-def test_what_is_missing_on_the_machine_is_infrastructure_and_not_bad_input() -> None:
-    kinds = [kind_of(error("")) for error in (SetupError, InputError, ProofError, AccuracyError, SpeedError)]
-    assert kinds == ["infrastructure", "input", "infrastructure", "accuracy", "speed"]
-    assert kind_of(MemoryError()) == "infrastructure"
-
-
-def test_a_run_in_which_all_was_skipped_has_proven_nothing() -> None:
-    skipped = Outcomes(skipped=Counter({"needs an A100": 3}))
-    assert status_of(pytest.ExitCode.OK, skipped) == pytest.ExitCode.NO_TESTS_COLLECTED
-    skipped.status = pytest.ExitCode.NO_TESTS_COLLECTED
-    assert "nothing was proven, all of 3 tests were skipped" in status_sentence(skipped)
-    skipped.passed = 1
-    assert status_of(pytest.ExitCode.OK, skipped) == pytest.ExitCode.OK
-    assert status_of(pytest.ExitCode.OK, Outcomes()) == pytest.ExitCode.OK, "as with --collect-only"
 
 
 def test_failures_of_all_kinds_reach_the_exit_status(either: Run) -> None:

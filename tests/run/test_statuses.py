@@ -1,13 +1,21 @@
 """What the exit status and the sentence about it are made of, without a run."""
 
+import dataclasses
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from fixtures.errors import NotAvailableError, SpeedError
-from fixtures.plugin.telling.failure_kind import pytest_runtest_makereport
+from fixtures.errors import (
+    AccuracyError,
+    InputError,
+    NotAvailableError,
+    ProofError,
+    SetupError,
+    SpeedError,
+)
+from fixtures.plugin.telling.failure_kind import kind_of, pytest_runtest_makereport
 from reports.run import exit_status
 from reports.run.exit_status import status_of, status_sentence, worst_first
 from reports.run.outcomes import Failure, Outcomes
@@ -21,11 +29,23 @@ def failing(*kinds: str) -> Outcomes:
     ("own", "outcomes", "status"),
     [
         (1, failing("speed"), 10),
+        (1, failing("infrastructure"), 11),
+        (1, failing("accuracy"), 12),
+        (1, failing("speed", "infrastructure"), 11),
+        (1, failing("accuracy", "infrastructure", "speed"), 12),
+        (1, failing("input", "accuracy"), 4),
         (1, failing("input"), 4),
         (2, failing("input"), 4),
         (0, Outcomes(skipped=Counter({"needs an A100": 1})), 5),
         (3, failing("input", "accuracy"), 3),
         (1, Outcomes(passed=2), 1),
+        (1, dataclasses.replace(failing("speed"), others_failed=True), 1),
+        (0, Outcomes(passed=1, skipped=Counter({"needs an A100": 1})), 0),
+        (0, Outcomes(), 0),
+        (pytest.ExitCode.OK, Outcomes(skipped=Counter({"needs an A100": 1})), 5),
+        (pytest.ExitCode.TESTS_FAILED, failing("speed"), 10),
+        (pytest.ExitCode.INTERRUPTED, failing("input"), 4),
+        (3, Outcomes(skipped=Counter({"needs an A100": 1})), 3),
     ],
 )
 def test_a_status_that_pytest_gives_as_a_number_counts_as_its_name_does(
@@ -68,6 +88,12 @@ def test_a_status_of_pytests_own_needs_no_sentence(status: int) -> None:
 
 def test_a_usage_error_before_any_test_is_left_to_pytests_own_words() -> None:
     assert status_sentence(Outcomes(status=int(pytest.ExitCode.USAGE_ERROR))) == ""
+
+
+def test_what_is_missing_on_the_machine_is_infrastructure_and_not_bad_input() -> None:
+    kinds = [kind_of(error("")) for error in (SetupError, InputError, ProofError, AccuracyError, SpeedError)]
+    assert kinds == ["infrastructure", "input", "infrastructure", "accuracy", "speed"]
+    assert kind_of(MemoryError()) == "infrastructure"
 
 
 def noted(error: BaseException | None, folder: str = "benchmarks") -> list[tuple[str, str]]:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from reports import tables
-from reports.record.schema import Case, Comparison, Efficiency, Estimate, Limit, Load, Mark, Record
-from reports.tables.beside import comparison_table
+from reports.record.schema import Case, Estimate, Limit, Mark, Record
 from reports.tables.summary import COST, IN_PROCESS, P99, PUBLISHED, RATE
 from reports.words.shown import shown
 from tests import samples
+from tests.markdown_tables import cells
 
 FAILED: dict[str, dict[str, Any]] = {
     "below-its-floor": {"accuracy": samples.failed_accuracy()},
@@ -22,29 +22,17 @@ FAILED: dict[str, dict[str, Any]] = {
 
 def rows(summary: str) -> list[dict[str, str]]:
     """The rows of the first table, by column."""
-    lines = [line for line in summary.split("\n\n")[0].splitlines() if line.startswith("|")]
-    header, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return [dict(zip(header, cells, strict=True)) for cells in body]
+    header, *body = cells(summary.split("\n\n")[0])
+    return [dict(zip(header, row, strict=True)) for row in body]
 
 
 def only(*records: Record) -> dict[str, str]:
-    (row,) = rows(tables.summary_table([shown(one) for one in records]))
+    (row,) = rows(summary_of(*records))
     return row
 
 
-def efficiency(size: int = 8, scenario: str = "offline") -> Efficiency:
-    offline = scenario == "offline"
-    return Efficiency(
-        scenario,
-        size if offline else 1,
-        1 if offline else size,
-        samples.estimate(1573.6),
-        samples.estimate(1748.4),
-        8,
-        2,
-        Estimate(0.9, 0.876, 0.924),
-        5,
-    )
+def summary_of(*records: Record) -> str:
+    return tables.summary_table(samples.seen(*records))
 
 
 def marked(*marks: Mark, **changes: Any) -> Record:
@@ -52,7 +40,7 @@ def marked(*marks: Mark, **changes: Any) -> Record:
 
 
 def test_a_row_says_how_right_and_how_fast_at_best() -> None:
-    one = samples.record(efficiency=(efficiency(32, "online"),))
+    one = samples.record(efficiency=(samples.efficiency("online", 32),))
     assert only(one) == {
         "Model": "resnet50",
         "Format": "ONNX, TensorRT",
@@ -91,16 +79,18 @@ def test_the_published_ratio_is_to_the_same_gpu_and_load_point() -> None:
 
 
 def test_a_ratio_to_in_process_at_another_point_names_it() -> None:
-    assert only(samples.record(efficiency=(efficiency(8),)))[IN_PROCESS] == "0.90 (0.88 to 0.92), batch 8"
+    assert (
+        only(samples.record(efficiency=(samples.efficiency(),)))[IN_PROCESS] == "0.90 (0.88 to 0.92), batch 8"
+    )
 
 
 def test_a_small_ratio_to_in_process_keeps_two_digits() -> None:
-    small = dataclasses.replace(efficiency(8), ratio=Estimate(0.0192, 0.0174, 0.0212))
+    small = dataclasses.replace(samples.efficiency(), ratio=Estimate(0.0192, 0.0174, 0.0212))
     assert only(samples.record(efficiency=(small,)))[IN_PROCESS].startswith("0.019 (0.017 to 0.021)")
 
 
 def test_a_column_without_any_figure_is_left_out_and_is_not_explained() -> None:
-    summary = tables.summary_table([shown(samples.random_weights())])
+    summary = summary_of(samples.random_weights())
     assert not {PUBLISHED, IN_PROCESS, COST, "Floor"} & set(rows(summary)[0])
     assert "in turns" not in summary
     assert "NVIDIA's figure" not in summary
@@ -123,7 +113,7 @@ def test_an_error_has_a_ceiling_and_is_not_in_percent() -> None:
 
 
 def test_random_weights_show_a_speed_and_a_note_says_why_they_have_no_score() -> None:
-    summary = tables.summary_table([shown(samples.random_weights())])
+    summary = summary_of(samples.random_weights())
     row = rows(summary)[0]
     assert (row["Accuracy"], row[RATE], row["Note"]) == ("random weights", "0.712 ± 2.0 %", "a")
     assert summary.endswith("\n\n- a: random weights: no checkpoint was given (--checkpoint DIR).")
@@ -131,7 +121,7 @@ def test_random_weights_show_a_speed_and_a_note_says_why_they_have_no_score() ->
 
 def test_cases_with_the_same_note_share_its_letter() -> None:
     other = samples.random_weights(case=Case("cpu", "nnunet", "onnx", None, "fp32"))
-    summary = tables.summary_table([shown(samples.random_weights()), shown(other)])
+    summary = summary_of(samples.random_weights(), other)
     assert [row["Note"] for row in rows(summary)] == ["a", "a"]
     assert summary.count("no checkpoint was given") == 1
 
@@ -140,10 +130,10 @@ def test_a_mark_of_several_cases_is_one_line_of_what_it_means() -> None:
     busy, busier = (
         Mark("cpu-shared", f"other programs took part of the CPU: {n} of 2 cores") for n in (0.2, 0.4)
     )
-    summary = tables.summary_table([shown(marked(busy)), shown(marked(busier))])
+    summary = summary_of(marked(busy), marked(busier))
     assert [row["Note"] for row in rows(summary)] == ["a", "a"]
     assert summary.endswith("\n\n- a: other programs took part of the CPU")
-    alone = tables.summary_table([shown(marked(busy))])
+    alone = summary_of(marked(busy))
     assert alone.endswith("\n\n- a: other programs took part of the CPU: 0.2 of 2 cores")
 
 
@@ -154,22 +144,18 @@ def test_a_wide_interval_is_shown_and_not_noted_too() -> None:
 
 
 def test_each_target_has_a_table_of_its_own() -> None:
-    summary = tables.summary_table(
-        [shown(samples.record()), shown(samples.random_weights()), shown(samples.record())]
-    )
+    summary = summary_of(samples.record(), samples.random_weights(), samples.record())
     first, second = summary.split("Target `cpu`, AMD EPYC 7742 64-Core Processor:\n\n")
     assert first.startswith("Target `a40`, NVIDIA A40:\n\n| Model")
     assert (first.count("\n| resnet50 "), first.count("\n| nnunet ")) == (2, 0)
     assert second.count("\n| nnunet ") == 1
-    assert "Target" not in tables.summary_table([shown(samples.record())])
+    assert "Target" not in summary_of(samples.record())
 
 
 def test_the_server_is_a_sentence_where_all_cases_had_the_same() -> None:
-    assert "\n\nServed by Triton 2.51.0 (embedded), python backend." in tables.summary_table(
-        [shown(samples.record())]
-    )
+    assert "\n\nServed by Triton 2.51.0 (embedded), python backend." in summary_of(samples.record())
     unserved = samples.record(serving=None, case=Case("a40", "resnet50", "trt", None, "fp16"))
-    summary = tables.summary_table([shown(samples.record()), shown(unserved)])
+    summary = summary_of(samples.record(), unserved)
     assert "\n- `a40-resnet50-onnx-trt-fp16`: served by Triton 2.51.0" in summary
     assert "\n- `a40-resnet50-trt-fp16`: not served yet." in summary
 
@@ -177,45 +163,19 @@ def test_the_server_is_a_sentence_where_all_cases_had_the_same() -> None:
 # --- no speed of a case that is not right ------------------------------------------------------------------
 
 
-def compared(load: Load) -> Load:
-    ratio = Comparison("HEAD~1", "interleaved", Estimate(0.777, 0.771, 0.783), 0.03, "slower", 8, None)
-    return dataclasses.replace(load, comparison=ratio)
-
-
 def failed(kind: str) -> Record:
     """A case that is wrong, with every kind of figure that a right one would show."""
-    loads = (compared(samples.load("offline", 8, 31234.5)), compared(samples.load("online", 32, 65432.1)))
     return samples.record(
-        loads=loads, efficiency=(efficiency(8), efficiency(32, "online")), price_per_hour=3.6, **FAILED[kind]
+        efficiency=(samples.efficiency(), samples.efficiency("online", 32)),
+        price_per_hour=3.6,
+        **FAILED[kind],
     )
 
 
 @pytest.mark.parametrize("kind", FAILED)
-def test_a_case_that_is_not_right_shows_its_reason_and_no_figure_in_any_table(kind: str) -> None:
-    one = failed(kind)
-    right = samples.record(loads=one.loads, efficiency=one.efficiency, price_per_hour=3.6)
-    texts = [
-        tables.summary_table([shown(one)]),
-        tables.offline_table(shown(one)),
-        tables.online_table(shown(one)),
-        tables.case_section(shown(one)),
-        comparison_table([shown(one)]),
-    ]
-    for text in texts:
-        assert "No throughput is shown: " in text
-        for figure in ("31234", "65432", "2.126", "0.78 (", "0.90 (", "1748"):
-            assert figure not in text
-    assert tables.resources_table(shown(one), "offline") == ""
-    # The same figures are there where the case is right, so that the test can fail.
-    assert "65432.1" in tables.summary_table([shown(right)])
-    assert "0.90 (" in tables.summary_table([shown(right)])
-    assert "0.78 (" in comparison_table([shown(right)])
-
-
-@pytest.mark.parametrize("kind", FAILED)
 def test_beside_a_right_case_a_wrong_one_has_empty_cells_and_a_note(kind: str) -> None:
-    right = samples.record(efficiency=(efficiency(32, "online"),), price_per_hour=3.6)
-    summary = tables.summary_table([shown(right), shown(failed(kind))])
+    right = samples.record(efficiency=(samples.efficiency("online", 32),), price_per_hour=3.6)
+    summary = summary_of(right, failed(kind))
     good, bad = rows(summary)
     empty = (RATE, "At", P99, PUBLISHED, IN_PROCESS, COST)
     assert "-" not in {good[column] for column in empty}

@@ -13,59 +13,18 @@ import pytest
 
 from fixtures.formats import all_formats
 from reports import tables
-from reports.__main__ import main
-from reports.record.schema import SCHEMA, Case, Disagreement, Limit, Origin, Record, Start
+from reports.record.schema import SCHEMA, Case, Disagreement, Limit, Origin, Start
 from reports.words import rightness
 from reports.words.shown import shown
 from tests import samples
+from tests.markdown_tables import cells
 
 ROOT = Path(__file__).parents[2]
-
-OFFLINE = [
-    "Precision",
-    "Backend Accelerator",
-    "Client Batch Size",
-    "Inferences/second",
-    "P90 Latency",
-    "P95 Latency",
-    "P99 Latency",
-    "Avg Latency",
-]
-ONLINE = [
-    "Concurrent client requests",
-    "Inferences/second",
-    "Client Send",
-    "Network+server Send/recv",
-    "Server Queue",
-    "Server Compute Input",
-    "Server Compute Infer",
-    "Server Compute Output",
-    "Client Recv",
-    "P50 Latency",
-    "P90 Latency",
-    "P95 Latency",
-    "P99 Latency",
-    "Avg Latency",
-]
-
-
-def cells(table: str) -> list[list[str]]:
-    """Header and rows of the first markdown table in a text."""
-    lines = [line for line in table.split("\n\n")[0].splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[:1] + lines[2:]]
-
-
-@pytest.mark.parametrize(
-    ("table", "columns"),
-    [(tables.offline_table, OFFLINE), (tables.online_table, ONLINE)],
-    ids=["offline", "online"],
-)
-def test_the_columns_are_the_published_ones(table: Callable[[Record], str], columns: list[str]) -> None:
-    assert cells(table(shown(samples.record())))[0] == columns
+SAMPLE = shown(samples.record())
 
 
 def test_the_offline_rows_are_in_order_of_batch_with_published_decimals() -> None:
-    assert cells(tables.offline_table(shown(samples.record())))[1:] == [
+    assert cells(tables.offline_table(SAMPLE))[1:] == [
         ["FP16", "TensorRT", "1", "491.5", "2.046", "2.111", "2.126", "2.031"],
         ["FP16", "TensorRT", "2", "811.8", "2.046", "2.111", "2.126", "2.031"],
         ["FP16", "TensorRT", "8", "1573.6", "2.046", "2.111", "2.126", "2.031"],
@@ -75,7 +34,7 @@ def test_the_offline_rows_are_in_order_of_batch_with_published_decimals() -> Non
 def test_the_online_rows_are_in_order_of_concurrency_with_every_component() -> None:
     components = ["0.000", "0.100", "0.200", "0.300", "0.400", "0.500", "0.600"]
     latencies = ["2.000", "2.046", "2.111", "2.126", "2.031"]
-    assert cells(tables.online_table(shown(samples.record())))[1:] == [
+    assert cells(tables.online_table(SAMPLE))[1:] == [
         ["16", "2543.7", *components, *latencies],
         ["32", "3166.7", *components, *latencies],
     ]
@@ -92,20 +51,8 @@ def test_a_latency_that_is_missing_leaves_its_cell_empty() -> None:
     ]
 
 
-def test_a_slow_model_keeps_three_digits() -> None:
-    header, row = cells(tables.offline_table(shown(samples.random_weights())))
-    assert dict(zip(header, row, strict=True))["Inferences/second"] == "0.712"
-
-
 def test_a_scenario_without_points_says_so() -> None:
     assert tables.online_table(shown(samples.random_weights())) == "No online load point has been measured."
-
-
-def test_the_columns_line_up() -> None:
-    lines = tables.offline_table(shown(samples.record())).splitlines()
-    bars = [[place for place, character in enumerate(line) if character == "|"] for line in lines]
-    assert len(lines) == 5
-    assert all(places == bars[0] for places in bars)
 
 
 def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
@@ -116,11 +63,11 @@ def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
     table = tables.offline_table(shown(samples.record(loads=loads)))
     assert [row[3] for row in cells(table)[1:]] == ["100.0", "200.0*"]
     assert table.endswith("\n\nMarked points (*):\n\n- batch 8: a pass was repeated; its file was damaged")
-    assert "*" not in tables.offline_table(shown(samples.record()))
+    assert "*" not in tables.offline_table(SAMPLE)
 
 
 def test_online_parameters_are_the_published_ones() -> None:
-    assert cells(tables.parameters_table(shown(samples.record()), "online")) == [
+    assert cells(tables.parameters_table(SAMPLE, "online")) == [
         ["Parameter Name", "Parameter Value"],
         ["Max Batch Size", "128"],
         ["Number of model instances", "1"],
@@ -130,12 +77,9 @@ def test_online_parameters_are_the_published_ones() -> None:
 
 
 def test_offline_the_dynamic_batcher_has_no_parameters_and_the_section_says_why() -> None:
-    rows = dict(cells(tables.parameters_table(shown(samples.record()), "offline")))
+    rows = dict(cells(tables.parameters_table(SAMPLE, "offline")))
     assert rows["Triton Max Queue Delay"] == rows["Triton Preferred Batch Sizes"] == "-"
-    assert (
-        "The dynamic batcher is off"
-        in tables.case_section(shown(samples.record())).partition("#### Online")[0]
-    )
+    assert "The dynamic batcher is off" in tables.case_section(SAMPLE).partition("#### Online")[0]
 
 
 def test_no_preferred_sizes_are_called_none() -> None:
@@ -145,7 +89,7 @@ def test_no_preferred_sizes_are_called_none() -> None:
 
 
 def test_the_configuration_names_what_was_served_and_by_what() -> None:
-    assert tables.configuration_list(shown(samples.record()), "offline").splitlines() == [
+    assert tables.configuration_list(SAMPLE, "offline").splitlines() == [
         "- Case: `a40-resnet50-onnx-trt-fp16`",
         "- GPU: NVIDIA A40",
         "- Backend: ONNX Runtime, in Triton's Python backend",
@@ -277,13 +221,6 @@ def test_a_score_just_below_its_floor_does_not_look_equal_to_it() -> None:
     assert "served top-1 93.9996 % is below its floor of 94.0000 %" in why
 
 
-def test_free_text_cannot_break_a_table() -> None:
-    one = samples.record(accuracy=samples.accuracy(samples.score(metric="F1 |mean|\nof <b>all</b>, < 1")))
-    lines = tables.summary_table([shown(one)]).split("\n\n")[0].splitlines()
-    assert len(lines) == 3
-    assert r"F1 \|mean\| of \<b>all\</b>, < 1" in lines[2]
-
-
 def test_one_machine_is_one_sentence() -> None:
     assert tables.machine_sentence([samples.record(), samples.random_weights()]) == (
         "Measured on NVIDIA A40 (driver 550.54.15), AMD EPYC 7742 64-Core Processor, 16 cores, "
@@ -308,12 +245,11 @@ def test_several_machines_are_a_list_by_case() -> None:
 
 
 def test_the_command_prints_the_summary_and_each_case_by_target(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, printed: Callable[..., str]
 ) -> None:
     other = samples.record(case=Case("a40", "bert", "trt", None, "fp16"))
     samples.store(tmp_path, samples.random_weights(), samples.record(), other)
-    assert main(["tables", "--results", str(tmp_path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed("tables", "--results", tmp_path).splitlines()
     assert [line for line in lines if line.startswith(("# ", "## ", "### "))] == [
         "# Summary",
         "## a40",
@@ -324,53 +260,36 @@ def test_the_command_prints_the_summary_and_each_case_by_target(
     ]
 
 
-def test_the_command_selects_by_a_part_of_the_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_selects_by_a_part_of_the_name(tmp_path: Path, printed: Callable[..., str]) -> None:
     samples.store(tmp_path, samples.random_weights(), samples.record())
-    assert main(["tables", "-k", "nnunet", "--results", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "cpu-nnunet-ts-trace-fp32" in printed
-    assert "resnet50" not in printed
+    text = printed("tables", "-k", "nnunet", "--results", tmp_path)
+    assert "cpu-nnunet-ts-trace-fp32" in text
+    assert "resnet50" not in text
 
 
-def test_a_selection_of_nothing_names_what_there_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_selection_of_nothing_names_what_there_is(tmp_path: Path, refused: Callable[..., str]) -> None:
     samples.store(tmp_path, samples.record())
-    assert main(["tables", "-k", "bert", "--results", str(tmp_path)]) == 4
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "no case has 'bert' in its name. There are: a40-resnet50-onnx-trt-fp16" in printed.err
+    text = refused("tables", "-k", "bert", "--results", tmp_path)
+    assert "no case has 'bert' in its name. There are: a40-resnet50-onnx-trt-fp16" in text
 
 
-def test_without_records_the_command_says_what_to_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["tables", "--results", str(tmp_path)]) == 4
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert (
-        printed.err
-        == f"error: {tmp_path}: no records (TARGET/CASE.json). Measure some: tox run -e benchmarks\n"
-    )
+def test_without_records_the_command_says_what_to_run(tmp_path: Path, refused: Callable[..., str]) -> None:
+    why = "no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"
+    assert refused("tables", "--results", tmp_path) == f"error: {tmp_path}: {why}\n"
 
 
-def test_a_broken_record_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_record_is_one_line(tmp_path: Path, refused: Callable[..., str]) -> None:
     samples.store(tmp_path, samples.record())
     (tmp_path / "a40" / "broken.json").write_text(json.dumps({"schema": SCHEMA, "case": {}}))
-    assert main(["tables", "--results", str(tmp_path)]) == 4
-    message = capsys.readouterr().err
+    message = refused("tables", "--results", tmp_path)
     assert message.startswith(f"error: {tmp_path}/a40/broken.json: missing key ")
     assert message.count("\n") == 1
 
 
-def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    printed = capsys.readouterr().out
-    assert "usage: python -m reports" in printed
-    assert "tables" in printed
-    assert "readme" in printed
+def test_without_a_command_there_is_help(printed: Callable[..., str]) -> None:
+    text = printed()
+    for part in ("usage: python -m reports", "tables", "readme"):
+        assert part in text
 
 
 def run_bare(arguments: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:

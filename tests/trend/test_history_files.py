@@ -77,12 +77,6 @@ def test_a_wrong_case_has_its_score_in_the_history_and_no_speed(tmp_path: Path) 
     assert (row.kind, row.passed) == ("accuracy", False)
 
 
-def test_records_that_do_not_name_their_run_have_no_rows() -> None:
-    one = shown(samples.record())
-    assert rows.rows_of(one) == []
-    assert rows.without_origin(one) == 6
-
-
 def test_a_line_that_a_kill_cut_off_is_told_of_and_loses_no_other(tmp_path: Path) -> None:
     files.append(tmp_path, past.rows([1.0, 2.0]))
     path = tmp_path / "cpu.jsonl"

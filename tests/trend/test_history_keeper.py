@@ -40,12 +40,6 @@ def test_what_a_test_recorded_is_in_the_history_when_it_ends(keeper: HistoryKeep
     assert len(files.read(keeper.folder).rows) == 6
 
 
-def test_the_speed_of_a_wrong_case_is_not_added(keeper: HistoryKeeper) -> None:
-    samples.store(keeper.results, measured(accuracy=samples.failed_accuracy()))
-    keeper.pytest_runtest_logreport(report("teardown", record=NAME))
-    assert {row.kind for row in files.read(keeper.folder).rows} == {"accuracy"}
-
-
 def test_a_test_without_a_record_adds_nothing(keeper: HistoryKeeper) -> None:
     keeper.pytest_runtest_logreport(report("teardown", figure="1 infer/s"))
     assert not keeper.folder.exists()

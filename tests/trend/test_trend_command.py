@@ -4,7 +4,6 @@ import dataclasses
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,6 +13,7 @@ from reports.__main__ import main
 from reports.run.exit_status import STATUS
 from reports.trend import files
 from tests import samples
+from tests.conftest import Reports
 from tests.trend import past
 from tests.trend.test_history_files import ORIGIN, measured
 
@@ -22,17 +22,12 @@ BETWEEN = f"between {past.COMMITS[49][:9]} and {past.COMMITS[50][:9]}"
 
 
 @pytest.fixture
-def trend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs the command on the history in `tmp_path`; gives status, output and errors."""
-
-    def run(*options: str) -> tuple[int, str, str]:
-        status = main(["trend", "--history", str(tmp_path), *options])
-        return (status, *capsys.readouterr())
-
-    return run
+def trend(tmp_path: Path, reports: Reports) -> Reports:
+    """Runs the command on the history in `tmp_path`."""
+    return lambda *options: reports("trend", "--history", tmp_path, *options)
 
 
-def test_the_table_names_the_commits_of_a_step_and_its_size(tmp_path: Path, trend: Callable) -> None:
+def test_the_table_names_the_commits_of_a_step_and_its_size(tmp_path: Path, trend: Reports) -> None:
     files.append(tmp_path, past.rows(SLOWER))
     status, text, _ = trend()
     assert status == 0
@@ -52,7 +47,7 @@ def test_the_table_names_the_commits_of_a_step_and_its_size(tmp_path: Path, tren
     ids=["slower", "faster", "as before", "slower long ago"],
 )
 def test_the_gate_fails_for_a_recent_step_for_the_worse(
-    tmp_path: Path, trend: Callable, values: list[float], status: int
+    tmp_path: Path, trend: Reports, values: list[float], status: int
 ) -> None:
     files.append(tmp_path, past.rows(values))
     found, _, errors = trend("--fail-on", "step")
@@ -60,14 +55,14 @@ def test_the_gate_fails_for_a_recent_step_for_the_worse(
     assert (BETWEEN in errors) == bool(status)
 
 
-def test_a_step_that_is_known_fails_no_more(tmp_path: Path, trend: Callable) -> None:
+def test_a_step_that_is_known_fails_no_more(tmp_path: Path, trend: Reports) -> None:
     files.append(tmp_path, past.rows(SLOWER))
     assert trend("--fail-on", "step", "--known", past.COMMITS[50][:9])[0] == 0
     assert trend("--fail-on", "step", "--known", past.COMMITS[49][:9])[0] == STATUS["speed"]
     assert "no run" in trend("--fail-on", "step", "--known", "fffff")[2]
 
 
-def test_the_gate_counts_commits_and_not_runs(tmp_path: Path, trend: Callable) -> None:
+def test_the_gate_counts_commits_and_not_runs(tmp_path: Path, trend: Reports) -> None:
     rows = past.rows(past.stepped(120, 50, 0.95))
     nightly = [
         row if n < 50 else dataclasses.replace(row, commit=past.COMMITS[50]) for n, row in enumerate(rows)
@@ -76,7 +71,7 @@ def test_the_gate_counts_commits_and_not_runs(tmp_path: Path, trend: Callable) -
     assert trend("--fail-on", "step")[0] == STATUS["speed"]
 
 
-def test_an_accuracy_that_fell_is_no_matter_of_speed(tmp_path: Path, trend: Callable) -> None:
+def test_an_accuracy_that_fell_is_no_matter_of_speed(tmp_path: Path, trend: Reports) -> None:
     scores = [0.98] * 30 + [0.97] * 10
     files.append(
         tmp_path,
@@ -89,14 +84,14 @@ def test_an_accuracy_that_fell_is_no_matter_of_speed(tmp_path: Path, trend: Call
 
 
 def test_a_step_without_a_commit_between_is_said_to_be_none_of_the_code(
-    tmp_path: Path, trend: Callable
+    tmp_path: Path, trend: Reports
 ) -> None:
     files.append(tmp_path, past.rows(SLOWER, commit=past.COMMITS[0]))
     assert "so not by a commit" in trend()[1]
 
 
 def test_of_two_runs_with_changed_files_nobody_knows_whether_it_was_the_code(
-    tmp_path: Path, trend: Callable
+    tmp_path: Path, trend: Reports
 ) -> None:
     files.append(tmp_path, past.rows(SLOWER, commit=past.COMMITS[0], clean=False))
     text = trend()[1]
@@ -104,7 +99,7 @@ def test_of_two_runs_with_changed_files_nobody_knows_whether_it_was_the_code(
     assert "so not by a commit" not in text
 
 
-def test_steps_are_the_same_whatever_is_shown(tmp_path: Path, trend: Callable) -> None:
+def test_steps_are_the_same_whatever_is_shown(tmp_path: Path, trend: Reports) -> None:
     for case in range(12):
         files.append(
             tmp_path, past.rows(past.stepped(60, 50, 0.95, seed=case), case=f"cpu-model{case}-onnx-fp32")
@@ -116,7 +111,7 @@ def test_steps_are_the_same_whatever_is_shown(tmp_path: Path, trend: Callable) -
     assert every == one
 
 
-def test_a_picture_of_each_case_is_drawn_for_both_themes(tmp_path: Path, trend: Callable) -> None:
+def test_a_picture_of_each_case_is_drawn_for_both_themes(tmp_path: Path, trend: Reports) -> None:
     files.append(tmp_path, past.rows(SLOWER))
     assert trend("--output", str(tmp_path / "out"))[0] == 0
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
@@ -146,7 +141,7 @@ def test_the_trend_is_drawn_without_packages_that_take_long_to_load(tmp_path: Pa
 
 
 def test_a_strange_name_in_the_history_is_text_in_the_picture_and_nothing_else(
-    tmp_path: Path, trend: Callable
+    tmp_path: Path, trend: Reports
 ) -> None:
     strange = 'b001 <script>alert("1")</script> & \x07'
     files.append(tmp_path, past.rows(SLOWER, at=strange, device='A "<b>CPU</b>"'))
@@ -157,7 +152,7 @@ def test_a_strange_name_in_the_history_is_text_in_the_picture_and_nothing_else(
         assert strange.replace("\x07", "\ufffd") in [element.text for element in elements]
 
 
-def test_the_line_in_the_picture_goes_down_where_the_figures_do(tmp_path: Path, trend: Callable) -> None:
+def test_the_line_in_the_picture_goes_down_where_the_figures_do(tmp_path: Path, trend: Reports) -> None:
     values = [100.0] * 10 + [90.0] * 10
     rows = [past.row(n, figures={"throughput_per_s": (v, v, v)}) for n, v in enumerate(values)]
     files.append(tmp_path, rows)
@@ -172,20 +167,20 @@ def test_the_line_in_the_picture_goes_down_where_the_figures_do(tmp_path: Path, 
     assert max(y for _, y in places[:10]) < min(y for _, y in places[10:])
 
 
-def test_cases_of_two_machines_are_two_pictures(tmp_path: Path, trend: Callable) -> None:
+def test_cases_of_two_machines_are_two_pictures(tmp_path: Path, trend: Reports) -> None:
     files.append(tmp_path, past.rows(SLOWER) + past.rows(SLOWER, host="ci-2"))
     trend("--output", str(tmp_path / "out"), "--theme", "light")
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
-def test_one_run_alone_is_a_trend_without_steps(tmp_path: Path, trend: Callable) -> None:
+def test_one_run_alone_is_a_trend_without_steps(tmp_path: Path, trend: Reports) -> None:
     files.append(tmp_path, past.rows([100.0]))
     status, text, _ = trend("--output", str(tmp_path / "out"))
     assert status == 0
     assert "1 run of 1 commit" in text
 
 
-def test_records_and_histories_of_other_machines_are_added_once(tmp_path: Path, trend: Callable) -> None:
+def test_records_and_histories_of_other_machines_are_added_once(tmp_path: Path, trend: Reports) -> None:
     shard = tmp_path / "shard"
     samples.store(shard, measured())
     files.append(shard / "history", past.rows([100.0, 101.0]))
@@ -196,18 +191,18 @@ def test_records_and_histories_of_other_machines_are_added_once(tmp_path: Path, 
         assert "a40-resnet50" in text
 
 
-def test_records_that_do_not_say_their_run_are_told_of(tmp_path: Path, trend: Callable) -> None:
+def test_records_that_do_not_say_their_run_are_told_of(tmp_path: Path, trend: Reports) -> None:
     files.append(tmp_path, past.rows([100.0]))
     samples.store(tmp_path / "old", samples.record())
     assert "6 measurements are of an earlier version" in trend("--add", str(tmp_path / "old"))[2]
 
 
-def test_the_latest_runs_alone_are_looked_at_on_request(tmp_path: Path, trend: Callable) -> None:
+def test_the_latest_runs_alone_are_looked_at_on_request(tmp_path: Path, trend: Reports) -> None:
     files.append(tmp_path, past.rows(SLOWER))
     assert "8 runs of 8 commits" in trend("--last", "8")[1]
 
 
-def test_no_history_is_an_error_with_its_cure(tmp_path: Path, trend: Callable) -> None:
+def test_no_history_is_an_error_with_its_cure(tmp_path: Path, trend: Reports) -> None:
     status, _, errors = trend()
     assert status == 4
     assert "--add" in errors

@@ -12,12 +12,13 @@ from fixtures.plugin.command_line import options, settings
 from fixtures.plugin.recording import record_file
 from reports import tables
 from reports.export.frame import load_points
-from reports.record.schema import GpuUse, Load, Mark, Record
+from reports.record.schema import GpuUse, Load, Record
 from reports.tables.resources import RESOURCES
 from reports.tables.summary import COST
 from reports.words.cost import cost
 from reports.words.shown import shown
 from tests import samples
+from tests.markdown_tables import cells
 
 USE = GpuUse(0.93, 5120.4, 251.26, 159.671, 1395.2, "counter")
 
@@ -45,15 +46,15 @@ def test_wrong_inferences_are_paid_for_by_the_right_ones() -> None:
     assert found.of == "correct inferences"
 
 
-def test_an_error_is_no_share_of_correct_inferences() -> None:
-    one = priced(accuracy=samples.accuracy(samples.score(better="lower", served=0.012, limits=())))
-    found = cost(shown(one), point(rate=1000.0))
-    assert found is not None
-    assert (found.per_million, found.of) == (pytest.approx(1.0), "inferences")
-
-
-def test_random_weights_have_no_share_of_correct_inferences() -> None:
-    one = dataclasses.replace(samples.random_weights(loads=(point(),)), price_per_hour=3.6)
+@pytest.mark.parametrize(
+    "one",
+    [
+        priced(accuracy=samples.accuracy(samples.score(better="lower", served=0.012, limits=()))),
+        samples.random_weights(loads=(point(),), price_per_hour=3.6),
+    ],
+    ids=["an error", "random weights"],
+)
+def test_without_a_score_that_is_a_share_all_inferences_are_paid_for_alike(one: Record) -> None:
     found = cost(shown(one), point(rate=1000.0))
     assert found is not None
     assert (found.per_million, found.of) == (pytest.approx(1.0), "inferences")
@@ -69,18 +70,16 @@ def test_there_is_no_cost_without_a_price() -> None:
 def test_the_summary_has_a_cost_where_any_case_has_a_price() -> None:
     unpriced = priced(None)
     assert COST not in tables.summary_table([shown(unpriced)])
-    table = tables.summary_table(
-        [shown(priced()), shown(unpriced), shown(priced(accuracy=samples.failed_accuracy()))]
-    )
-    header, _, *rows = [line for line in table.splitlines() if line.startswith("|")]
-    place = [cell.strip() for cell in header.split("|")].index(COST)
-    costs = [row.split("|")[place].strip() for row in rows]
-    assert costs == ["1.04", "-", "-"]  # 1 / 0.9625, at the fastest of its points
+    wrong = priced(accuracy=samples.failed_accuracy())
+    table = tables.summary_table(samples.seen(priced(), unpriced, wrong))
+    header, *rows = cells(table)
+    place = header.index(COST)
+    assert [row[place] for row in rows] == ["1.04", "-", "-"]  # 1 / 0.9625, at the fastest of its points
     assert "at 3.6 per hour" in table
 
 
 def test_a_cost_of_any_inferences_says_so() -> None:
-    one = dataclasses.replace(samples.random_weights(loads=(point(),)), price_per_hour=3.6)
+    one = samples.random_weights(loads=(point(),), price_per_hour=3.6)
     table = tables.summary_table([shown(one)])
     assert "1 (any) |" in table
     assert "(any) is per million inferences of any kind" in table
@@ -88,11 +87,11 @@ def test_a_cost_of_any_inferences_says_so() -> None:
 
 def test_each_point_shows_energy_use_and_cost() -> None:
     table = tables.resources_table(shown(priced()), "offline")
-    header, _, first, second = [line for line in table.splitlines() if line.startswith("|")]
-    assert [cell.strip() for cell in header.strip("|").split("|")] == ["Load point", *RESOURCES]
+    header, first, second = cells(table)
+    assert header == ["Load point", *RESOURCES]
     taken = ["159.7", "251.3", "93 %", "5120", "1395"]
-    assert [cell.strip() for cell in first.strip("|").split("|")] == ["batch 1", *taken, "2.08"]
-    assert [cell.strip() for cell in second.strip("|").split("|")] == ["batch 8", *taken, "1.04"]
+    assert first == ["batch 1", *taken, "2.08"]
+    assert second == ["batch 8", *taken, "1.04"]
     assert table in tables.case_section(shown(priced()))
 
 
@@ -100,14 +99,11 @@ def test_figures_that_no_point_has_take_no_column() -> None:
     instance = dataclasses.replace(USE, energy_j_per_1000=None, power_w=None, utilisation=None)
     loads = (dataclasses.replace(point(size=1), gpu=instance), dataclasses.replace(point(size=8), gpu=None))
     table = tables.resources_table(shown(priced(None, loads=loads)), "offline")
-    header, _, first, second = table.splitlines()
-    assert [cell.strip() for cell in header.strip("|").split("|")] == [
-        "Load point",
-        "GPU memory (MiB)",
-        "SM clock (MHz)",
+    assert cells(table) == [
+        ["Load point", "GPU memory (MiB)", "SM clock (MHz)"],
+        ["batch 1", "5120", "1395"],
+        ["batch 8", "-", "-"],
     ]
-    assert [cell.strip() for cell in first.strip("|").split("|")] == ["batch 1", "5120", "1395"]
-    assert [cell.strip() for cell in second.strip("|").split("|")] == ["batch 8", "-", "-"]
 
 
 def test_nothing_is_shown_where_nothing_is_known_or_the_case_failed() -> None:
@@ -116,16 +112,6 @@ def test_nothing_is_shown_where_nothing_is_known_or_the_case_failed() -> None:
     assert tables.resources_table(shown(priced()), "online") == ""
     assert tables.resources_table(shown(priced(accuracy=samples.failed_accuracy())), "offline") == ""
     assert "\n\n\n" not in tables.case_section(shown(priced(None, loads=bare)))
-
-
-def test_a_throttled_and_shared_point_is_marked() -> None:
-    marks = (
-        Mark("gpu-throttled", "the GPU lowered its clocks: software power cap 83% of the time"),
-        Mark("gpu-shared", "other programs used the GPU: 1"),
-    )
-    table = tables.offline_table(shown(priced(loads=(dataclasses.replace(point(), marks=marks),))))
-    assert "1000.0* |" in table
-    assert all(mark.text in table for mark in marks)
 
 
 # --- records and columns -----------------------------------------------------------------------------------

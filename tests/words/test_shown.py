@@ -12,19 +12,15 @@ from types import SimpleNamespace
 import pytest
 
 from reports import plots, tables
-from reports.__main__ import main
 from reports.marked import markers
 from reports.record import files
 from reports.record.schema import (
     BesideModel,
     CertifiedPercentile,
-    Comparison,
-    Efficiency,
     Estimate,
     LatencyBudget,
     Limit,
     Record,
-    Search,
     Soak,
     VerifiedAnswers,
     case_id,
@@ -35,6 +31,10 @@ from reports.run.outcomes import Outcomes
 from reports.run.written import further_tables, shown_records
 from reports.words.shown import shown
 from tests import samples
+from tests.conftest import Reports
+
+Output = Callable[[Path, Reports], str]
+"""All that a reader sees of the records in a folder, in one way."""
 
 PER_S, MS = 123456.7, 98765.4
 """A throughput and a latency that stand nowhere else."""
@@ -45,7 +45,7 @@ TRACE = re.compile(r"123[ ,]?45[67]|1\.23[45]?e|98[ ,]?765|9\.88e")
 def planted(**changes: object) -> Record:
     """A case whose every speed is one that stands nowhere else."""
     latencies = {name: samples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
-    compared = Comparison("HEAD~1", "interleaved", Estimate(PER_S, PER_S, PER_S), 0.03, "slower", 8, None)
+    compared = samples.comparison(ratio=Estimate(PER_S, PER_S, PER_S))
     loads = [
         samples.load(
             scenario,
@@ -64,23 +64,9 @@ def planted(**changes: object) -> Record:
         )
         for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))
     ]
-    one = samples.record()
     speed = samples.estimate(PER_S)
-    cost = Efficiency("offline", 8, 1, speed, speed, 8, 2, Estimate(PER_S, PER_S, PER_S), 6)
-    ledger = samples.failed_accuracy()
-    search = Search(
-        10.0,
-        "p99",
-        one.deployment,
-        loads[0],
-        "within",
-        speed,
-        5,
-        50,
-        60.0,
-        "a40-resnet50-onnx-trt-fp16.search/config.pbtxt",
-        ledger,
-    )
+    cost = samples.efficiency(served_per_s=speed, in_process_per_s=speed, ratio=Estimate(PER_S, PER_S, PER_S))
+    search = samples.search(load=loads[0], lead=speed, accuracy=samples.failed_accuracy())
     soak = Soak("online", 1, 16, 600.0, 1000, 119, (), 0, (), Estimate(PER_S, PER_S, PER_S), PER_S)
     fields = {
         "loads": tuple(loads),
@@ -124,37 +110,37 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
 }
 
 
-def printed(*arguments: str) -> Callable[[Path, pytest.CaptureFixture[str]], str]:
-    def output(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def printed(*arguments: str) -> Output:
+    def output(results: Path, reports: Reports) -> str:
         given = [argument.replace("RESULTS", str(results)) for argument in arguments]
-        main(given if "RESULTS" in "".join(arguments) else [*given, "--results", str(results)])
-        return "".join(capsys.readouterr())
+        ended = reports(*given, *([] if "RESULTS" in "".join(arguments) else ["--results", results]))
+        return ended.out + ended.err
 
     return output
 
 
-def page(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def page(results: Path, reports: Reports) -> str:
     """The page with what its pictures hold."""
-    main(["html", "--results", str(results), "--output", str(results / "page.html")])
+    reports("html", "--results", results, "--output", results / "page.html")
     text = (results / "page.html").read_text()
     encoded = re.findall(r"data:image/svg\+xml;base64,([\w+/=]+)", text)
     without = re.sub(r"base64,[\w+/=]+", "", text)
     return without + "".join(base64.b64decode(one).decode() for one in encoded)
 
 
-def pictures(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    main(["plots", "--results", str(results), "--output", str(results / "plots"), "--theme", "light"])
+def pictures(results: Path, reports: Reports) -> str:
+    reports("plots", "--results", results, "--output", results / "plots", "--theme", "light")
     return "".join(file.read_text() for file in (results / "plots").glob("*.svg"))
 
 
-def marked_file(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def marked_file(results: Path, reports: Reports) -> str:
     """Every region that there is."""
     case = case_id(planted().case)
     names = [*markers.OF_ALL, *(f"{kind} {case}" for kind in markers.OF_CASE)]
     names += [f"plot {name} {case}" for name, plot in plots.PLOTS.items() if plot.of != "several"]
     file = results / "README.md"
     file.write_text("".join(f"<!-- tritonproof:{n} -->\n<!-- /tritonproof:{n} -->\n" for n in names))
-    main(["readme", str(file), "--results", str(results)])
+    reports("readme", file, "--results", results)
     drawn = "".join(one.read_text() for one in results.rglob("*.svg"))
     return file.read_text() + drawn
 
@@ -184,13 +170,13 @@ class Reporter:
         self.lines.append(line)
 
 
-def terminal(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def terminal(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
     terminal_summary.pytest_terminal_summary(reporter)
     return "\n".join(reporter.lines)
 
 
-def narrow_terminal(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def narrow_terminal(results: Path, reports: Reports) -> str:
     reporter = Reporter(results, isatty=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "80")
@@ -198,14 +184,14 @@ def narrow_terminal(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return "\n".join(reporter.lines)
 
 
-def job(results: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def job(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
     return job_summary.summary(
         Outcomes(passed=1), shown_records(reporter)[0], further_tables(reporter.config)
     )
 
 
-OUTPUTS: dict[str, Callable[[Path, pytest.CaptureFixture[str]], str]] = {
+OUTPUTS: dict[str, Output] = {
     "tables": printed("tables"),
     "csv": printed("csv"),
     "published": printed("published"),
@@ -225,6 +211,12 @@ OUTPUTS: dict[str, Callable[[Path, pytest.CaptureFixture[str]], str]] = {
 }
 
 
+SAYING_WHY = ("tables", "page", "marked file", "terminal summary", "job summary")
+"""Outputs of sentences, which say why a speed or a ratio is missing."""
+ALL_SAYING_WHY = (*SAYING_WHY, "csv", "published", "published as csv", "compare", "export to Bencher")
+"""Those and others that say why a speed is."""
+
+
 def stored(record: Record, folder: Path) -> Path:
     """A results folder with the record, and beside it one with a proven record of the same case."""
     faster = [samples.load("offline", size, 100.0 * size) for size in (1, 8)]
@@ -235,32 +227,29 @@ def stored(record: Record, folder: Path) -> Path:
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("why", NOT_PROVEN)
 def test_what_is_not_proven_right_shows_no_speed_in_any_output(
-    why: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    why: str, output: str, tmp_path: Path, reports: Reports
 ) -> None:
-    text = OUTPUTS[output](stored(NOT_PROVEN[why](), tmp_path), capsys)
+    text = OUTPUTS[output](stored(NOT_PROVEN[why](), tmp_path), reports)
     assert text or output == "pictures"
     assert not TRACE.findall(text)
+    assert output not in ALL_SAYING_WHY or "No throughput is shown: " in text
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_the_same_outputs_show_the_speed_of_what_is_right(
-    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    output: str, tmp_path: Path, reports: Reports
 ) -> None:
-    assert TRACE.search(OUTPUTS[output](stored(planted(), tmp_path), capsys))
+    assert TRACE.search(OUTPUTS[output](stored(planted(), tmp_path), reports))
 
 
 RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
 """A ratio of 2.1654 or its bounds, as a factor, in percent, or as how much more it is."""
 
 
-SAYING_WHY = ("tables", "page", "marked file", "terminal summary", "job summary")
-"""Outputs of sentences, where a ratio that is missing is named as such."""
-
-
 def with_ratios(low: float, high: float) -> Record:
     """A case that is proven right and has one ratio everywhere: to in process, to another build, to the runner-up."""
     ratio = Estimate(2.1654, low, high)
-    compared = Comparison("HEAD~1", "interleaved", ratio, 0.03, "slower", 8, None)
+    compared = samples.comparison(ratio=ratio)
     one = planted()
     loads = tuple(
         dataclasses.replace(load, throughput_per_s=samples.estimate(4321.0), comparison=compared)
@@ -274,9 +263,9 @@ def with_ratios(low: float, high: float) -> Record:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_a_ratio_whose_interval_is_wider_than_a_factor_of_one_and_a_half_is_in_no_output(
-    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    output: str, tmp_path: Path, reports: Reports
 ) -> None:
-    text = OUTPUTS[output](stored(with_ratios(0.753, 5.889), tmp_path), capsys)
+    text = OUTPUTS[output](stored(with_ratios(0.753, 5.889), tmp_path), reports)
     readable = re.sub(r"(?s)<style.*?</style>|<(path|use|rect|clipPath|g)\b[^>]*>", "", text)
     assert not RATIO_TRACE.findall(readable)
     assert not re.findall(r"\b0\.75|\b5\.8[89]|\b75 to|\b58[89]\b", readable)
@@ -287,13 +276,13 @@ def test_a_ratio_whose_interval_is_wider_than_a_factor_of_one_and_a_half_is_in_n
     "output", ["tables", "csv", "page", "pictures", "marked file", "terminal summary", "job summary"]
 )
 def test_the_same_outputs_show_a_ratio_that_is_known_well(
-    output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    output: str, tmp_path: Path, reports: Reports
 ) -> None:
-    assert RATIO_TRACE.search(OUTPUTS[output](stored(with_ratios(2.0, 2.3), tmp_path), capsys))
+    assert RATIO_TRACE.search(OUTPUTS[output](stored(with_ratios(2.0, 2.3), tmp_path), reports))
 
 
 def test_a_slow_down_is_shown_even_where_its_figure_is_not() -> None:
-    far = Comparison("HEAD~1", "interleaved", Estimate(0.3, 0.2, 0.4), 0.03, "slower", 8, None)
+    far = samples.comparison(ratio=Estimate(0.3, 0.2, 0.4))
     assert "slower than the 3 % allowed" in comparison_text(far)
     assert "0.3" not in comparison_text(far)
 

@@ -1,4 +1,4 @@
-"""What `compare` is given: folders of records, or single ones, each with the file it came from."""
+"""What `compare` and `trend --add` are given: folders of records, or single ones, each with the file it came from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from string import ascii_uppercase
 
 from reports.record import files
 from reports.record.files import RecordError
-from reports.record.schema import Record
+from reports.words.shown import Shown, shown
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A record and its file; what else is of the case lies beside it under the same name."""
+    """A record as a reader may see it, and its file; what else is of the case lies beside it under the same name."""
 
-    record: Record
+    record: Shown
     path: Path
     letter: str
     """The letter of the argument that the record came with: A, B, ..."""
@@ -25,10 +25,10 @@ class Source:
     """One argument of the command."""
 
     name: str
-    """As it was given."""
+    """The argument as it was given."""
     letter: str
     is_file: bool
-    """A single record, not a folder."""
+    """Whether the argument is a single record, and not a folder."""
     records: Mapping[str, Stored]
     """The records by what they are called, in the order of these: the case, and its machine where several measured it."""
 
@@ -60,8 +60,9 @@ def _source(argument: Path, letter: str, substring: str) -> Source:
     records: dict[str, Stored] = {}
     paths = record_files(argument)
     for path, record in zip(paths, files.read_each(paths), strict=True):
-        stored = Stored(record, path, letter)
-        name = files.name_of(record.case, files.machine_in(path))
+        machine = files.machine_in(path)
+        stored = Stored(shown(record, machine, machine), path, letter)
+        name = files.name_of(record.case, machine)
         if name in records:
             raise RecordError(
                 f"{path}: holds the case {name}, which is in {records[name].path} too. Give one of the two files "
