@@ -16,6 +16,7 @@ pytest_plugins = (
     "fixtures.plugin.building",
     "fixtures.plugin.building_ahead",
     "fixtures.plugin.serving",
+    "fixtures.plugin.restarting",
     "fixtures.plugin.as_found",
     "fixtures.plugin.comparing",
     "fixtures.plugin.recording.recorder",

@@ -33,7 +33,7 @@ def without_names(record: Record, names: Mapping[MachineId, str]) -> Record:
     }
     changes |= {
         key: tuple(_without(one, names) for one in getattr(record, key))
-        for key in ("gates", "starts", "loads", "efficiency")
+        for key in ("server_ends", "gates", "starts", "loads", "efficiency")
     }
     machine = dataclasses.replace(record.machine, gpu_uuids=())
     parts = tuple(_part(part, names) for part in record.parts)

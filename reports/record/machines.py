@@ -123,6 +123,8 @@ def _values(record: Record) -> Iterator[tuple[Key, Any, str | None]]:
         yield ("conversation",), record.conversation, None
     if record.soak is not None:
         yield ("soak",), record.soak, None
+    for end in record.server_ends:
+        yield ("server-end", end.stage), end, None
     for gate in record.gates:
         yield ("gate", gate.gate), gate, None
     for start in record.starts:
