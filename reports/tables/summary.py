@@ -29,6 +29,7 @@ from reports.words.rightness import (
     unmeasured,
     unscored,
 )
+from reports.words.server_ends import ends_text
 from reports.words.serving_cost import version_note
 from reports.words.shown import Shown, name_of
 
@@ -179,6 +180,8 @@ def _notes(record: Shown, best: Load | None) -> list[_Note]:
     if main_score(record) is None and has_random_weights(record):
         sentence = f"{unmeasured(record)}."
         found.append(_Note(sentence, sentence))
+    if ended := ends_text(record):
+        found.append(_Note(ended, ended))
     if note := version_note(record):
         found.append(_Note(note, note))
     return found + [_Note(mark.code, mark.text) for mark in (best.marks if best else ())]
