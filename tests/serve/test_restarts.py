@@ -44,9 +44,10 @@ def test_a_server_that_runs_stays_the_case_s() -> None:
 
 def test_a_server_that_ended_is_started_again_once_and_a_second_end_is_the_case_s() -> None:
     first, second, third = StandIn(), StandIn(), StandIn()
-    found = restarts(first, second, third)
+    servers: list[Any] = [first, second, third]
+    found = restarts(*servers)
     first.how = "was ended by SIGSEGV"
-    assert found.running() is found.running() is second
+    assert found.running() is found.running() is servers[1]
     second.how = "ended with status 1"
 
     for _again in range(2):
