@@ -1,6 +1,5 @@
 """The command line of the reports: `python -m reports`, then a command, each in a file of reports/commands."""
 
-import errno
 import io
 import os
 import sys
@@ -27,19 +26,6 @@ from reports.record.foreign import cut, visible
 
 _LONGEST_ERROR = 20_000
 """Characters: a line for each of a hundred damaged records."""
-_LONGEST_PATH = 300
-_CURES = {
-    errno.EACCES: "Name a place that this user may read and write",
-    errno.EISDIR: "Name a file",
-    errno.ELOOP: "Name what the links should lead to",
-    errno.ENAMETOOLONG: "Give a shorter name",
-    errno.ENOENT: "Check the path",
-    errno.ENOSPC: "Make room, or name another place",
-    errno.ENOTDIR: "Name a place below a folder",
-    errno.EPERM: "Name a place that this user may read and write",
-    errno.EROFS: "Name a place that can be written to",
-}
-"""What to do where the system has refused something."""
 _COMMANDS = (tables, html, plots, csv, export, compare, trend, merge, matrix, published, readme)
 
 
@@ -60,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return _refused(_told(error))
+        return _refused(f"{error.filename or '-'}: {error.strerror or error}")
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         return _refused(f"this needs {package}: pip install {package}, or tox run -e report")
@@ -69,15 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _refused("the records take more memory than there is. Give fewer of them, such as with -k")
     return status
-
-
-def _told(error: OSError) -> str:
-    """What the system says of a file, with what to do; a sentence of this suite's own has that already."""
-    where = cut(str(error.filename or "standard output"), _LONGEST_PATH)
-    said = error.strerror or str(error)
-    is_of_the_system = error.errno is not None and said == os.strerror(error.errno)
-    cure = _CURES.get(error.errno or 0, "") if is_of_the_system else ""
-    return f"{where}: {said}{f'. {cure}.' if cure else ''}"
 
 
 def _refused(why: str) -> int:

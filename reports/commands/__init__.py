@@ -37,12 +37,8 @@ class Parser(argparse.ArgumentParser):
 
 def path(text: str) -> Path:
     """The value of an option that names a file or a folder."""
-    if not text.strip() or "\0" in text:
+    if not text or "\0" in text:
         raise argparse.ArgumentTypeError("it is empty, or no name of a file or folder")
-    if text == "-":
-        raise argparse.ArgumentTypeError(
-            "- names nothing here: write ./- for a file, /dev/stdout for the output"
-        )
     return Path(text)
 
 

@@ -41,7 +41,5 @@ def _run(options: argparse.Namespace) -> int:
         print(sentence, file=sys.stderr)
     text = page(records, options.results, all_series(found.rows))
     writing.write_given(options.output, text.encode())
-    # A page that goes where this is printed would end with it.
-    place = sys.stderr if writing.is_standard_output(options.output) else sys.stdout
-    print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=place)
+    print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB")
     return 0

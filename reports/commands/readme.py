@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
         text = untrusted.given(file).decode()
         records = read_all(options.results, anonymous=not options.hosts)
         synced, names = regions.sync(text, records, folder), regions.drifted(text, records, folder)
-        shown = regions.pictures(synced, records, Path(os.path.realpath(file)).parent)
+        shown = regions.pictures(synced, records, file.resolve().parent)
     except UnicodeDecodeError as error:
         raise UsageError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error
     except regions.ReadmeError as error:

@@ -37,9 +37,7 @@ def file_name(stem: str, theme: Theme, ending: str = "svg") -> str:
 
 def link_to(folder: Path, file: Path) -> str:
     """The folder as a link from a markdown file."""
-    return quote(
-        Path(os.path.relpath(os.path.realpath(folder), Path(os.path.realpath(file)).parent)).as_posix()
-    )
+    return quote(Path(os.path.relpath(folder.resolve(), file.resolve().parent)).as_posix())
 
 
 def element(chart: Chart, stem: str, link: str) -> str:

@@ -92,8 +92,9 @@ def record_files(argument: Path) -> list[Path]:
         # What is given itself may be a link; the files of the case lie where it leads.
         return [argument.resolve() if argument.is_symlink() else argument]
     if not argument.is_dir():
-        what = "neither a file nor a folder" if argument.exists() else "no such file or folder"
-        raise RecordError(f"{argument}: {what}. Give a folder of records (TARGET/CASE.json), or one.")
+        raise RecordError(
+            f"{argument}: no such file or folder. Give a folder of records (TARGET/CASE.json), or one."
+        )
     found = files.record_paths_in(argument) or files.record_paths(argument)
     if not found:
         raise RecordError(

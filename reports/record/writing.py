@@ -25,36 +25,29 @@ def replace(path: Path, content: bytes) -> None:
     """Write `content` so that a reader, or a kill at any moment, sees the old file or the new one, whole.
 
     What is there and is no regular file, such as a symbolic link, is an OSError, and stays. What killed processes left
-    unfinished in the folder is removed. The new file has the permissions of the old one, and its owner where the process may
-    give files away. An OSError names `path`.
+    unfinished in the folder is removed.
     """
-    make_folder(path.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
     _clean_once(path.parent.absolute())
-    with _named(path):
-        old = _replaced(path)
-        descriptor, temporary = _temporary_file(path)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(descriptor)
-                if old is not None:
-                    with contextlib.suppress(
-                        PermissionError
-                    ):  # it is another user's, and only root gives files away
-                        os.fchown(descriptor, old.st_uid, old.st_gid)
-                    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-                temporary.replace(path)  # under the lock, so that nobody takes it for a leftover
-        finally:
-            temporary.unlink(missing_ok=True)
+    mode = _mode(path)
+    descriptor, temporary = _temporary_file(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+            temporary.replace(path)  # under the lock, so that nobody takes it for a leftover
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_given(path: Path, content: bytes) -> None:
     """Write `content` to what a user named: a regular file as `replace` does, also where a symbolic link leads to it; to a
     pipe or a terminal, or /dev/null, without replacing it.
 
-    An OSError, which names `path`, for all else, such as a disk, for a pipe that nobody reads, and for a file that this user
-    may not write to, although the folder would let it be replaced.
+    An OSError for all else, such as a disk, and for a pipe that nobody reads.
     """
     try:
         mode = path.stat().st_mode
@@ -64,10 +57,7 @@ def write_given(path: Path, content: bytes) -> None:
         Path(os.path.realpath(path.parent)).is_relative_to(folder) for folder in _STANDS_FOR_ANOTHER
     )
     if stat.S_ISREG(mode) and not stands_for_another:
-        if path.exists() and not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, "it may not be written to. Name another file", str(path))
-        with _named(path):
-            return replace(Path(os.path.realpath(path)), content)
+        return replace(Path(os.path.realpath(path)), content)
     if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)):
         what = "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
         raise OSError(errno.EINVAL, f"it is {what}, which no report is written to. Name a file", str(path))
@@ -79,50 +69,21 @@ def write_given(path: Path, content: bytes) -> None:
         if error.errno != errno.ENXIO:
             raise
         raise OSError(errno.ENXIO, "it is a pipe that nobody reads", str(path)) from error
-    with _named(path), os.fdopen(descriptor, "wb") as file:
+    with os.fdopen(descriptor, "wb") as file:
         os.set_blocking(descriptor, True)
         file.write(content)
     return None
-
-
-def is_standard_output(path: Path) -> bool:
-    """Whether a path, such as /dev/stdout, leads to what this process prints to."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(1))
-    except OSError:
-        return False
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, unless it is there; an OSError, which names `path`, where something else is."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        what = "a symbolic link to nothing" if path.is_symlink() and not path.exists() else "not a folder"
-        raise OSError(errno.ENOTDIR, f"it is {what}. Name another place", str(path)) from error
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-@contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Let an OSError name the file that was to be written, and not the temporary one, or none."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @contextlib.contextmanager
 def unfinished_folder(output: Path) -> Iterator[Path]:
     """A new folder beside `output` to gather files in, for its content to be put in place by renaming it; what is left of
     it afterwards is removed, and so are those of killed processes."""
-    make_folder(output.parent)
+    output.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(output.parent)
     while True:
         folder = _temporary_name(output)
-        with _named(output):
-            folder.mkdir()
+        folder.mkdir()
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         if _is_ours(descriptor, folder):
             break
@@ -175,23 +136,23 @@ def _is_left(path: Path, *, remove: bool) -> bool:
     return False
 
 
-def _replaced(path: Path) -> os.stat_result | None:
-    """Owner and permissions of the file that is to be replaced; None where there is none."""
+def _mode(path: Path) -> int | None:
+    """The permissions of the file that is to be replaced; None where there is none."""
     try:
-        found = path.lstat()
+        found = path.lstat().st_mode
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(found):
         raise OSError(
             errno.EEXIST,
             "it is a symbolic link, a folder, or no regular file, which is never replaced. Move it away",
             str(path),
         )
-    return found
+    return stat.S_IMODE(found)
 
 
 def _temporary_name(path: Path) -> Path:
-    return path.parent / f".{path.stem[:_LONGEST_STEM]}-{uuid.uuid4().hex}.tmp"
+    return path.with_name(f".{path.stem[:_LONGEST_STEM]}-{uuid.uuid4().hex}.tmp")
 
 
 def _temporary_file(path: Path) -> tuple[int, Path]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.record import untrusted, writing
+from reports.record import untrusted
 from reports.record.files import RecordError
 from reports.trend.rows import Key, Row, decode_lines, encode, key
 
@@ -35,7 +35,7 @@ class History:
 def folder_of(results: Path) -> Path:
     """Where the history of the records in a folder lies: `reports/history` for the checkout's own, for others in the
     folder, so that a scratch run never adds to the checkout's."""
-    if os.path.realpath(results) == os.path.realpath(_DEFAULT_RESULTS):
+    if results.resolve() == _DEFAULT_RESULTS.resolve():
         return results.parent / "history"
     return results / "history"
 
@@ -57,10 +57,8 @@ def append(folder: Path, rows: Iterable[Row]) -> int:
 def read(folder: Path) -> History:
     """All rows of a folder in the order they were added, each once; none where there is no such folder.
 
-    Raises RecordError where a file cannot be read, and where something else than a folder has its name.
+    Raises RecordError where a file cannot be read.
     """
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise RecordError(f"{folder}: not a folder. Give the one of the history, or leave --history out.")
     rows: list[Row] = []
     damaged: list[str] = []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
@@ -109,7 +107,7 @@ def _line_by_line(path: Path, block: bytes, first: int, damaged: list[str]) -> S
 
 
 def _append(path: Path, rows: Sequence[Row]) -> int:
-    writing.make_folder(path.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     descriptor = os.open(path, flags, 0o666)
     try:
