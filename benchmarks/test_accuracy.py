@@ -14,9 +14,9 @@ from reports.words.rightness import ledger_failures, same_answers_text, score_te
 
 @pytest.mark.stage("accuracy")
 def test_accuracy(
+    recorder: Recorder,
     evaluation: Evaluation,
     same_however_sent: Callable[[], SameAnswers],
-    recorder: Recorder,
 ) -> None:
     """Each metric, computed from Triton's answers, keeps the model's own limit and nearly the framework's score, and a
     sample gets the same answer however it is sent."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports import plots, tables
+from reports.record.foreign import one_line
 from reports.tables.soaks import soak_section
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
@@ -26,6 +27,8 @@ EXAMPLE = """\
 FOREIGN = ("support",)
 """Regions whose content does not come from records: `support` is written by `python -m docs.support_table`."""
 
+_QUOTED = 300
+"""Characters of a page that an error shows: a whole marker of a case, and where it differs from one."""
 _PLOT = re.compile(r"plot (?P<plot>\S+)(?: (?!\S+ms\b)(?P<case>\S+))?(?: (?P<budget>\d+(?:\.\d+)?)ms)?")
 
 
@@ -53,7 +56,7 @@ def read(name: str) -> Ask:
     if name in OF_CASE:
         raise ValueError(f"tritonproof:{name} needs a case. Write tritonproof:{name} CASE_ID.")
     forms = [*OF_ALL, *FOREIGN, *(f"{one} CASE_ID" for one in OF_CASE), "plot NAME [CASE_ID] [10ms]"]
-    raise ValueError(f"unknown marker tritonproof:{name}. There are {', '.join(forms)}.")
+    raise ValueError(f"unknown marker tritonproof:{quoted(name)}. There are {', '.join(forms)}.")
 
 
 def written(asked: Ask, records: Sequence[Shown]) -> str:
@@ -63,6 +66,11 @@ def written(asked: Ask, records: Sequence[Shown]) -> str:
         return write_case(records[0]) or f"Nothing has been measured to show {shows}."
     shows, write_all = OF_ALL[asked.kind]
     return write_all(records) or f"Nothing has been measured to show {shows}."
+
+
+def quoted(part: str) -> str:
+    """A part of a page as an error shows it."""
+    return one_line(part, _QUOTED)
 
 
 def overview() -> str:
@@ -85,7 +93,7 @@ def overview() -> str:
 def _plot(found: re.Match[str]) -> Ask:
     name, case, budget = found["plot"], found["case"] or "", found["budget"]
     if name not in plots.PLOTS:
-        raise ValueError(f"there is no plot {name!r}. There are {', '.join(plots.PLOTS)}.")
+        raise ValueError(f"there is no plot {quoted(name)!r}. There are {', '.join(plots.PLOTS)}.")
     if not case and plots.PLOTS[name].of == "one":
         raise ValueError(f"plot {name} needs a case. Write tritonproof:plot {name} CASE_ID.")
     return Ask("plot", case, name, float(budget) if budget else None)

@@ -110,7 +110,7 @@ def _split(text: str, records: Sequence[Shown]) -> list[str | Region]:
         if marker is None:
             parts.append(line)
         elif marker["slash"]:
-            raise ReadmeError(f"line {number}: {line.strip()} closes a region that is not open.")
+            raise ReadmeError(f"line {number}: {markers.quoted(line)} closes a region that is not open.")
         else:
             parts.append(_region(number, line, marker["name"], lines))
     if not any(isinstance(part, Region) for part in parts):
@@ -136,7 +136,7 @@ def _region(number: int, opening: str, name: str, lines: Iterator["_Line"]) -> R
         else:
             break
     raise ReadmeError(
-        f"line {number}: {opening.strip()} is not closed. Add a line <!-- /tritonproof:{name} --> after it."
+        f"line {number}: {markers.quoted(opening)} is not closed. Add a line <!-- /tritonproof:{markers.quoted(name)} --> after it."
     )
 
 
@@ -156,7 +156,9 @@ def _lines(text: str) -> Iterator[_Line]:
         fence = found["fence"] if found else ""
         marker = _MARKER.fullmatch(line)
         if marker is None and _INLINE.search(line):
-            raise ReadmeError(f"line {number}: a marker needs a line of its own, whole: {line.strip()}")
+            raise ReadmeError(
+                f"line {number}: a marker needs a line of its own, whole: {markers.quoted(line)}"
+            )
         yield number, line, marker
 
 
@@ -194,6 +196,7 @@ def _records(region: Region, records: Sequence[Shown]) -> Sequence[Shown]:
     found = [record for record in records if case in ("", name_of(record))]
     if found:
         return found
+    case = markers.quoted(case)
     problem = f"there is no record of {case}" if case else "there are no records"
     command = f"tox run -e benchmarks -- -k {case}" if case else "tox run -e benchmarks"
     raise ReadmeError(

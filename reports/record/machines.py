@@ -19,6 +19,7 @@ from reports.record.schema import (
     Parity,
     Record,
     Search,
+    ServerEnd,
     Soak,
     Start,
     place,
@@ -144,6 +145,7 @@ SINGLE: Mapping[str, type[Any]] = {
 }
 """The fields of a record that hold one measurement, or None, by name, which is its key, with the type."""
 SEVERAL: Mapping[str, Several] = {
+    "server_ends": Several("server-end", ServerEnd, lambda end: (end.stage,)),
     "gates": Several("gate", AnswerGate, lambda gate: (gate.gate,)),
     "starts": Several("start", Start, lambda start: (start.scenario,)),
     "loads": Several("load", Load, place),

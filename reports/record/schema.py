@@ -30,6 +30,7 @@ MARKS = {
     "not-certified": "the budget was spent before the percentile asked for was certified",
     "not-warm": "latencies were not shown to be stationary before the measurement",
     "damaged-passes": "passes repeated because the load generator left nothing usable",
+    "server-restarted": "the server ended under load, and the point was measured again on another",
     "client-bound": "the load generator, not the server, limits the throughput",
     "cpu-shared": "other programs took part of the CPU",
     "cpu-stolen": "the host of the virtual machine took part of the CPU",
@@ -759,6 +760,20 @@ class Soak:
 
 
 @dataclass(frozen=True)
+class ServerEnd:
+    """A server that ended by itself while it served the case: it crashed, or memory ran out."""
+
+    stage: Name
+    """The stage whose test met it: online, accuracy."""
+    how: str
+    """By which signal or with which status: `was ended by SIGSEGV`."""
+    log: Sequence[str] = ()
+    """The last lines of its log."""
+    origin: Origin | None = None
+    """Where it comes from."""
+
+
+@dataclass(frozen=True)
 class MachinePart:
     """What one machine's record said besides its measurements, where several machines measured parts of a case."""
 
@@ -797,6 +812,8 @@ class Record:
     """What is proven of a model that is not asked by single requests; None of all others."""
     soak: Soak | None = None
     """The load point that was under load for a long time; None where none was, and in records from before."""
+    server_ends: Sequence[ServerEnd] = ()
+    """Which stages of the case a server did not outlive, each until a run gets through it; empty in records from before."""
     price_per_hour: float | None = None
     """What an hour of the machine costs, in any currency."""
     stage_seconds: Mapping[str, float] = field(default_factory=dict)

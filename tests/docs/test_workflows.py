@@ -1,6 +1,7 @@
 """The workflows for GitHub and GitLab: what they name is there, and what they run is understood."""
 
 import dataclasses
+import fnmatch
 import os
 import re
 import shlex
@@ -23,6 +24,8 @@ from tests.trend.test_history_files import ORIGIN, measured
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PAGES = (*WORKFLOWS, ROOT / "action.yml", ROOT / "docs" / "ci.md")
+"""The files that use actions of others. OWNER stands for who has this repository."""
 GITHUB = {path.stem: yaml.safe_load(path.read_text()) for path in WORKFLOWS}
 NATIVE = GITHUB["native"]["jobs"]["native"]
 GITLAB = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
@@ -63,22 +66,63 @@ def test_every_step_on_github_is_one_action_or_one_command() -> None:
     )
 
 
-@pytest.mark.parametrize("page", [*WORKFLOWS, ROOT / "docs" / "ci.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_other_actions_are_pinned_by_their_commits_and_say_of_which_release(page: Path) -> None:
-    used = re.findall(r"uses: (actions/\S+)(.*)", page.read_text())
+    used = re.findall(r"uses: ([\w.-]+/\S+)(.*)", page.read_text())
+    pinned = [(name, said) for name, said in used if not name.startswith("OWNER/")]
 
-    assert used
-    for name, comment in used:
-        assert re.fullmatch(r"actions/[a-z/-]+@[0-9a-f]{40}", name)
-        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment)
+    for name, said in pinned:
+        assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", name), name
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", said), name
 
 
-def test_the_job_that_pushes_is_the_only_one_that_keeps_what_it_may_push_with() -> None:
-    for job in github_jobs():
-        pushes = any("--share" in step.get("run", "") for step in job["steps"])
-        for step in job["steps"]:
-            if "actions/checkout" in step.get("uses", ""):
-                assert step["with"]["persist-credentials"] is pushes
+def test_every_page_that_uses_an_action_is_held_to_that() -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "*.yml", "*.yaml", "*.md"], cwd=ROOT, capture_output=True, text=True
+    )
+    found = {ROOT / name for name in tracked.stdout.splitlines()}
+
+    assert {page for page in found if re.search(r"uses: [\w.-]+/", page.read_text())} == set(PAGES)
+
+
+def test_no_checkout_keeps_what_may_be_pushed_with() -> None:
+    for text in [*map(Path.read_text, WORKFLOWS), (ROOT / "docs" / "ci.md").read_text()]:
+        checkouts = re.findall(r"uses: actions/checkout@.*\n((?: +\w.*\n)*)", text)
+        assert checkouts
+        assert all("persist-credentials: false\n" in options for options in checkouts)
+
+
+def pushing_steps() -> list[dict[str, Any]]:
+    """The steps that share the history on GitHub, those of the pages among them."""
+    page = (ROOT / "docs" / "ci.md").read_text()
+    of_page = [yaml.safe_load(found) for found in re.findall(r"```yaml\n(name: .*?)```", page, re.DOTALL)]
+    jobs = [job for workflow in (*GITHUB.values(), *of_page) for job in workflow["jobs"].values()]
+    return [step for job in jobs for step in job["steps"] if "--share" in step.get("run", "")]
+
+
+def test_git_gets_the_token_in_the_step_that_pushes_and_in_no_other() -> None:
+    assert len(pushing_steps()) == 2
+    for step in pushing_steps():
+        assert step["env"]["GITHUB_TOKEN"] == "${{ github.token }}"
+        asked = subprocess.run(
+            ["git", "credential", "fill"],
+            input="protocol=https\nhost=github.com\n\n",
+            env=os.environ | step["env"] | {"GITHUB_TOKEN": "s3cret", "GIT_TERMINAL_PROMPT": "0"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "password=s3cret\n" in asked.stdout
+    assert not any("github.token" in str(step.get("env")) for step in steps() if step not in pushing_steps())
+
+
+def test_what_git_pushes_with_reaches_it_through_tox() -> None:
+    tox = ConfigParser()
+    tox.read(ROOT / "tox.ini")
+    passed = tox["testenv:report"]["pass_env"].split()
+
+    for step in pushing_steps():
+        assert all(any(fnmatch.fnmatchcase(name, one) for one in passed) for name in step["env"])
 
 
 def test_native_backends_run_in_nvidia_s_container_of_the_embedded_server_s_version_without_a_gpu() -> None:
@@ -112,8 +156,8 @@ def test_the_commands_run_an_environment_that_there_is() -> None:
     tox.read(ROOT / "tox.ini")
     assert any(section.startswith("testenv:benchmarks{") for section in tox.sections())
     assert tox.has_section("testenv:tests")
-    found = {tuple(shlex.split(script)[:5]) for script in scripts() if script.startswith("tox ")}
-    assert found == {("tox", "run", "-e", name, "--") for name in ("benchmarks", "tests", "report")}
+    found = {tuple(shlex.split(script)[:4]) for script in scripts() if script.startswith("tox ")}
+    assert found == {("tox", "run", "-e", name) for name in ("benchmarks", "tests", "report")}
     assert tox.has_section("testenv:report")
 
 

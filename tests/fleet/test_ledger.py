@@ -13,6 +13,7 @@ from fixtures.fleet.ledger import (
     GivenUp,
     Lost,
     Stopped,
+    Waits,
 )
 from fixtures.fleet.ledger import Ledger as _Ledger
 
@@ -160,6 +161,18 @@ def test_what_a_node_is_doing_is_what_its_run_says_and_not_its_whole_log() -> No
     of.tell(attempt, [], [f"{SAID}bert: build", "===== test session starts ====="])
 
     assert [one.text for one in of_kind(of.news(), Doing)] == ["bert: build"]
+
+
+def test_a_group_that_waits_for_its_turn_on_a_node_says_behind_whom() -> None:
+    of = ledger()
+
+    of.wait(0, "node-1", "process 7 of ray")
+
+    (waits,) = of_kind(of.news(), Waits)
+    assert (waits.node, waits.group.model, waits.holder) == ("node-1", "bert", "process 7 of ray")
+    of.stop()
+    of.wait(0, "node-1", "process 7 of ray")
+    assert of.news() == []
 
 
 def test_nodes_that_die_between_tests_cost_no_test_while_the_group_gets_on() -> None:

@@ -155,6 +155,11 @@ def _write_label_archive(folder: Path) -> None:
     np.savez(folder / "labels.npz", **{name: np.array(place) for place, name in enumerate(_IDS)})
 
 
+_PICTURE_THAT_GOES_ON = (
+    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\5\0\0\0\4\x08\2\0\0\0\xc9Qb\x17" + b"A\0\0\0IDAT\0\0"
+)
+"""Its next part says that it has a gigabyte."""
+
 PARSERS = (
     Parser(
         "squad",
@@ -197,7 +202,14 @@ PARSERS = (
         damage.text_of,
         word_pieces.read_vocabulary,
     ),
-    Parser("picture of a data set", "a.png", _write_picture, damage.bytes_of, preprocess),
+    Parser(
+        "picture of a data set",
+        "a.png",
+        _write_picture,
+        damage.bytes_of,
+        preprocess,
+        found=(_PICTURE_THAT_GOES_ON,),
+    ),
     Parser("samples in npy", "a.npy", lambda folder: np.save(folder / "a.npy", _ROWS), damage.bytes_of, _row),
     Parser("samples in npz", "a.npz", _write_archive, damage.archive_of, _row),
     Parser(

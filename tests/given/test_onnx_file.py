@@ -11,11 +11,13 @@ from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import InputError
 from fixtures.formats import onnx
+from fixtures.frameworks import onnx_files
 from fixtures.given.labels import GivenLabels
+from fixtures.given.made_up import made_up
 from fixtures.given.onnx_file import GivenNetwork, description, model_of
 from fixtures.host.targets import CPU
 from fixtures.prove.accuracy import missing_options
-from fixtures.spec import Case, ConversionJob, Model
+from fixtures.spec import Case, ConversionJob, Model, Tensor
 from tests.given import networks
 from tests.given.test_samples import write_tokenizer
 
@@ -242,6 +244,24 @@ def test_an_output_whose_shape_hangs_on_the_data_is_refused(tmp_path: Path) -> N
     path = networks.single(tmp_path / "net.onnx", "NonZero")
     with pytest.raises(InputError, match=r"output y"):
         model_of("mine", GivenNetwork(path, samples))
+
+
+def test_a_network_that_computes_without_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_files, "RUN_S", 0.2)
+    path = networks.endless(tmp_path / "net.onnx")
+    with pytest.raises(InputError, match="does not compute"):
+        model_of("mine", GivenNetwork(path))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("FP32", (2 * 10**8,)), ("BYTES", (10**8,)), ("INT8", (10**9,))], ids=str
+)
+def test_no_sample_is_made_up_that_takes_the_memory_of_a_machine(dtype: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="are the most that are made up") as raised:
+        made_up([Tensor("x", dtype, shape)], {}, 1)
+    assert raised.value.cure
 
 
 @pytest.mark.parametrize("option", ["checkpoint", "dataset"])

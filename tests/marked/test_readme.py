@@ -152,6 +152,23 @@ def test_what_cannot_be_written_is_an_error_with_its_line(page: str, message: st
         regions.sync(page, SEEN)
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<!-- tritonproof:case {long} -->\n",
+        "<!-- /tritonproof:case {long} -->\n",
+        "a <!-- tritonproof:case {long} --> b\n",
+        "<!-- tritonproof:{long} -->\n",
+        "<!-- tritonproof:case {long} -->\n<!-- /tritonproof:case {long} -->\n",
+    ],
+)
+def test_an_error_shows_no_more_of_a_long_line_than_tells_which_it_is(page: str) -> None:
+    with pytest.raises(regions.ReadmeError, match=r"^line 1: ") as raised:
+        regions.sync(page.format(long="[" * 6000), [shown(one) for one in RECORDS])
+
+    assert len(str(raised.value)) < 1500
+
+
 @pytest.mark.parametrize("name", ["summary", "machine"])
 def test_without_records_there_is_nothing_to_show(name: str) -> None:
     with pytest.raises(regions.ReadmeError, match=r"^line 1: there are no records.*tox run -e benchmarks"):

@@ -86,7 +86,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             ready_s=1.0,
             load=lambda *_what: SEEN["backend"],
             is_on_this_host=True,
-            check_running=lambda: None,
+            how_it_ended=lambda: "",
         )
 
     @contextlib.contextmanager

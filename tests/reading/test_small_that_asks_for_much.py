@@ -112,6 +112,12 @@ def an_image_without_end(folder: Path) -> Any:
     return preprocess(folder / "x.png")
 
 
+def an_image_that_says_it_goes_on(folder: Path) -> Any:
+    whole = png(8, 8, bytes(16))
+    (folder / "x.png").write_bytes(whole[:33] + struct.pack(">I", 0x41000000) + b"IDAT\0\0")
+    return preprocess(folder / "x.png")
+
+
 def settings_of_pictures(folder: Path) -> Any:
     (folder / "x.png").write_bytes(png(8, 8, bytes(16)))
     (folder / "samples.toml").write_text("[image]\nsize = [1048576, 1048576]\n")
@@ -210,6 +216,7 @@ MUCH: dict[str, Callable[[Path], Any]] = {
     "many texts": many_texts,
     "an image of one column": a_line_as_image,
     "an image of a terapixel": an_image_without_end,
+    "an image that says it goes on": an_image_that_says_it_goes_on,
     "settings of pictures": settings_of_pictures,
     "a volume's shape": lambda folder: patient(folder, (32767, 32767, 32767, 4), (1, 1, 1)),
     "a volume's spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1e6, 1e6, 1e6), BRAIN),

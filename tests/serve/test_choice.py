@@ -56,6 +56,13 @@ def test_an_option_that_names_no_server_says_what_would(text: str) -> None:
         parse_choice(text)
 
 
+@pytest.mark.parametrize("host", ["h" * 10_000, "[" + ":" * 10_000 + "]"], ids=["name", "address"])
+def test_a_host_is_no_longer_than_a_name_or_an_address_can_be(host: str) -> None:
+    with pytest.raises(InputError, match="unknown server") as raised:
+        parse_choice(f"{host}:8001")
+    assert len(str(raised.value)) < 1000
+
+
 @pytest.mark.parametrize("text", ["--privileged", "-v/:/host", "a b", "triton;id", "image\n", "$(id)"])
 def test_what_docker_would_take_for_an_option_is_no_image(text: str) -> None:
     with pytest.raises(InputError, match="unknown server"):

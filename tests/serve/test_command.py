@@ -331,6 +331,24 @@ def test_what_is_known_of_an_image_is_its_digest_its_release_and_its_tensorrt(
     assert prepare_image(Choice("docker", "own"), "cpu", tmp_path / "log") == Image("own")
 
 
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"RepoDigests": [1, None, "a@\x1b[31m"], "Config": {"Env": [None, 5, "TRT_VERSION=\x1b[31m"]}},
+        {"RepoDigests": "a@sha256:1", "Config": {"Env": "TRT_VERSION=1"}},
+        {"RepoDigests": {}, "Config": [1], "Id": {}},
+        {"Config": {"Env": ["NVIDIA_TRITON_SERVER_VERSION=" + "9" * 10_000, "TRT_VERSION"]}},
+    ],
+    ids=["of other types", "texts for lists", "lists for objects", "long"],
+)
+def test_what_an_image_says_of_itself_that_is_none_is_not_known(
+    about: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine(tmp_path, monkeypatch, about)
+
+    assert prepare_image(Choice("docker", "own"), "cpu", tmp_path / "log") == Image("own")
+
+
 @pytest.mark.parametrize("knows", [True, False])
 def test_a_local_server_is_told_to_take_clients_memory_where_its_help_knows_of_it(
     tmp_path: Path, knows: bool

@@ -19,10 +19,10 @@ Answers = Mapping[str, Any]
 """What a server answers to each question, by its name in the protocol; bytes go out as they are."""
 
 
-def config(*, dtype: int = mc.TYPE_FP32, length: int = 4) -> Any:
+def config(*, dtype: int = mc.TYPE_FP32, length: int = 4, dimensions: int = 1) -> Any:
     found = mc.ModelConfig(name="m", backend="python", max_batch_size=4)
     found.output.add(name="Y", data_type=mc.TYPE_FP32, dims=[4])
-    found.input.add(name="X", data_type=mc.TYPE_FP32, dims=[length])
+    found.input.add(name="X", data_type=mc.TYPE_FP32, dims=[length] * dimensions)
     content = pb.ModelConfigResponse(config=found).SerializeToString()
     # The client's own enumeration takes no other number.
     return content.replace(b"X\x10" + bytes([mc.TYPE_FP32]), b"X\x10" + bytes([dtype]))
@@ -91,21 +91,25 @@ def test_the_models_of_an_honest_server_are_found(answering: Callable[..., Serve
         {"RepositoryIndex": None},
         {"RepositoryIndex": b"\xff" * 50},
         {"RepositoryIndex": models("1", name="\x1b[31m")},
+        {"RepositoryIndex": models("1", name="m" * 1000)},
         {"RepositoryIndex": models("1", count=20_000)},
         {"ModelConfig": None},
         {"ModelConfig": b"\xff" * 50},
         {"ModelConfig": config(dtype=99)},
         {"ModelConfig": config(length=-2)},
+        {"ModelConfig": config(dimensions=40)},
     ],
     ids=[
         "no index",
         "noise",
         "a name",
+        "a long name",
         "many models",
         "no configuration",
         "noise there",
         "a type",
         "a length",
+        "dimensions",
     ],
 )
 def test_models_that_cannot_be_are_refused_with_the_server_s_address(
