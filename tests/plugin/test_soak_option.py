@@ -1,8 +1,14 @@
 """--soak: which times it takes, and that nothing is soaked without it."""
 
+from pathlib import Path
+
 import pytest
 
 from fixtures.plugin.command_line import option_types
+from fixtures.plugin.serving_reference import EARLIER
+from reports.record import files
+from reports.record.schema import Case
+from tests import samples
 from tests.collecting import Collect
 from tests.options import options
 
@@ -36,3 +42,15 @@ def test_the_soak_alone_is_selected_by_its_name_and_refused_without_a_time(
     assert alone.names == [f"test_soak[{CASE}]"]
     assert refused.status == pytest.ExitCode.USAGE_ERROR
     assert "add --soak TIME" in refused.text
+
+
+def test_a_soak_alone_knows_the_load_points_that_earlier_runs_recorded(
+    collect: Collect, tmp_path: Path
+) -> None:
+    case = Case("cpu", "resnet50-micro", "onnx", None, "fp32")
+    files.write(samples.record(case=case), files.path_of(case, tmp_path))
+
+    alone = collect("-k", f"{CASE} and soak", "--soak", "10m", "--results", str(tmp_path))
+
+    (soak,) = alone.selected
+    assert list(soak.config.stash[EARLIER]) == [CASE]
