@@ -16,7 +16,6 @@ OWN = "a file of this checkout"
 OURS = {
     "build/repository.py": OWN,
     "doctor/hardware.py": KERNEL,
-    "doctor/leftovers.py": KERNEL,
     "doctor/native_backends.py": "the stub of the server that is about to be run",
     "doctor/packages.py": OWN,
     "compare/checkouts.py": LOG,
