@@ -29,6 +29,7 @@ _NAMES = (
     "fixtures.plugin.proving",
     "fixtures.plugin.neighbours",
     "fixtures.plugin.loading_in_process",
+    "fixtures.plugin.preparing",
     "fixtures.plugin.measuring",
     "fixtures.plugin.gating",
     "fixtures.plugin.telling.benchmark_entries",

@@ -11,7 +11,7 @@ from fixtures.host import locks
 from fixtures.measure import measured, sweep
 from fixtures.measure.record_entry import Measurement, outcomes
 from fixtures.plugin.command_line.settings import Settings
-from fixtures.plugin.measuring import Prepare
+from fixtures.plugin.preparing import Prepare
 from fixtures.plugin.recording.recorder import Recorder
 from fixtures.plugin.selecting.selection import own_points
 from fixtures.plugin.telling.measuring_text import progress_text
