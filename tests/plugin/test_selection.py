@@ -194,6 +194,14 @@ def test_the_cases_of_a_model_follow_one_another(collect: Collect) -> None:
     assert len(runs) == len(set(runs))
 
 
+def test_a_model_s_reference_comes_first_and_what_is_compiled_last(collect: Collect) -> None:
+    """So that the others' speed is set beside it, and the compiler works while they are proven."""
+    collected = collect("-k", "cpu and fastpitch-micro and conversion")
+
+    formats = [item.callspec.params["case"].format.mnemonic for item in collected.selected]  # type: ignore[attr-defined]
+    assert formats == ["onnx", "ts-script", "ts-trace", "pt2"]
+
+
 def _targets(names: list[str]) -> list[str]:
     return [name.partition("[")[2].partition("-")[0] for name in names]
 
