@@ -17,6 +17,7 @@ Capture = pytest.CaptureFixture[str]
     [
         ("--results", "a file"),
         ("--results", "a link to nothing"),
+        ("--results", "a file where its target's folder would be"),
         ("--model-repos", "below a file"),
         ("--summary", "a folder"),
         ("--junitxml", "below a file"),
@@ -35,6 +36,9 @@ def test_a_run_that_cannot_write_ends_as_bad_input_before_any_test(
             place.mkdir()
         case "a pipe":
             os.mkfifo(place)
+        case "a file where its target's folder would be":
+            place.mkdir()
+            (place / "cpu").touch()
         case "a link to nothing":
             place.symlink_to("nothing")
         case _:
