@@ -19,7 +19,7 @@ from reports.trend import files, rows, series
 from reports.words.shown import shown
 from tests import samples
 from tests.conftest import Reports
-from tests.tables.test_soaks import CLEAN, LEAK, record, soak
+from tests.soak.made_up import CLEAN, LEAK, record, soak
 from tests.trend import past
 
 ONLINE = (samples.load("online", 16, 1000.0),)

@@ -13,7 +13,7 @@ from reports.record import files
 from reports.record.schema import Conversation
 from reports.run.outcomes import Outcomes
 from tests.samples import gate, load, record
-from tests.tables.test_soaks import soak
+from tests.soak.made_up import soak
 
 
 def as_sent(config: pytest.Config, report: pytest.TestReport) -> dict[str, Any]:
