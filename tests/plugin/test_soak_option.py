@@ -53,4 +53,5 @@ def test_a_soak_alone_knows_the_load_points_that_earlier_runs_recorded(
     alone = collect("-k", f"{CASE} and soak", "--soak", "10m", "--results", str(tmp_path))
 
     (soak,) = alone.selected
-    assert list(soak.config.stash[EARLIER]) == [CASE]
+    known = soak.config.stash[EARLIER]
+    assert list(known) == [CASE]
