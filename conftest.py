@@ -8,6 +8,7 @@ _NAMES = (
     "fixtures.plugin.command_line.options",
     "fixtures.plugin.command_line.outputs",
     "fixtures.plugin.selecting.collecting",
+    "fixtures.plugin.selecting.expressions",
     "fixtures.plugin.selecting.stage_markers",
     "fixtures.plugin.selecting.gpus_in_use",
     "fixtures.plugin.selecting.shards",
@@ -42,6 +43,7 @@ _NAMES = (
     "reports.run.outcomes",
     "reports.run.terminal_summary",
     "reports.run.exit_status",
+    "reports.run.plugins_files",
     "reports.run.job_summary",
     "reports.run.history",
 )

@@ -11,8 +11,8 @@ from fixtures.plugin.gating import FindGate
 from fixtures.plugin.recording.recorder import Recorder
 from fixtures.plugin.telling.benchmark_entries import Entry
 from reports.record.verdicts import speed_failures
+from reports.words.answers import wrong_answers
 from reports.words.gates import gate_text
-from reports.words.rightness import wrong_answers
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from fixtures.gates.sameness import with_same_answers
 from fixtures.plugin.proving import Evaluation
 from fixtures.plugin.recording.recorder import Recorder
 from reports.record.schema import SameAnswers
-from reports.words.rightness import ledger_failures, same_answers_text, score_text
+from reports.words.answers import same_answers_text
+from reports.words.rightness import ledger_failures, score_text
 
 
 @pytest.mark.stage("accuracy")

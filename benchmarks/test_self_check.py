@@ -42,13 +42,23 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[timed_server.Tim
 
 @pytest.mark.parametrize("shape", timed_model.SHAPES)
 def test_known_service_time(
-    timed: timed_server.Timed, shape: str, settings: Settings, record_property: Callable[[str, object], None]
+    timed: timed_server.Timed,
+    shape: str,
+    settings: Settings,
+    narrator: Narrator,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """The measured rate is that of a serial server which notes when it begins each request, and the requests in flight
     fit Little's law."""
     point = LoadPoint("online", 1, 8)
     with locks.hold_machine(exclusive=True):
-        outcome = timed.run(shape, point, plan=settings.plan)[point]
+        narrator.say(f"known speed, {shape}: start")
+        outcome = timed.run(
+            shape,
+            point,
+            plan=settings.plan,
+            report=lambda now: narrator.say(f"known speed, {shape}: measure", progress_text(now)),
+        )[point]
     assert isinstance(outcome, Measurement), outcome
     rate, latency_ms = outcome.load.throughput_per_s, outcome.load.latency_ms["avg"]
     truth_per_s = timed.busy_rate_per_s(shape, outcome.load.requests)

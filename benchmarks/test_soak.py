@@ -10,7 +10,7 @@ from fixtures.plugin.recording.recorder import Recorder
 from fixtures.plugin.serving import Deployed
 from fixtures.spec import Case
 from reports.record.schema import Soak
-from reports.words.rightness import wrong_text
+from reports.words.answers import wrong_text
 from reports.words.soaking import leaks, soak_text, unknown
 
 

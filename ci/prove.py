@@ -30,7 +30,7 @@ PATHS = {
 }
 """Options whose values are paths in the workspace, one a line, by variable."""
 NAMED_PATHS = {"PROVE_ONNX": "--onnx"}
-"""The same where a name and = stand before the path."""
+"""Options whose value is a name, = and a path, by variable."""
 WHAT = ("PROVE_MODELS", "PROVE_REPOSITORY", "PROVE_ONNX")
 """The variables that say what is proven; one of them has to."""
 

@@ -13,9 +13,9 @@ from fixtures.cases import precisions_of
 from fixtures.formats import all_formats
 from fixtures.models import all_models
 from fixtures.spec import Device, Format, Model
-from reports.commands import INPUT
 from reports.marked import regions
 from reports.record import untrusted, writing
+from reports.record.arguments import INPUT
 from reports.words.markdown import markdown
 from reports.words.shown import Shown, read_all
 

@@ -1,14 +1,11 @@
 """The command line of the reports: `python -m reports`, then a command, each in a file of reports/commands."""
 
-import errno
 import io
 import os
 import sys
 from collections.abc import Sequence
 
 from reports.commands import (
-    INPUT,
-    Parser,
     UsageError,
     compare,
     csv,
@@ -23,23 +20,14 @@ from reports.commands import (
     trend,
 )
 from reports.record import files
+from reports.record.arguments import INPUT, Parser
 from reports.record.foreign import cut, visible
+from reports.words.system_errors import with_cure
 
 _LONGEST_ERROR = 20_000
 """Characters: a line for each of a hundred damaged records."""
-_LONGEST_PATH = 300
-_CURES = {
-    errno.EACCES: "Name a place that this user may read and write",
-    errno.EISDIR: "Name a file",
-    errno.ELOOP: "Name what the links should lead to",
-    errno.ENAMETOOLONG: "Give a shorter name",
-    errno.ENOENT: "Check the path",
-    errno.ENOSPC: "Make room, or name another place",
-    errno.ENOTDIR: "Name a place below a folder",
-    errno.EPERM: "Name a place that this user may read and write",
-    errno.EROFS: "Name a place that can be written to",
-}
-"""What to do where the system has refused something."""
+_PACKAGES = {"markdown_it": "markdown-it-py"}
+"""The package that brings a module, where the two have different names."""
 _COMMANDS = (tables, html, plots, csv, export, compare, trend, merge, matrix, published, readme)
 
 
@@ -60,24 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return _refused(_told(error))
+        return _refused(with_cure(error))
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        return _refused(f"this needs {package}: pip install {package}, or tox run -e report")
+        module = (error.name or "").partition(".")[0]
+        package = _PACKAGES.get(module, module)
+        installs = f"{sys.executable} -m pip install {package}"
+        return _refused(
+            f"this needs {package}: {installs}, or .venv/bin/tox run -e report -- {options.command}"
+        )
     except (UsageError, files.RecordError) as error:
         return _refused(str(error))
     except MemoryError:
         return _refused("the records take more memory than there is. Give fewer of them, such as with -k")
     return status
-
-
-def _told(error: OSError) -> str:
-    """What the system says of a file, with what to do; a sentence of this suite's own has that already."""
-    where = cut(str(error.filename or "standard output"), _LONGEST_PATH)
-    said = error.strerror or str(error)
-    is_of_the_system = error.errno is not None and said == os.strerror(error.errno)
-    cure = _CURES.get(error.errno or 0, "") if is_of_the_system else ""
-    return f"{where}: {said}{f'. {cure}.' if cure else ''}"
 
 
 def _refused(why: str) -> int:
@@ -90,7 +73,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog="python -m reports",
         description="Turn the records of measured cases into tables, plots and pages.",
-        epilog="Records come from the benchmarks: tox run -e benchmarks",
+        epilog="Records come from the benchmarks: .venv/bin/tox run -e benchmarks",
     )
     commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
     for command in _COMMANDS:

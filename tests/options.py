@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     """The suite's options. A bad value is pytest's UsageError."""
     found = _Parser()
     group = SimpleNamespace(addoption=found.add_argument)
-    pytest_addoption(SimpleNamespace(getgroup=lambda *_names: group))  # type: ignore[arg-type]
+    pytest_addoption(SimpleNamespace(getgroup=lambda *_names, **_place: group))  # type: ignore[arg-type]
     return found
 
 

@@ -4,14 +4,14 @@ import argparse
 import contextlib
 import gc
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 from reports.plots import THEMES
 from reports.plots.theme import Theme
-from reports.record.foreign import cut, quoted, visible
+from reports.record.arguments import Parser
+from reports.record.foreign import quoted
 from reports.words import shown
 from reports.words.shown import Shown
 
@@ -19,19 +19,9 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What a command is added to."""
 RESULTS = Path("reports/results")
 
-INPUT = 4
-"""The exit status for bad input: an argument, a file or a folder that cannot be used. pytest's runs have the same."""
 SPEED, LEAK, ACCURACY = 10, 11, 12
 """The statuses of a run that failed for speed, for a leak or for accuracy, `reports.run.exit_status.STATUS`: that module needs
 pytest, which these reports do without."""
-
-
-class Parser(argparse.ArgumentParser):
-    """The parser of the command line and of each command; a wrong argument ends with INPUT."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(INPUT, f"{self.prog}: error: {cut(visible(message))}\n")
 
 
 def path(text: str) -> Path:
@@ -108,7 +98,7 @@ def shared(*names: str) -> Parser:
 
 
 def themes_of(options: argparse.Namespace) -> Sequence[Theme]:
-    """What `--theme` asks for."""
+    """The themes that `--theme` asks for."""
     return THEMES if options.theme == "both" else (options.theme,)
 
 
@@ -117,7 +107,7 @@ def chosen(options: argparse.Namespace) -> list[Shown]:
     records = shown.read_all(options.results, anonymous=options.anonymous)
     if not records:
         raise UsageError(
-            f"{options.results}: no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"
+            f"{options.results}: no records (TARGET/CASE.json). Measure some: .venv/bin/tox run -e benchmarks"
         )
     found = [r for r in records if options.k in shown.name_of(r)]
     if not found:

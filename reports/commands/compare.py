@@ -5,7 +5,7 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from reports.commands import ACCURACY, SPEED, Commands, UsageError, path, shared
+from reports.commands import ACCURACY, LEAK, SPEED, Commands, UsageError, path, shared
 
 if TYPE_CHECKING:  # it needs numpy and scipy
     from reports.compare.records import Changes
@@ -18,7 +18,7 @@ def add(commands: Commands) -> None:
         parents=[shared("-k")],
         help="show what changed between the records of two or more runs",
         description="Print what changed from A to B, and from A to every further argument: the setup, the accuracy "
-        "(compared sample by sample) and the speed (as a ratio with its interval). The exit status is 0 "
+        "(compared sample by sample), the speed (as a ratio with its interval) and the growth in soaks. The exit status is 0 "
         "whatever changed, unless --fail-on is given. Needs numpy, scipy and, for output to a terminal, rich.",
         epilog="To set NVIDIA's published figures beside the records: python -m reports published",
     )
@@ -38,8 +38,9 @@ def add(commands: Commands) -> None:
     changes.add_argument(
         "--fail-on",
         choices=("worse",),
-        help="exit with 10 where a speed is shown to be slower than --allow-slowdown lets pass, with 12 where an accuracy is "
-        "shown to be worse or a case passes no longer, with 4 where nothing can be compared, or where the machines differ",
+        help="exit with 10 where a speed is shown to be slower than --allow-slowdown lets pass, with 11 where a soak "
+        "finds a leak that the earlier one did not, or a larger one, with 12 where an accuracy is shown to be worse or a case "
+        "passes no longer, with 4 where nothing can be compared, or where the machines differ",
     )
     changes.add_argument(
         "--allow-slowdown",
@@ -100,8 +101,11 @@ def _status(changes: "Changes") -> int:
     fails_now = any(one.after.record.no_speed and not one.before.record.no_speed for one in changes.cases)
     if fails_now or any(one.verdict == "failed" for one in pairs):
         return ACCURACY
-    if not points and not pairs:
+    grown = [one for case in changes.cases for one in case.growth]
+    if not points and not pairs and not grown:
         raise UsageError(
-            f"compare: {names} have no load point and no sample in common that could be compared"
+            f"compare: {names} have no load point and no sample in common that could be compared, nor soaks"
         )
+    if any(case.leaks_more for case in changes.cases):
+        return LEAK
     return SPEED if any(point.verdict == "failed" for point in points) else 0

@@ -8,14 +8,15 @@ from reports.compare.setup_changes import Setting
 from reports.record.quantities import METRIC_CHANGES, NOTHING, P_VALUE, RATIO
 from reports.record.schema import Record, Score, Verdict, soak_verdict
 from reports.words.labels import full_point, latency, marked_throughput
-from reports.words.markdown import markdown, text
-from reports.words.rightness import marked_points, metric_text, unmeasured
+from reports.words.markdown import Emphasised, bold, italic, joined, markdown, text
+from reports.words.marks import marked_points
+from reports.words.rightness import metric_text, unmeasured
 from reports.words.shown import name_of
 from reports.words.soaking import VERDICT_WORDS, growth_text
 
 _SHOWN_IDS = 5
-_SPEED = {"failed": "**slower**", "passed": "*faster*", "not shown": "no difference shown"}
-_ACCURACY = {"failed": "**worse**", "passed": "*better*", "not shown": "no difference shown"}
+_SPEED = {"failed": bold("slower"), "passed": italic("faster"), "not shown": "no difference shown"}
+_ACCURACY = {"failed": bold("worse"), "passed": italic("better"), "not shown": "no difference shown"}
 """How a verdict is written: worse in bold, better in italics."""
 
 
@@ -60,7 +61,9 @@ def _score(change: ScoreChange, case: CaseChange) -> str:
         for count, stored in ((pairs.only_first, case.before), (pairs.only_second, case.after))
         if count
     ]
-    return text(f"{line}; {_paired(change, pairs)}" + (f" ({'; '.join(remarks)})" if remarks else ""))
+    return joined(
+        [f"{line};", _paired(change, pairs), *([f"({'; '.join(remarks)})"] if remarks else [])], " "
+    )
 
 
 def _value(score: Score | None, record: Record) -> str:
@@ -72,10 +75,8 @@ def _paired(change: ScoreChange, pairs: Paired) -> str:
         return f"the same on each of {pairs.samples} samples in both"
     difference = METRIC_CHANGES[change.better].text_with_interval(pairs.difference)
     p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {P_VALUE.text(pairs.p_value)}"
-    return (
-        f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained, difference "
-        f"{difference}, {p_value}: {score_change(pairs)}"
-    )
+    counts = f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained"
+    return joined([f"{counts}, difference {difference}, {p_value}:", score_change(pairs)], " ")
 
 
 def _ids(names: Sequence[str]) -> str:
@@ -127,7 +128,7 @@ def _grown(change: GrowthChange) -> list[str]:
     return [
         f"{change.after.what}, by {change.after.per}",
         " → ".join(growth_text(one) for one in both),
-        _leak_change(change.before.verdict, change.after.verdict),
+        _leak_change(change.before.verdict, change.after.verdict, leaks_more=change.is_worse),
     ]
 
 
@@ -153,16 +154,20 @@ def soak_change(case: CaseChange) -> str:
     return (
         NOTHING
         if before is None or after is None
-        else _leak_change(soak_verdict(before), soak_verdict(after))
+        else _leak_change(soak_verdict(before), soak_verdict(after), leaks_more=case.leaks_more)
     )
 
 
-def _leak_change(before: Verdict, after: Verdict) -> str:
-    """`no leak → **leak**`; what is the same on both sides once."""
+def _leak_change(before: Verdict, after: Verdict, *, leaks_more: bool) -> str:
+    """`no leak → **leak**`; what is the same on both sides once, a leak that is shown to be larger as `leak → **more**`."""
     if before == after:
-        return VERDICT_WORDS[after]
+        return (
+            Emphasised([("", VERDICT_WORDS[before]), ("**", "more")], " → ")
+            if leaks_more
+            else VERDICT_WORDS[after]
+        )
     mark = "**" if after == "failed" else "*" if (before, after) == ("failed", "passed") else ""
-    return f"{VERDICT_WORDS[before]} → {mark}{VERDICT_WORDS[after]}{mark}"
+    return Emphasised([("", VERDICT_WORDS[before]), (mark, VERDICT_WORDS[after])], " → ")
 
 
 def score_change(pairs: Paired) -> str:

@@ -16,15 +16,15 @@ from reports.compare.records import CaseChange, Changes
 from reports.compare.setup_changes import Setting
 from reports.record.quantities import GIVEN_SHARE
 from reports.record.ratio import FALSE_ALARMS
-from reports.words.markdown import markdown, text
+from reports.words.markdown import bold, italic, joined, markdown, text
 from reports.words.sources import Source
 
 _SUMMARY = ("Case", "Setup", "Accuracy", "Speed")
 _SOAK = "Soak"
 """A further column, where both sides have a soak of a case."""
-_SPEEDS = ("**slower**", "*faster*", "too few passes")
+_SPEEDS = (bold("slower"), italic("faster"), "too few passes")
 """The words whose number is in the cell of a case, of all its load points, in this order."""
-_SCORES = ("**worse**", "*better*", "not paired", "no difference shown", "no sample changed")
+_SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown", "no sample changed")
 """The words for a metric. The cell of a case with several metrics has the first of these that is true of one."""
 
 
@@ -71,7 +71,7 @@ def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
     machines = [one for case in changes.cases for one in case.setup if one.name.startswith("machine.")]
     if machines:
         blocks.append(
-            f"**The machines differ**: {settings_text(dict.fromkeys(machines))}. The ratios of speed hold that too."
+            f"{bold('The machines differ')}: {settings_text(dict.fromkeys(machines))}. The ratios of speed hold that too."
         )
     others = [one for one in common if one not in machines]
     if others:
@@ -99,8 +99,8 @@ def _accuracy_cell(case: CaseChange) -> str:
     found = next((one for one in _SCORES if one in changes), "not measured")
     passes = [not stored.record.no_speed for stored in (case.before, case.after)]
     if passes == [True, False]:
-        return f"**passes no longer**, {found}"
-    return found + (", *passes now*" if passes == [False, True] else "")
+        return joined([bold("passes no longer"), found], ", ")
+    return joined([found, italic("passes now")], ", ") if passes == [False, True] else found
 
 
 def _score_cell(pairs: Paired | None) -> str:
@@ -113,8 +113,8 @@ def _speed_cell(case: CaseChange) -> str:
     found = [speed_change(point) for point in case.points]
     if not found:
         return "not shown" if hidden(case) else "no point in both"
-    counts = [f"{found.count(one)} {one}" for one in _SPEEDS if one in found]
-    return f"{', '.join(counts)} of {len(found)}" if counts else "no difference shown"
+    counts = [joined([str(found.count(one)), one], " ") for one in _SPEEDS if one in found]
+    return joined([joined(counts, ", "), f"of {len(found)}"], " ") if counts else "no difference shown"
 
 
 def _legend(changes: Changes) -> list[str]:

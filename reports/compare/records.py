@@ -18,7 +18,18 @@ from reports.record.ratio import (
     unpaired_chance,
     unpaired_ratio,
 )
-from reports.record.schema import Estimate, Growth, Load, LoadSetting, Place, Score, Verdict, place
+from reports.record.schema import (
+    LEAST_LEAK,
+    Estimate,
+    Growth,
+    Load,
+    LoadSetting,
+    Place,
+    Score,
+    Verdict,
+    place,
+    soak_verdict,
+)
 from reports.words.rightness import unmeasured
 from reports.words.shown import Shown
 from reports.words.sources import Source, Stored
@@ -43,7 +54,7 @@ _BY_CHANCE: Sequence[Verdict] = ("failed", "passed")
 
 @dataclass(frozen=True)
 class PointChange:
-    """One load point that both measured."""
+    """One load point that both records measured."""
 
     before: Load
     after: Load
@@ -63,10 +74,19 @@ class GrowthChange:
     before: Growth
     after: Growth
 
+    @property
+    def is_worse(self) -> bool:
+        """Whether it leaks now: where it leaked before too, by at least the least leak more. Such a difference is a step of
+        `trend` too."""
+        if self.after.verdict != "failed" or self.before.verdict != "failed":
+            return self.after.verdict == "failed"
+        more = self.after.slope.low - self.before.slope.high
+        return more >= LEAST_LEAK[self.after.unit, self.after.per]
+
 
 @dataclass(frozen=True)
 class CaseChange:
-    """One case that both have."""
+    """One case that both sets of records have."""
 
     before: Stored
     after: Stored
@@ -78,6 +98,14 @@ class CaseChange:
     """Empty where either had no soak."""
     only_before: Sequence[LoadSetting]
     only_after: Sequence[LoadSetting]
+
+    @property
+    def leaks_more(self) -> bool:
+        """Whether the soak finds a leak that the earlier one did not, or a larger one."""
+        soaks = [side.record.soak for side in (self.before, self.after)]
+        verdicts = [None if soak is None else soak_verdict(soak) for soak in soaks]
+        leaks_now = None not in verdicts and verdicts[0] != "failed" and verdicts[1] == "failed"
+        return leaks_now or any(one.is_worse for one in self.growth)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ class Setting:
     """Part of the setup that differs."""
 
     name: str
-    """Such as `versions.torch`."""
+    """The name of the setting, such as `versions.torch`."""
     before: str
     after: str
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from reports.record.figures import of_served, percent
 from reports.record.schema import Estimate, Load, point_id
-from reports.words.rightness import main_score, notes
+from reports.words.marks import notes
+from reports.words.rightness import main_score
 from reports.words.shown import Shown, name_of
 
 

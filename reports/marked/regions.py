@@ -198,7 +198,7 @@ def _records(region: Region, records: Sequence[Shown]) -> Sequence[Shown]:
         return found
     case = markers.quoted(case)
     problem = f"there is no record of {case}" if case else "there are no records"
-    command = f"tox run -e benchmarks -- -k {case}" if case else "tox run -e benchmarks"
+    command = f".venv/bin/tox run -e benchmarks -- -k {case}" if case else ".venv/bin/tox run -e benchmarks"
     raise ReadmeError(
         f"line {region.line}: {problem}. Measure: {command}, or name another folder: --results DIR"
     )

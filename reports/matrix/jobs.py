@@ -13,7 +13,7 @@ _CPU = "cpu"
 _ON_CUDA_12 = ("v100",)
 """Hardware for which CUDA 13 has no code: docs/gpus.md."""
 _MOST_SHARDS = 1000
-"""As many as --shard takes."""
+"""The most shards that --shard takes."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Job:
     """One job: a shard of the tests of one kind of hardware."""
 
     target: str
-    """What --target is given."""
+    """The value of --target in this job."""
     number: int
     """The shard, from 1 to `shards`."""
     shards: int
@@ -39,7 +39,7 @@ class Job:
 
     @property
     def shard(self) -> str:
-        """What --shard is given."""
+        """The value of --shard in this job."""
         return f"{self.number}/{self.shards}"
 
 

@@ -22,7 +22,7 @@ from reports.record.files import RecordError
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge wrote."""
+    """The records and files that a merge wrote."""
 
     is_new: bool
     """False where the folder was there already, with the same in it."""
@@ -43,7 +43,7 @@ class _Work:
 
     staged: Path
     stamps: dict[str, dict[object, dict[str, Path]]] = field(default_factory=dict)
-    """By target and machine stamp the cases, each with a record's file."""
+    """The cases by target and machine stamp, each with a record's file."""
     conflicts: list[str] = field(default_factory=list)
     records: int = 0
     joined: list[str] = field(default_factory=list)
@@ -56,13 +56,20 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     """Write the records of folders and files, with what stands beside them, as a new folder: whole, or not at all.
 
     Raises RecordError that names every conflict, or every file that is not a whole record, and where the folder holds
-    anything else than this merge gives, which is never overwritten.
+    anything else than this merge gives, which is never overwritten, or is or lies in what is merged.
     """
     given = inputs.found(arguments)
     place = Path(os.path.realpath(output))
     # A link that leads to itself is still one there.
     if (output.exists() or place.is_symlink()) and not output.is_dir():
         raise RecordError(f"{output}: not a folder. Give a new one with --output.")
+    for one in given.given:
+        # What is gathered there before it is whole would be read as a part of what is given.
+        if one.is_dir() and place.is_relative_to(os.path.realpath(one)):
+            raise RecordError(
+                f"{output}: it is, or lies in, {one}, whose records are to be merged. Give a new one with --output, "
+                "beside what is merged."
+            )
     with writing.unfinished_folder(place) as staged:
         work = _Work(staged)
         _gather(work, given)

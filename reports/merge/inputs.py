@@ -30,7 +30,7 @@ class Input:
 
     @property
     def path(self) -> Path:
-        """One of its files, for a reader."""
+        """The first of the record's files, which stands for all of them in messages."""
         return self.paths[0]
 
 

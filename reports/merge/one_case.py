@@ -15,9 +15,12 @@ from reports.merge.inputs import Input
 from reports.merge.machine_groups import START, Found, groups, text_of
 from reports.merge.machine_parts import last_change_of, parts_of, whole
 from reports.record import decoding
+from reports.record.foreign import one_line
 from reports.record.machines import NAMELESS, SEVERAL, Key, MachineId, Measurement
 from reports.record.schema import Machine, MachinePart, Record
 
+_LONGEST_SETTING = 300
+"""Characters of a setting's two values in a sentence; a digest has 64."""
 _CURE_OF_SETUP = "Measure the case again with one build and one setup, or leave one of the files out."
 
 
@@ -108,7 +111,9 @@ def stamp_of(machine: Machine) -> tuple[Any, ...]:
 
 def fields_text(settings: Sequence[Setting]) -> str:
     """`build.digest (0f3c and 77aa), ...`."""
-    return ", ".join(f"{one.name} ({one.before} and {one.after})" for one in settings)
+    return ", ".join(
+        one_line(f"{one.name} ({one.before} and {one.after})", _LONGEST_SETTING) for one in settings
+    )
 
 
 # --- which measurements ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from reports.plots.shapes import Chart
 from reports.published.beside import legend, section
 from reports.published.matching import match
 from reports.record import files, per_sample, untrusted
+from reports.record.foreign import visible
 from reports.record.per_sample import Part, SampleScores
 from reports.record.schema import Accuracy, case_id
 from reports.tables.case import scenario_section
@@ -74,7 +75,7 @@ class ServedConfig:
 
 @dataclass(frozen=True)
 class ScenarioTables:
-    """Offline or online; markdown."""
+    """The tables of a scenario, offline or online, as markdown."""
 
     tables: str
     intervals: str
@@ -105,7 +106,7 @@ class CaseSection:
     """How its figures went from run to run on its machine; None where the history has no two runs of it."""
 
 
-def section_of(record: Shown, results: Path, history: Sequence[Series] = ()) -> CaseSection:
+def section_of(record: Shown, results: Path, history: Sequence[Series]) -> CaseSection:
     """All of one case, with what the history has of it; raises RecordError where a file beside its record is damaged."""
     return CaseSection(
         record=record,
@@ -175,7 +176,8 @@ def _trend(record: Shown, history: Sequence[Series]) -> EmbeddedPicture | None:
 
 
 def _uri(svg: str) -> str:
-    """As a picture, an SVG loads nothing, runs nothing and shares no ids with the page."""
+    """The address that holds an SVG itself. As a picture, an SVG loads nothing, runs nothing and shares no ids with the
+    page."""
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
@@ -237,7 +239,7 @@ def _configs(record: Shown, results: Path) -> list[ServedConfig]:
 def _read(file: Path, folder: Path) -> str | None:
     """A file in the record's folder or below; None where there is none."""
     try:
-        return untrusted.content(file, folder, _LARGEST_CONFIG_BYTES).decode()
+        return visible(untrusted.content(file, folder, _LARGEST_CONFIG_BYTES).decode())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -3,6 +3,7 @@
 import base64
 import collections
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,7 @@ def page(records: Sequence[Shown], results: Path, history: Sequence[Series] = ()
         lstrip_blocks=True,
     )
     environment.filters["markdown"] = rendered
+    environment.filters["unbroken"] = unbroken
     ordered, placed = ranked(records), ranks(records)
     cells = [summary.summary_row(record, placed) for record in ordered]
     columns, rows = _summary(ordered, cells)
@@ -99,6 +101,11 @@ def page(records: Sequence[Shown], results: Path, history: Sequence[Series] = ()
         pictures=[picture(name, records) for name in plots.available(records)] if len(records) > 1 else [],
         sections=[section_of(record, results, history) for record in records],
     )
+
+
+def unbroken(text: str) -> str:
+    """The text with each number and its unit on one line, whatever the width: `5.690 ms`, `± 2.3 %`."""
+    return re.sub(r"(?<=±) (?=\d)|(?<=\d) (?=(?:%|ms|s|infer/s|J)(?!\w))", "\N{NO-BREAK SPACE}", text)
 
 
 def rendered(source: str, level: int = 3) -> Markup:

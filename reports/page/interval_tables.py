@@ -21,18 +21,12 @@ from reports.record.schema import (
     Score,
     meets,
 )
+from reports.words.answers import conversation_text, same_answers_text
 from reports.words.gates import gates_table
 from reports.words.labels import confidence_levels, device, point
 from reports.words.markdown import markdown, text
 from reports.words.origins import origin_rows
-from reports.words.rightness import (
-    conversation_text,
-    metric_text,
-    parity_text,
-    same_answers_text,
-    tightest,
-    unmeasured,
-)
+from reports.words.rightness import metric_text, parity_text, tightest, unmeasured
 
 _LATENCIES = ("avg", "p50", "p90", "p95", "p99")
 _IDS_SHOWN = 10

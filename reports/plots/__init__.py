@@ -25,13 +25,14 @@ _DIGEST = re.compile(r'<svg[^>]* data-digest="([0-9a-f]{64})"')
 
 @dataclass(frozen=True)
 class Plot:
-    """A kind of picture."""
+    """A kind of picture that `plots` can draw."""
 
     shows: str
     of: Literal["one", "any", "several"]
     """How many cases it shows; one of several works for one too, and is not offered."""
     chart: Callable[[Sequence[Shown], float | None], Chart]
-    """What it shows of records, with a latency budget in milliseconds; NothingToShowError says why nothing."""
+    """Gives what the picture shows of records, with a latency budget in milliseconds; NothingToShowError says why
+    nothing."""
 
 
 PLOTS: Mapping[str, Plot] = {
@@ -84,7 +85,7 @@ def png(
     return plotted.png(shown, shown.content, theme)
 
 
-def chart_svg(shown: Chart, theme: Theme = "light") -> str:
+def chart_svg(shown: Chart, theme: Theme) -> str:
     """The `<svg>` element of what a picture shows, as `svg`."""
     description, of_all = alt_text.description(shown), digest(shown, theme)
     if isinstance(shown.content, Trend):

@@ -36,12 +36,12 @@ def alternative(chart: Chart) -> str:
 
 
 def latency_name(name: str) -> str:
-    """`mean` or the percentile."""
+    """Names a latency in a sentence: `mean` or the percentile."""
     return "mean" if name == "avg" else name
 
 
 def budget_text(budget: Budget) -> str:
-    """`budget: p99 10 ms`."""
+    """Names a latency budget: `budget: p99 10 ms`."""
     return f"budget: {budget.percentile} {LATENCY_BUDGET.text(budget.ms)}"
 
 

@@ -37,7 +37,7 @@ def is_marked(load: Load) -> bool:
     return bool(_codes(load))
 
 
-def mark_notes(loads: Iterable[tuple[str, Load]], sign: str = "Hollow") -> list[str]:
+def mark_notes(loads: Iterable[tuple[str, Load]], sign: str) -> list[str]:
     """A line for each kind of mark, with the names of the points that have it."""
     found: dict[str, list[str]] = {}
     for name, load in loads:

@@ -28,7 +28,7 @@ class PlottedPoint:
     throughput_per_s: Estimate
     latency_ms: Mapping[str, Estimate]
     marked: bool
-    """To be read with care; drawn hollow."""
+    """Whether it is to be read with care, and so is drawn hollow."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class StackPanel:
 
 @dataclass(frozen=True)
 class Stack:
-    """Latency components, stacked."""
+    """The components of the latency, stacked, for each load point."""
 
     panels: Sequence[StackPanel]
 
@@ -131,7 +131,7 @@ class DrawnStep:
 
     x: float
     text: str
-    """Its size: `-3.1 %`."""
+    """The size of the step as it is drawn: `-3.1 %`."""
     is_worse: bool
 
 
@@ -143,7 +143,7 @@ class TrendRow:
     text: str
     """The value of the last run, with its unit."""
     said: str
-    """Its name and its steps in words, with the commits that they lie between."""
+    """The row's name and its steps in words, with the commits that they lie between."""
     xs: Sequence[float]
     values: Sequence[float]
     lows: Sequence[float]
@@ -177,7 +177,7 @@ Plotted = Sweep | Curve | Stack | Rows
 
 @dataclass(frozen=True)
 class Chart:
-    """One picture."""
+    """What one picture shows, with its title and what is written below it."""
 
     name: str
     title: str
@@ -186,4 +186,4 @@ class Chart:
     notes: Sequence[str]
     """What a reader should know, a line each."""
     caption: str
-    """Hardware and versions."""
+    """The hardware and the versions that were measured."""

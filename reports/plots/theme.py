@@ -17,7 +17,7 @@ TEXT_PT, SMALL_PT, TITLE_PT = 9.0, 7.5, 11.0
 CHARACTERS = 132
 """How many characters of small text fit a line in DejaVu Sans; other fonts are narrower."""
 DOTS_PER_INCH = 200
-"""Of PNG."""
+"""The resolution of PNG files."""
 
 
 Theme = Literal["light", "dark"]

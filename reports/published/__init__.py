@@ -54,7 +54,7 @@ def load(folder: Path = FOLDER) -> "pd.DataFrame":
 
 
 def rows(folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """The same as plain values by column, None where a cell is empty; it needs the standard library alone."""
+    """Every published row as plain values by column, None where a cell is empty; it needs the standard library alone."""
     found = []
     for path in sorted(folder.glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:

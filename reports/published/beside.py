@@ -23,7 +23,7 @@ from reports.record.schema import Estimate, Load, Record
 from reports.words.grouping import grouped
 from reports.words.labels import confidence_levels, device, full_point, marked_throughput, sequence_length
 from reports.words.markdown import markdown, text
-from reports.words.rightness import marked_points
+from reports.words.marks import marked_points
 from reports.words.shown import Shown, name_of
 
 _TABLE = (
@@ -167,7 +167,7 @@ def _ratio_cell(pair: Mapping[str, Any], name: str, unit: str, *, interval: bool
 
 
 def _as_published(value: float | None) -> str:
-    """With the digits that the source printed."""
+    """A published figure with the digits that the source printed."""
     return "-" if value is None else f"{value:g}"
 
 
@@ -190,7 +190,7 @@ def _how(record: Record, figures: Set[PointKey], alone: Set[PointKey]) -> str:
     """The command that measures published points; results join a record only at the same largest batch."""
     largest = max((batch for _, batch, _ in alone), default=0)
     grows = largest > record.deployment.max_batch_size
-    command = f"tox run -e benchmarks -- -k {name_of(record)}"
+    command = f".venv/bin/tox run -e benchmarks -- -k {name_of(record)}"
     for scenario, (_, option) in _SWEEPS.items():
         if sizes := _sizes(figures if grows else alone, scenario):
             command += f" {option} {sizes}"

@@ -22,7 +22,7 @@ from reports.published.matching import (
 from reports.record.quantities import RATIO
 from reports.record.schema import Estimate, Load, Record
 from reports.words.labels import device
-from reports.words.rightness import notes
+from reports.words.marks import notes
 from reports.words.shown import HiddenPoint, Shown, name_of
 
 # The quantities that are compared: name and unit of the columns, here and in the published figures.

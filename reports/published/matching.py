@@ -121,7 +121,7 @@ def is_same_format(record: Record, row: PublishedRow) -> bool:
 
 
 def format_name(served: Sequence[str | None]) -> str:
-    """Such as `onnx trt fp16`."""
+    """The format's name in a sentence, such as `onnx trt fp16`."""
     return " ".join(part for part in served if part)
 
 

@@ -7,7 +7,7 @@ from reports.record.quantities import COUNT, GIVEN_SHARE, LATENCY
 from reports.record.schema import CertifiedPercentile
 
 BY = "LoadGen's early stopping"
-"""Whose rule the bound follows."""
+"""The rule that the bound follows, in words."""
 
 
 def certified_text(name: str, one: CertifiedPercentile) -> str:

@@ -31,7 +31,7 @@ class Domain:
 
 
 _LARGEST = 1e30
-"""Of any quantity, in any unit: far above all there is, and far below where products overflow."""
+"""The largest value of any quantity, in any unit: far above all there is, and far below where products overflow."""
 _MOST_WHOLE = 2**53
 """What is counted, in numbers that a double holds whole."""
 
@@ -46,7 +46,7 @@ _DEFAULTS: Mapping[Any, Domain] = {
     Mapping: Domain(longest=200),
 }
 KEY = Domain(longest=200)
-"""Of an object whose keys are names: of a percentile, of a library."""
+"""The key of an object whose keys are names: of a percentile, of a library."""
 
 Positive = Annotated[float, Domain(least=1 / _LARGEST, most=_LARGEST)]
 """A quantity that is divided by, such as a speed."""

@@ -162,8 +162,19 @@ def read_each(paths: Sequence[Path]) -> list[Record]:
 
 
 def record_paths(results: Path) -> list[Path]:
-    """The files of the records below a results folder, in the order of their names."""
-    return sorted(path for path in results.glob("*/*.json") if _is_record(path))
+    """The files of the records below a results folder, in the order of their names.
+
+    Raises RecordError where a target's folder is a symbolic link: a folder of another's making shows what is in it alone, and
+    no reader follows what another leaves out.
+    """
+    found = sorted(path for path in results.glob("*/*.json") if _is_record(path))
+    for folder in dict.fromkeys(path.parent for path in found):
+        if folder.is_symlink():
+            raise RecordError(
+                f"{folder}: it is a symbolic link, and no folder of a target's. Put the folder itself there, or give the "
+                "one that it leads to."
+            )
+    return found
 
 
 def record_paths_in(folder: Path) -> list[Path]:

@@ -21,8 +21,6 @@ _UNSEEN = re.compile(
 
 
 _CODE = re.compile("(`[^`]*`)")
-_EMPHASIS = re.compile(r"((?<![\w*])(\*{1,2})[A-Za-z][A-Za-z ]*[A-Za-z]\2(?![\w*]))")
-"""Words between asterisks, as this suite's sentences have them."""
 # What would end a cell; HTML; links and pictures, which need a bracket; characters by their HTML name; code, struck-out and
 # emphasised text; and what escapes any of these. An underscore within a word is one, and an asterisk behind a figure a mark.
 _MARKUP = re.compile(
@@ -36,7 +34,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
-    """The same on one line of at most so many characters, three of which say that some were cut."""
+    """The text made visible, on one line of at most so many characters, three of which say that some were cut."""
     return cut(" ".join(visible(cut(text, 4 * longest)).split()), longest)
 
 
@@ -49,9 +47,9 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 
 def in_markdown(text: str, longest: int = LONGEST) -> str:
-    """The same on one line of markdown, where it is read as it stands: no table, HTML, link or picture comes of it.
+    """The text on one line of markdown, where it is read as it stands: no table, HTML, link or picture comes of it.
 
-    Only code between single backticks, and words between asterisks, are what they look like.
+    Only code between single backticks is what it looks like.
     """
     line = one_line(text, longest)
     # Where backticks stand alone and in pairs, each second one ends what the one before began; else none does.
@@ -67,10 +65,7 @@ def in_markdown(text: str, longest: int = LONGEST) -> str:
 
 
 def _escaped(text: str) -> str:
-    parts = _EMPHASIS.split(text)  # what is not emphasised, then what is, and its asterisks again
-    for place in range(0, len(parts), 3):
-        parts[place] = _MARKUP.sub(lambda found: f"\\{found[0]}", parts[place])
-    return "".join(part for place, part in enumerate(parts) if place % 3 != 2)
+    return _MARKUP.sub(lambda found: f"\\{found[0]}", text)
 
 
 def quoted(value: object) -> str:

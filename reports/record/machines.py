@@ -29,7 +29,7 @@ NAMELESS = "anonymous-"
 """How the host begins of one of several machines whose names were left out; its number among them follows."""
 _LONGEST_HOST = 40
 _LONGEST_UUID = len("GPU-1a2b3c4d")
-"""As much of a UUID as `nvidia-smi -L` is searched for by eye."""
+"""How much of a UUID is shown: as much as an eye needs to find it in what `nvidia-smi -L` prints."""
 
 
 class MachineId(NamedTuple):
@@ -37,7 +37,7 @@ class MachineId(NamedTuple):
 
     host: str
     gpu_uuids: tuple[str, ...]
-    """In the order of the alphabet."""
+    """The UUIDs of the GPUs in the order of the alphabet."""
 
     @property
     def is_told(self) -> bool:
@@ -151,7 +151,7 @@ SEVERAL: Mapping[str, Several] = {
     "loads": Several("load", Load, place),
     "efficiency": Several("efficiency", Efficiency, lambda one: (one.scenario, one.batch, one.concurrency)),
 }
-"""Those that hold any number, by name."""
+"""The fields of a record that hold any number of measurements, by name."""
 
 
 def _values(record: Record) -> Iterator[tuple[Key, Any, str | None]]:

@@ -22,7 +22,7 @@ _HIDDEN = re.compile(
     rb"|\\[bfr]|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xed[\xa0-\xbf]"
     rb"|\xef(?:\xbb\xbf|\xbf[\xbe\xbf])"
 )
-"""In the bytes of JSON: what may be a character that `foreign.visible` writes out."""
+"""Matches in the bytes of JSON what may be a character that `foreign.visible` writes out."""
 
 
 class RecordError(Exception):

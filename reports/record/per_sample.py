@@ -50,7 +50,7 @@ class SampleScores:
     scores: Mapping[str, Mapping[str, Sequence[float]]]
     """The score of each sample in the order of `ids`, by metric as in the ledger, then by stage (STAGES)."""
     worst: Sequence[Sample]
-    """Those that were lost between stages first, then the lowest scores."""
+    """The worst samples: those that were lost between stages first, then the lowest scores."""
     schema: int = SCHEMA
 
 
@@ -93,7 +93,7 @@ def of_record(record: Record, results: Path, machine: str = "") -> SampleScores 
 
 
 def of_search(record: Record, results: Path, machine: str = "") -> SampleScores | None:
-    """The same for the ledger of a search's winner."""
+    """The samples that the ledger of a search's winner counts; None as for `of_record`."""
     accuracy = record.search.accuracy if record.search else None
     path = path_of_search(record.case, results, machine)
     return of_ledger(record, accuracy, path, path.parent.parent)

@@ -128,12 +128,12 @@ def _half_width_text(estimate: Estimate) -> str:
 
 
 def fixed(decimals: int) -> FormatSpec:
-    """The same number of decimals for all values."""
+    """A format with the same number of decimals for all values."""
     return lambda _value, more: f".{decimals + more}f"
 
 
 def significant(digits: int) -> FormatSpec:
-    """So many significant digits, without trailing zeros."""
+    """A format with so many significant digits, without trailing zeros."""
     return lambda _value, more: f".{digits + more}g"
 
 
@@ -164,7 +164,7 @@ _AS_GIVEN = significant(6)
 THROUGHPUT = Quantity("infer/s", _tenths_from_ten, "higher")
 """Inferences per second; as NVIDIA's tables have it, with one decimal."""
 LATENCY = Quantity("ms", fixed(3), "lower")
-"""To the microsecond, which is what the load generator's clock gives."""
+"""A latency, to the microsecond, which is what the load generator's clock gives."""
 LATENCY_BUDGET = Quantity("ms", _AS_GIVEN)
 REQUEST_RATE = Quantity("/s", _AS_GIVEN)
 RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher", widest=WIDEST_RATIO)

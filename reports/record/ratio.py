@@ -9,7 +9,7 @@ import numpy as np
 from reports.record.schema import Estimate, Load
 
 Speeds = Sequence[float] | np.ndarray
-"""One of each pass, in any unit, [passes]."""
+"""The speed in each pass, in any unit, [passes]."""
 CONFIDENCE = Estimate.confidence
 FEWEST_PAIRS = 6
 """The fewest pairs of passes for a ratio: of fewer, no interval of ranks holds it in 95 of 100 cases."""
@@ -75,7 +75,7 @@ def paired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
 
 
 def unpaired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
-    """The same of passes of two times: Welch's, one-sided."""
+    """The chance of so slow a build, of passes that were not measured in turns: Welch's test, one-sided."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
     logs = np.log(mine) - np.log(limit), np.log(theirs)

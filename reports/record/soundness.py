@@ -12,7 +12,7 @@ from reports.record.parsing import RecordError
 from reports.record.schema import COMPONENTS, Estimate, Load, Record, case_id, place
 
 _ROUNDING = 1e-9
-"""Of a value: what two ways of computing the same double may differ by, with much to spare."""
+"""How far two values may be apart: what two ways of computing the same double may differ by, with much to spare."""
 _LONGEST_CASE = 250
 """Characters of a case's name, with which `.json` is no longer than a name may be. Source: NAME_MAX in linux/limits.h."""
 _NEEDED = ("avg", "p99")
@@ -113,7 +113,7 @@ def _of_load(load: Load, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _positive(estimates: Mapping[str, Estimate | None], where: str) -> Iterator[tuple[str, str]]:
-    """Those that are none of a speed, a latency or a ratio, by which others are divided."""
+    """The estimates that are none of a speed, a latency or a ratio, by which others are divided."""
     for name, one in estimates.items():
         if one is not None and one.value <= 0:
             yield f"{where}.{name}", f"{_text(one)} is no measured quantity above zero"
@@ -121,7 +121,7 @@ def _positive(estimates: Mapping[str, Estimate | None], where: str) -> Iterator[
 
 
 def _ordered(estimates: Mapping[str, Estimate | None], where: str) -> Iterator[tuple[str, str]]:
-    """Those whose interval does not hold their value, but for how numbers are rounded."""
+    """The estimates whose interval does not hold their value, but for how numbers are rounded."""
     for name, one in estimates.items():
         if one is None:
             continue

@@ -1,13 +1,13 @@
 """What the comparison with another build says, in words: beside a test's outcome, in tables and in pictures.
 
-It needs the standard library alone. What a latency budget of a load point shows is said here too.
+It needs the standard library alone. What a latency budget of a load point shows, and which marks figures have, is said here too.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from reports.record.quantities import GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO, WIDEST_RATIO
-from reports.record.schema import BesideModel, Comparison, Load, Verdict, verdict_of
+from reports.record.schema import BesideModel, Comparison, Load, Mark, Verdict, verdict_of
 
 ALARM_CONFIDENCE = 0.99
 """The confidence that none of the points that a run calls slower is a false alarm, as `reports.record.ratio.FALSE_ALARMS`
@@ -18,9 +18,6 @@ _TOO_WIDE = f"not shown (its interval is wider than a factor of {WIDEST_RATIO:g}
 def too_wide(to: str = "") -> str:
     """What stands in place of a ratio that is known too badly to be shown: `ratio to in process not shown (...)`."""
     return f"ratio to {to} {_TOO_WIDE}" if to else f"ratio {_TOO_WIDE}"
-
-
-"""What stands in a sentence in place of such a ratio."""
 
 
 def comparison_text(one: Comparison) -> str:
@@ -40,9 +37,10 @@ def comparison_verdict(one: Comparison) -> str:
     verdict = verdict_of(one)
     if verdict == "failed":
         return f"slower than the {GIVEN_SHARE.text(one.allowed_slowdown)} allowed, {_shown_at(one)}"
-    if verdict == "not shown" and one.seconds_to_settle is not None:
-        return f"{_not_shown(one)}, {_about(one.seconds_to_settle)} more would settle it"
-    return _not_shown(one) if verdict == "not shown" else one.verdict
+    if verdict == "passed":
+        return one.verdict
+    more = one.seconds_to_settle
+    return _not_shown(one) + ("" if more is None else f", {_about(more)} more would settle it")
 
 
 def _about(seconds: float) -> str:
@@ -105,3 +103,8 @@ def beside_text(one: BesideModel) -> str:
     if not RATIO.is_shown(one.ratio):
         return f"{too_wide()} {beside}"
     return f"{RATIO.text_with_interval(one.ratio, 1.0)} of its speed {beside}"
+
+
+def mark_codes(marks: Sequence[Mark]) -> str:
+    """`, niced`: how a line goes on after the figures of a load point, or of what serving costs at it."""
+    return "".join(f", {mark.code}" for mark in marks)

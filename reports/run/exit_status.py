@@ -21,10 +21,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def status_of(own: int, outcomes: Outcomes) -> int:
     """The exit status for pytest's `own` and the outcomes. A run whose tests were all skipped has proven nothing: its status
-    is 5, as if no test had been selected."""
+    is 5, as if no test had been selected. A file that was asked for and is missing counts as a broken machine does."""
     kinds = {failure.kind for failure in outcomes.failures}
     if "input" in kinds and own in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
         return pytest.ExitCode.USAGE_ERROR
+    if outcomes.missing and own in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        kinds.add("infrastructure")
+        own = pytest.ExitCode.TESTS_FAILED
     if own == pytest.ExitCode.TESTS_FAILED and kinds and not outcomes.others_failed:
         return max(STATUS[kind] for kind in kinds)
     if own == pytest.ExitCode.OK and outcomes.skipped and not outcomes.passed:
@@ -43,12 +46,13 @@ def status_sentence(outcomes: Outcomes) -> str:
     """`exit status 12, accuracy: 2 failed for accuracy, 1 for speed`; empty for a status of pytest's own."""
     names = {code: name for name, code in STATUS.items()} | {int(pytest.ExitCode.USAGE_ERROR): "input"}
     status = int(outcomes.status)
-    if status in names and outcomes.failures:
+    if status in names and (outcomes.failures or outcomes.missing):
         counts = Counter(failure.kind for failure in outcomes.failures)
         kinds = sorted(counts, key=_weight, reverse=True)
-        return f"exit status {status}, {names[status]}: " + ", ".join(
-            f"{counts[kind]} failed for {kind}" for kind in kinds
-        )
+        parts = [f"{counts[kind]} failed for {kind}" for kind in kinds]
+        if missing := len(outcomes.missing):
+            parts.append(f"{missing} {'file' if missing == 1 else 'files'} could not be written")
+        return f"exit status {status}, {names[status]}: {', '.join(parts)}"
     if status == pytest.ExitCode.INTERRUPTED:
         return f"exit status {status}: ended before its end, so that it has proven what is shown here and no more"
     if status == pytest.ExitCode.NO_TESTS_COLLECTED and outcomes.skipped:

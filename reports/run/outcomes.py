@@ -9,7 +9,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Failure:
-    """A benchmark that failed."""
+    """A benchmark that failed, with what its error says."""
 
     kind: str
     """accuracy, speed, infrastructure or input: the property `failure` of the test."""
@@ -33,6 +33,8 @@ class Outcomes:
     passed: int = 0
     others_failed: bool = False
     """Whether a test failed that is no benchmark."""
+    missing: list[str] = field(default_factory=list)
+    """A sentence for each file that was asked for and could not be written."""
     status: int = pytest.ExitCode.OK
     """The exit status of the run, once it has ended."""
 

@@ -6,10 +6,10 @@ from reports.tables.points import certified_table, composing_table, offline_tabl
 from reports.tables.resources import resources_table
 from reports.tables.served_settings import configuration_list, parameters_table
 from reports.tables.soaks import soak_section
+from reports.words.answers import conversation_text
 from reports.words.labels import accelerator, device
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
-from reports.words.rightness import conversation_text
 from reports.words.server_ends import ends_text
 from reports.words.serving_cost import efficiency_section
 from reports.words.shown import Shown

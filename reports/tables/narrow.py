@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from reports.tables.summary import P99, RANK, RATE, noted_rows
 from reports.words.grouping import grouped
+from reports.words.ranking import ranked
 from reports.words.shown import Shown
 
 _MEANING = (
@@ -22,7 +23,7 @@ def narrow_summary(records: Sequence[Shown], width: int) -> str:
 
 
 def _of_target(target: str, records: Sequence[Shown], width: int) -> str:
-    found, notes = noted_rows(records)
+    found, notes = noted_rows(ranked(records))
     rows = [(f"Target {target}", "Accuracy", "Infer/s", "p99, ms", ""), *map(_row, found)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     lines = [_line(row, widths) for row in rows]

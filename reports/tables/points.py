@@ -7,6 +7,7 @@ from reports.published.names import column_of, names_of
 from reports.record.certificates import BY, certified_cell
 from reports.record.quantities import COUNT, GIVEN_SHARE, LATENCY
 from reports.record.schema import COMPONENTS, CertifiedPercentile, Load, Record
+from reports.words.answers import verified_answers
 from reports.words.labels import (
     backend_accelerator,
     latency,
@@ -16,7 +17,7 @@ from reports.words.labels import (
     sequence_length,
 )
 from reports.words.markdown import markdown, text
-from reports.words.rightness import marked_points, verified_answers
+from reports.words.marks import marked_points
 from reports.words.shown import Shown
 
 Cell = Callable[[Record, Load], str]

@@ -84,10 +84,9 @@ def summary_table(records: Sequence[Shown]) -> str:
     )
 
 
-def noted_rows(of_target: Sequence[Shown]) -> tuple[list[dict[str, str]], list[str]]:
-    """The cells of each case of one target by column, the fastest case of a model first, and the notes below them: those
-    that letters stand for, and what searches found."""
-    records = ranked(of_target)
+def noted_rows(records: Sequence[Shown]) -> tuple[list[dict[str, str]], list[str]]:
+    """The cells of each case of one target by column, and the notes below them: those that letters stand for, and what
+    searches found."""
     placed = ranks(records)
     notes = [_notes(record) for record in records]
     sentences = _sentences([note for of_case in notes for note in of_case])
@@ -102,7 +101,8 @@ def noted_rows(of_target: Sequence[Shown]) -> tuple[list[dict[str, str]], list[s
 
 
 def _target_table(of_target: Sequence[Shown]) -> str:
-    rows, notes = noted_rows(of_target)
+    records = ranked(of_target)
+    rows, notes = noted_rows(records)
     columns = [name for name in SUMMARY_COLUMNS if any(cells[name] not in ("-", "") for cells in rows)]
     alignment = dict(zip(SUMMARY_COLUMNS, _ALIGNMENT, strict=True))
     blocks = [
@@ -111,7 +111,7 @@ def _target_table(of_target: Sequence[Shown]) -> str:
             [[cells[name] for name in columns] for cells in rows],
             "".join(alignment[name] for name in columns),
         ),
-        *summary_remarks(columns, ranked(of_target), rows),
+        *summary_remarks(columns, records, rows),
         "\n".join(f"- {note}" for note in notes),
     ]
     return "\n\n".join(filter(None, blocks))
@@ -208,7 +208,7 @@ def _legend(columns: Sequence[str], records: Sequence[Shown], rows: Sequence[Map
     ]
     if BESIDE in columns:
         sentences.append(
-            f"{BESIDE}: over {' or '.join(reference_names(records))} of the same model, each at its best, measured in turns, "
+            f"{BESIDE}: over {text(' or '.join(reference_names(records)))} of the same model, each at its best, measured in turns, "
             f"with its 95 % interval. {RANK}: one more than how many formats of the model are shown to be faster; those "
             "whose intervals meet share it."
         )

@@ -19,6 +19,11 @@ _ROOT = Path(__file__).parents[2]
 _DEFAULT_RESULTS = _ROOT / "reports" / "results"
 _BLOCK_BYTES = 2**18
 """How much is read at once: some hundred lines, and as many are read slowly for one that is damaged."""
+_NAMED_LINES = 20
+"""Lines that are no rows and are named each; a file of another kind has any number of them."""
+_LEFT_OUT = (
+    "left out: no whole row of a history, as a kill or a full disk leaves it. All other lines were read."
+)
 _RUN = re.compile(rb'^\{"run": ?("(?:[^"\\]|\\.)*")', re.MULTILINE)
 """The id of the run at the beginning of a line, where `encode` puts it."""
 
@@ -80,31 +85,31 @@ def parsed(path: Path, content: bytes) -> History:
 
 
 def _rows(path: Path, content: bytes, damaged: list[str]) -> Iterator[Row]:
-    """The rows of a file, by blocks of lines: one by one only those beside a line that is no row, which `damaged` then
-    has a sentence of."""
-    start = 0
+    """The rows of a file, by blocks of lines: one by one only those beside a line that is no row. `damaged` then has a
+    sentence of each such line, or of the first ones and of how many more there are."""
+    start, not_rows = 0, list[int]()
     while start < len(content):
         end = content.find(b"\n", start + _BLOCK_BYTES) + 1 or len(content)
         block = content[start:end]
         found = decode_lines(block)
         if found is None:
             first = 1 + content.count(b"\n", 0, start)
-            found = _line_by_line(path, block, first, damaged)
+            found = _line_by_line(block, first, not_rows)
         yield from found
         start = end
+    damaged += [f"{path}, line {number}: {_LEFT_OUT}" for number in not_rows[:_NAMED_LINES]]
+    if more := not_rows[_NAMED_LINES:]:
+        damaged.append(f"{path}, {len(more):,} more lines, the last of them {more[-1]}: {_LEFT_OUT}")
 
 
-def _line_by_line(path: Path, block: bytes, first: int, damaged: list[str]) -> Sequence[Row]:
+def _line_by_line(block: bytes, first: int, not_rows: list[int]) -> Sequence[Row]:
     found: list[Row] = []
     for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
         rows = decode_lines(line)
         if rows:
             found += rows
         else:
-            damaged.append(
-                f"{path}, line {number}: left out: no whole row of a history, as a kill or a full disk leaves it. All other "
-                "lines were read."
-            )
+            not_rows.append(number)
     return found
 
 

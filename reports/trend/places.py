@@ -23,17 +23,17 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Places:
-    """Runs by their numbers."""
+    """The runs between which a step lies, by their numbers."""
 
     at: int
     """The first run of the new level, as well as is known."""
     earliest: int
-    """With 95 % confidence the new level began with none before this one."""
+    """The first run with which the new level may have begun, with 95 % confidence."""
     latest: int
-    """With 95 % confidence it began with none after this one."""
+    """The last run with which the new level may have begun, with 95 % confidence."""
 
     def moved(self, by: int) -> "Places":
-        """The same, counted from another run."""
+        """The same places, with runs counted from another one."""
         return dataclasses.replace(
             self, at=self.at + by, earliest=self.earliest + by, latest=self.latest + by
         )

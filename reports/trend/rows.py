@@ -46,7 +46,7 @@ class Row:
     at: str
     """The load point (`offline b008-c001`), the name of the metric, or what was watched (`open files`)."""
     figures: Mapping[str, Figure]
-    """By name, with units: throughput_per_s, latency_p50_ms, latency_p99_ms; score; in_process_ratio;
+    """The figures by name, with units: throughput_per_s, latency_p50_ms, latency_p99_ms; score; in_process_ratio;
     growth_bytes_per_request."""
     build: str
     """The digest of what the artifact was made from."""
@@ -101,7 +101,8 @@ def decode_lines(content: bytes) -> Sequence[Row] | None:
     found = decoding.plain_lines(Row, content)
     if found is None:
         return None
-    names = {row.target for row in found} | {row.case for row in found}
+    # Plots have these in their names.
+    names = {name for row in found for name in (row.target, row.case, row.machine)}
     commits = {row.commit for row in found} - {None}
     is_sound = all(map(untrusted.is_plain, names)) and all(_COMMIT.fullmatch(one) for one in commits if one)
     return found if is_sound and "" not in commits else None

@@ -89,7 +89,7 @@ class Machine:
     target: str
     device: str
     digest: str
-    """Of its stamp."""
+    """The digest of the machine's stamp."""
     host: str
     """Empty where hosts are left out, or taken together."""
 
@@ -105,7 +105,8 @@ class FoundStep:
     earliest: Row
     latest: Row
     change: Estimate
-    """As a fraction of the level before, or of what is no speed and no error the difference."""
+    """The size of the step as a fraction of the level before; for a quantity that is no speed and no error, the
+    difference."""
     is_worse: bool
 
 

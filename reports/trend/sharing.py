@@ -7,14 +7,16 @@ Nothing is checked out and no file of the checkout is touched. It needs the stan
 import hashlib
 import io
 import os
-import subprocess
 import tarfile
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from reports.record import untrusted
 from reports.record.files import RecordError
+from reports.record.programs import LARGEST_OUTPUT_BYTES, Ended, ProgramError, run
 from reports.trend import files
 from reports.trend.rows import Row, encode, key
 from reports.words.grouping import grouped
@@ -23,19 +25,37 @@ _ATTEMPTS = 5
 """Times that a push is tried while nobody else's gets through: a server may be busy with another's, or forbid it."""
 _IDENTITY = {"NAME": "tritonproof", "EMAIL": "tritonproof@localhost.invalid"}
 """Who the commits are by: a CI job has no name."""
+_LIMIT_S = 300.0
+"""Seconds for one command of git: a remote answers within some, and one that is gone in none."""
 _MOST_CHARACTERS = 300
-"""Of what git says in an error."""
+"""The most characters of git's own message that an error shows."""
+
+
+@dataclass(frozen=True)
+class _Repository:
+    """A checkout that git is asked about."""
+
+    folder: Path
+    limit_s: float
+    """Seconds for each command."""
 
 
 def share(
-    folder: Path, branch: str, repository: Path, remote: str = "origin", pause_s: float = 1.0
+    folder: Path,
+    branch: str,
+    checkout: Path,
+    remote: str = "origin",
+    pause_s: float = 1.0,
+    limit_s: float = _LIMIT_S,
 ) -> tuple[int, int]:
     """Add the rows of a folder's history to a branch of a repository's remote, and the branch's to the folder, each
     once; returns how many were added to the branch, and to the folder.
 
-    After a push that failed although nobody else's got through it waits `pause_s` seconds. The branch is made where there is none. Raises RecordError with git's words where it cannot be read or pushed to, and
-    OSError where the folder cannot be written.
+    After a push that failed although nobody else's got through it waits `pause_s` seconds, and for each command of git
+    `limit_s` at most. The branch is made where there is none. Raises RecordError with git's words where it cannot be read or
+    pushed to, or git does not end, and OSError where the folder cannot be written.
     """
+    repository = _Repository(checkout, limit_s)
     reference, attempts, before = f"refs/heads/{branch}", 0, ""
     _git(repository, "check-ref-format", reference)
     own = files.read(folder).rows
@@ -49,7 +69,7 @@ def share(
             break
         commit = _commit(repository, head, _contents(fresh))
         pushed = _run(repository, "push", "--quiet", remote, f"{commit}:{reference}")
-        if pushed.returncode == 0:
+        if pushed.status == 0:
             break
         if attempts >= _ATTEMPTS:
             raise _error("the rows cannot be pushed", pushed)
@@ -59,7 +79,7 @@ def share(
     return len(fresh), files.append(folder, [row for row in shared if key(row) not in present])
 
 
-def _head(repository: Path, remote: str, reference: str) -> str:
+def _head(repository: _Repository, remote: str, reference: str) -> str:
     """The commit of the branch, fetched without those before it; empty where there is no such branch."""
     listed = _git(repository, "ls-remote", remote, reference).split()
     if not listed:
@@ -68,15 +88,15 @@ def _head(repository: Path, remote: str, reference: str) -> str:
     return _git(repository, "rev-parse", "FETCH_HEAD").strip()
 
 
-def _read(repository: Path, commit: str) -> Sequence[Row]:
+def _read(repository: _Repository, commit: str) -> Sequence[Row]:
     """The rows of all files of a commit. A line that is no row is left out: what was measured lies in others."""
     if not commit:
         return []
-    archive = _run(repository, "archive", "--format=tar", commit)
-    if archive.returncode:
+    archive = _run(repository, "archive", "--format=tar", commit, largest_bytes=untrusted.LARGEST_BYTES)
+    if archive.status:
         raise _error("the branch cannot be read", archive)
     found: list[Row] = []
-    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as members:
+    with tarfile.open(fileobj=io.BytesIO(archive.output)) as members:
         for member in members:
             content = members.extractfile(member) if member.isreg() else None
             if content is not None and member.name.endswith(files.SUFFIX):
@@ -94,14 +114,16 @@ def _contents(rows: Sequence[Row]) -> Mapping[str, bytes]:
     }
 
 
-def _commit(repository: Path, parent: str, contents: Mapping[str, bytes]) -> str:
+def _commit(repository: _Repository, parent: str, contents: Mapping[str, bytes]) -> str:
     """A commit that has these files more than its parent, made beside the checkout and its index."""
     with tempfile.TemporaryDirectory() as scratch:
         index = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
         if parent:
             _git(repository, "read-tree", parent, more=index)
         for name, content in contents.items():
-            blob = _git(repository, "hash-object", "-w", "--stdin", content=content).strip()
+            file = Path(scratch) / "content"
+            file.write_bytes(content)
+            blob = _git(repository, "hash-object", "-w", "--no-filters", str(file)).strip()
             _git(repository, "update-index", "--add", "--cacheinfo", f"100644,{blob},{name}", more=index)
         tree = _git(repository, "write-tree", more=index).strip()
     by = {
@@ -112,24 +134,32 @@ def _commit(repository: Path, parent: str, contents: Mapping[str, bytes]) -> str
     return _git(repository, "commit-tree", tree, *parents, "-m", words, more=by).strip()
 
 
-def _git(
-    repository: Path, *arguments: str, content: bytes = b"", more: Mapping[str, str] | None = None
-) -> str:
+def _git(repository: _Repository, *arguments: str, more: Mapping[str, str] | None = None) -> str:
     """What git prints; a RecordError where it fails."""
-    ended = _run(repository, *arguments, content=content, more=more)
-    if ended.returncode:
+    ended = _run(repository, *arguments, more=more)
+    if ended.status:
         raise _error(f"git {arguments[0]} failed", ended)
-    return ended.stdout.decode("utf-8", "replace")
+    return ended.text
 
 
 def _run(
-    repository: Path, *arguments: str, content: bytes = b"", more: Mapping[str, str] | None = None
-) -> "subprocess.CompletedProcess[bytes]":
+    repository: _Repository,
+    *arguments: str,
+    more: Mapping[str, str] | None = None,
+    largest_bytes: int = LARGEST_OUTPUT_BYTES,
+) -> Ended:
+    """What git ended with; a RecordError where it does not end, or prints more than a history can have."""
     environment = os.environ | {"GIT_TERMINAL_PROMPT": "0"} | dict(more or {})
-    command = ["git", "-C", str(repository), *arguments]
-    return subprocess.run(command, input=content, capture_output=True, env=environment, check=False)
+    command = ["git", "-C", str(repository.folder), *arguments]
+    try:
+        return run(command, limit_s=repository.limit_s, environment=environment, largest_bytes=largest_bytes)
+    except ProgramError as error:
+        raise RecordError(
+            f"the shared history: git {arguments[0]} in {repository.folder}: {error}. Look whether the remote answers: "
+            "git ls-remote"
+        ) from error
 
 
-def _error(what: str, ended: "subprocess.CompletedProcess[bytes]") -> RecordError:
-    said = " ".join(ended.stderr.decode("utf-8", "replace").split())[:_MOST_CHARACTERS]
+def _error(what: str, ended: Ended) -> RecordError:
+    said = " ".join(ended.error_text.split())[:_MOST_CHARACTERS]
     return RecordError(f"the shared history: {what}: {said.encode('unicode_escape').decode()}")

@@ -53,9 +53,9 @@ class Step:
     at: int
     """The first run of the new level, counted from 0."""
     earliest: int
-    """With 95 % confidence the new level began with none before this one."""
+    """The first run with which the new level may have begun, with 95 % confidence."""
     latest: int
-    """With 95 % confidence it began with none after this one."""
+    """The last run with which the new level may have begun, with 95 % confidence."""
     change: Estimate
     """By how much the level changed, in the unit of the values."""
 
@@ -65,7 +65,7 @@ class Noise:
     """How values scatter about their level, as standard deviations."""
 
     of_one: float
-    """That of a single run."""
+    """The deviation of a single run."""
     lasting: float
     """What a mean of many runs is as uncertain by, times the root of their number: more than `of_one` where neighbours
     scatter alike."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from reports.record.quantities import COUNT
 from reports.record.schema import GATES, AnswerGate
+from reports.words.answers import apart_text
 from reports.words.markdown import markdown
-from reports.words.rightness import apart_text
 
 
 def gate_text(found: AnswerGate) -> str:

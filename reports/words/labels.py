@@ -34,7 +34,7 @@ def point(load: LoadSetting) -> str:
 
 
 def full_point(load: LoadSetting) -> str:
-    """The same with its scenario: `offline, batch 8`."""
+    """The load point with its scenario: `offline, batch 8`."""
     return f"{load.scenario}, {point(load)}"
 
 
@@ -72,7 +72,8 @@ def accelerator(case: Case, none: str = "-") -> str:
 
 
 def backend_accelerator(record: Record) -> str:
-    """As published: the case's own, and what its format brings: CUDA for PyTorch on a GPU, TensorRT for TF-TRT."""
+    """The accelerator as published tables name it: the case's own, and what its format brings: CUDA for PyTorch on a
+    GPU, TensorRT for TF-TRT."""
     if record.case.accelerator is None and record.case.target != "cpu":
         if record.case.format == "tf-trt":
             return _ACCELERATORS["trt"]

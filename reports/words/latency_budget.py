@@ -124,7 +124,7 @@ def lead_text(lead: Estimate | None) -> str:
 
 
 def _rough_lead_text(lead: Estimate) -> str:
-    """The same where the interval is too wide for a figure: which is faster may be shown all the same."""
+    """The lead of a winner whose interval is too wide for a figure: which is faster may be shown all the same."""
     if lead.low > 1:
         return "faster than the runner-up, by how much is not shown"
     if lead.high < 1:

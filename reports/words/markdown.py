@@ -9,13 +9,30 @@ _LONGEST = 5000
 
 
 class Emphasised(str):
-    """Text of whatever origin that is emphasised, as markdown: it is escaped, and `text` and `markdown` leave it as it is."""
+    """Text of whatever origin that is emphasised, as markdown: it is escaped, and `text` and `markdown` leave it as it is.
+
+    There is no other way to emphasise: asterisks in a text are shown as what they are."""
 
     __slots__ = ()
 
     def __new__(cls, parts: Iterable[tuple[str, str]], between: str = "; ") -> "Emphasised":
-        """Each part with its sign, such as `**`, around it."""
+        """Each part with its sign, such as `**`, around it. One that is emphasised already stays as it is."""
         return super().__new__(cls, between.join(f"{sign}{text(part)}{sign}" for sign, part in parts))
+
+
+def bold(value: str) -> Emphasised:
+    """Text of whatever origin in bold."""
+    return Emphasised([("**", value)])
+
+
+def italic(value: str) -> Emphasised:
+    """Text of whatever origin in italics."""
+    return Emphasised([("*", value)])
+
+
+def joined(values: Iterable[str], between: str) -> Emphasised:
+    """Texts of which some are emphasised, with what stands between any two."""
+    return Emphasised((("", value) for value in values), between)
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
@@ -44,7 +61,7 @@ def code(value: str) -> str:
 def text(value: str) -> str:
     """Text of whatever origin on one line, harmless wherever it stands: no table, HTML, link or picture comes of it.
 
-    Code in backticks and emphasised words stay what they are, since sentences of this suite have them. It is escaped once: what
-    it gave, and what is given to `markdown`, is not to be escaped before.
+    Code in backticks stays what it is, since sentences of this suite have it, and so does what is Emphasised. It is escaped once:
+    what it gave, and what is given to `markdown`, is not to be escaped before.
     """
     return value if isinstance(value, Emphasised) else in_markdown(value, _LONGEST)

@@ -6,7 +6,7 @@ from reports.record import machines
 from reports.record.schema import Origin, Record
 
 _LISTED = 4
-"""Of hosts, commits and runs; more are counted."""
+"""How many hosts, commits and runs are listed; further ones are only counted."""
 _COMMIT_LENGTH = 12
 
 

@@ -13,9 +13,10 @@ from reports.record.quantities import (
     Quantity,
 )
 from reports.record.schema import BesideReference, Efficiency, Record
-from reports.record.verdicts import too_wide
+from reports.record.verdicts import mark_codes, too_wide
 from reports.words.labels import size
 from reports.words.markdown import markdown, text
+from reports.words.marks import marked_points
 from reports.words.shown import Shown
 
 _COLUMNS = (
@@ -61,6 +62,7 @@ def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
             one.beside is not None and one.beside.ratio.low < one.beside.ratio.high
         ):  # else it is the reference
             parts[-1] += f", {_beside_text(one.beside)}"
+        parts[-1] += mark_codes(one.marks)
     return "; ".join(parts)
 
 
@@ -102,6 +104,7 @@ def efficiency_section(record: Shown) -> str:
             f"own, measured in turns with the server ({pairs} pairs){_several(record)}. The peak is that of the fastest "
             f"large {_product(record)} on the same threads, measured in the same turns; a multiplication and an "
             f"addition count as two. In brackets 95 % intervals.{_spinning(record)}",
+            *marked_points((_at(one), one) for one in record.efficiency),
             *filter(None, [text(version_note(record))]),
         ]
     )
@@ -153,8 +156,8 @@ def _spinning(record: Shown) -> str:
 def _row(one: Efficiency) -> list[str]:
     flops, peak, fraction = one.flops_per_inference, one.peak_flops_per_s, fraction_of_peak(one)
     return [
-        f"{one.scenario}, {size(one.scenario, one.batch, one.concurrency)}",
-        THROUGHPUT.cell(one.served_per_s.value),
+        _at(one),
+        THROUGHPUT.cell(one.served_per_s.value) + ("*" if one.marks else ""),
         THROUGHPUT.cell(one.in_process_per_s.value),
         str(one.in_process_batch),
         _share_cell(one),
@@ -162,6 +165,11 @@ def _row(one: Efficiency) -> list[str]:
         WORK_RATE.cell(peak.value if peak else None),
         "-" if fraction is None else SHARE.text(fraction),
     ]
+
+
+def _at(one: Efficiency) -> str:
+    """`offline, batch 8`."""
+    return f"{one.scenario}, {size(one.scenario, one.batch, one.concurrency)}"
 
 
 def _product(record: Record) -> str:

@@ -14,17 +14,15 @@ from reports.record.anonymous import numbered, without_names
 from reports.record.figures import Figures, of_point
 from reports.record.quantities import LATENCY_BUDGET
 from reports.record.schema import Estimate, Load, Origin, Record, Search, verdict_of
+from reports.words.answers import conversation_failure, wrong_answers, wrong_text
 from reports.words.gates import gate_failures
 from reports.words.labels import full_point
 from reports.words.rightness import (
-    conversation_failure,
     conversion_failure,
     has_random_weights,
     ledger_failures,
     main_score,
     unmeasured,
-    wrong_answers,
-    wrong_text,
 )
 
 _NO_FIGURE = Estimate(float("nan"), float("nan"), float("nan"))
@@ -62,7 +60,8 @@ class Shown(Record):
     of_machine: str = ""
     """What the record's machine is called where several measured the case; else empty."""
     kept_as: str = ""
-    """The same as the name of its file says it, which is another where readers are not to know."""
+    """The machine as the name of the record's file gives it, which differs from `of_machine` where readers are not to
+    know it."""
 
 
 def name_of(record: Record) -> str:

@@ -22,7 +22,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Source:
-    """One argument of the command."""
+    """One argument of a command: a folder of records, or a single record."""
 
     name: str
     """The argument as it was given."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from reports.record.ratio import (
     paired_chance,
@@ -124,3 +125,13 @@ def test_the_chance_of_pairs_is_that_of_as_many_signs_as_low() -> None:
     sums = np.array([ranks[[bool(signs >> place & 1) for place in range(6)]].sum() for signs in range(64)])
 
     assert paired_chance(np.exp(logs), np.ones(6), 1.0) == pytest.approx((sums <= above).mean())
+
+
+def test_passes_that_are_spread_otherwise_on_either_side_are_compared_by_welch() -> None:
+    mine, theirs = [9.0, 9.8, 8.4, 9.6, 8.9, 9.3], [9.70, 9.71, 9.69]
+    found = unpaired_chance(mine, theirs, 1.0)
+
+    one, other = np.log(mine), np.log(theirs)
+    error = np.sqrt(one.var(ddof=1) / 6 + other.var(ddof=1) / 3)
+    freedom = error**4 / ((one.var(ddof=1) / 6) ** 2 / 5 + (other.var(ddof=1) / 3) ** 2 / 2)
+    assert found == pytest.approx(stats.t.cdf((one.mean() - other.mean()) / error, freedom))

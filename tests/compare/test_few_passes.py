@@ -131,3 +131,14 @@ def test_what_is_not_shown_to_be_slower_says_how_much_longer_that_takes() -> Non
         unsure += found.verdict == "not shown"
         assert found.verdict != "not shown" or (found.seconds_to_settle or 0) >= 10
     assert unsure
+
+
+def test_a_point_that_seems_slower_takes_some_times_its_interval_s_time_and_no_more() -> None:
+    """To be called slower it has to be seen with 99 %, where its interval has 95 %."""
+    found = compare_pairs([0.9, 0.99] * 10, [1.0] * 20, among(1), 60.0)
+    narrow = seconds_to_settle(found.ratio, 0.03, 60.0)
+
+    assert (found.verdict, found.ratio.value < 0.97) == ("not shown", True)
+    assert found.seconds_to_settle is not None
+    assert narrow is not None
+    assert narrow < found.seconds_to_settle < min(5 * narrow + 60, MOST_SECONDS_TO_SETTLE)

@@ -120,9 +120,9 @@ def test_a_difference_that_one_sample_makes_is_not_shown() -> None:
 
 def test_only_samples_of_both_count_and_the_largest_changes_come_first() -> None:
     before = {"a": 0.9, "b": 0.9, "c": 0.9, "gone": 0.0}
-    after = {"new": 1.0, "c": 0.1, "b": 0.5, "a": 0.95}
+    after = {"new": 1.0, "newer": 1.0, "c": 0.1, "b": 0.5, "a": 0.95}
     found = paired(before, after, "higher")
-    assert (found.samples, found.only_first, found.only_second) == (3, 1, 1)
+    assert (found.samples, found.only_first, found.only_second) == (3, 1, 2)
     assert (found.lost, found.gained) == (("c", "b"), ("a",))
 
 
@@ -134,3 +134,52 @@ def test_runs_that_do_not_differ_are_seldom_said_to() -> None:
         found = paired(scored(*[0.5] * 30), scored(*(0.5 + change)), "higher")
         shown += found.verdict != "not shown"
     assert shown <= 8
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_a_change_that_is_shown_is_a_gain_or_a_loss_by_what_is_better(better: str) -> None:
+    low, high = scored(*[0.0] * 10, *[1.0] * 40), scored(*[1.0] * 50)
+    up, down = paired(low, high, better), paired(high, low, better)
+
+    assert [up.verdict, down.verdict] == (
+        ["passed", "failed"] if better == "higher" else ["failed", "passed"]
+    )
+
+
+def test_scores_between_right_and_wrong_are_tested_by_their_size() -> None:
+    """One large loss weighs as much as the nine small gains, which a count of them does not see."""
+    change = np.array([-0.9] + [0.1] * 9)
+    found = paired(scored(*[0.5] * 10), scored(*(0.5 + change)), "higher")
+
+    assert found.p_value == pytest.approx(sign_flips(change))
+    assert found.p_value > 0.9 > mcnemar(change)
+
+
+@pytest.mark.parametrize(
+    ("both", "first_alone", "second_alone", "neither"),
+    [(10, 20, 20, 0), (30, 5, 3, 12), (1, 0, 8, 41), (0, 1, 6, 43)],
+    ids=["seldom alike", "mostly alike", "few right in the first", "hardly any right"],
+)
+def test_the_interval_of_two_proportions_is_newcombes(
+    both: int, first_alone: int, second_alone: int, neither: int
+) -> None:
+    """Method 10 with its continuity correction, which is for correlations above 0 alone (Newcombe, 1998)."""
+    counts = [both, first_alone, second_alone, neither]
+    found = newcombe(np.repeat([1.0, 1.0, 0.0, 0.0], counts), np.repeat([1.0, 0.0, 1.0, 0.0], counts))
+
+    right = both + second_alone, both + first_alone
+    (low2, high2), (low1, high1) = (stats.binomtest(n, 50).proportion_ci(0.95, "wilson") for n in right)
+    second, first = (n / 50 for n in right)
+    product = both * neither - first_alone * second_alone
+    corrected = max(product - 25, 0) if product > 0 else product
+    phi = corrected / np.sqrt(right[0] * right[1] * (50 - right[0]) * (50 - right[1]))
+    below = np.sqrt((second - low2) ** 2 + (high1 - first) ** 2 - 2 * phi * (second - low2) * (high1 - first))
+    above = np.sqrt((high2 - second) ** 2 + (first - low1) ** 2 - 2 * phi * (high2 - second) * (first - low1))
+    value = second - first
+    assert (found.value, found.low, found.high) == pytest.approx((value, value - below, value + above))
+
+
+def test_a_single_pair_of_scores_bounds_nothing() -> None:
+    found = student(np.array([0.25]))
+
+    assert (found.value, found.low, found.high) == (0.25, -np.inf, np.inf)

@@ -1,13 +1,13 @@
 """Records of two runs side by side: what differs is named, what is shown is honest, and nothing is dropped."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reports.record import files, per_sample, schema
+from reports.record import per_sample, schema
 from reports.record.schema import Case, Estimate, Load, Record, Serving
 from tests import samples as sample
 
@@ -34,23 +34,6 @@ def store_samples(
     scores = {"top-1": dict.fromkeys(per_sample.STAGES, tuple(served))}
     found = per_sample.SampleScores(one.case, one.build.digest, tuple(ids), scores, ())
     per_sample.write(dataclasses.replace(found, **changes), per_sample.path_of(one.case, folder))
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> tuple[Path, Path]:
-    return tmp_path / "before", tmp_path / "after"
-
-
-@pytest.fixture
-def shown(folders: tuple[Path, Path], printed: Callable[..., str]) -> Any:
-    """What the command prints of two sets of records."""
-
-    def show(before: Sequence[Record], after: Sequence[Record], *options: str) -> str:
-        sample.store(folders[0], *before)
-        sample.store(folders[1], *after)
-        return printed("compare", *folders, *options)
-
-    return show
 
 
 def line_with(part: str, text: str) -> str:
@@ -264,133 +247,4 @@ def test_a_case_without_a_metric_says_why(shown: Any) -> None:
     text = shown([one], [one])
     assert (
         "- Accuracy: A random weights: no checkpoint was given (--checkpoint DIR), B random weights" in text
-    )
-
-
-# Cases, folders and files.
-
-
-def test_cases_of_one_side_are_named(shown: Any) -> None:
-    text = shown([sample.record(), sample.random_weights()], [sample.record()])
-    assert "\nOnly in A: `cpu-nnunet-ts-trace-fp32`.\n" in text
-
-
-def test_each_further_folder_is_set_against_the_first(tmp_path: Path, printed: Callable[..., str]) -> None:
-    folders = [
-        sample.store(tmp_path / name, sample.record(loads=(point(speed=speed),)))
-        for name, speed in (("a", 1000), ("b", 900), ("c", 1100))
-    ]
-    text = printed("compare", *folders)
-    assert [line for line in text.splitlines() if line.startswith("# ")] == ["# B against A", "# C against A"]
-    assert f"- C: {tmp_path / 'c'}, 1 case, measured 2026-03-04" in text
-    assert "1000.0 → 900.0" in text
-    assert "1000.0 → 1100.0" in text
-
-
-def test_the_folder_of_a_target_and_a_single_record_will_do(
-    tmp_path: Path, printed: Callable[..., str]
-) -> None:
-    before = sample.store(tmp_path / "a", sample.record(), sample.random_weights()) / "a40"
-    after = sample.store(tmp_path / "b", sample.record()) / "a40" / f"{CASE}.json"
-    assert f"\n## {CASE}\n" in printed("compare", before, after)
-
-
-def test_two_records_of_a_model_are_compared_whatever_their_format(
-    tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
-) -> None:
-    other = dataclasses.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
-    sample.store(tmp_path, sample.record(), other)
-    first, second = (files.path_of(one.case, tmp_path) for one in (sample.record(), other))
-    text = printed("compare", first, second)
-    assert f"## {CASE} → h100-resnet50-trt-fp16\n" in text
-    assert "case.target a40 → h100; case.format onnx → trt; case.accelerator trt → none" in text
-    nnunet = sample.store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
-    assert "is of the model nnunet" in refused("compare", first, nnunet)
-
-
-def test_a_selection_leaves_the_other_cases_out(shown: Any) -> None:
-    both = [sample.record(), sample.random_weights()]
-    text = shown(both, both, "-k", "nnunet")
-    assert CASE not in text
-    assert "## cpu-nnunet-ts-trace-fp32" in text
-
-
-def test_a_terminal_gets_whole_names_without_markdown(shown: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    text = shown(
-        [sample.record(loads=(point(),))], [sample.record(loads=(point(speed=900),))], "--format", "terminal"
-    )
-    assert CASE in text
-    assert "slower" in text
-    assert "**" not in text
-    assert "| " not in text
-
-
-# What cannot be compared.
-
-
-def test_the_old_way_to_call_it_names_the_new_one(refused: Callable[..., str]) -> None:
-    text = refused("compare")
-    assert "needs two folders or files of records" in text
-    assert "python -m reports published" in text
-
-
-def test_nothing_in_common_is_an_error_with_the_names(
-    folders: tuple[Path, Path], refused: Callable[..., str]
-) -> None:
-    sample.store(folders[0], sample.record())
-    sample.store(folders[1], sample.random_weights())
-    text = refused("compare", *folders)
-    assert f"{folders[1]}: has no case in common with {folders[0]}. It has cpu-nnunet-ts-trace-fp32" in text
-
-
-def test_one_folder_twice_is_an_error(tmp_path: Path, refused: Callable[..., str]) -> None:
-    sample.store(tmp_path, sample.record())
-    text = refused("compare", tmp_path, tmp_path / "a40" / ".." / "a40" / f"{CASE}.json")
-    assert f"given twice, as A ({tmp_path}) and as B (" in text
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("nowhere", None, "no such file or folder. Give a folder of records (TARGET/CASE.json), or one."),
-        ("empty", "", "holds no records (TARGET/CASE.json). Give what a run of the benchmarks wrote"),
-        ("notes.txt", "hello", "not a record. Give a folder of records, or a file TARGET/CASE.json."),
-        ("other.json", "[1]", "missing key 'schema': this suite did not write it. Take the file out"),
-        ("old.json", '{"schema": 2}', "schema is 2, this version reads 3. Measure the case again, or read it with"),
-        ("first.json", '{"schema": 1}', "schema is 1, this version reads 3. Measure the case again, or read it with"),
-        ("cut.json", '{"schema": 3, "case', "not JSON (Unterminated string"),
-        ("hole.json", '{"schema": 3}', "missing key 'build'. Delete the file and measure the case again."),
-        ("x.samples.json", "{}", "holds the samples of a record. Give the record itself: x.json."),
-    ],
-)  # fmt: skip
-def test_what_is_no_record_is_named_with_the_cure(
-    name: str, content: str | None, message: str, tmp_path: Path, refused: Callable[..., str]
-) -> None:
-    good, bad = sample.store(tmp_path / "good", sample.record()), tmp_path / name
-    if content == "":
-        bad.mkdir()
-    elif content is not None:
-        bad.write_text(content)
-    assert refused("compare", good, bad).startswith(f"error: {bad}: {message}")
-
-
-def test_damaged_samples_are_named(folders: tuple[Path, Path], refused: Callable[..., str]) -> None:
-    for folder in folders:
-        sample.store(folder, sample.record())
-        store_samples(folder, sample.record(), [1.0] * 500)
-    damaged = per_sample.path_of(sample.record().case, folders[1])
-    damaged.write_text(damaged.read_text()[:100])
-    assert refused("compare", *folders).startswith(f"error: {damaged}: not JSON (")
-
-
-def test_two_records_of_one_case_in_a_folder_are_an_error(
-    folders: tuple[Path, Path], refused: Callable[..., str]
-) -> None:
-    for folder in folders:
-        sample.store(folder, sample.record())
-    copy = folders[1] / "a40" / "copy.json"
-    files.write(sample.record(), copy)
-    assert f"{copy}: holds the case {CASE}, which is in {folders[1] / 'a40' / CASE}.json too" in refused(
-        "compare", *folders
     )

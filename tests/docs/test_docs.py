@@ -1,6 +1,8 @@
 """The documentation is in step with the code: its links lead somewhere, its options exist, its codes are all."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,7 +46,7 @@ def test_every_option_of_a_command_exists(capsys: pytest.CaptureFixture[str]) ->
     }
 
     assert "--against" in named
-    assert named <= set(re.findall(r"^ +(--[a-z-]+)", help_text(capsys), re.MULTILINE))
+    assert named <= set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text(capsys), re.MULTILINE))
 
 
 @pytest.mark.parametrize("command", ["", "tables", "readme", "compare", "trend", "matrix", "export"])
@@ -64,6 +66,17 @@ def test_the_help_of_the_benchmarks_breaks_no_word(
     monkeypatch.setenv("COLUMNS", "80")
 
     assert "preferred_batch_sizes=" in help_text(capsys)
+
+
+def test_the_help_of_the_benchmarks_has_the_suites_own_options_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    groups = re.findall(r"^(\S.*):$", help_text(capsys), re.MULTILINE)
+    own = [one for one in groups if one.startswith("tritonproof: ")]
+
+    assert groups.index(own[0]) == groups.index("general") + 1, "-k and -m alone come before"
+    assert groups.index(own[-1]) - groups.index(own[0]) == len(own) - 1, "others are between them"
+    assert own[0] == "tritonproof: what runs"
 
 
 def test_the_pages_are_listed_in_the_readme() -> None:
@@ -92,3 +105,27 @@ def test_environments_of_tox_exist(page: Path) -> None:
     named = set(re.findall(r"tox run (?:-r )?-e ([a-z0-9-]+)", page.read_text()))
 
     assert named <= environments()
+
+
+def own_messages() -> Iterator[tuple[str, str]]:
+    """The texts of the code that speaks to users, beside their files; those of CI jobs, which put tox on PATH, left out."""
+    for folder in ("fixtures", "reports"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "matrix" not in path.parts:
+                texts = (
+                    one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Constant)
+                )
+                yield from ((name(path), one.value) for one in texts if isinstance(one.value, str))
+
+
+def without_ci_jobs(page: Path) -> str:
+    return re.sub(r"^```yaml\n.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def test_tox_is_called_as_the_readme_installs_it() -> None:
+    """A cure that is typed as it stands must not end in `tox: command not found`."""
+    said = [*((name(page), without_ci_jobs(page)) for page in PAGES), *own_messages()]
+    elsewhere = {where for where, text in said if re.search(r"(?<![\w./-])tox (run|exec) ", text)}
+
+    assert any(".venv/bin/tox run -e benchmarks" in text for _where, text in own_messages())
+    assert elsewhere == set()

@@ -83,3 +83,11 @@ def test_what_the_driver_cuda_and_docker_are_told_by_the_environment_reaches_a_r
         patterns += TOX["testenv"]["pass_env"].split()
 
     assert any(fnmatchcase(variable, pattern) for pattern in patterns)
+
+
+@pytest.mark.parametrize("environment", ["tests", "campaign", "contracts"])
+def test_whoever_names_some_of_the_tests_gets_these_alone(environment: str) -> None:
+    """`tox run -e tests -- tests/doctor` adds its words to the command: with a folder in it, pytest takes both."""
+    (command,) = (one for one in TOX[f"testenv:{environment}"]["commands"].splitlines() if "-m pytest" in one)
+
+    assert not [word for word in command.split() if word.startswith("tests")]

@@ -9,6 +9,7 @@ import pytest
 from fixtures.doctor import __main__ as doctor
 from fixtures.doctor.finding import Finding, ok, problem, warning
 from fixtures.serve.launch import Choice
+from reports.record.programs import ProgramError
 from tests.doctor.findings import states
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +36,7 @@ def test_the_status_is_1_only_where_the_benchmarks_would_stop(
 
 
 @pytest.mark.parametrize(
-    "error", [PermissionError(13, "no"), subprocess.TimeoutExpired("ldd", 1), ValueError("odd")]
+    "error", [PermissionError(13, "no"), ProgramError("ldd did not end"), ValueError("odd")]
 )
 def test_a_check_that_fails_does_not_hide_the_others(error: Exception) -> None:
     def check() -> Finding:

@@ -37,7 +37,10 @@ def test_a_machine_without_a_gpu_is_not_asked() -> None:
 
 @pytest.mark.parametrize(
     ("torch", "onnx_runtime", "cure"),
-    [(13, 12, "tox run -r -e benchmarks-gpu"), (12, 13, "tox run -r -e benchmarks-gpu-cuda12")],
+    [
+        (13, 12, ".venv/bin/tox run -r -e benchmarks-gpu"),
+        (12, 13, ".venv/bin/tox run -r -e benchmarks-gpu-cuda12"),
+    ],
 )
 def test_two_cudas_in_one_environment_are_a_problem(torch: int, onnx_runtime: int, cure: str) -> None:
     found = look(torch_cuda=torch, onnx_runtime_cuda=onnx_runtime, tensorrt=None)
@@ -61,7 +64,7 @@ def test_a_tensorrt_that_others_cannot_use_is_a_warning_with_the_environment_tha
 
     assert states(found) == ["warning"]
     assert said in found.found
-    assert found.cure == "tox run -r -e benchmarks-gpu-trt"
+    assert found.cure == ".venv/bin/tox run -r -e benchmarks-gpu-trt"
 
 
 @pytest.mark.parametrize("field", ["torch_code", "onnx_runtime_code"])

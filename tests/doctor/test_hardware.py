@@ -27,13 +27,13 @@ def test_packages_for_cpus_are_a_problem_whichever_server_is_meant() -> None:
     assert states(found) == ["problem"]
     assert "PyTorch is missing or a build for CPUs" in found.found
     assert "ONNX Runtime is the build for CPUs" in found.found
-    assert found.cure.startswith("tox run -e benchmarks-gpu,")
+    assert found.cure.startswith(".venv/bin/tox run -e benchmarks-gpu,")
 
 
 @pytest.mark.parametrize(
     ("driver", "torch", "cure"),
     [
-        (12, "13.0", "tox run -e benchmarks-gpu-cuda12; or install a driver for CUDA 13.0"),
+        (12, "13.0", ".venv/bin/tox run -e benchmarks-gpu-cuda12; or install a driver for CUDA 13.0"),
         (11, "12.6", "install a driver for CUDA 12.6"),
     ],
 )
@@ -52,7 +52,7 @@ def test_pytorch_for_the_gpu_alone_is_not_enough() -> None:
 
     assert states(found) == ["problem"]
     assert "PyTorch" not in found.found
-    assert found.cure == "tox run -e benchmarks-gpu"
+    assert found.cure == ".venv/bin/tox run -e benchmarks-gpu"
 
 
 def test_a_gpu_with_its_packages_is_well(gpu_packages: None) -> None:

@@ -16,6 +16,7 @@ from fixtures.efficiency.best_point import batch_in_process, best_of, best_point
 from fixtures.efficiency.in_process import in_process
 from fixtures.efficiency.turns import Sides, Turns, is_done, mean_of, take_turns
 from fixtures.errors import NotAvailableError
+from fixtures.host.cpu import CpuTime
 from fixtures.measure.job import Job, Run, jobs_of
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
@@ -270,6 +271,28 @@ def test_the_figure_says_both_fractions() -> None:
     assert "INT8 peak of 200 GOP/s" in efficiency_text([ONE], "int8")
     small = dataclasses.replace(ONE, ratio=Estimate(0.0192, 0.0174, 0.0212))
     assert "1.9 % of in process (1.7 to 2.1)" in efficiency_text([small], "fp32")
+
+
+def test_a_ratio_of_a_niced_run_is_marked_wherever_it_is_shown() -> None:
+    def measured(nice: int) -> Efficiency:
+        times = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=nice)
+        generator = simulated.LoadGenerator(changes=lambda _job, _number: {"cpu": times})
+        one: Any = OneGpu()
+        plan = MeasuringPlan(budget_s=0.1)
+        job = simulated.job(LoadPoint("offline", 1, 1))
+        taken = turns.measure(job, one, 1, None, "cpu", plan, take=generator.take)
+        return turns.record_entry(taken, a_load("offline", 1, 1.0), 2, 1, None)
+
+    behind, normal = measured(5), measured(0)
+
+    assert efficiency_text([behind], "fp32").endswith(", niced")
+    both = efficiency_text([dataclasses.replace(ONE, marks=behind.marks), ONE], "fp32")
+    assert "GFLOP/s, niced; offline" in both
+    assert "niced" not in efficiency_text([normal], "fp32")
+    section = efficiency_section(shown(dataclasses.replace(a_record(), efficiency=(behind,))))
+    assert "Marked points (*)" in section
+    assert "nice 5" in section
+    assert "*" not in efficiency_section(shown(dataclasses.replace(a_record(), efficiency=(normal,))))
 
 
 def test_the_case_shows_the_table_and_what_it_means() -> None:

@@ -179,6 +179,9 @@ def test_every_precision_of_cpus_has_a_peak(precision: str, fp32_per_s: float) -
     if all(missing):
         pytest.skip(str(missing[0]))  # emulated, it takes minutes, and no run asks for it
     found = fp32_per_s if precision == "fp32" else peak_per_s(precision)
+    for _attempt in range(4):
+        if found < fp32_per_s / 10:  # other programs may have had the cores meanwhile
+            found = max(found, peak_per_s(precision))
     assert 1e9 < fp32_per_s < 1e14
     assert fp32_per_s / 10 < found < fp32_per_s * 100
 

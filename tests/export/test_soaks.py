@@ -73,14 +73,14 @@ def test_a_service_gets_the_growth_with_its_bounds(tmp_path: Path, printed: Call
     }
 
 
-def nightly(values: list[float], unit: str = "bytes") -> list[rows.Row]:
-    """What a soak found of the server's memory in a run of each day, in bytes a request."""
+def nightly(values: list[float], per: str = "request") -> list[rows.Row]:
+    """What a soak found of the server's memory in a run of each day, in bytes a request or a loading."""
     return [
         past.row(
             number,
             kind="soak",
             at="memory of the server",
-            figures={f"growth_{unit}_per_request": (value, value - 1, value + 1)},
+            figures={f"growth_bytes_per_{per}": (value, value - 1, value + 1)},
         )
         for number, value in enumerate(values)
     ]
@@ -96,6 +96,12 @@ def test_a_run_with_a_soak_is_in_the_history(tmp_path: Path, printed: Callable[.
     (line,) = [line for line in text.splitlines() if "memory of its stubs" in line]
     assert "1,034 B a request" in line
     assert {row.at: row.passed for row in files.read(tmp_path).rows} == {CLEAN.what: True, LEAK.what: False}
+
+
+def test_what_is_left_by_each_loading_is_infrastructure_too(tmp_path: Path, reports: Reports) -> None:
+    files.append(tmp_path, nightly([2.0 + number % 3 for number in range(30)] + [1e8] * 10, "loading"))
+
+    assert reports("trend", "--history", tmp_path, "--fail-on", "step")[0] == STATUS["infrastructure"]
 
 
 @pytest.mark.parametrize(

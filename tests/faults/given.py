@@ -48,7 +48,9 @@ def _locked(name: str, options: Callable[[Place, Path], tuple[str, ...]]) -> Sce
     )
 
 
-def _special(name: str, make: Callable[[Path], object], option: str) -> Scenario:
+def _special(
+    name: str, make: Callable[[Path], object], option: str, statuses: tuple[int, ...] = (PASSED, REFUSED)
+) -> Scenario:
     """A file to write that is no regular one: it is there after, and still the same."""
 
     def act(place: Place) -> Ended:
@@ -62,7 +64,7 @@ def _special(name: str, make: Callable[[Path], object], option: str) -> Scenario
         return ended
 
     needs = root if name.startswith("a device") else (lambda: "")
-    return Scenario(f"{option} {name}", act, (PASSED, REFUSED), needs=needs)
+    return Scenario(f"{option} {name}", act, statuses, needs=needs)
 
 
 def _page_to(name: str, make: Callable[[Path], object]) -> Scenario:
@@ -181,7 +183,7 @@ SCENARIOS = [
     _folder("below a file", "--results", lambda path: path.symlink_to("/dev/null/x")),
     _special("a device", _null, "--summary"),
     _special("a FIFO without a reader", os.mkfifo, "--junit-xml"),
-    _special("a FIFO without a reader", os.mkfifo, "--summary"),
+    _special("a FIFO without a reader", os.mkfifo, "--summary", (INFRASTRUCTURE,)),
     _special("a link", _link, "--summary"),
     _page_to("a device", _null),
     _page_to("a FIFO without a reader", os.mkfifo),

@@ -77,6 +77,8 @@ def place(tmp_path: Path, household: Household, shared: Path) -> Iterator[Place]
     """A place for one scenario; processes that it leaves are killed, and its folders removed."""
     # Hundreds of runs read the same files of the checkout: without their bytecode that is a third of a short run.
     household.environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    # A tox that runs these tests did not start the runs of theirs, whose own tox is the one to be ended.
+    household.environment.pop("TOX_ENV_NAME", None)
     found = Place(
         tmp_path / "place", household, shared / "builds", shared / "repository", shared / "classifier.py"
     )

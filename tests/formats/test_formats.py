@@ -148,7 +148,7 @@ def test_packages_for_cpus_on_a_gpu_are_a_skip_that_names_the_environment_for_it
     install(monkeypatch, onnxruntime="1.31.1")
     assert FORMATS[mnemonic].missing("cpu", None, "fp32") is None
     said = str(FORMATS[mnemonic].missing("cuda", None, "fp16"))
-    assert "the build for CPUs: tox run -e benchmarks-gpu " in said
+    assert "the build for CPUs: .venv/bin/tox run -e benchmarks-gpu " in said
 
     install(monkeypatch, "13.0", onnxruntime_gpu="1.28.0")
     assert FORMATS[mnemonic].missing("cuda", None, "fp16") is None

@@ -213,7 +213,9 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "version_of", lambda _name: None)
     monkeypatch.setattr(tensorflow_build, "is_installed", lambda: False)
     for one in (tf_savedmodel, tf_trt):
-        assert str(one.missing("cuda", None, "fp32")).startswith("needs TensorFlow: tox run -e benchmarks")
+        assert str(one.missing("cuda", None, "fp32")).startswith(
+            "needs TensorFlow: .venv/bin/tox run -e benchmarks"
+        )
 
 
 def play_build(monkeypatch: pytest.MonkeyPatch, folder: Path, **about: bool) -> None:

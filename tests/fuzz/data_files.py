@@ -227,7 +227,14 @@ PARSERS = (
         _text,
     ),
     Parser("samples in pictures", "a.png", _write_picture, damage.bytes_of, _picture),
-    Parser("settings of samples", "samples.toml", _write_settings, damage.text_of, _picture),
+    Parser(
+        "settings of samples",
+        "samples.toml",
+        _write_settings,
+        damage.text_of,
+        _picture,
+        found=(_SETTINGS.replace("0.5\n", "1e308\n").encode(),),
+    ),
     Parser(
         "labels in csv",
         "labels.csv",

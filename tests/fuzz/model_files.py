@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fixtures import thresholds
-from fixtures.frameworks import onnx_files, pytorch
+from fixtures.frameworks import onnx_files, onnx_running, pytorch
 from fixtures.frameworks.sound_weights import check_weights
 from fixtures.given import as_found, repository
 from fixtures.models.bert import checkpoint as bert
@@ -158,7 +158,7 @@ PARSERS = (
         "model.onnx",
         lambda folder: networks.linear(folder / "model.onnx"),
         damage.bytes_of,
-        onnx_files.open_network,
+        onnx_running.open_network,
         campaign=True,
     ),
     Parser(

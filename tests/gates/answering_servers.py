@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import numpy as np
 from tritonclient.grpc import service_pb2
+from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.gates.sameness import Rows
 from fixtures.gates.served import ServedModel
@@ -123,9 +124,11 @@ def web_server(factor: float) -> Iterator[str]:
 class Memory:
     """Regions of shared memory that a server was told of, and an answer that takes its tensors from there."""
 
-    def __init__(self, factor: int = 2) -> None:
+    def __init__(self, factor: int = 2, same_as: str = "FP32") -> None:
         self.regions: dict[str, mmap.mmap] = {}
         self.factor = factor
+        self.same_as = same_as
+        """The type of the output SAME."""
 
     @property
     def handlers(self) -> Handlers:
@@ -149,13 +152,16 @@ class Memory:
         return {name: handler(name, answer) for name, answer in names.items()}
 
     def place(self, tensor: Any) -> tuple[mmap.mmap, int, int] | None:
-        """The region, begin and length of a tensor; None of one in the message."""
+        """The region, begin and length of a tensor; None of one in the message. As Triton, it takes none that ends beyond its
+        region."""
         if "shared_memory_region" not in tensor.parameters:
             return None
         one = tensor.parameters
         begin = one["shared_memory_offset"].int64_param
         region = self.regions[one["shared_memory_region"].string_param]
-        return region, begin, one["shared_memory_byte_size"].int64_param
+        length = one["shared_memory_byte_size"].int64_param
+        assert begin + length <= len(region), "it ends within its region"
+        return region, begin, length
 
     def answer(self, request: Any, _context: grpc.ServicerContext) -> Any:
         """So many times IN plus BIAS, and how many elements that are as a text, which lies in the message always."""
@@ -169,14 +175,11 @@ class Memory:
         texts = np.array([b"text of %d" % value for value in values["BIAS"].flat], object)
         texts = texts.reshape(values["BIAS"].shape)
         response = service_pb2.ModelInferResponse(model_name=request.model_name)
+        found = {"OUT": ("FP32", out), "TEXT": ("BYTES", texts), "SAME": (self.same_as, out)}
         for one in request.outputs:
-            content = {"OUT": out.tobytes(), "TEXT": raw_content(texts, "BYTES"), "SAME": out.tobytes()}[
-                one.name
-            ]
-            shape = texts.shape if one.name == "TEXT" else out.shape
-            response.outputs.add(
-                name=one.name, datatype="BYTES" if one.name == "TEXT" else "FP32", shape=shape
-            )
+            datatype, array = found[one.name]
+            content = raw_content(array.astype(triton_to_np_dtype(datatype)), datatype)
+            response.outputs.add(name=one.name, datatype=datatype, shape=array.shape)
             if place := self.place(one):
                 assert len(content) <= place[2], "there is room"
                 place[0][place[1] : place[1] + len(content)] = content

@@ -127,6 +127,14 @@ def test_what_is_not_as_declared_is_said_with_the_request_it_answers(gate: Gate,
     assert said.format("sample row-0") in gate(change, 0, model(has_batch_axis=False))[0].wrong
 
 
+@pytest.mark.parametrize("given", ["BF16", "FP16", "FP64", "INT32", "UINT8", "BYTES"])
+def test_any_other_type_than_the_declared_one_is_found(gate: Gate, given: str) -> None:
+    def retyped(response: Any) -> None:
+        response.outputs[0].datatype = given
+
+    assert gate(retyped)[0].wrong.endswith(f"gives {given}")
+
+
 def test_a_shape_is_told_with_its_rows(gate: Gate) -> None:
     wrong = gate(reshape, 4)[0].wrong
     assert "OUT should be [2, 4]" in wrong

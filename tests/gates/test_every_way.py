@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.errors import ProofError
 from fixtures.gates import refusals, transports
@@ -74,6 +75,57 @@ def test_answers_in_shared_memory_are_those_in_messages(has_batch_axis: bool) ->
     assert found.same is not None
     assert (found.same.answers, found.same.passed) == (6, True)
     assert memory.regions == {}, "none is left"
+
+
+def test_each_of_several_inputs_has_a_place_of_its_own_in_the_region() -> None:
+    with with_memory(Memory()) as model:
+        rows = {**model.job.data.rows, "MORE": ROWS}
+        data = dataclasses.replace(model.job.data, rows=rows)
+        three = dataclasses.replace(model, job=dataclasses.replace(model.job, data=data))
+        found = transports.transports(three, IN_MEMORY, shared_memory=True)
+
+    assert (found.wrong, found.tried) == ("", "gRPC, gRPC with shared memory")
+
+
+@pytest.mark.parametrize("datatype", ["BOOL", "UINT8", "INT32", "FP16", "BF16", "FP64"])
+def test_an_output_of_any_type_is_read_from_the_region(datatype: str) -> None:
+    right = {
+        sample: {**outputs, "SAME": outputs["SAME"].astype(triton_to_np_dtype(datatype))}
+        for sample, outputs in IN_MEMORY.items()
+    }
+    with with_memory(Memory(same_as=datatype)) as model:
+        outputs = tuple(
+            dataclasses.replace(one, dtype=datatype) if one.name == "SAME" else one
+            for one in model.job.model.outputs
+        )
+        job = dataclasses.replace(model.job, model=dataclasses.replace(model.job.model, outputs=outputs))
+        found = transports.transports(dataclasses.replace(model, job=job), right, shared_memory=True)
+
+    assert (found.wrong, found.requests) == ("", 6)
+
+
+def test_an_output_that_an_answer_lacks_in_shared_memory_is_not_read_from_there() -> None:
+    """A zero was its right value, which is what an empty region holds."""
+    memory = Memory()
+
+    def answer(request: Any, context: grpc.ServicerContext) -> Any:
+        del request.outputs[-1]
+        response = Memory.answer(memory, request, context)
+        if not memory.regions:
+            response.outputs.add(name="SAME", datatype="FP32", shape=[1, 1])
+            response.raw_output_contents.append(bytes(4))
+        return response
+
+    none = {sample: {**outputs, "SAME": np.zeros(1, np.float32)} for sample, outputs in IN_MEMORY.items()}
+    with with_memory(memory) as model, served_by(answer, more=memory.handlers) as other:
+        *outputs, same = model.job.model.outputs
+        declared = dataclasses.replace(
+            model.job.model, outputs=(*outputs, dataclasses.replace(same, shape=(1,)))
+        )
+        job = dataclasses.replace(model.job, server=other.job.server, model=declared)
+        found = transports.transports(dataclasses.replace(model, job=job), none, shared_memory=True)
+
+    assert found.wrong.startswith("over gRPC with shared memory 3 of 3 answers differ")
 
 
 def test_an_answer_that_is_another_in_shared_memory_is_found() -> None:

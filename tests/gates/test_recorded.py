@@ -107,8 +107,20 @@ def test_answers_to_other_samples_are_refused_with_the_file_and_a_cure(
     assert "--record-answers" in str(refused.value)
 
 
+@pytest.mark.parametrize("sample", range(8))
+def test_one_sample_that_is_another_one_is_refused_and_named(
+    kept: tuple[Path, RecordedAnswers], sample: int
+) -> None:
+    changed = ROWS + (np.arange(8) == sample)[:, None].astype(np.float32)
+
+    with pytest.raises(InputError, match=f"'row-{sample}' is not among those of this run"):
+        recorded.hold(served_model(inputs=changed), kept[1], kept[0])
+
+
 def test_answers_of_another_model_are_refused(kept: tuple[Path, RecordedAnswers]) -> None:
-    with pytest.raises(InputError, match="another model"):
+    with pytest.raises(
+        InputError, match="another model: of 'toy' with the outputs OUT, TEXT; this is other with OUT, TEXT"
+    ):
         recorded.hold(served_model(name="other"), kept[1], kept[0])
     with pytest.raises(InputError, match="another model"):
         recorded.hold(served_model(outputs=(Tensor("MORE", "FP32", (4,)),)), kept[1], kept[0])
@@ -147,8 +159,8 @@ def test_a_damaged_file_is_refused_with_its_name(fault: str, kept: tuple[Path, R
 
 
 def test_an_answer_that_is_larger_than_all_that_are_kept_is_not_available() -> None:
-    with pytest.raises(NotAvailableError, match="MiB"):
-        recorded.record(served_model(), {0: {"OUT": np.zeros(1 << 24, np.float32)}}, "case", "run")
+    with pytest.raises(NotAvailableError, match="more than the 16 MiB that are recorded"):
+        recorded.record(served_model(), {0: {"OUT": np.zeros((16 << 20) + 1, np.uint8)}}, "case", "run")
 
 
 @pytest.mark.parametrize("version", [0, 2])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fixtures.gates import same
+from fixtures.gates.served import FULL_S, MICRO_S
 from reports.record.schema import AnswerGate
 from tests.gates.stand_in import ROWS, Model, Server, alone, served_model, sound
 
@@ -137,6 +138,16 @@ def test_as_many_samples_are_sent_as_there_is_time_for_and_two_at_least(
     request_s: float, gate_s: float, count: int, samples: int
 ) -> None:
     assert served_model(count, request_s=request_s, gate_s=gate_s).samples == samples
+
+
+@pytest.mark.parametrize(
+    ("gate_s", "request_s", "samples"),
+    [(MICRO_S, 0.005, 8), (MICRO_S, 0.06, 2), (FULL_S, 0.1, 8), (FULL_S, 0.2, 8), (FULL_S, 0.9, 2)],
+)
+def test_a_quick_model_gets_all_samples_and_a_slow_one_no_more_than_two(
+    gate_s: float, request_s: float, samples: int
+) -> None:
+    assert served_model(request_s=request_s, gate_s=gate_s).samples == samples
 
 
 def test_no_more_than_sixteen_samples_are_sent_however_quick_the_model() -> None:

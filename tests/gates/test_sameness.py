@@ -8,7 +8,8 @@ import pytest
 
 from fixtures.gates.sameness import Sameness, compare, rows_of, with_same_answers
 from fixtures.measure.answers import Answer, Closeness
-from reports.words.rightness import ledger_failures, same_answers_text
+from reports.words.answers import same_answers_text
+from reports.words.rightness import ledger_failures
 from tests import samples
 
 ROWS = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
@@ -32,6 +33,7 @@ def test_equal_answers_are_the_same_in_any_order_and_any_type(right: np.ndarray)
     found = compared(right[[5, 3, 3, 19]], [5, 3, 3, 19], right)
 
     assert (found.wrong, found.found.answers, found.found.agreement, found.found.passed) == (0, 4, 1.0, True)
+    assert found.found.sample == "", "none differs most"
 
 
 @pytest.mark.parametrize(

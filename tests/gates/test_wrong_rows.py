@@ -94,6 +94,7 @@ def one_answer(right: Any, given: Any, sample: int = 2) -> Sameness:
     return compare(NEAR, IDS, alone, [Answer(np.array([sample]), {"OUT": np.asarray(given)[None]})])
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_sample_without_any_element_has_the_same_answer_as_itself() -> None:
     """Nothing was detected in it."""
     for kind in (object, np.int64, np.float32):

@@ -11,7 +11,7 @@ from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import InputError
 from fixtures.formats import onnx
-from fixtures.frameworks import onnx_files
+from fixtures.frameworks import onnx_running
 from fixtures.given.labels import GivenLabels
 from fixtures.given.made_up import made_up
 from fixtures.given.onnx_file import GivenNetwork, description, model_of
@@ -206,12 +206,28 @@ def labels_of_others(folder: Path) -> GivenNetwork:
     return GivenNetwork(networks.linear(folder / "net.onnx"), samples, given)
 
 
+def of_many_dimensions(folder: Path) -> GivenNetwork:
+    import onnx as library
+
+    path = networks.linear(folder / "net.onnx")
+    model = library.load(str(path))
+    model.graph.input[0].name = "x"
+    for _ in range(60 - len(model.graph.input[0].type.tensor_type.shape.dim)):
+        model.graph.input[0].type.tensor_type.shape.dim.add(dim_value=1)
+    path.write_bytes(model.SerializeToString())
+    return GivenNetwork(path)
+
+
 BAD = {
     "a file that is no ONNX": (no_onnx, "the ONNX file cannot be read"),
     "a value without an axis": (lambda folder: GivenNetwork(networks.scalar(folder / "n.onnx")), "input x"),
     "an output that is no batch": (
         lambda folder: GivenNetwork(networks.single(folder / "n.onnx", "Transpose")),
         "is not the batch",
+    ),
+    "more dimensions than an array has": (
+        of_many_dimensions,
+        "the input x has 60 dimensions",
     ),
     "weights that are missing": (without_weights, "weights.data"),
     "weights outside of the folder": (weights_elsewhere, "outside of its folder"),
@@ -249,7 +265,7 @@ def test_an_output_whose_shape_hangs_on_the_data_is_refused(tmp_path: Path) -> N
 def test_a_network_that_computes_without_end_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnx_files, "RUN_S", 0.2)
+    monkeypatch.setattr(onnx_running, "RUN_S", 0.2)
     path = networks.endless(tmp_path / "net.onnx")
     with pytest.raises(InputError, match="does not compute"):
         model_of("mine", GivenNetwork(path))

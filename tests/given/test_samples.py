@@ -85,6 +85,15 @@ def test_a_small_file_says_how_pictures_are_normalised(tmp_path: Path) -> None:
     np.testing.assert_allclose(rows[0, :, 1, 3], [0, 0, 5])
 
 
+def test_settings_of_pictures_are_named_for_values_that_no_input_holds(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png", np.full((2, 5, 3), 200, np.uint8))
+    (tmp_path / "samples.toml").write_text("[image]\nscale = 1e308\n")
+    with pytest.raises(InputError) as raised:
+        read_samples(tmp_path, (Tensor("x", "FP32", (3, 2, 5)),)).load([0])
+    assert str(tmp_path / "a.png") in str(raised.value)
+    assert str(tmp_path / "samples.toml") in str(raised.value)
+
+
 def test_whole_numbers_of_pixels_go_to_a_model_of_bytes(tmp_path: Path) -> None:
     picture(tmp_path / "grey.png", np.full((3, 3), 77, np.uint8))
     rows = read_samples(tmp_path, (Tensor("X", "UINT8", (3, 3)),)).load([0])["X"]

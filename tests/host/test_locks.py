@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,7 +153,7 @@ def test_time_is_counted_as_waited_only_where_another_process_has_what_is_asked_
     place: Path, other: Callable[[str], "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
     holder = other("exclusive")
-    before = locks.waited_s()
+    began_s, before, own_before_s = time.monotonic(), locks.waited_s(), locks.own_time_s()
 
     def let_go(_holder: str) -> None:
         assert holder.stdin is not None
@@ -165,6 +166,8 @@ def test_time_is_counted_as_waited_only_where_another_process_has_what_is_asked_
         pass
 
     assert locks.waited_s() == waited > before
+    own_s, all_s = locks.own_time_s() - own_before_s, time.monotonic() - began_s
+    assert 0 < own_s <= all_s - (waited - before)
 
 
 def test_a_companion_works_only_while_the_machine_is_shared(place: Path) -> None:
@@ -195,23 +198,29 @@ def test_a_companion_works_while_a_file_that_it_holds_is_waited_for(
     place: Path, tmp_path: Path, exclusive: bool | None
 ) -> None:
     said: list[bool] = []
-    works, is_held = threading.Event(), threading.Event()
+    hurried: list[bool] = []
+    works, hurries, is_held = threading.Event(), threading.Event(), threading.Event()
     worked: list[bool] = []
 
     def work(goes_on: bool) -> None:
         said.append(goes_on)
         (works.set if goes_on else works.clear)()
 
+    def hurry(is_waited_for: bool) -> None:
+        hurried.append(is_waited_for)
+        (hurries.set if is_waited_for else hurries.clear)()
+
     def hold() -> None:
         with locks.hold_file(tmp_path / "lock"):
             is_held.set()
-            worked.append(works.wait(10))
+            worked.append(hurries.wait(10) and works.wait(10))
 
     def given_up() -> None:
         raise AssertionError("nobody else is at work on the machine")
 
     holder = threading.Thread(target=hold)
-    with locks.accompanied(locks.Companion(work, given_up)), contextlib.ExitStack() as stack:
+    companion = locks.Companion(work, given_up, hurry)
+    with locks.accompanied(companion), contextlib.ExitStack() as stack:
         holder.start()
         assert is_held.wait(10)
         if exclusive is not None:
@@ -221,6 +230,7 @@ def test_a_companion_works_while_a_file_that_it_holds_is_waited_for(
     holder.join()
 
     assert worked == [True], "it let go because it could go on"
+    assert hurried == [True, False]
     assert said == [True, False]
 
 

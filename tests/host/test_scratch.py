@@ -55,7 +55,6 @@ def test_the_folder_of_a_killed_run_goes_and_that_of_one_that_is_alive_stays(
     killed.send_signal(signal.SIGKILL)
     killed.wait()
 
-    assert scratch.left_by_runs() == [left]
     assert scratch.remove_left_by_runs() == [left]
 
     assert not left.exists()
@@ -67,7 +66,7 @@ def test_a_run_that_ends_leaves_nothing(run: Callable[[], "tuple[subprocess.Pope
     process.communicate()
 
     assert not folder.exists()
-    assert scratch.left_by_runs() == []
+    assert scratch.remove_left_by_runs() == []
 
 
 def test_folders_of_other_names_and_links_stay(temporary: Path) -> None:

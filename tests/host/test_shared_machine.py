@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import execnet
 import pytest
 
 from fixtures.build import in_use
@@ -94,6 +95,7 @@ def test_another_users_run_waits_for_this_one_and_learns_whose_it_is(everybodys:
         holder.communicate()
 
     assert said.startswith(f"process {holder.pid} of {lock_holders.name_of(0)}, ")
+    assert "this run" not in said
     assert "running since " in said
     assert said_by_nobody(everybodys) == "has it"
 
@@ -149,6 +151,7 @@ def test_who_waits_for_a_build_is_told_who_builds(tmp_path: Path) -> None:
 
     assert len(told) == 1
     assert f"process {builder.pid} of" in told[0]
+    assert "started by this run" in told[0], "as who waits may think that somebody else is at work"
 
 
 def test_who_only_waits_for_a_lock_does_not_hold_it(tmp_path: Path) -> None:
@@ -241,3 +244,17 @@ def test_something_else_in_the_place_of_a_lock_is_refused_in_a_sentence_and_left
 
     assert lock.lstat().st_mode == before.st_mode
     assert not (tmp_path / "somewhere").exists()
+
+
+def test_a_worker_of_a_run_is_told_by_the_run() -> None:
+    """What execnet starts workers with is the same for all, and says nothing of what is waited for."""
+    gateway = execnet.makegateway()
+    try:
+        pid = gateway.remote_exec("import os; channel.send(os.getpid())").receive()
+        said = str(lock_holders.holder(pid))
+    finally:
+        gateway.exit()
+
+    assert f"process {pid}" in said
+    assert f"a worker of process {os.getpid()}" in said
+    assert "exec(" not in said

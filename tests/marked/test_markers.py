@@ -124,7 +124,7 @@ def test_a_plot_with_nothing_to_show_says_why() -> None:
         ("plot batch-sweep 10ms", r"needs a case\. Write tritonproof:plot batch-sweep CASE_ID"),
         ("plot", r"^line 3: unknown marker tritonproof:plot\. There are .*plot NAME"),
         (f"plot batch-sweep {CASE} tenms", r"unknown marker"),
-        ("plot batch-sweep x", r"there is no record of x\. Measure: tox run -e benchmarks -- -k x"),
+        ("plot batch-sweep x", r"there is no record of x\. Measure: .venv/bin/tox run -e benchmarks -- -k x"),
         ("offline", r"^line 3: tritonproof:offline needs a case\. Write tritonproof:offline CASE_ID"),
         (f"summary {CASE}", r"unknown marker"),
     ],

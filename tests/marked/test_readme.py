@@ -137,7 +137,7 @@ def test_a_long_difference_is_cut() -> None:
         (
             "\n<!-- tritonproof:case a40-x-onnx-fp16 -->\n<!-- /tritonproof:case a40-x-onnx-fp16 -->\n",
             r"^line 2: there is no record of a40-x-onnx-fp16\. "
-            r"Measure: tox run -e benchmarks -- -k a40-x-onnx-fp16",
+            r"Measure: .venv/bin/tox run -e benchmarks -- -k a40-x-onnx-fp16",
         ),
         (
             "# Nothing\n",

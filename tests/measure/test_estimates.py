@@ -135,119 +135,6 @@ def test_requests_in_flight_are_throughput_times_latency(concurrency: int) -> No
     assert in_flight == pytest.approx(concurrency, rel=0.02)
 
 
-# --- the steady part ---------------------------------------------------------------------------------------
-
-
-def test_one_request_counts_whole() -> None:
-    part = steady_part(requests((1, 11), closed_ms=12))
-
-    assert (part.completed, part.duration_s, part.latencies_ms.tolist()) == (1.0, 0.01, [10.0])
-
-
-def test_requests_that_fill_the_pass_all_count() -> None:
-    part = steady_part(requests((0, 90), (0, 95), closed_ms=100, concurrency=2))
-
-    assert (part.completed, part.duration_s) == (2.0, 0.095)
-    assert sorted(part.latencies_ms) == [90.0, 95.0]
-
-
-def test_a_slow_start_is_cut_off() -> None:
-    first_of_each = [(0, 50), (1, 60)]
-    others = [(start, start + 10) for start in range(60, 100, 10)]
-
-    part = steady_part(requests(*first_of_each, *others, closed_ms=105, concurrency=2))
-
-    assert part.latencies_ms.tolist() == [10.0] * 4
-    assert part.duration_s == pytest.approx(0.105 - 0.010 - 0.060)
-
-
-def test_the_start_up_lasts_until_every_client_is_answered_even_if_one_began_late() -> None:
-    late = (5.5, 40)
-    others = [(start, start + 4) for start in range(40, 80, 4)]
-
-    part = steady_part(requests((0, 30), late, *others, closed_ms=82, concurrency=2))
-
-    assert part.latencies_ms.max() == 4.0
-
-
-def test_requests_in_flight_at_the_close_lie_outside() -> None:
-    recorded = [(start, start + 10) for start in range(0, 90, 10)]
-
-    part = steady_part(requests(*recorded, closed_ms=99))
-
-    assert part.completed / part.duration_s == pytest.approx(100), "the last 9 ms hold an unrecorded request"
-
-
-def test_a_request_across_an_edge_counts_by_the_time_that_it_was_in_flight_inside() -> None:
-    part = steady_part(requests((0, 10), (10, 20), (20, 30), (30, 40), closed_ms=45))
-
-    assert (part.completed, part.duration_s) == (2.5, 0.025)
-
-
-def test_a_server_that_hangs_after_the_start_still_yields_a_value() -> None:
-    part = steady_part(requests((0, 10), closed_ms=500))
-
-    assert part.completed / part.duration_s == pytest.approx(100)
-
-
-def test_the_order_of_the_record_does_not_matter() -> None:
-    one = simulate(gamma(0.01, 0.5), 1, concurrency=4)
-    order = np.argsort(one.ends)
-    sorted_ = Timeline(one.starts[order], one.ends[order], one.opened, one.closed, one.concurrency)
-
-    part, same = steady_part(one), steady_part(sorted_)
-
-    assert (part.completed, part.duration_s) == pytest.approx((same.completed, same.duration_s))
-    assert sorted(part.latencies_ms) == sorted(same.latencies_ms)
-
-
-# --- an open loop ------------------------------------------------------------------------------------------
-
-
-def scheduled(
-    due_ms: Sequence[float], sent_ms: Sequence[float], ended_ms: Sequence[float], closed_ms: float
-) -> Timeline:
-    """A pass by a schedule, written by hand; what is due after the last is not in the record."""
-    offsets, starts, ends = (np.array([round(t * 1e6) for t in side]) for side in (due_ms, sent_ms, ended_ms))
-    return Timeline(starts + 10**15, ends + 10**15, 10**15, 10**15 + round(closed_ms * 1e6), 0, offsets)
-
-
-def test_latencies_count_from_when_a_request_was_due() -> None:
-    """The server stands still from 50 to 80 ms; a generator that waits sends late and sees little of it."""
-    due = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
-    sent = [5, 15, 25, 35, 45, 55, 82, 82, 85, 95, 105]
-    ended = [7, 17, 27, 37, 47, 81, 83, 84, 87, 97, 107]
-
-    part = steady_part(scheduled(due, sent, ended, closed_ms=140))
-
-    assert part.latencies_ms.tolist() == [2, 2, 26, 18, 9, 2, 2, 2], "of those due after the first quarter"
-    assert part.slips_ms is not None
-    assert part.slips_ms.tolist() == [0, 0, 0, 17, 7, 0, 0, 0]
-    assert (part.completed, part.due) == (8, 7)
-    assert part.duration_s == pytest.approx(0.105)
-
-
-def test_requests_due_shortly_before_the_close_do_not_count() -> None:
-    """The slow ones among them, of 25 ms, are missing: only the quick ones, of 5 ms, have ended."""
-    due = list(range(0, 110, 10))
-    ended = [t + (25 if t % 20 == 0 else 5) for t in due[:-1]]
-
-    part = steady_part(scheduled(due, due[:-1], ended, closed_ms=110))
-
-    assert part.latencies_ms.tolist() == [5, 25, 5, 25, 5, 25], "due from 30 to 80 ms, not the one of 90"
-
-
-def test_a_server_that_cannot_keep_up_is_seen_by_its_answers() -> None:
-    """One request each 10 ms at a server that takes 20: half of them are answered by the close."""
-    due = list(range(0, 500, 10))
-    ended = [20 * (n + 1) for n in range(50)]
-
-    part = steady_part(scheduled(due, due[:25], ended[:25], closed_ms=505))
-
-    assert part.completed / part.duration_s == pytest.approx(50, rel=0.02)
-    assert part.due == pytest.approx(2 * part.completed, rel=0.06)
-
-
 # --- the warm-up -------------------------------------------------------------------------------------------
 
 
@@ -270,6 +157,18 @@ def test_latencies_that_still_fall_are_not_warm() -> None:
     falling = generator.gamma(16, 1 / 16, 400) * np.linspace(5, 1, 400)
 
     assert estimates.warm_up_end(falling) is None
+
+
+def test_the_slow_ones_at_the_beginning_are_the_warm_up_and_no_more() -> None:
+    generator = np.random.default_rng(2)
+    same = [estimates.warm_up_end(generator.gamma(16, 1 / 16, 400)) for _trial in range(20)]
+    slow_first = [
+        estimates.warm_up_end(generator.gamma(16, 1 / 16, 400) * np.repeat([5, 1], [100, 300]))
+        for _trial in range(20)
+    ]
+
+    assert sum(found is not None and found < 100 for found in same) >= 15
+    assert sum(found is not None and 100 <= found < 150 for found in slow_first) >= 15
 
 
 def test_a_handful_of_requests_proves_nothing() -> None:

@@ -266,6 +266,16 @@ def test_a_server_that_ends_under_load_is_an_error_at_once(
     assert len(generator.calls) == 1
 
 
+def test_a_server_beside_the_case_s_own_that_ends_under_load_is_named_as_what_it_is(
+    run: Callable[..., Run], generator: Generator, tmp_path: Path
+) -> None:
+    generator.plan("refused")
+    other = dataclasses.replace(server_of(tmp_path, live=False), called="the reference's Triton (cpu-m-ts)")
+
+    with pytest.raises(ProofError, match=r"^the reference's Triton \(cpu-m-ts\) no longer answers"):
+        run(server=other)
+
+
 def test_a_server_that_ends_and_takes_its_folder_with_it_is_the_same_error(
     run: Callable[..., Run], generator: Generator, tmp_path: Path
 ) -> None:

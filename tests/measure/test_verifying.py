@@ -18,7 +18,7 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.verifying import ask_server, verifying
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
-from reports.words.rightness import wrong_answers
+from reports.words.answers import wrong_answers
 from reports.words.shown import shown
 from tests import samples
 from tests.conftest import DEPLOYMENT, MakeBuild
@@ -71,8 +71,12 @@ def test_the_other_build_of_a_comparison_is_not_held_to_this_one_s_answers(job: 
 
 
 def test_a_request_that_fails_is_an_error_with_the_server_s_words(job: Job) -> None:
-    with pytest.raises(ProofError, match=r"a request under load failed(.|\n)*gone"):
+    with pytest.raises(
+        ProofError, match=r"a request under load failed: \[StatusCode.NOT_FOUND\].*gone"
+    ) as raised:
         ask_server(dataclasses.replace(job, name="gone"), 0.1)
+    assert "Rendezvous" not in str(raised.value), "what gRPC calls the call tells a reader nothing"
+    assert raised.value.cure
 
 
 def test_the_server_keeps_no_memory_that_answers_came_through_also_after_an_error(job: Job) -> None:

@@ -171,6 +171,17 @@ def test_two_machines_of_one_target_are_refused_even_in_different_cases(
     assert "differ in versions.torch (2.13.0 and 2.14.0). Merge " in text
 
 
+def test_what_differs_between_two_machines_begins_no_line_of_the_error(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    one = sample.record()
+    versions = dataclasses.replace(one.machine, versions={"python": "3.11\n::error::of another's making"})
+    other = dataclasses.replace(one, machine=versions)
+    text = refused(sample.store(tmp_path / "a", one), sample.store(tmp_path / "b", other))
+    assert "::error::of another's making" in text
+    assert not any(line.startswith("::") for line in text.splitlines())
+
+
 def test_cases_on_two_gpus_of_one_machine_are_joined(tmp_path: Path) -> None:
     one = sample.record()
     second_gpu = dataclasses.replace(one.machine, gpu_uuids=("GPU-2",))
@@ -275,6 +286,25 @@ def test_a_folder_that_holds_something_else_is_never_written_to(
 def test_a_record_that_changed_is_not_overwritten(tmp_path: Path, refused: Callable[..., str]) -> None:
     sample.store(tmp_path / "out", sample.record(loads=OFFLINE))
     assert "holds other files than this merge gives" in refused(sample.store(tmp_path / "a", sample.record()))
+
+
+@pytest.mark.parametrize("place", ["", "a40", "new", "new/deep", "link"])
+def test_a_folder_that_is_or_lies_in_one_of_the_given_is_no_output(
+    place: str, tmp_path: Path, refused: Callable[..., str], printed: Callable[..., str]
+) -> None:
+    given = sample.store(tmp_path / "a", sample.record())
+    other = sample.store(tmp_path / "b", sample.record())
+    (given / "here").mkdir()
+    (tmp_path / "out").symlink_to(given / "here" if place == "link" else given / place)
+    before = sorted(given.rglob("*"))
+
+    text = refused(other, given)
+
+    assert f"{given}" in text
+    assert "Give a new one with --output" in text
+    assert sorted(given.rglob("*")) == before
+    # Beside it there is room.
+    printed("merge", other, given, "--output", tmp_path / "beside")
 
 
 def test_a_file_is_no_output(tmp_path: Path, refused: Callable[..., str]) -> None:

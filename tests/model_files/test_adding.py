@@ -119,6 +119,8 @@ def test_what_goes_wrong_in_a_file_is_said_with_its_line(tmp_path: Path) -> None
         "import math\nimport no_such_package\nMODELS = ()\n": "No module named 'no_such_package'",
         "a = 1\nMODELS = (\n": "SyntaxError",
         "import sys\nsys.exit('no')\nMODELS = ()\n": "SystemExit",
+        "import pytest\npytest.importorskip('no_such_package')\nMODELS = ()\n": "Skipped",
+        "E = type('E', (Exception,), {'__str__': lambda e: 1 / 0})\nraise E\n": "str() failed",
     }.items():
         file.write_text(source)
         text = refusal(file)
@@ -165,6 +167,30 @@ def test_a_name_that_is_taken_is_refused_and_the_file_is_named(tmp_path: Path) -
 
 def test_a_name_that_could_be_no_folder_is_refused(tmp_path: Path) -> None:
     assert "cannot be a model's name" in refusal(write(tmp_path / "mine.py", "../mine"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("matrices", "1"),
+        ("matrices", "{'cpu': 1}"),
+        ("excluded", "1"),
+        ("tolerances", "[1]"),
+        ("framework", "'\\x1b[2J'"),
+        ("keep", "3"),
+        ("weights", "'weights.pt'"),
+        ("micro", "'no'"),
+    ],
+)
+def test_a_field_of_another_type_is_named_before_anything_uses_it(
+    tmp_path: Path, field: str, value: str
+) -> None:
+    file = write(tmp_path / "mine.py", "mine")
+    with file.open("a") as source:
+        source.write(f"import dataclasses\nMODELS = (dataclasses.replace(MODELS[0], {field}={value}),)\n")
+    text = refusal(file)
+    assert f"{field} of the model mine is" in text
+    assert "\x1b" not in text
 
 
 def test_a_neighbour_that_python_would_take_for_another_module_is_refused(tmp_path: Path) -> None:

@@ -6,16 +6,16 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_UNSEEN_DECORATORS = ("functools.cache", "pytest.hookimpl")
-"""A value that is not kept is the same, later; in which turn hooks are called shows in whole runs, which are too slow."""
+_UNSEEN_DECORATORS = ("functools.cache", "pytest.hookimpl", "uncollected")
+"""A value that is not kept, or found while garbage is collected, is the same, later; in which turn hooks are called shows in whole runs, which are too slow."""
 _UNSEEN_KEYWORDS = ("strict", "frozen")
 """Guards against faults of the code itself: lists made side by side are as long as each other, and values never changed."""
 _SAME_OF_LITERALS = ("Eq_Is", "NotEq_IsNot")
 """Words of a source and small whole numbers are kept once by Python, so that equal ones are the same."""
 _SAME_OF_NONE = ("Is_Eq", "IsNot_NotEq")
 """Nothing but None equals None, and nothing but what stands for a missing value equals that."""
-_LENGTHS_OF_WORDS = ("_SHOWN", "_LONGEST")
-"""What the names of constants begin with that say how much of a text or a list a message shows: one more is no fault."""
+_LENGTHS_OF_WORDS = ("SHOWN", "LONGEST")
+"""What the names of constants begin with, but for underscores, that say how much of a text or a list a message shows: one more is no fault."""
 
 Place = tuple[int, int]
 """A line, from 1, and a column, from 0, of a source."""
@@ -95,7 +95,9 @@ def _unseen(tree: ast.AST) -> Iterator[Place]:
                 yield from _places_of(decorator)
         if isinstance(node, ast.keyword) and node.arg in _UNSEEN_KEYWORDS:
             yield from _places_of(node.value)
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith(_LENGTHS_OF_WORDS):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).lstrip("_").startswith(
+            _LENGTHS_OF_WORDS
+        ):
             yield from _places_of(node.value)
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "reshape":
             for one in node.args:

@@ -19,6 +19,7 @@ _QUICK_ESTIMATES = tuple(
     f"tests/measure/test_estimates.py::{name}"
     for name in (
         "test_latencies_that_still_fall_are_not_warm",
+        "test_the_slow_ones_at_the_beginning_are_the_warm_up_and_no_more",
         "test_a_handful_of_requests_proves_nothing",
         "test_percentiles_are_those_of_all_latencies_together",
         "test_the_interval_widens_when_passes_differ",
@@ -84,5 +85,18 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "fixtures/plugin/telling/failure_kind.py": ("tests/run/test_statuses.py",),
     "reports/run/exit_status.py": ("tests/run/test_statuses.py",),
+    "reports/commands/compare.py": (
+        "tests/compare/test_failing_status.py",
+        "tests/compare/test_folders.py::test_a_terminal_gets_whole_names_without_markdown",
+    ),
+    "reports/commands/trend.py": ("tests/trend/test_trend_command.py", "tests/export/test_soaks.py"),
+    "reports/compare/paired_scores.py": ("tests/compare/test_paired_scores.py",),
+    "fixtures/thresholds.py": ("tests/thresholds",),
+    "fixtures/soak/growth.py": ("tests/soak/test_limits_of_growth.py", "tests/soak/test_growth.py"),
+    "fixtures/soak/record_entry.py": ("tests/soak/test_under_load.py",),
+    "reports/record/schema/_soaks.py": (
+        "tests/record/test_soak_verdicts.py",
+        "tests/soak/test_limits_of_growth.py",
+    ),
 }
 """The tests of each file."""

@@ -37,7 +37,7 @@ class Bare(torch.nn.Linear):
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(SystemExit) as raised:
         new.main(arguments)
-    assert raised.value.code == 2
+    assert raised.value.code == 4
     return capsys.readouterr().err
 
 

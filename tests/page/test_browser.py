@@ -283,6 +283,16 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(opened: webdriver.Chrome, w
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
 
 
+def test_no_title_of_a_column_runs_into_the_next_on_a_phone(opened: webdriver.Chrome) -> None:
+    resize(opened, 390, 844)
+    too_long = "one => one.clientWidth && one.scrollWidth > one.clientWidth"
+    cells = (
+        f"return [...document.querySelectorAll('.case th')].filter({too_long}).map(one => one.textContent)"
+    )
+
+    assert opened.execute_script(cells) == []
+
+
 def test_the_dark_theme_has_light_text_and_pictures_of_its_own(opened: webdriver.Chrome) -> None:
     light = opened.execute_script("return document.images[0].currentSrc")
     assert background(opened) == "rgb(255, 255, 255)"

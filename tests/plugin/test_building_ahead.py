@@ -94,7 +94,7 @@ def served_options(parser: argparse.ArgumentParser) -> set[str]:
     """Add the suite's options to a parser; the names of those that say what is served."""
     found: set[str] = set()
 
-    def group_of(_name: str, title: str) -> Any:
+    def group_of(_name: str, title: str, **_place: Any) -> Any:
         def add(*names: str, **what: Any) -> None:
             dest = parser.add_argument(*names, **what).dest
             if title == "tritonproof: what is served, and how":

@@ -115,6 +115,28 @@ def test_what_pytest_refuses_selects_nothing_and_keeps_pytests_error(wrong: str,
     assert collected.targets == {present()[0].name}
 
 
+@pytest.mark.parametrize(
+    ("option", "deep"), [("-k", "(" * 700 + "onnx" + ")" * 700), ("-m", "load or " * 3000 + "load")]
+)
+def test_an_expression_that_is_too_deep_for_pytest_is_refused_in_a_sentence(
+    option: str, deep: str, collect: Collect
+) -> None:
+    collected = collect(option, deep)
+
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert "nested too deeply" in collected.text
+    assert "INTERNALERROR" not in collected.text
+    assert deep not in collected.text
+
+
+def test_what_a_terminal_obeys_is_written_out_in_pytests_error(collect: Collect) -> None:
+    collected = collect("-k", "a100 \x1b[2J\u202e")
+
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert "\x1b" not in collected.text
+    assert r"a100 \x1b[2J\u202e" in collected.text
+
+
 # --- hardware ----------------------------------------------------------------------------------------------
 
 

@@ -173,6 +173,22 @@ def test_the_time_of_steps_of_one_kind_is_added_up_whatever_they_were_for(plain:
     assert told.spent_s() == {"load into Triton": 6, "convert": 5}
 
 
+def test_a_step_that_was_interrupted_goes_on_and_is_not_said_again(plain: Plain, clock: Clock) -> None:
+    told, text = plain()
+
+    told.say("a: search")
+    clock(2)
+    with told.interrupted():
+        told.say("a: load into Triton")
+        clock(3)
+    clock(5)
+    told.rest()
+    told.say("a: tables")
+
+    assert told.spent_s() == {"search": 7, "load into Triton": 3}
+    assert text().splitlines() == ["a: search", "a: load into Triton", "a: tables"]
+
+
 def test_plain_says_a_step_again_after_a_rest(plain: Plain) -> None:
     told, text = plain()
 
@@ -190,6 +206,21 @@ def test_lines_of_a_worker_bear_its_name(plain: Plain) -> None:
     told.note("built in 3 s")
 
     assert text() == "[gw1] convert\n[gw1] built in 3 s\n"
+
+
+def test_lines_of_a_worker_begin_anew_where_pytest_tells_of_each_test(plain: Plain) -> None:
+    told, text = plain(prefix="[gw1] ", breaks_before=True)
+
+    told.say("convert")
+    told.note("built in 3 s")
+
+    pytests = "test_conversion[a] "  # which ends without a line break
+    assert f"{pytests}{text()}\n[gw0] PASSED".splitlines() == [
+        pytests,
+        "[gw1] convert",
+        "[gw1] built in 3 s",
+        "[gw0] PASSED",
+    ]
 
 
 def test_plain_lines_begin_a_line_of_their_own_in_pytests_output(

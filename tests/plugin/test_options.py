@@ -10,6 +10,7 @@ from fixtures.errors import InputError
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.plugin.command_line.settings import Settings, check_python, parse, passed_on
 from fixtures.search.candidates import Goal
+from tests.collecting import Collect
 from tests.options import options
 
 DIGITS = "9" * 5000
@@ -48,6 +49,13 @@ def test_values_are_read() -> None:
     assert found.concurrencies == (8,)
     assert found.plan == MeasuringPlan(precision_target=0.025, budget_s=0.5)
     assert found.shared_memory == "none"
+
+
+@pytest.mark.parametrize("option", ["--against", "--results", "--target", "--checkpoint"])
+def test_two_dashes_are_no_value_of_any_option(option: str, collect: Collect) -> None:
+    collected = collect(f"{option}=--")
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert f"where: {option}=--" in collected.text
 
 
 def test_rates_are_sorted_and_arrive_as_by_chance_unless_asked_otherwise() -> None:

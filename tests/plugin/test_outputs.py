@@ -18,6 +18,7 @@ Capture = pytest.CaptureFixture[str]
         ("--results", "a file"),
         ("--results", "a link to nothing"),
         ("--results", "a file where its target's folder would be"),
+        ("--results", "a link where its target's folder would be"),
         ("--model-repos", "below a file"),
         ("--summary", "a folder"),
         ("--junitxml", "below a file"),
@@ -39,6 +40,10 @@ def test_a_run_that_cannot_write_ends_as_bad_input_before_any_test(
         case "a file where its target's folder would be":
             place.mkdir()
             (place / "cpu").touch()
+        case "a link where its target's folder would be":
+            place.mkdir()
+            (tmp_path / "elsewhere").mkdir()
+            (place / "cpu").symlink_to(tmp_path / "elsewhere")
         case "a link to nothing":
             place.symlink_to("nothing")
         case _:

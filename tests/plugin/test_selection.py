@@ -213,6 +213,8 @@ def test_other_hardware_skips_and_says_what_it_needs() -> None:
     assert "needs NVIDIA V100; this machine has" in done.stdout
     assert re.search(r"= \d+ skipped", done.stdout)
     assert " passed" not in done.stdout
+    told = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED ")]
+    assert len(told) == 1, "the same reason is listed for every test"
 
 
 @pytest.mark.skipif(version_of("onnxruntime-gpu") is not None, reason="has the packages for a GPU")

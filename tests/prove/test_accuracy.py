@@ -42,7 +42,8 @@ def stage(name: str, right: int, **changes: Any) -> Stage:
 
 def stages(framework: int, converted: int, last: int) -> Stages:
     """Three stages by how many samples of 100 each gets right."""
-    return stage("framework", framework), stage("converted", converted), stage("served", last)
+    before = stage("framework", framework, requests=2), stage("converted", converted, requests=4)
+    return *before, stage("served", last)
 
 
 def test_the_ledger_holds_the_score_of_each_stage() -> None:
@@ -226,6 +227,24 @@ def test_an_error_against_labels_is_held_to_the_framework_from_above() -> None:
     assert (worse.disagreements[1].lost, worse.disagreements[1].gained) == (1, 0)
 
 
+@pytest.mark.parametrize(("lost", "gained", "passed"), [(4, 3, True), (3, 0, False)])
+def test_ties_that_are_broken_both_ways_are_chance_in_an_error_too(
+    lost: int, gained: int, passed: bool
+) -> None:
+    wrong = toy.metric(
+        name="error",
+        score=lambda kept, labels, _framework: (kept["classes"] != labels).astype(float),
+        better="lower",
+        limits={},
+    )
+
+    (score,) = ledger(
+        toy.case(toy.model(metrics=(wrong,)), precision="fp16"), toy.samples(500), changed(500, lost, gained)
+    ).scores
+
+    assert score.passed is passed
+
+
 def test_every_metric_is_a_gate() -> None:
     case = toy.case(toy.model(metrics=(toy.metric(), TO_FRAMEWORK)))
 
@@ -286,10 +305,13 @@ def test_rows_of_one_item_are_scored_together() -> None:
 
 @pytest.mark.parametrize("scores", [np.ones(99), np.full(100, np.nan)])
 def test_a_metric_without_a_finite_score_for_each_sample_is_an_error(scores: np.ndarray) -> None:
-    case = toy.case(toy.model(metrics=(toy.metric(score=lambda *_arguments: scores),)))
+    found = iter([np.ones(100), scores, np.ones(100)])
+    case = toy.case(toy.model(metrics=(toy.metric(score=lambda *_arguments: next(found)),)))
 
-    with pytest.raises(ProofError, match="not one finite score for each of 100 samples"):
+    with pytest.raises(ProofError, match="not one finite score for each of 100 samples") as refused:
         ledger(case, toy.samples(100), stages(98, 98, 98))
+    assert f"gave {scores.shape} scores" in str(refused.value)
+    assert "stage converted" in str(refused.value)
 
 
 @pytest.mark.parametrize(("floor", "passes"), [(0.95, True), (0.97, False)])

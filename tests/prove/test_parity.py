@@ -41,6 +41,12 @@ def test_the_error_has_a_limit(error: float, passed: bool) -> None:
     assert result.passed is passed
 
 
+def test_an_error_of_just_the_limit_is_within_it() -> None:
+    case = toy.case(tolerance=Tolerance(0.5, 0.95, "chosen"))
+
+    assert compare_conversion(case, toy.weights(), changed(0.5, 0), toy.samples(COUNT), 7).passed
+
+
 @pytest.mark.parametrize(("wrong", "passed"), [(2, True), (3, False)])
 def test_the_agreement_has_a_limit(wrong: int, passed: bool) -> None:
     case = toy.case(tolerance=Tolerance(10, 0.95, "chosen"))
@@ -69,6 +75,9 @@ def test_the_decisions_of_random_weights_have_no_limit() -> None:
         pytest.param(lambda _inputs: {}, "missing", id="no output"),
         pytest.param(
             lambda inputs: {toy.OUTPUT: inputs[toy.INPUT][:, :1]}, r"of shape \(8, 1\)", id="broadcasts"
+        ),
+        pytest.param(
+            lambda inputs: {toy.OUTPUT: inputs[toy.INPUT].repeat(2, axis=1)}, r"of shape \(8, 8\)", id="wider"
         ),
     ],
 )
@@ -126,7 +135,7 @@ def test_rows_whose_integers_differ_count_as_disagreement_and_not_by_their_error
 def test_integers_that_differ_everywhere_leave_nothing_to_compare() -> None:
     model = toy.model(keep=lambda outputs: {"lengths": outputs[LENGTH]}, decide=lambda kept: kept["lengths"])
 
-    with pytest.raises(ProofError, match="no sample is left to compare"):
+    with pytest.raises(ProofError, match=f"differ on all {COUNT} samples, so that no sample is left"):
         compare_conversion(
             toy.case(model),
             toy.weights(network=with_length()),

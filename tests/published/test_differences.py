@@ -122,7 +122,7 @@ def test_points_without_a_counterpart_are_counted_and_those_published_can_be_mea
         "\n\n2 measured points were not published: offline, batch 3; online, concurrency 16.\n\n"
         "6 published points were not measured: offline, batch 2,4; online, concurrency 1,3,5,7. "
         "Measure them, with the other options of the case's run: "
-        "`tox run -e benchmarks -- -k v100-nnunet-ts-script-fp16 --batches 2,4 --concurrencies 1,3,5,7`"
+        "`.venv/bin/tox run -e benchmarks -- -k v100-nnunet-ts-script-fp16 --batches 2,4 --concurrencies 1,3,5,7`"
     )
 
 
@@ -157,7 +157,7 @@ def test_a_batch_beyond_the_deployment_needs_a_larger_one_and_every_point_anew()
     one = case_on("v100 nnunet ts-script - fp16", *loads, deployment=deployment)
     assert written(one).endswith(
         "9 published points were not measured: offline, batch 4; online, concurrency 1,2,3,4,5,6,7,8. "
-        "Measure the case anew: `tox run -e benchmarks -- -k v100-nnunet-ts-script-fp16 --batches 1,2,4 "
+        "Measure the case anew: `.venv/bin/tox run -e benchmarks -- -k v100-nnunet-ts-script-fp16 --batches 1,2,4 "
         "--concurrencies 1,2,3,4,5,6,7,8 --deployment max_batch_size=4`"
     )
 

@@ -16,14 +16,14 @@ from fixtures.data.brains import brats
 from fixtures.data.speech import ljspeech
 from fixtures.data.squad import squad_v1, word_pieces
 from fixtures.errors import InputError
-from fixtures.frameworks.onnx_files import read_interface
+from fixtures.frameworks.onnx_files import digest, read_interface
 from fixtures.frameworks.pytorch import read_checkpoint
 from fixtures.gates import recorded
 from fixtures.given.labels import read_labels
 from fixtures.given.repository import read_config
 from fixtures.given.samples import read_samples
 from fixtures.models.bert.checkpoint import read_config as read_bert_config
-from fixtures.models.resnet50.samples import preprocess
+from fixtures.models.resnet50.samples import imagenet, preprocess
 from fixtures.reading import files
 from fixtures.spec import Tensor
 from fixtures.thresholds import read as read_thresholds
@@ -158,6 +158,21 @@ def test_a_file_that_this_user_may_not_read_is_said_to_be_so(name: str, tmp_path
     assert "permission denied" not in as_another_user(lambda: READERS[name](path)).lower()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="takes root, who may become another user")
+@pytest.mark.parametrize("unreadable", ["imagenet", "imagenet/val"])
+def test_a_folder_of_images_that_this_user_may_not_read_is_said_to_be_so(
+    unreadable: str, tmp_path: Path
+) -> None:
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.name.startswith(("test_", "popen-", "pytest-")):
+            folder.chmod(0o711)
+    (tmp_path / "imagenet" / "val").mkdir(parents=True)
+    (tmp_path / unreadable).chmod(0o700)
+    said = as_another_user(lambda: imagenet("evaluation", tmp_path / "imagenet"))
+    assert "permission denied" in said.lower()
+    assert str(tmp_path / "imagenet") in said
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -195,3 +210,31 @@ def test_no_more_of_a_large_file_is_read_than_its_kind_has(tmp_path: Path) -> No
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_nothing_of_a_file_is_read_that_is_larger_than_any_of_its_kind(tmp_path: Path) -> None:
+    with (tmp_path / "network.onnx").open("wb") as file:
+        file.truncate(64 << 20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="larger than 32 MiB"):
+            files.content(tmp_path / "network.onnx", "the network", "export it anew", 32 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_names_in_toml_that_the_parser_would_take_all_memory_for_are_refused_by_their_line(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "thresholds.toml"
+    path.write_text("# thresholds\n" + "a." * 20_000 + "b = 1\n")
+    with pytest.raises(InputError, match="line 2 has 40,005 characters"):
+        files.toml_in(path, "the thresholds", "mend it")
+
+
+def test_the_digest_of_what_cannot_be_read_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.onnx")
+
+    with pytest.raises(InputError, match=r"model\.onnx"):
+        digest(tmp_path / "model.onnx")

@@ -36,8 +36,11 @@ def test_a_slow_down_is_said_with_how_sure_it_is_and_among_how_many_points() -> 
     [
         (None, "not shown"),
         (40.0, "not shown, about 40 s more would settle it"),
+        (119.0, "not shown, about 119 s more would settle it"),
+        (120.0, "not shown, about 2 min more would settle it"),
         (3599.0, "not shown, about 60 min more would settle it"),
         (3600.0, "not shown, an hour or more would settle it"),
+        (7200.0, "not shown, an hour or more would settle it"),
     ],
 )
 def test_how_much_longer_it_takes_is_said_up_to_an_hour(seconds: float | None, said: str) -> None:

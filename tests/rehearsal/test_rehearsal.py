@@ -75,7 +75,7 @@ def test_a_case_of_an_a100_goes_all_the_way_and_leaves_nothing_but_its_checklist
     for precision in ("FP32", "FP16"):
         name = f"a100-resnet50-micro-ts-trace-{precision.lower()}"
         assert f"- [x] conversion: converted to {precision} on the CPU, " in text
-        assert f"tox run -e benchmarks-gpu -- --target a100 -k {name} --triton docker" in text
+        assert f".venv/bin/tox run -e benchmarks-gpu -- --target a100 -k {name} --triton docker" in text
         assert f"a100/{name}.json" in text
     assert "- [x] opening: PyTorch opens it on the CPU" in text
     assert "PyTorch has kernels for this GPU" in text

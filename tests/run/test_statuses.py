@@ -39,6 +39,7 @@ def failing(*kinds: str) -> Outcomes:
         (0, Outcomes(skipped=Counter({"needs an A100": 1})), 5),
         (3, failing("input", "accuracy"), 3),
         (1, Outcomes(passed=2), 1),
+        (0, failing("speed"), 0),
         (1, dataclasses.replace(failing("speed"), others_failed=True), 1),
         (0, Outcomes(passed=1, skipped=Counter({"needs an A100": 1})), 0),
         (0, Outcomes(), 0),
@@ -46,6 +47,12 @@ def failing(*kinds: str) -> Outcomes:
         (pytest.ExitCode.TESTS_FAILED, failing("speed"), 10),
         (pytest.ExitCode.INTERRUPTED, failing("input"), 4),
         (3, Outcomes(skipped=Counter({"needs an A100": 1})), 3),
+        (0, Outcomes(passed=1, missing=["junit.xml"]), 11),
+        (0, Outcomes(skipped=Counter({"needs an A100": 1}), missing=["junit.xml"]), 11),
+        (1, dataclasses.replace(failing("speed"), missing=["junit.xml"]), 11),
+        (1, dataclasses.replace(failing("accuracy"), missing=["junit.xml"]), 12),
+        (1, dataclasses.replace(failing("speed"), others_failed=True, missing=["junit.xml"]), 1),
+        (2, Outcomes(passed=1, missing=["junit.xml"]), 2),
     ],
 )
 def test_a_status_that_pytest_gives_as_a_number_counts_as_its_name_does(

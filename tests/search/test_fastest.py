@@ -72,9 +72,11 @@ class Bench:
         latencies = mean_ms * np.exp(self.generator.normal(-(SPREAD**2) / 2, SPREAD, count))
         return Steady(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
-    def prove(self, entries: Sequence[Entry]) -> list[PointState]:
+    def prove(self, goal: Goal, entries: Sequence[Entry]) -> list[PointState]:
         self.proofs.append(tuple(entries))
         found = [PointState(self.fresh_passes(entry)) for entry in entries]
+        if estimates.percentile_estimate(found[0].mine.steady, goal.percent).value > goal.budget_ms:
+            found = found[:1]
         self.fresh.append(found)
         return found
 
@@ -90,7 +92,7 @@ class Bench:
         return Measured(simulated.job(point), passes=runs)
 
     def search(self, goal: Goal, space: Space = SPACE) -> Found:
-        return fastest.search(space, goal, self.look, self.prove)
+        return fastest.search(space, goal, self.look, functools.partial(self.prove, goal))
 
     def throughput_per_s(self, candidate: Candidate, level: int) -> float:
         size = candidate.sizes[level]
@@ -232,6 +234,25 @@ def test_a_load_that_is_not_shown_to_keep_the_budget_is_lowered_and_measured_ane
         assert last == one.winner.entry
         assert first != last
         assert any(one.winner.state is state for state in bench.fresh[-1])
+
+
+def test_where_the_first_is_beyond_the_budget_the_other_is_proven_beside_its_lighter_load() -> None:
+    goal, bench = Goal(7, 99), Bench()
+
+    def slower_by_then(entries: Sequence[Entry]) -> list[PointState]:
+        bench.latency = lambda candidate, size: (
+            (1.4 if len(bench.proofs) == 1 else 1.0) * usual(candidate, size)
+        )
+        return bench.prove(goal, entries)
+
+    found = fastest.search(SPACE, goal, bench.look, slower_by_then)
+
+    (first, other), second_attempt = bench.proofs[:2]
+    assert len(bench.fresh[0]) == 1, "the other one is not measured"
+    assert other in second_attempt
+    assert {entry.candidate for entry in second_attempt} == {first.candidate, other.candidate}
+    assert found.winner.verdict == "passed"
+    assert found.lead is not None
 
 
 @pytest.mark.parametrize(

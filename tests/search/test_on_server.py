@@ -43,7 +43,7 @@ def test_a_look_is_one_short_run() -> None:
 
 
 def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget() -> None:
-    generator, loaded = simulated.LoadGenerator(), list[Candidate]()
+    generator, loaded = simulated.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
     entries = [Entry(first, 3), Entry(second, 1)]
 
@@ -52,7 +52,17 @@ def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget(
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [entry.point for entry in entries]
     assert all(4.0 - 0.5 < state.spent_s < 4.0 + 0.5 for state in states), "two budgets of a point each"
-    assert all(run.steady.latencies_ms[0] == simulated.LATENCY_MS for run in states[0].mine.passes)
+    assert all(run.steady.latencies_ms[0] == 1.0 for run in states[0].mine.passes)
+
+
+def test_a_proof_whose_first_entry_is_beyond_the_budget_takes_no_pass_of_the_other() -> None:
+    generator, loaded = simulated.LoadGenerator(lambda _job, _number: 8.0), list[Candidate]()
+    first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
+
+    states = on_server.prove(bench_of(generator, loaded), Goal(7, 99), [Entry(first, 3), Entry(second, 1)])
+
+    assert loaded == [first]
+    assert [state.point for state in states] == [first.ladder[3]]
 
 
 def test_a_proof_that_cannot_be_measured_is_an_error() -> None:

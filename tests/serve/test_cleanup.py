@@ -7,6 +7,7 @@ them their own view of the processes.
 import mmap
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,3 +126,44 @@ def test_the_command_removes_orphans_with_the_standard_library_alone(folder: Pat
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not folder.exists()
+
+
+def test_who_calls_it_is_told_what_was_removed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.utime(folder, (0, 0))
+
+    assert cleanup.main([str(folder.parent)]) == 0
+    assert str(folder) in capsys.readouterr().out
+    assert cleanup.main([str(folder.parent)]) == 0
+    assert "nothing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--help"], 0, "FOLDER"),
+        (["--folders"], 4, "--folders"),
+        (["nowhere"], 4, "'nowhere' is no folder"),
+        ([".", "more"], 4, "more"),
+    ],
+)
+def test_asked_for_help_or_for_what_it_cannot_do_the_command_removes_nothing(
+    folder: Path, arguments: list[str], status: int, said: str
+) -> None:
+    os.utime(folder, (0, 0))  # older than every process
+    looks_there = [
+        "-c",
+        f"import sys; sys.path.insert(0, {str(Path(cleanup.__file__).parent)!r}); import cleanup; ",
+    ]
+    looks_there[1] += f"cleanup.FOLDERS = cleanup.Path({str(folder.parent)!r}); cleanup.main()"
+
+    done = subprocess.run(
+        [sys.executable, *looks_there, *arguments],
+        cwd=folder.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == status
+    assert said in done.stdout + done.stderr
+    assert folder.exists()

@@ -1,19 +1,30 @@
 """A server that answers questions about its models with what cannot be is refused in a sentence, before anything is run."""
 
+import contextlib
+import dataclasses
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from tritonclient.grpc import model_config_pb2 as mc
 from tritonclient.grpc import service_pb2 as pb
+from tritonclient.utils import InferenceServerException
 
-from fixtures.errors import InputError, ProofError
+from fixtures.errors import InputError, ProofError, SetupError
 from fixtures.given.repository import FoundModel
+from fixtures.measure.shared_region import shared_region
+from fixtures.serve import connection
 from fixtures.serve.found_models import load_found, loaded_on
+from fixtures.serve.patience import Limits
 from fixtures.serve.remote import connect
 from fixtures.serve.server import Server
+from tests.serve.programs import HANG_S
 
 Answers = Mapping[str, Any]
 """What a server answers to each question, by its name in the protocol; bytes go out as they are."""
@@ -45,15 +56,16 @@ HONEST: Answers = {
 
 @pytest.fixture
 def answering() -> Iterator[Callable[..., Server]]:
-    """`answering(ModelConfig=...)`: the connection to a server that gives other answers than an honest one to some questions;
-    None refuses."""
+    """`answering(ModelConfig=...)`: the connection to a server that gives other answers than an honest one to some questions,
+    or those that a function makes; None refuses."""
     started: list[Any] = []
 
-    def start(**lies: Any) -> Server:
+    def start(packed: grpc.Compression = grpc.Compression.NoCompression, /, **lies: Any) -> Server:
         answers = {**HONEST, **lies}
 
         def answer(name: str, context: Any) -> bytes:
             found = answers.get(name)
+            found = found() if callable(found) else found
             if found is None:
                 context.abort(grpc.StatusCode.INTERNAL, "\x1b[31mno\nway" * 5000)
             assert found is not None
@@ -64,7 +76,9 @@ def answering() -> Iterator[Callable[..., Server]]:
                 name = details.method.rpartition("/")[2]
                 return grpc.unary_unary_rpc_method_handler(lambda _request, context: answer(name, context))
 
-        server = grpc.server(ThreadPoolExecutor(2))
+        server = grpc.server(
+            ThreadPoolExecutor(2), options=[("grpc.max_send_message_length", -1)], compression=packed
+        )
         server.add_generic_rpc_handlers((Handler(),))
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
@@ -138,6 +152,136 @@ def test_what_a_server_calls_its_version_fits_into_a_record(answering: Callable[
 
     assert "\x1b" not in server.version
     assert len(server.version) <= 200
+
+
+@pytest.fixture
+def largest_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How large answers may be but for tensors: smaller than they may be else, which takes seconds to send."""
+    monkeypatch.setattr(connection, "LARGEST_REPORT_BYTES", 2**20)
+    return connection.LARGEST_REPORT_BYTES
+
+
+def text_of(length: int) -> bytes:
+    """A text of so many bytes, as the second member of a message of the protocol."""
+    coded = b""
+    count = length
+    while count > 127:
+        coded, count = coded + bytes([count & 127 | 128]), count >> 7
+    return b"\x12" + coded + bytes([count]) + b"v" * length
+
+
+@pytest.mark.parametrize("packed", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
+def test_an_answer_of_more_than_any_true_one_has_is_not_read(
+    packed: grpc.Compression, answering: Callable[..., Server], largest_bytes: int
+) -> None:
+    larger = text_of(largest_bytes + 1)
+
+    server = answering(packed, ModelConfig=larger, ModelStatistics=larger)
+
+    with pytest.raises(SetupError, match=r"how m is configured: its answer is larger than \d+ MiB"):
+        loaded_on(server)
+    with pytest.raises(ProofError, match=r"has counted: its answer is larger than \d+ MiB"):
+        server.statistics("m")
+    with pytest.raises(SetupError, match=r"no Triton answers \(its answer is larger than \d+ MiB") as raised:
+        answering(packed, ServerMetadata=larger)
+    assert len(str(raised.value)) < 1000
+
+
+def test_tensors_are_read_however_large_they_are(
+    answering: Callable[..., Server], largest_bytes: int
+) -> None:
+    values = np.ones((1, largest_bytes // 4 + 1), np.float32)
+    answer = pb.ModelInferResponse(raw_output_contents=[values.tobytes()])
+    answer.outputs.add(name="Y", datatype="FP32", shape=values.shape)
+
+    server = answering(ModelInfer=answer)
+
+    result = server.client.infer("m", [], client_timeout=HANG_S)
+    assert result.as_numpy("Y").nbytes == values.nbytes
+
+
+def test_a_server_of_many_models_that_takes_its_time_for_each_is_given_up(
+    answering: Callable[..., Server],
+) -> None:
+    """Each answer comes in time, and all of them would take hours."""
+
+    def late() -> Any:
+        time.sleep(0.02)
+        return config()
+
+    server = answering(RepositoryIndex=models("1", count=4000), ModelConfig=late)
+
+    with pytest.raises(SetupError, match=r"has sent \d+ of 4,000 models' configurations within"):
+        loaded_on(dataclasses.replace(server, limits=Limits(answers_s=0.2)))
+
+
+class Dripping:
+    """A way to a server that lets a byte of its answers through every 2 s, from when it is told to."""
+
+    def __init__(self, address: str, drips: threading.Event) -> None:
+        host, _, port = address.rpartition(":")
+        self._server = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.drips, self.ended = drips, threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(self._server)
+                threading.Thread(target=self._pass, args=(near, far, threading.Event()), daemon=True).start()
+                threading.Thread(target=self._pass, args=(far, near, self.drips), daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket, drips: threading.Event) -> None:
+        with contextlib.suppress(OSError):
+            while content := source.recv(65536):
+                while content and drips.is_set() and not self.ended.wait(2):
+                    sink.sendall(content[:1])
+                    content = content[1:]
+                sink.sendall(content)
+
+    def close(self) -> None:
+        self.ended.set()
+        self._listener.close()
+
+
+QUESTIONS: Mapping[str, Callable[[Server], object]] = {
+    "health": lambda server: server.is_live(),
+    "counts": lambda server: server.statistics("m"),
+    "models": loaded_on,
+    "configuration": lambda server: load_found(server, FoundModel("m", None, None), {}),
+    "unloading": lambda server: server.unload("m"),
+    "shared memory": lambda server: shared_region(server, 4096, "m").__enter__(),
+    "letting go": lambda server: dataclasses.replace(server, kind="embedded").forget_shared_memory(),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_server_that_answers_a_byte_at_a_time_is_given_up(
+    question: str, answering: Callable[..., Server]
+) -> None:
+    drips = threading.Event()
+
+    def configured() -> Any:
+        drips.set()
+        return config()
+
+    with contextlib.closing(Dripping(answering(ModelConfig=configured).address, drips)) as way:
+        server = dataclasses.replace(connect(way.address), limits=Limits(answer_s=0.2, unload_s=0.2))
+        answered = threading.Event()
+
+        def ask() -> None:
+            with contextlib.suppress(ProofError, InferenceServerException):
+                QUESTIONS[question](server)
+            answered.set()
+
+        with contextlib.closing(server.client):
+            if question != "configuration":  # another question comes before
+                drips.set()
+            threading.Thread(target=ask, daemon=True).start()
+            assert answered.wait(HANG_S)
 
 
 @pytest.mark.parametrize("answer", [None, b"\xff" * 50], ids=["refused", "noise"])

@@ -7,7 +7,7 @@ import pytest
 from fixtures.measure.job import Job, Run
 from fixtures.soak.growth import FEWEST
 from fixtures.soak.record_entry import end_over_begin, record_entry
-from fixtures.soak.under_load import UnderLoad, keep_loaded, load_again
+from fixtures.soak.under_load import Trace, UnderLoad, keep_loaded, load_again
 from fixtures.soak.usage import Usage
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
@@ -106,6 +106,43 @@ def test_a_model_that_takes_long_to_load_is_loaded_as_often_as_fits_and_that_is_
     assert found.loadings == machine.loadings == 3
     assert not any(one.per == "loading" for one in found.growth)
     assert "3 of" in found.not_watched[0]
+
+
+def test_the_speed_at_the_end_is_that_of_the_last_quarter_over_the_second() -> None:
+    swings = [0.9, 1.1, 0.9, 1.1] * 5
+    quarters = [[level * one for one in swings] for level in (50.0, 100.0, 70.0, 80.0)]
+
+    ratio = end_over_begin([one for quarter in quarters for one in quarter])
+
+    assert ratio is not None
+    assert (ratio.low, ratio.value, ratio.high) == pytest.approx((0.8, 0.8, 0.8))
+
+
+def test_twenty_passes_are_enough_for_a_speed_at_the_end() -> None:
+    assert end_over_begin([100.0] * 20) is not None
+    assert end_over_begin([100.0] * 19) is None
+
+
+def test_as_few_loadings_as_show_a_leak_are_watched() -> None:
+    loaded = Machine(load_s=1.0).keep_loaded(60.0)
+    few, enough = (
+        Trace(
+            ({"memory of the server": 1e8},) * count, tuple(float(number) for number in range(1, count + 1))
+        )
+        for count in (FEWEST["loading"] - 1, FEWEST["loading"])
+    )
+
+    assert {one.per for one in record_entry(POINT, loaded, enough).growth} == {"request", "loading"}
+    assert {one.per for one in record_entry(POINT, loaded, few).growth} == {"request"}
+
+
+def test_a_soak_says_how_fast_it_was() -> None:
+    loaded = Machine().keep_loaded(60.0)
+
+    found = record_entry(POINT, loaded, Trace((), ()))
+
+    assert found.requests_per_s == pytest.approx(loaded.requests / loaded.duration_s)
+    assert found.duration_s == pytest.approx(loaded.duration_s, abs=0.01)
 
 
 def test_a_server_that_slows_down_is_seen_and_one_that_starts_slowly_is_not_held_to_that() -> None:

@@ -5,7 +5,7 @@ import dataclasses
 from reports import tables
 from reports.record.schema import BesideModel, Estimate, Record
 from reports.record.verdicts import beside_text
-from reports.words.rightness import wrong_answers
+from reports.words.answers import wrong_answers
 from reports.words.shown import shown
 from tests import samples
 

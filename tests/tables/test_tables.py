@@ -274,7 +274,7 @@ def test_a_selection_of_nothing_names_what_there_is(tmp_path: Path, refused: Cal
 
 
 def test_without_records_the_command_says_what_to_run(tmp_path: Path, refused: Callable[..., str]) -> None:
-    why = "no records (TARGET/CASE.json). Measure some: tox run -e benchmarks"
+    why = "no records (TARGET/CASE.json). Measure some: .venv/bin/tox run -e benchmarks"
     assert refused("tables", "--results", tmp_path) == f"error: {tmp_path}: {why}\n"
 
 

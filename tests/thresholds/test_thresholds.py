@@ -102,6 +102,7 @@ def load(p99_ms: Estimate | None = None, budget: LatencyBudget | None = None) ->
         (Estimate(4.0, 3.9, 5.0), "passed"),
         (Estimate(4.9, 4.7, 5.1), "not shown"),
         (Estimate(5.1, 4.9, 5.3), "not shown"),
+        (Estimate(5.2, 5.0, 5.4), "not shown"),
         (Estimate(5.4, 5.1, 5.7), "failed"),
     ],
 )
@@ -151,6 +152,7 @@ def test_a_budget_is_kept_by_an_interval_that_is_open_above_where_the_p99_is_cer
         ("[[cases]]\nmatch = '*'\nlimits = { top-1 = '90 %' }", "'90 %' is not a number"),
         ("[[cases]]\nmatch = '*'\nlimits = { top-1 = nan }", "nan is no finite number"),
         ("[[cases]]\nmatch = '*'\nallowed_slowdown_percent = 100", "100 is not a number"),
+        ("[[cases]]\nmatch = '*'\nallowed_slowdown_percent = 150", "150 is not a number"),
         ("[[cases]]\nmatch = '*'\nallowed_slowdown_percent = true", "True is not a number"),
         ("[[cases]]\nmatch = '*'\np99_ms = 0", "0 is not a number"),
         ("[[cases]]\nmatch = '*'\np99_ms = { b001 = '5ms' }", "'5ms' is not a number"),

@@ -102,10 +102,22 @@ def test_damaged_lines_of_a_long_history_are_named_by_their_numbers(tmp_path: Pa
     assert [one.split(":")[0] for one in found.damaged] == [f"{path}, line {n}" for n in (3, 1500, 2000)]
 
 
+def test_a_file_that_is_no_history_does_not_flood_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "cpu.jsonl"
+    path.write_bytes(b"{\n" * 5000 + rows.encode(past.row(2)))
+    found = files.read(tmp_path)
+    assert [row.run for row in found.rows] == ["run-2"]
+    assert f"{path}, line 1: left out" in found.damaged[0]
+    assert len(found.damaged) < 100
+    assert "more lines, the last of them 5000: left out" in found.damaged[-1]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"case": "../../etc"},
+        {"machine": "x/../../../elsewhere"},
+        {"machine": "\x1b[2J"},
         {"commit": "<script>"},
         {"kind": "guess"},
         {"figures": {"throughput_per_s": [1, 2]}},

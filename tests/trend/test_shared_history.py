@@ -116,6 +116,29 @@ def test_a_branch_that_may_not_be_pushed_to_is_told_in_the_words_of_git(remote: 
         sharing.share(one / "history", "no such..branch", one)
 
 
+def test_a_remote_that_never_answers_is_given_up_and_named(
+    remote: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = checkout(remote, "one")
+    git(one, "remote", "set-url", "origin", "ext::sleep 600")
+    git(one, "config", "protocol.ext.allow", "always")
+    files.append(one / "history", past.rows([100.0]))
+    with pytest.raises(RecordError, match=r"git ls-remote.*did not end within 1 s"):
+        sharing.share(one / "history", "kept", one, limit_s=1.0)
+
+
+def test_a_remote_that_sends_without_end_is_given_up_and_named(remote: Path, tmp_path: Path) -> None:
+    one = checkout(remote, "one")
+    without_end = tmp_path / "talks"
+    without_end.write_text("#!/bin/sh\nexec yes 'talking on and on' >&2\n")
+    without_end.chmod(0o755)
+    git(one, "remote", "set-url", "origin", f"ext::{without_end}")
+    git(one, "config", "protocol.ext.allow", "always")
+    files.append(one / "history", past.rows([100.0]))
+    with pytest.raises(RecordError, match=r"git ls-remote.*printed more than"):
+        sharing.share(one / "history", "kept", one)
+
+
 def test_a_link_on_the_branch_leads_nowhere(remote: Path) -> None:
     one = checkout(remote, "one")
     files.append(one / "secret", past.rows([100.0]))

@@ -53,11 +53,13 @@ def test_the_gate_fails_for_a_recent_step_for_the_worse(
     found, _, errors = trend("--fail-on", "step")
     assert found == status
     assert (BETWEEN in errors) == bool(status)
+    assert ("worse within the latest 50 commits" in errors) == bool(status)
 
 
 def test_a_step_that_is_known_fails_no_more(tmp_path: Path, trend: Reports) -> None:
     files.append(tmp_path, past.rows(SLOWER))
-    assert trend("--fail-on", "step", "--known", past.COMMITS[50][:9])[0] == 0
+    for known in (50, 55):
+        assert trend("--fail-on", "step", "--known", past.COMMITS[known][:9])[0] == 0
     assert trend("--fail-on", "step", "--known", past.COMMITS[49][:9])[0] == STATUS["speed"]
     assert "no run" in trend("--fail-on", "step", "--known", "fffff")[2]
 
@@ -71,13 +73,19 @@ def test_the_gate_counts_commits_and_not_runs(tmp_path: Path, trend: Reports) ->
     assert trend("--fail-on", "step")[0] == STATUS["speed"]
 
 
-def test_an_accuracy_that_fell_is_no_matter_of_speed(tmp_path: Path, trend: Reports) -> None:
+@pytest.mark.parametrize("speeds", [[], SLOWER], ids=["no speed", "a speed that fell too"])
+def test_an_accuracy_that_fell_is_no_matter_of_speed(
+    tmp_path: Path, trend: Reports, speeds: list[float]
+) -> None:
     scores = [0.98] * 30 + [0.97] * 10
     files.append(
         tmp_path,
         [
-            past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
-            for n, s in enumerate(scores)
+            *past.rows(speeds),
+            *(
+                past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
+                for n, s in enumerate(scores, 20)
+            ),
         ],
     )
     assert trend("--fail-on", "step")[0] == STATUS["accuracy"]
@@ -189,6 +197,29 @@ def test_records_and_histories_of_other_machines_are_added_once(tmp_path: Path, 
         assert status == 0
         assert expected in errors
         assert "a40-resnet50" in text
+
+
+def test_a_damaged_line_of_a_history_that_is_added_is_told_of(tmp_path: Path, trend: Reports) -> None:
+    files.append(tmp_path / "other", past.rows([100.0, 101.0]))
+    (path,) = (tmp_path / "other").glob("*.jsonl")
+    path.write_bytes(path.read_bytes()[:-40])
+
+    status, _, errors = trend("--add", str(tmp_path / "other"))
+
+    assert status == 0
+    assert f"{path}, line 2: left out" in errors
+    assert "added 1 " in errors
+
+
+def test_a_damaged_line_of_the_history_itself_is_told_of_too(tmp_path: Path, trend: Reports) -> None:
+    files.append(tmp_path, past.rows([100.0, 101.0, 102.0]))
+    (path,) = tmp_path.glob("*.jsonl")
+    path.write_bytes(path.read_bytes()[:-40])
+
+    status, text, errors = trend()
+
+    assert (status, "2 runs of 2 commits" in text) == (0, True)
+    assert f"{path}, line 3: left out" in errors
 
 
 def test_records_that_do_not_say_their_run_are_told_of(tmp_path: Path, trend: Reports) -> None:

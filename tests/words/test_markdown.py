@@ -3,7 +3,7 @@
 import pytest
 from markdown_it import MarkdownIt
 
-from reports.words.markdown import code, markdown, text
+from reports.words.markdown import bold, code, italic, joined, markdown, text
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -64,6 +64,8 @@ LITERAL = [
     "``",
     "~~a~~",
     "&amp;",
+    "*bold*",
+    "**All is well**, *really*",
 ]
 """Names and texts that look like markup, and are what they are."""
 
@@ -121,6 +123,13 @@ def words(source: str) -> str:
     return "".join(token.content for token in found)
 
 
+@pytest.mark.parametrize("value", [*HOSTILE, *LITERAL])
+def test_what_is_emphasised_or_joined_is_plain_text_else(value: str) -> None:
+    found = kinds(f"- {joined([bold(value), value], ' and ')}\n- {bold('slower')}")
+    assert found.count("list_item_open") == 2
+    assert not LIVE & set(found)
+
+
 @pytest.mark.parametrize("value", LITERAL)
 def test_a_name_is_read_as_it_is_written(value: str) -> None:
     assert words(text(value)) == value
@@ -129,7 +138,11 @@ def test_a_name_is_read_as_it_is_written(value: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [("**slower**", "strong_open"), ("*faster* (5 %)", "em_open"), ("run `a [x] b`", "code_inline")],
+    [
+        (bold("slower"), "strong_open"),
+        (joined([italic("faster"), "(5 %)"], " "), "em_open"),
+        ("run `a [x] b`", "code_inline"),
+    ],
 )
 def test_what_the_suite_itself_sets_off_stays_so(value: str, kind: str) -> None:
     assert kind in kinds(text(value))

@@ -56,6 +56,14 @@ def test_a_case_without_turns_has_no_rank_and_comes_last() -> None:
     assert case_id(without.case) not in ranks(found)
 
 
+def test_the_name_of_the_reference_format_is_a_text_and_no_markup() -> None:
+    hostile = dataclasses.replace(ONNX, build=dataclasses.replace(ONNX.build, format="<img src=x> [a](b)"))
+    summary = tables.summary_table(seen(hostile, FAST))
+    assert r"\<img" in summary
+    assert " <img" not in summary
+    assert " [a](b)" not in summary
+
+
 @pytest.mark.parametrize("words", ["1.50 (1.40 to 1.60)", "Rank", "Ratio to reference"])
 def test_the_summary_shows_the_ratio_with_its_interval(words: str) -> None:
     assert words in tables.summary_table(seen(ONNX, FAST))

@@ -129,7 +129,7 @@ def _draw(
 
 
 def _scale(axes: Axes, values: Sequence[Estimate], budget: Budget | None, whole: bool = False) -> None:
-    """From zero; by powers of ten where the values are far apart."""
+    """Scale an axis from zero, or by powers of ten where the values are far apart."""
     limit = [budget.ms] if budget else []
     high = max([one.high for one in values] + limit)
     low = min([one.value for one in values if one.value > 0] + limit, default=high)

@@ -62,7 +62,7 @@ def plain(value: float, _place: int | None = None) -> str:
 
 
 def ticks(axis: Axis) -> None:
-    """About five round numbers."""
+    """Put about five ticks at round numbers on an axis."""
     axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(FuncFormatter(plain))
 

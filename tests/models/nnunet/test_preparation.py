@@ -1,11 +1,14 @@
 """How a brain tumour's volume becomes the network's input: cropped, normalised, turned and padded."""
 
+import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fixtures.data.brains import brats
+from fixtures.errors import InputError
 from tests.models.decathlon import volume, write
 
 
@@ -45,3 +48,28 @@ def test_what_is_larger_is_cropped_about_the_centre(tmp_path: Path) -> None:
     assert (classes == 2).all()
     expected = (np.arange(13) - 6) / np.arange(13).std()
     np.testing.assert_allclose(found[0, :, 0, 0], expected[5:9], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["image", "label"])
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda content: content[:-3],
+        lambda content: content[:-8],
+        lambda content: content[:-8] + bytes(4) + content[-4:],
+        lambda content: content[:-4] + bytes(4),
+        lambda content: content + b"more",
+        lambda content: content + gzip.compress(bytes(10**8)),
+    ],
+    ids=["cut", "no trailer", "another checksum", "another length", "garbage behind", "bomb behind"],
+)
+def test_a_gzipped_volume_that_does_not_end_as_it_should_is_refused(
+    tmp_path: Path, kind: str, damaged: Callable[[bytes], bytes]
+) -> None:
+    prepared(tmp_path, *volume(0, (6, 7, 9)), 16)
+    file = tmp_path / f"{kind}.nii.gz"
+    file.write_bytes(damaged(file.read_bytes()))
+
+    with pytest.raises(InputError, match="truncated or not NIfTI, cannot be read") as raised:
+        brats.prepare(brats.Patient("a", tmp_path / "image.nii.gz", tmp_path / "label.nii.gz"), 16)
+    assert str(file) in str(raised.value)

@@ -1,5 +1,6 @@
 """ResNet50 v1.5 in TensorFlow: its arithmetic, and the checkpoints it loads or refuses."""
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
+from fixtures.errors import InputError
 from fixtures.models import resnet50_tf
 from fixtures.models.resnet50_tf import tf1_checkpoint
 from tests.models.published_tf import State, of_training, save, variables_of
@@ -154,6 +156,16 @@ def test_an_index_that_is_none_is_refused(content: bytes, folder: Path) -> None:
     assert "no checkpoint" in refused(folder / "model.ckpt-5")
 
 
+@pytest.mark.parametrize("kind", ["index", "data-00000-of-00001"])
+def test_a_pipe_in_place_of_one_of_the_files_is_not_waited_for(kind: str, folder: Path) -> None:
+    file = folder / f"model.ckpt-5.{kind}"
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(InputError, match="it is a pipe") as raised:
+        FULL.load(folder)
+    assert str(file) in str(raised.value)
+
+
 def test_an_index_that_names_more_bytes_than_there_is_memory_is_refused(folder: Path) -> None:
     index = folder / "model.ckpt-5.index"
     # A table ends in the places of two blocks, offset and size in steps of seven bits, and eight bytes that say what it is.
@@ -161,6 +173,23 @@ def test_an_index_that_names_more_bytes_than_there_is_memory_is_refused(folder: 
     content = index.read_bytes()
     index.write_bytes(content[:-48] + places.ljust(40, b"\x00") + content[-8:])
     assert "damaged" in refused(folder / "model.ckpt-5")
+
+
+@pytest.mark.parametrize("byte", [10, -130, -70, -3])
+def test_an_index_of_which_a_byte_is_another_or_missing_is_refused_before_tensorflow_opens_it(
+    byte: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = folder / "model.ckpt-5.index"
+    content = bytearray(index.read_bytes())
+    opened: list[str] = []
+    monkeypatch.setattr("tensorflow.train.load_checkpoint", opened.append)
+    content[byte] ^= 0x40
+    index.write_bytes(content)
+    assert "damaged" in refused(folder / "model.ckpt-5")
+    del content[byte]
+    index.write_bytes(content)
+    assert "damaged" in refused(folder / "model.ckpt-5")
+    assert opened == []
 
 
 def test_a_missing_checkpoint_and_a_folder_without_one_are_refused(tmp_path: Path) -> None:
@@ -177,3 +206,10 @@ def test_of_two_checkpoints_the_listed_one_is_taken_and_without_a_list_none(fold
     assert tf1_checkpoint.read_checkpoint(folder)[1] == "model.ckpt-5"
     (folder / "checkpoint").unlink()
     assert "holds 2 TensorFlow checkpoints" in refused(folder)
+
+
+def test_a_place_that_the_system_does_not_look_at_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / ("model" * 60)
+
+    with pytest.raises(InputError, match="cannot be read: File name too long"):
+        tf1_checkpoint.read_checkpoint(folder)

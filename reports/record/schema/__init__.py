@@ -1,0 +1,131 @@
+"""The record of one case: its schema. `reports.record.files` reads and writes it.
+
+`fixtures` makes records, `reports` shows them. All its names are had from here; the files below are its parts. It needs the
+standard library alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from reports.record.domains import MOST_LOADS, Name
+from reports.record.schema._answers import (
+    GATES,
+    Accuracy,
+    AnswerGate,
+    Conversation,
+    Disagreement,
+    Limit,
+    OutputDifference,
+    Parity,
+    SameAnswers,
+    Score,
+    VerifiedAnswers,
+    WrongAnswer,
+    meets,
+    within_limits,
+)
+from reports.record.schema._beside import BesideModel, Comparison
+from reports.record.schema._best_points import BesideReference, Efficiency, Search, verdict_of
+from reports.record.schema._cases import Artifact, Case, Deployment, Machine, Origin, Serving, case_id
+from reports.record.schema._estimates import BudgetWord, Estimate, SpeedWord, Verdict
+from reports.record.schema._loads import (
+    COMPONENTS,
+    MARKS,
+    CertifiedPercentile,
+    ComposingModel,
+    CpuUse,
+    GpuUse,
+    LatencyBudget,
+    Load,
+    LoadSetting,
+    Mark,
+    Pass,
+    Place,
+    place,
+    point_id,
+)
+from reports.record.schema._soaks import LEAST_LEAK, USED, Growth, Soak, soak_verdict
+
+SCHEMA = 3
+
+
+@dataclass(frozen=True)
+class Start:
+    """How long starting the server, loading the model and the first request took."""
+
+    scenario: Name
+    server_s: float | None
+    """Seconds from the server's start until it was ready, without a model; None for a server that ran already."""
+    load_s: float
+    """Seconds that loading the model took, with the server's own warm-up requests."""
+    first_request_ms: float
+    origin: Origin | None = None
+    """Where it comes from; None in records from before."""
+
+
+@dataclass(frozen=True)
+class ServerEnd:
+    """A server that ended by itself while it served the case: it crashed, or memory ran out."""
+
+    stage: Name
+    """The stage whose test met it: online, accuracy."""
+    how: str
+    """How the server ended, by which signal or with which status: `was ended by SIGSEGV`."""
+    log: Sequence[str] = ()
+    """The last lines of its log."""
+    origin: Origin | None = None
+    """Where it comes from."""
+
+
+@dataclass(frozen=True)
+class MachinePart:
+    """What one machine's record said besides its measurements, where several machines measured parts of a case."""
+
+    host: str
+    gpu_uuids: Sequence[str]
+    serving: Serving | None
+    build: Artifact
+    accuracy_missing: str | None
+    price_per_hour: float | None
+    updated: str
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that is known of one case on one machine."""
+
+    case: Case
+    machine: Machine
+    serving: Serving | None
+    """The server that answered; None until the case has been served."""
+    deployment: Deployment
+    build: Artifact
+    conversion: Parity | None = None
+    accuracy: Accuracy | None = None
+    accuracy_missing: str | None = None
+    """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone tell."""
+    gates: Sequence[AnswerGate] = ()
+    """What the gates that need no ground truth found, in the order of their names; empty in records from before."""
+    starts: Sequence[Start] = ()
+    loads: Annotated[Sequence[Load], MOST_LOADS] = field(default_factory=tuple)
+    efficiency: Sequence[Efficiency] = ()
+    """What serving costs at the best load point of each scenario; of a micro model at the best of all."""
+    search: Search | None = None
+    conversation: Conversation | None = None
+    """What is proven of a model that is not asked by single requests; None of all others."""
+    soak: Soak | None = None
+    """The load point that was under load for a long time; None where none was, and in records from before."""
+    server_ends: Sequence[ServerEnd] = ()
+    """Which stages of the case a server did not outlive, each until a run gets through it; empty in records from before."""
+    price_per_hour: float | None = None
+    """What an hour of the machine costs, in any currency."""
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that a test of each stage took, the mean of the stage's tests in the run that measured it last; starting the
+    server is in it, converting the model (`build.build_time_s`) is not. Empty in records from before."""
+    updated: str = ""
+    """The time of the last change in UTC, ISO 8601."""
+    parts: Sequence[MachinePart] = ()
+    """What the record of each machine said where records of several were joined and differed in it; else empty."""
+    schema: int = SCHEMA

@@ -1,0 +1,239 @@
+"""Whether the answers are right: in process, through the server, under load, and as far as this can be checked without labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from reports.record.domains import Name
+from reports.record.schema._cases import Origin
+
+#: Gates that need no ground truth, by AnswerGate.gate, and what each asks for.
+GATES = {
+    "repeated": "a request that is sent again, after others, gets the same answer",
+    "in-flight": "a request gets the same answer alone and with up to 64 in flight",
+    "batches": "a sample gets the same answer alone and in batches, at any place and beside any others",
+    "transports": "a request gets the same answer over gRPC and HTTP, with and without shared memory",
+    "declared": "answers have the outputs, types and shapes that are declared, and finite numbers",
+    "largest-batch": "batches of the declared sizes are answered, and one more row is refused",
+    "malformed": "a malformed request is refused, and the next one gets its answer",
+    "recorded": "answers are the recorded ones",
+    "reloaded": "a request gets the same answer after the model was loaded anew",
+}
+
+
+@dataclass(frozen=True)
+class Parity:
+    """The converted model in process against the framework, on the same samples."""
+
+    samples: int
+    relative_error: float | None
+    """The largest absolute difference over the largest absolute reference value, over all floating-point outputs;
+    None where the model has none."""
+    relative_error_limit: float
+    """The largest relative error that passes."""
+    agreement: float
+    """The mean fraction of decisions per sample that are equal."""
+    agreement_limit: float | None
+    """The least agreement that passes; None where weights are random, as their decisions are ties that any rounding
+    breaks."""
+    passed: bool
+    origin: Origin | None = None
+    """Where it comes from; None in records from before."""
+    precision_cost: float | None = None
+    """What the precision itself costs the output that is the worst by it: the mean absolute error of the framework's own
+    network with its values rounded as the precision holds them, over the mean absolute value. None in FP32, where no
+    output is a floating-point number, and in records from before."""
+    error_in_costs: float | None = None
+    """The mean error of that output of the converted model, in such costs; about 1 for a right one."""
+    error_in_costs_limit: float | None = None
+    """The largest `error_in_costs` that passes."""
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Samples on which two neighbouring stages decide differently."""
+
+    between: tuple[str, str]
+    """The two stages: framework and converted, or converted and served."""
+    count: int
+    """How many samples have at least one decision that differs."""
+    lost: int
+    """How many of these samples scored worse in the second stage than in the first, by the ledger's first metric."""
+    gained: int
+    """How many of these samples scored better in the second stage than in the first, by the same metric."""
+    samples: Sequence[str]
+    """The ids of these samples, at most the first hundred."""
+    agreement: float
+    """The mean fraction of decisions per sample that are equal."""
+    agreement_limit: float | None
+    """The least agreement that passes; None where none is asked for."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The worst score that passes, and where the figure comes from."""
+
+    value: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric after each stage."""
+
+    metric: str
+    better: Literal["higher", "lower"]
+    """Which way the metric is better. higher: it is a fraction from 0 to 1, shown in percent; lower: it is an error,
+    shown as a number."""
+    framework: float | None
+    """None for a model that is served as it was found, as is `converted`."""
+    converted: float | None
+    served: float
+    limits: Sequence[Limit]
+    passed: bool
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """How far an output of the served model is from that of the same file in process, on all samples.
+
+    Where integer outputs differ, the other outputs of the same row are not compared: a duration rounded up moves all
+    that follows it.
+    """
+
+    output: str
+    """The output's name."""
+    kind: Literal["error", "differing"]
+    """What `largest` and `mean` are. error: absolute differences of floating-point numbers as a share of the largest, and
+    of the mean absolute value in process; differing: the fraction of integers that are not equal, of the worst row and
+    of all."""
+    largest: float
+    largest_limit: float
+    mean: float
+    mean_limit: float
+    sample: str
+    """The id of the row with the largest difference; empty where nothing differs."""
+    expected: float
+    """What the model gave in process at the place of the largest difference."""
+    given: float
+    """What the server answered there."""
+    source: str
+    """Where the limits come from, in words."""
+
+
+@dataclass(frozen=True)
+class SameAnswers:
+    """Whether a sample gets the same answer however it is sent: alone, among others, at any place of a batch, with many
+    requests in flight."""
+
+    samples: int
+    """How many samples were sent in every way."""
+    answers: int
+    """How many answers were compared, of all samples and ways."""
+    relative_difference: float | None
+    """The largest difference between an answer and the first to the same sample, over the largest absolute value of the
+    output; of all floating-point outputs. None where the model has none, or where an answer was no number."""
+    agreement: float
+    """The least share of equal elements between an integer output of an answer and of the first to the same sample."""
+    passed: bool
+    """Whether both are within the case's tolerance."""
+    sample: str = ""
+    """The id of the sample whose answers differ most; empty where none do."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The ledger: the task's metrics after each stage, on the same samples."""
+
+    scores: Sequence[Score]
+    """The scores of every metric; tables show the first."""
+    samples: int
+    disagreements: Sequence[Disagreement]
+    requests: int
+    """How many requests carried the samples, of mixed batch sizes and with many in flight."""
+    passed: bool
+    same_answers: SameAnswers | None = None
+    """Whether a sample gets the same answer however it is sent; None in records that do not say."""
+    origin: Origin | None = None
+    """Where it comes from; None in records from before."""
+    outputs: Sequence[OutputDifference] = ()
+    """How far each output of the served model is from the converted one's in process; empty in records from before."""
+
+
+@dataclass(frozen=True)
+class AnswerGate:
+    """What a gate that needs no ground truth found of a case's answers."""
+
+    gate: Name
+    """Which gate, one of GATES."""
+    requests: int
+    """How many requests it sent."""
+    tried: str
+    """What was tried, in words: ways, batch sizes, faults."""
+    wrong: str = ""
+    """The first thing that was wrong, as a sentence; empty where the gate passed."""
+    same: SameAnswers | None = None
+    """How far answers to one sample were apart; None of a gate that compares none."""
+    origin: Origin | None = None
+    """Where it comes from."""
+
+
+@dataclass(frozen=True)
+class WrongAnswer:
+    """An answer under load that is not the one of the converted model in process to the same sample."""
+
+    sample: str
+    """The id of the sample."""
+    output: str
+    """The output, with the place of the element that differs most: `OUTPUT__0[3]`."""
+    expected: str
+    """That element as the converted model in process gives it; a text, as it need not be finite."""
+    given: str
+    """That element as the server gave it."""
+
+
+@dataclass(frozen=True)
+class VerifiedAnswers:
+    """What was found of a load point's answers: requests of the same batch, as many in flight, on the same data, were
+    sent between its passes, and every answer was compared with the converted model's in process."""
+
+    verified: int
+    """How many answers were compared: each row of a batch is one."""
+    wrong: int
+    """How many of them were wrong."""
+    requests: int
+    """How many requests they came in."""
+    duration_s: float
+    """Seconds that this took, between the passes: no throughput is of this time."""
+    first_wrong: WrongAnswer | None = None
+    """The first wrong answer; None where there was none."""
+    held_to: Literal["in process", "alone"] = "in process"
+    """What they were compared with. in process: the converted model's answers in process; alone: the server's own to the same
+    samples, one request at a time."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What a model that is not asked by single requests, each with one answer, said to the same messages again."""
+
+    kind: Literal["decoupled", "sequence"]
+    """decoupled: any number of answers to a request; sequence: requests that belong together."""
+    requests: int
+    """How many requests were sent each time."""
+    answers: int
+    """How many answers came the first time."""
+    difference: str
+    """The first difference of the second time from the first, in words; empty where there was none."""
+    passed: bool
+    origin: Origin | None = None
+    """Where it comes from."""
+
+
+def within_limits(one: OutputDifference) -> bool:
+    """Whether an output is as near to that in process as it has to be, on the mean and where it is the farthest off."""
+    return one.largest <= one.largest_limit and one.mean <= one.mean_limit
+
+
+def meets(better: str, score: float, limit: float) -> bool:
+    """Whether a score is no worse than a limit."""
+    return score >= limit if better == "higher" else score <= limit

@@ -1,0 +1,121 @@
+"""What a case is, and what its figures depend on: the machine, the server, the deployment, the artifact, the run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from reports.record.domains import Counted, NotNegative
+
+
+@dataclass(frozen=True)
+class Case:
+    """What was measured, by the parts of its name."""
+
+    target: str
+    model: str
+    format: str
+    accelerator: str | None
+    precision: str
+    gpus: Counted = 1
+    """How many GPUs the model is served on, each with as many instances as the deployment says; 1 on a CPU too."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Everything about the machine that a number depends on; two stamps never share a record."""
+
+    cpu: str
+    cores: int
+    memory_gib: int
+    gpu: str | None
+    gpu_driver: str | None
+    system: str
+    versions: Mapping[str, str]
+    gpu_uuids: Sequence[str] = ()
+    """The UUIDs of the GPUs, or MIG slices, that were used; empty without one, and in records that do not say."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a measurement comes from: which run made it, on which machine, with which code."""
+
+    run: str
+    """The id of the run; one for all machines of a fleet."""
+    host: str
+    """The machine's network name; empty where it was left out for readers elsewhere."""
+    gpu_uuids: Sequence[str]
+    """The UUIDs of the GPUs, or MIG slices, that were used; empty on a CPU, and where they were left out."""
+    commit: str | None
+    """The commit of the suite's checkout, 40 hexadecimal digits; None where it is in no repository."""
+    clean: bool | None
+    """Whether the checkout's files were those of the commit; None where there is none."""
+    started: str
+    """When the run began, in UTC, ISO 8601."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Which server answered, and how the model was served."""
+
+    kind: str
+    """The kind of server: embedded, local, docker or remote."""
+    triton: str
+    """The version of Triton, as the server reports it."""
+    backend: str
+    """The Triton backend that ran the model: onnxruntime, pytorch, tensorrt, or python for the suite's runtimes."""
+    shared_memory: str
+    """How tensors reached the server under load: system, cuda or none."""
+    image: str | None = None
+    """The container's image, as it was asked for; None for a server that is not in one, and in records that do not
+    say."""
+    image_digest: str | None = None
+    """The registry's digest of the image, sha256:...; None where the image was never in a registry."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The versions of the libraries in the server's native backends, by their distributions' names on PyPI; those that
+    are not known are left out. Empty where the model ran on this machine's own."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """The settings of the model on the server."""
+
+    max_batch_size: int
+    instances: int
+    preferred_batch_sizes: Sequence[int]
+    max_queue_delay_us: int
+    cuda_graphs: bool
+    warmup: bool
+    tf32: bool | None = None
+    """Whether products of FP32 may be computed in TF32, whose operands hold 11 bits in place of 24. None where that means
+    nothing: on a CPU, on a GPU older than compute capability 8.0, in other precisions; and in records from before."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """The converted artifact: what it was made from, and what making it cost."""
+
+    digest: str
+    """A digest of everything that the artifact was made from."""
+    weights: str
+    """Where the weights come from: a checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
+    build_time_s: NotNegative
+    """Seconds that converting the model took."""
+    size_mib: NotNegative
+    """The size of the artifact on disk."""
+    format: str
+    """The format as a reader knows it: `TorchScript Trace`."""
+    engine: str
+    """The library that computes, as a reader knows it: `PyTorch`."""
+    inputs: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The model's inputs and their shapes without the batch dimension; empty in records that do not say."""
+    as_found: bool = False
+    """Whether the model was served as it was found in a repository: nothing was converted, and its answers are held to
+    those that it gives to one request at a time."""
+    requests: str = ""
+    """What the requests were made of, where that is no data set of the model's; empty where it is."""
+
+
+def case_id(case: Case) -> str:
+    """The case's name everywhere: test id, folder, record file and table row."""
+    several = f"{case.gpus}gpus" if case.gpus > 1 else None
+    parts = (case.target, case.model, case.format, case.accelerator, case.precision, several)
+    return "-".join(part for part in parts if part)

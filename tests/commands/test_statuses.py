@@ -1,0 +1,34 @@
+"""What each command of the suite ends with where it was given what it cannot use: the status that a run has for it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reports.record.arguments import INPUT
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("-m", "reports", "tables"),
+        ("-m", "fixtures.doctor"),
+        ("-m", "fixtures.new", "mine"),
+        ("-m", "fixtures.train", "resnet50-micro"),
+        ("fixtures/serve/cleanup.py",),
+    ],
+    ids=lambda command: command[-1],
+)
+def test_every_command_ends_with_the_status_of_bad_input_for_an_option_that_it_has_not(
+    command: tuple[str, ...],
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, *command, "--not-an-option"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == INPUT == 4
+    assert "error:" in ended.stderr
+    assert "--not-an-option" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,87 @@
+"""The command that draws plots: which files it writes, and what it refuses."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reports.__main__ import main
+from reports.record.schema import Case
+from tests import samples
+from tests.plots.test_plots import SPEEDS
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A folder with a case that holds and one that does not."""
+    wrong = samples.record(
+        case=Case("a40", "resnet50", "onnx", None, "fp32"), accuracy=samples.failed_accuracy()
+    )
+    return samples.store(tmp_path / "results", samples.swept(), wrong)
+
+
+@pytest.fixture
+def command(results: Path, tmp_path: Path, printed: Callable[..., str]) -> Callable[..., list[str]]:
+    """Run `python -m reports plots` into a folder `pictures`; returns the lines it prints."""
+    output = tmp_path / "pictures"
+    return lambda *options: printed("plots", "--results", results, "--output", output, *options).splitlines()
+
+
+def test_the_command_writes_what_there_is_and_says_which(
+    command: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    said = command("--theme", "light")
+    case = "a40-resnet50-onnx-trt-fp16"
+    expected = [
+        "a40-resnet50-onnx-fp32-accuracy-ledger",
+        *(f"{case}-{name}" for name in (*SPEEDS, "accuracy-ledger")),
+        "accuracy-ledger",
+        "best-throughput",
+    ]
+    assert said == [str(tmp_path / "pictures" / f"{name}-light.svg") for name in expected]
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == sorted(
+        f"{name}-light.svg" for name in expected
+    )
+
+
+def test_the_command_draws_both_themes_and_png_on_demand(
+    command: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    assert len(command("-k", "onnx-fp32")) == 2
+    (path,) = command("-k", "onnx-fp32", "--format", "png", "--theme", "dark")
+    assert Path(path).name == "a40-resnet50-onnx-fp32-accuracy-ledger-dark.png"
+    assert Path(path).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_draws_the_budget_that_is_given(command: Callable[..., list[str]]) -> None:
+    said = command("-k", "trt", "--theme", "light", "--latency-budget-ms", "12.5")
+    (path,) = [path for path in said if "throughput-latency" in path]
+    assert "budget: p99 12.5 ms" in Path(path).read_text()
+
+
+@pytest.mark.parametrize("budget", ["0", "-1", "nan", "inf", "ten"])
+def test_a_budget_that_is_none_is_refused(budget: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["plots", f"--latency-budget-ms={budget}"])
+    assert "--latency-budget-ms" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("module", "command", "package"),
+    [("matplotlib", "plots", "matplotlib"), ("markdown_it", "html", "markdown-it-py")],
+)
+def test_tables_need_neither_and_what_does_names_the_package(
+    module: str, command: str, package: str, results: Path
+) -> None:
+    program = (
+        f"import sys; sys.modules[{module!r}] = None\n"
+        "from reports.__main__ import main\n"
+        f"assert main(['tables', '--results', {str(results)!r}]) == 0\n"
+        f"sys.exit(main([{command!r}, '--results', {str(results)!r}, '--output', {str(results / 'made')!r}]))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 4, run.stderr
+    assert f"this needs {package}: " in run.stderr
+    assert f" -m pip install {package}, or " in run.stderr

@@ -1,0 +1,38 @@
+"""What a soak as a whole has shown, by what was found of each thing that it watched."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+
+from reports.record.schema import Soak, Verdict, soak_verdict
+from reports.words.soaking import length_text
+from tests.soak.made_up import CLEAN, soak
+
+Found = tuple[Literal["request", "loading"], Verdict]
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        ([("request", "passed"), ("request", "passed"), ("loading", "passed")], "passed"),
+        ([("request", "passed"), ("request", "failed")], "failed"),
+        ([("request", "not shown"), ("request", "failed")], "failed"),
+        ([("request", "passed"), ("loading", "failed")], "failed"),
+        ([("request", "passed"), ("request", "not shown")], "not shown"),
+        ([("request", "not shown"), ("loading", "passed")], "not shown"),
+        ([("request", "passed"), ("loading", "not shown")], "passed"),
+        ([("loading", "passed")], "not shown"),
+    ],
+)
+def test_a_soak_leaks_where_anything_does_and_passes_where_all_that_requests_use_is_shown_not_to(
+    found: Sequence[Found], verdict: Verdict
+) -> None:
+    growth = [dataclasses.replace(CLEAN, per=per, verdict=one) for per, one in found]
+
+    assert soak_verdict(soak(*growth)) == verdict
+
+
+def test_a_record_that_says_nothing_of_loadings_has_none() -> None:
+    assert length_text(Soak("online", 1, 4, 60.0, 1200, 20, ())) == "1,200 requests"
