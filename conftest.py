@@ -13,6 +13,7 @@ _NAMES = (
     "fixtures.plugin.selecting.gpus_in_use",
     "fixtures.plugin.selecting.shards",
     "fixtures.plugin.selecting.selection",
+    "fixtures.plugin.selecting.left_out",
     "fixtures.plugin.selecting.threshold_points",
     "fixtures.plugin.selecting.order",
     "fixtures.plugin.telling.output",

@@ -3,7 +3,6 @@
 `python -m docs.support_table` prints it; with a file it writes the region `support` of that file.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from fixtures.formats import all_formats
 from fixtures.models import all_models
 from fixtures.spec import Device, Format, Model
 from reports.marked import regions
-from reports.record import untrusted, writing
-from reports.record.arguments import INPUT
+from reports.record import writing
+from reports.record.arguments import Parser
 from reports.words.markdown import markdown
 from reports.words.shown import Shown, read_all
 
@@ -111,8 +110,9 @@ def _format_name(format_: Format, accelerator: str | None) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line: 0, 1 where `--check` finds that the file says otherwise, 4 for a file that cannot be used."""
-    parser = argparse.ArgumentParser(
+    """The command line; returns 0, or 1 where `--check` finds that the file says otherwise, and ends with 4 for a file that
+    cannot be used."""
+    parser = Parser(
         prog="python -m docs.support_table",
         description="Print the support table: which model is served in which format, precision and "
         "server, and where that has been run. With a file, write it between the file's markers.",
@@ -134,18 +134,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _keep(options.file, found, write=not options.check)
     except OSError as error:
-        why = error.strerror
-    except UnicodeDecodeError as error:
-        why = f"not UTF-8 text ({error.reason} at byte {error.start})"
+        parser.error(f"{options.file}: {error.strerror}")
     except regions.ReadmeError as error:
-        why = str(error)
-    print(f"error: {options.file}: {why}", file=sys.stderr)
-    return INPUT
+        parser.error(f"{options.file}: {error}")
 
 
 def _keep(file: Path, table: str, *, write: bool) -> int:
     """Put the table into the file, whose line ends stay, unless it is there; 1 where it is not and nothing is to be written."""
-    text = untrusted.given(file).decode()
+    text = regions.text_of(file)
     synced = regions.with_region(text, "support", table)
     if synced == text:
         print(f"{file}: the support table is up to date")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reports.commands import Commands, UsageError, path, shared
 from reports.marked import markers, pictures, regions
-from reports.record import untrusted, writing
+from reports.record import writing
 from reports.record.foreign import visible
 from reports.words.shown import read_all
 
@@ -56,12 +56,10 @@ def _run(options: argparse.Namespace) -> int:
     file: Path = options.file
     folder = pictures.link_to(options.plots, file) if options.plots else None
     try:
-        text = untrusted.given(file).decode()
+        text = regions.text_of(file)
         records = read_all(options.results, anonymous=not options.hosts)
         synced, names = regions.sync(text, records, folder), regions.drifted(text, records, folder)
         shown = regions.pictures(synced, records, Path(os.path.realpath(file)).parent)
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error
     except regions.ReadmeError as error:
         raise UsageError(f"{file}: {error}") from error
     stale = [picture for picture in shown if not pictures.is_in_step(picture)]

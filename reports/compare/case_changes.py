@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from reports.compare.paired_scores import Paired
-from reports.compare.records import CaseChange, GrowthChange, PointChange, ScoreChange
+from reports.compare.records import CaseChange, GrowthChange, PointChange
+from reports.compare.score_changes import ScoreChange
 from reports.compare.setup_changes import Setting
 from reports.record.quantities import METRIC_CHANGES, NOTHING, P_VALUE, RATIO
 from reports.record.schema import Record, Score, Verdict, soak_verdict

@@ -1,14 +1,12 @@
 """Compares the records of one run with those of another: setup, accuracy, speed and growth in soaks."""
 
 import dataclasses
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from reports.compare.paired_scores import Paired, paired
+from reports.compare.score_changes import ScoreChange, score_changes
 from reports.compare.setup_changes import Setting, differing
-from reports.record import files, per_sample
+from reports.record import files
 from reports.record.files import RecordError
 from reports.record.ratio import (
     FALSE_ALARMS,
@@ -25,28 +23,12 @@ from reports.record.schema import (
     Load,
     LoadSetting,
     Place,
-    Score,
     Verdict,
     place,
     soak_verdict,
 )
-from reports.words.rightness import unmeasured
 from reports.words.shown import Shown
 from reports.words.sources import Source, Stored
-
-
-@dataclass(frozen=True)
-class ScoreChange:
-    """One metric of the served model; a score is None where the record does not have the metric."""
-
-    metric: str
-    better: Literal["higher", "lower"]
-    before: Score | None
-    after: Score | None
-    pairs: Paired | None
-    why_unpaired: str
-    """Empty where there are pairs."""
-
 
 _BY_CHANCE: Sequence[Verdict] = ("failed", "passed")
 """The verdict that each of PointChange.chances supports where it is small."""
@@ -172,7 +154,7 @@ def _case(before: Stored, after: Stored, slowest: float) -> CaseChange:
         before,
         after,
         setup=differing(before.record, after.record),
-        scores=_scores(before, after),
+        scores=score_changes(before, after),
         points=[_point(loads[0][at], loads[1][at], slowest) for at in common],
         growth=_growth(before.record, after.record),
         only_before=[measured[0][at] for at in sorted(measured[0].keys() - measured[1].keys())],
@@ -193,65 +175,6 @@ def _growth(before: Shown, after: Shown) -> list[GrowthChange]:
         for record in (before, after)
     ]
     return [GrowthChange(one, sides[1][name]) for name, one in sides[0].items() if name in sides[1]]
-
-
-# --- accuracy ----------------------------------------------------------------------------------------------
-
-
-def _scores(before: Stored, after: Stored) -> list[ScoreChange]:
-    ledgers = [
-        {score.metric: score for score in stored.record.accuracy.scores} if stored.record.accuracy else {}
-        for stored in (before, after)
-    ]
-    served = [_served(stored) for stored in (before, after)]
-    metrics = dict.fromkeys([*ledgers[0], *ledgers[1]])
-    return [
-        _score(metric, (ledgers[0].get(metric), ledgers[1].get(metric)), served, (before, after))
-        for metric in metrics
-    ]
-
-
-def _score(
-    metric: str,
-    scores: tuple[Score | None, Score | None],
-    served: Sequence[Mapping[str, Mapping[str, float]] | str],
-    stored: Sequence[Stored],
-) -> ScoreChange:
-    better = next(score.better for score in scores if score is not None)
-    by_id: list[Mapping[str, float]] = []
-    why = ""
-    for one, found in zip(stored, served, strict=True):
-        if isinstance(found, str):
-            why = why or found
-        elif metric not in found:
-            why = why or f"{one.letter} has no {metric} of each sample"
-        else:
-            by_id.append(found[metric])
-    if not why and not by_id[0].keys() & by_id[1].keys():
-        why = "no sample is in both"
-    pairs = None if why else paired(by_id[0], by_id[1], better)
-    return ScoreChange(metric, better, *scores, pairs, why)
-
-
-def _served(stored: Stored) -> Mapping[str, Mapping[str, float]] | str:
-    """The served score of each sample, by metric and id; or why there are none."""
-    record, letter = stored.record, stored.letter
-    if record.accuracy is None:
-        return f"accuracy of {letter} was {unmeasured(record)}"
-    path = stored.path.with_name(stored.path.name.removesuffix(".json") + files.SAMPLES_SUFFIX)
-    if not os.path.lexists(path):
-        return f"{letter} has no samples (CASE{files.SAMPLES_SUFFIX}) beside its record"
-    found = per_sample.of_ledger(record, record.accuracy, path)
-    if found is None:
-        return f"the samples beside the record of {letter} are of another build or ledger"
-    return {
-        metric: dict(zip(found.ids, stages["served"], strict=True))
-        for metric, stages in found.scores.items()
-        if "served" in stages
-    }
-
-
-# --- speed -------------------------------------------------------------------------------------------------
 
 
 def _point(before: Load, after: Load, slowest: float) -> PointChange:

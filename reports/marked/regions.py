@@ -15,6 +15,7 @@ from reports.marked import markers
 from reports.marked.markers import Ask
 from reports.marked.pictures import PictureFile, element, file_name, stem
 from reports.plots.shapes import NothingToShowError
+from reports.record import untrusted
 from reports.words.markdown import text as plain
 from reports.words.shown import Shown, name_of
 
@@ -43,6 +44,14 @@ class Region:
     opening: str
     body: str
     closing: str
+
+
+def text_of(file: Path) -> str:
+    """The text of a markdown file; raises ReadmeError where it is not UTF-8, OSError where the file cannot be read."""
+    try:
+        return untrusted.given(file).decode()
+    except UnicodeDecodeError as error:
+        raise ReadmeError(f"not UTF-8 text ({error.reason} at byte {error.start})") from error
 
 
 def sync(text: str, records: Sequence[Shown], folder: str | None = None) -> str:

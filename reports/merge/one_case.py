@@ -6,7 +6,7 @@ two of one machine stands, and machines that measured the same thing stay apart.
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,7 @@ def outcome(records: Sequence[Input], conflicts: list[str]) -> Outcome:
     conflicts += [text for other in records[1:] for text in _setup(records[0], other)]
     if len(conflicts) > before:
         return Outcome([], 0)
-    found = _without_repeats(_measurements(records))
+    found = _without_repeats([Found(one, within) for within in records for one in within.measured])
     chosen, earlier = _latest(found, conflicts)
     together = groups(chosen, conflicts)
     parts = parts_of(records, conflicts)
@@ -117,10 +117,6 @@ def fields_text(settings: Sequence[Setting]) -> str:
 
 
 # --- which measurements ------------------------------------------------------------------------------------
-
-
-def _measurements(records: Iterable[Input]) -> list[Found]:
-    return [Found(one, within) for within in records for one in within.measured]
 
 
 def _without_repeats(found: Sequence[Found]) -> list[Found]:

@@ -64,11 +64,8 @@ def chart(series: Sequence[Series]) -> Chart:
 def _ticks(ordered: Sequence[Row]) -> list[tuple[float, str]]:
     """Some runs, evenly along the axis, by their commits with the day."""
     chosen = np.linspace(0, len(ordered) - 1, min(_TICKS, len(ordered))).round().astype(int)
-    return [(float(i), f"{_commit(ordered[i])}\n{ordered[i].started[:10]}") for i in chosen.tolist()]
-
-
-def _commit(row: Row) -> str:
-    return commit_text(row) if row.commit else "no commit"
+    rows = [(float(i), ordered[i]) for i in chosen.tolist()]
+    return [(i, f"{commit_text(row) if row.commit else 'no commit'}\n{row.started[:10]}") for i, row in rows]
 
 
 def _panel(series: Sequence[Series], xs: np.ndarray) -> TrendPanel:

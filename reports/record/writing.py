@@ -136,14 +136,10 @@ def unfinished_folder(output: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def leftovers(folder: Path) -> list[Path]:
-    """What killed processes left unfinished in a folder: this user's temporary files and folders that no process holds."""
-    return [path for path in _temporaries(folder) if _is_left(path, remove=False)]
-
-
 def remove_leftovers(folder: Path) -> list[Path]:
-    """Remove what `leftovers` finds; returns what is gone."""
-    return [path for path in _temporaries(folder) if _is_left(path, remove=True)]
+    """Remove what killed processes left unfinished in a folder: this user's temporary files and folders that no process holds.
+    Returns those that are gone."""
+    return [path for path in _temporaries(folder) if _is_removed(path)]
 
 
 _clean_once = functools.cache(remove_leftovers)
@@ -157,16 +153,14 @@ def _temporaries(folder: Path) -> list[Path]:
         return []
 
 
-def _is_left(path: Path, *, remove: bool) -> bool:
-    """Whether nobody writes it any more, and with `remove` whether it is gone."""
+def _is_removed(path: Path) -> bool:
+    """Whether nobody writes it any more, and it is gone."""
     with contextlib.suppress(OSError):  # held, gone meanwhile, a link
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if os.fstat(descriptor).st_uid != os.getuid():
                 return False
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not remove:
-                return True
             if stat.S_ISDIR(os.fstat(descriptor).st_mode):
                 shutil.rmtree(path, ignore_errors=True)
             else:

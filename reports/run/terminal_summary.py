@@ -23,10 +23,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(f"not in the summary: {sentence}")
     if not records:
         return
-    further = [
-        _further(table(records), is_terminal=terminalreporter.isatty)
-        for table in further_tables(terminalreporter.config)
-    ]
+    further = [table(records) for table in further_tables(terminalreporter.config)]
+    if terminalreporter.isatty:
+        further = [folded(block, shutil.get_terminal_size().columns) for block in further]
     for block in filter(None, (_summary(records, is_terminal=terminalreporter.isatty), *further)):
         terminalreporter.write_line(block)
         terminalreporter.write_line("")
@@ -45,11 +44,6 @@ def _summary(records: Sequence[Shown], *, is_terminal: bool) -> str:
         return whole
     wider = f"The whole table, {widest} columns wide, is among those that the next command prints."
     return "\n\n".join((narrow_summary(records, width), textwrap.fill(wider, width)))
-
-
-def _further(block: str, *, is_terminal: bool) -> str:
-    """Tables as they are in files and logs, or on a narrower terminal a paragraph for each row."""
-    return folded(block, shutil.get_terminal_size().columns) if is_terminal else block
 
 
 def _as_typed(path: Path) -> str:

@@ -7,23 +7,14 @@ import dataclasses
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from reports.record.quantities import (
-    CHANGE,
-    ERROR,
-    GROWTH,
-    LATENCY,
-    RATIO,
-    SCORE,
-    SCORE_CHANGE,
-    THROUGHPUT,
-    Quantity,
-)
-from reports.record.schema import LEAST_LEAK, Estimate
+from reports.record.quantities import CHANGE, SCORE, SCORE_CHANGE, Quantity
+from reports.record.schema import Estimate
+from reports.trend.followed import FOLLOWED, FollowedQuantity
 from reports.trend.rows import Figure, Row
 from reports.trend.steps import Step, steps
 
@@ -39,47 +30,6 @@ _ROUNDS = 3
 """Times that levels and the common movement are taken in turns; they stay as they are from the second on."""
 _TO_STANDARD_ERROR = 2 * 1.96
 """The width of a 95 % interval over the standard error."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A quantity that is followed."""
-
-    name: str
-    quantity: Quantity
-    usual: float
-    """The spread from run to run that is expected before anything is known; of the logarithm, for a score that is a
-    fraction in samples, and for what grows in its own unit."""
-    is_relative: bool
-    """Whether changes are fractions of the value, so that logarithms are looked at."""
-    moves_with_machine: bool
-    """Whether it changes when the whole machine is slower for a time."""
-    least: float = 0.0
-    """A change of less is no step, however sure it is; in the quantity's own unit."""
-
-
-#: Speeds of one build vary by 1 to 3 % from run to run on one machine, tails by more. A score repeats but for samples
-#: that are near ties, an error but for its last digits: one model's formats agree to a tenth of a percent
-#: (`reports/readme`, fastpitch-micro). What a server without a leak uses grows by a few bytes a request, and now and then by
-#: what an allocator takes; less than `fixtures.soak.growth` calls a leak is no step, as no run fails for it either.
-KINDS: Mapping[str, Kind] = {
-    "throughput_per_s": Kind("throughput", THROUGHPUT, 0.02, True, True),
-    "latency_p99_ms": Kind("p99 latency", LATENCY, 0.05, True, True),
-    "in_process_ratio": Kind("served / in process", RATIO, 0.02, True, False),
-    "score": Kind("accuracy", SCORE, 0.5, False, False),
-    "error": Kind("accuracy", ERROR, 0.001, True, False),
-    **{
-        f"growth_{unit}_per_{per}": Kind(
-            f"growth by {per}",
-            GROWTH[unit, per],
-            usual=least / 4,
-            is_relative=False,
-            moves_with_machine=False,
-            least=least,
-        )
-        for (unit, per), least in LEAST_LEAK.items()
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -118,7 +68,7 @@ class Series:
     case: str
     at: str
     """The load point, or the metric."""
-    kind: Kind
+    kind: FollowedQuantity
     rows: Sequence[Row]
     """A measurement of each run that has one."""
     runs: np.ndarray
@@ -159,7 +109,7 @@ def all_series(rows: Iterable[Row], *, join_hosts: bool = False) -> list[Series]
         for kind, one in _of_point(host, sorted(found, key=_NUMBER)):
             groups.setdefault((one.machine, kind), []).append(one)
     stepped = [one for group in groups.values() for one in _with_steps(group)]
-    order = list(KINDS.values())
+    order = list(FOLLOWED.values())
     return sorted(stepped, key=lambda one: (_name(one.machine), one.case, order.index(one.kind), one.at))
 
 
@@ -170,10 +120,10 @@ def _of_point(host: str, found: Sequence[tuple[int, Row]]) -> Iterator[tuple[str
     machine = Machine(first.target, first.device, first.machine, host)
     for name in dict.fromkeys(itertools.chain.from_iterable(row.figures for _, row in found)):
         kind = "error" if name == "score" and first.better == "lower" else name
-        if kind not in KINDS:
+        if kind not in FOLLOWED:
             continue
         having = [(number, row, row.figures[name]) for number, row in found if name in row.figures]
-        if KINDS[kind].is_relative:
+        if FOLLOWED[kind].is_relative:
             having = [one for one in having if one[2][1] > 0]
         if having:
             runs, rows, figures = zip(*having, strict=True)
@@ -183,7 +133,7 @@ def _of_point(host: str, found: Sequence[tuple[int, Row]]) -> Iterator[tuple[str
                     machine,
                     first.case,
                     first.at,
-                    KINDS[kind],
+                    FOLLOWED[kind],
                     rows,
                     np.array(runs),
                     np.array([_closed(one) for one in figures]),

@@ -27,6 +27,7 @@ _IDENTITY = {"NAME": "tritonproof", "EMAIL": "tritonproof@localhost.invalid"}
 """Who the commits are by: a CI job has no name."""
 _LIMIT_S = 300.0
 """Seconds for one command of git: a remote answers within some, and one that is gone in none."""
+_REMOTE = "origin"
 _MOST_CHARACTERS = 300
 """The most characters of git's own message that an error shows."""
 
@@ -44,7 +45,6 @@ def share(
     folder: Path,
     branch: str,
     checkout: Path,
-    remote: str = "origin",
     pause_s: float = 1.0,
     limit_s: float = _LIMIT_S,
 ) -> tuple[int, int]:
@@ -60,7 +60,7 @@ def share(
     _git(repository, "check-ref-format", reference)
     own = files.read(folder).rows
     while True:
-        head = _head(repository, remote, reference)
+        head = _head(repository, reference)
         attempts = attempts + 1 if head == before else 1
         shared = _read(repository, head)
         known = {key(row) for row in shared}
@@ -68,7 +68,7 @@ def share(
         if not fresh:
             break
         commit = _commit(repository, head, _contents(fresh))
-        pushed = _run(repository, "push", "--quiet", remote, f"{commit}:{reference}")
+        pushed = _run(repository, "push", "--quiet", _REMOTE, f"{commit}:{reference}")
         if pushed.status == 0:
             break
         if attempts >= _ATTEMPTS:
@@ -79,12 +79,12 @@ def share(
     return len(fresh), files.append(folder, [row for row in shared if key(row) not in present])
 
 
-def _head(repository: _Repository, remote: str, reference: str) -> str:
+def _head(repository: _Repository, reference: str) -> str:
     """The commit of the branch, fetched without those before it; empty where there is no such branch."""
-    listed = _git(repository, "ls-remote", remote, reference).split()
+    listed = _git(repository, "ls-remote", _REMOTE, reference).split()
     if not listed:
         return ""
-    _git(repository, "fetch", "--quiet", "--no-tags", "--depth=1", remote, reference)
+    _git(repository, "fetch", "--quiet", "--no-tags", "--depth=1", _REMOTE, reference)
     return _git(repository, "rev-parse", "FETCH_HEAD").strip()
 
 

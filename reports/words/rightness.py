@@ -59,7 +59,7 @@ def ledger_failures(accuracy: Accuracy) -> list[str]:
         failures.append(same_answers_text(accuracy.same_answers))
     if failures or accuracy.passed:
         return failures
-    return [f"the accuracy check failed ({_scores(accuracy)})"]
+    return [f"the accuracy check failed ({'; '.join(map(_ledger_of, accuracy.scores))})"]
 
 
 def accuracy_sentence(record: Record) -> str:
@@ -154,10 +154,6 @@ def parity_text(conversion: Parity) -> str:
         for said, quantity, value, limit in found
         if value is not None
     )
-
-
-def _scores(accuracy: Accuracy) -> str:
-    return "; ".join(_ledger_of(score) for score in accuracy.scores)
 
 
 def _is_unmet(one: Disagreement) -> bool:

@@ -52,7 +52,6 @@ def test_a_slow_down_that_is_no_percentage_is_refused(text: str) -> None:
         ({"against": "--all"}, "no such commit"),
         ({"against": "{empty}"}, "the folder holds no build"),
         ({"against": " "}, "is a variable not set"),
-        ({"baseline": "old"}, "python -m reports compare old "),
         ({"against": "HEAD", "triton": "localhost:8001"}, "needs a server of its own"),
         ({"against_triton": "embedded", "against": "HEAD"}, "several comparisons at once"),
         ({"against_triton": "localhost:8001"}, "started by this run"),

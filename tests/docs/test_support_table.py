@@ -137,6 +137,8 @@ def test_a_file_without_the_table_s_place_is_refused_in_a_line(
     file = tmp_path / "README.md"
     if content is not None:
         file.write_bytes(content)
-    assert support_table.main([str(file)]) == 4
-    assert capsys.readouterr().err.startswith(f"error: {file}: ")
+    with pytest.raises(SystemExit) as ended:
+        support_table.main([str(file)])
+    assert ended.value.code == 4
+    assert f"error: {file}: " in capsys.readouterr().err
     assert content is None or file.read_bytes() == content

@@ -83,7 +83,7 @@ def test_an_nvidia_gpu_is_seen_on_the_bus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "state", "text"),
     [
-        ({"avx2"}, "ok", "AVX2, no VNNI: INT8 in 7 bits, no BF16"),
+        ({"avx2"}, "ok", "AVX2, no VNNI (INT8 in 7 bits), no BF16"),
         ({"avx2", "avx512f", "avx512_vnni", "amx_bf16"}, "ok", "AVX-512, 8-bit products (VNNI), AMX"),
         (set(), "warning", "without AVX2"),
     ],

@@ -75,4 +75,4 @@ def test_what_is_kept_to_be_found_again_is_told_with_its_size_and_is_free_to_del
 
     assert states(none, kept) == ["ok", "ok"]
     assert "engines" not in none.found
-    assert f"3 MiB of TensorRT's engines in {engines}, free to delete" in kept.found
+    assert f"3 MiB of TensorRT's engines in {engines}, which may be deleted" in kept.found

@@ -53,7 +53,7 @@ def test_the_requirements_are_those_of_the_project_and_of_the_extra_in_use(tmp_p
     [
         ({"torch": "2.13.1", "numpy": "1.26.4"}, "ok", "all 2"),
         ({"torch": "2.13.1+cpu", "numpy": "1.26.4"}, "ok", "all 2"),
-        ({"torch": "2.13.1", "numpy": "2.0.0"}, "problem", "numpy 2.0.0, needed is <2"),
+        ({"torch": "2.13.1", "numpy": "2.0.0"}, "problem", "numpy 2.0.0 is installed, and <2 is needed"),
         ({"numpy": "1.26.4"}, "problem", "missing: torch"),
         ({}, "problem", "not installed"),
     ],

@@ -12,8 +12,8 @@ from tests.doctor.findings import states
 
 def test_memory_is_weighed_against_what_cases_take() -> None:
     assert states(space.memory(2.0), space.memory(9.0), space.memory(20.0)) == ["warning", "ok", "ok"]
-    assert "INT8 calibration takes 11.3 GiB" in space.memory(9.0).found
-    assert "served" not in space.memory(9.0).found
+    assert "calibrating nnunet for INT8 takes 11.3 GiB" in space.memory(9.0).found
+    assert "serving nnunet" not in space.memory(9.0).found
 
 
 def test_a_control_group_may_leave_less_memory_than_the_machine_has(tmp_path: Path) -> None:

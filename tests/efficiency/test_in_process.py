@@ -83,6 +83,14 @@ def test_the_worker_runs_the_builds_own_runtime_on_a_batch_of_the_sample(
     assert settings["threads"] == str(worker.threads) == str(machine.cores())
 
 
+def test_a_file_beside_the_runtime_is_not_taken_for_a_package_that_it_imports(
+    make_build: MakeBuild, tmp_path: Path
+) -> None:
+    build = make_build(tmp_path, "noting", f"import colorsys{NOTING}")
+    build.artifact.with_name("colorsys.py").write_text("raise RuntimeError('this is no package')")
+    run_once(build)
+
+
 @pytest.mark.parametrize(("backend", "spinning"), [("onnxruntime", "1"), ("pytorch", "0"), ("python", "0")])
 def test_in_process_threads_spin_beside_the_backend_whose_threads_cannot_be_kept_from_it(
     backend: str, spinning: str, make_build: MakeBuild, tmp_path: Path

@@ -97,9 +97,9 @@ def test_a_network_s_inputs_and_outputs_are_those_of_the_model(tmp_path: Path, c
     ("arguments", "said"),
     [
         (("../mine",), "cannot be a model's name"),
-        (("mine", "--to", "class.py"), "Python could not import it"),
-        (("mine", "--to", "my-model.py"), "Python could not import it"),
-        (("mine", "--input", "3x4"), "an input of no network"),
+        (("mine", "--to", "class.py"), "Python could not import a file of this name"),
+        (("mine", "--to", "my-model.py"), "Python could not import a file of this name"),
+        (("mine", "--input", "3x4"), "--input describes a network"),
         (("mine", "--to", "{0}/mine.py", "--network", "net.py:Bare"), "from beside it"),
         (
             ("mine", "--to", "{0}/mine.py", "--network", "{0}/net.py:Gone", "--input", "3"),
@@ -110,7 +110,10 @@ def test_a_network_s_inputs_and_outputs_are_those_of_the_model(tmp_path: Path, c
             ("mine", "--to", "{0}/mine.py", "--network", "{0}/net.py:Bare", "--input", "4"),
             "cannot be made and run",
         ),
-        (("mine", "--to", "{0}/mine.py", "--network", "{0}/net.py:Bare", "--input", "3"), "not by two rows"),
+        (
+            ("mine", "--to", "{0}/mine.py", "--network", "{0}/net.py:Bare", "--input", "3"),
+            "not with two rows",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_and_nothing_is_written(

@@ -141,7 +141,6 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
         ("batches", "99999999999", "not a list of whole numbers"),
         ("price_per_hour", "1e308", "not an amount"),
         ("against", "", "the path is empty"),
-        ("baseline", "", "compare EARLIER"),
         ("results", "", "the path is empty"),
         ("results", "~no-such-user-here/x", "cannot be found"),
         ("model_repos", "a\nb", "control characters"),

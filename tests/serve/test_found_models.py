@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fixtures.serve.found_samples import ask_each_version, sized
 
 from fixtures.errors import NotAvailableError, ProofError
 from fixtures.given.as_found import declared, with_config
@@ -15,7 +16,7 @@ from fixtures.measure.job import Job, SharedMemory
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_once
 from fixtures.serve.choice import Choice
-from fixtures.serve.found_models import LoadedModel, ask_each_version, load_found, loaded_on, sized
+from fixtures.serve.found_models import LoadedModel, load_found, loaded_on
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Model

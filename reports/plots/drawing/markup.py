@@ -16,7 +16,12 @@ def finished(text: str, title: str, description: str, digest: str) -> str:
     root = ElementTree.fromstring(text)
     for metadata in root.findall(f"{{{_SVG}}}metadata"):
         root.remove(metadata)
-    used = {name for element in root.iter() for value in element.attrib.values() for name in _names(value)}
+    used = {
+        name
+        for element in root.iter()
+        for value in element.attrib.values()
+        for name in _REFERENCE.findall(value)
+    }
     for element in root.iter():
         _shorten(element, used)
     _unwrap(root)
@@ -35,10 +40,6 @@ def finished(text: str, title: str, description: str, digest: str) -> str:
         root.insert(place, element)
     ElementTree.indent(root, "")
     return ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _names(value: str) -> list[str]:
-    return _REFERENCE.findall(value)
 
 
 def _shorten(element: ElementTree.Element, used: set[str]) -> None:
