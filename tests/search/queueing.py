@@ -96,7 +96,9 @@ class QueueingServer:
     ) -> Found:
         """The search as a run has it, with this server behind the load generator's seam."""
         plan = MeasuringPlan(budget_s=budget_s)
-        bench = on_server.Bench(self.job_of, contextlib.nullcontext, plan, take=self.take)
+        bench = on_server.Bench(
+            self.job_of, contextlib.nullcontext, plan, take_look=self.take, take_pass=self.take
+        )
         look = functools.partial(on_server.look, bench, goal)
         prove = functools.partial(on_server.prove, bench, goal)
         return fastest.search(space, goal, look, prove, report, on_server.patience_s(plan))

@@ -48,7 +48,7 @@ def test_the_highest_rate_of_a_live_server_is_that_of_its_queue(tmp_path: Path) 
             functools.partial(on_server.prove, bench, goal),
             patience_s=on_server.patience_s(plan),
         )
-        bench.take(job_of(found.winner.entry.candidate, LoadPoint("online", 1, 8)), 1.0)
+        bench.take_look(job_of(found.winner.entry.candidate, LoadPoint("online", 1, 8)), 1.0)
 
     # What the server takes besides the model's 5 ms is in the model's own clock, where it is always busy.
     service_s = 1 / timed_model.busy_rate_per_s(repository, name, LAST)

@@ -28,7 +28,13 @@ def bench_of(generator: simulated.LoadGenerator, loaded: list[Candidate]) -> Rea
         loaded.append(candidate)
         return simulated.job(point, request_s=0.002)
 
-    return RealBench(job_of, contextlib.nullcontext, MeasuringPlan(budget_s=2.0), take=generator.take)
+    return RealBench(
+        job_of,
+        contextlib.nullcontext,
+        MeasuringPlan(budget_s=2.0),
+        take_look=generator.take,
+        take_pass=generator.take,
+    )
 
 
 def test_a_look_is_one_short_run() -> None:
@@ -40,6 +46,19 @@ def test_a_look_is_one_short_run() -> None:
     assert [point for _, point, _ in generator.calls] == [candidate.ladder[3]]
     assert set(part.latencies_ms) == {simulated.LATENCY_MS}
     assert loaded == [candidate]
+
+
+def test_answers_are_looked_at_in_proofs_alone() -> None:
+    looking, proving = simulated.LoadGenerator(), simulated.LoadGenerator()
+    bench = dataclasses.replace(bench_of(looking, []), take_pass=proving.take)
+    candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
+
+    on_server.look(bench, Goal(7, 99), candidate, candidate.ladder[3])
+    assert (len(looking.calls), len(proving.calls)) == (1, 0)
+
+    on_server.prove(bench, Goal(7, 99), [Entry(candidate, 3)])
+    assert len(looking.calls) == 1
+    assert proving.calls
 
 
 def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget() -> None:

@@ -36,6 +36,8 @@ def test_the_winner_can_be_taken_away(repos: Path, tmp_path: Path) -> None:
     assert found.accuracy.passed
     assert found.accuracy.samples == 500
     assert found.load.throughput_per_s.value > 0
+    assert found.load.answers is not None
+    assert found.load.answers.verified > 0
     assert found.deployment == Deployment(32, 1, (4, 8), 100, cuda_graphs=False, warmup=True)
     figure = re.search(rf"test_search\[{ONNX}\] PASSED (.*)", done.text)
     assert figure is not None
