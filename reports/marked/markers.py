@@ -29,6 +29,8 @@ FOREIGN = ("support",)
 
 _QUOTED = 300
 """Characters of a page that an error shows: a whole marker of a case, and where it differs from one."""
+_LARGEST_MS = 86_400_000
+"""Milliseconds that a latency budget is below: a day."""
 _PLOT = re.compile(r"plot (?P<plot>\S+)(?: (?!\S+ms\b)(?P<case>\S+))?(?: (?P<budget>\d+(?:\.\d+)?)ms)?")
 
 
@@ -96,6 +98,10 @@ def _plot(found: re.Match[str]) -> Ask:
         raise ValueError(f"there is no plot {quoted(name)!r}. There are {', '.join(plots.PLOTS)}.")
     if not case and plots.PLOTS[name].of == "one":
         raise ValueError(f"plot {name} needs a case. Write tritonproof:plot {name} CASE_ID.")
+    if budget and not 0 < float(budget) < _LARGEST_MS:
+        raise ValueError(
+            f"{quoted(budget)} ms is no latency budget. Write one above 0 and below {_LARGEST_MS:,}, such as 10ms."
+        )
     return Ask("plot", case, name, float(budget) if budget else None)
 
 

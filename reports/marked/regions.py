@@ -16,6 +16,7 @@ from reports.marked.markers import Ask
 from reports.marked.pictures import PictureFile, element, file_name, stem
 from reports.plots.shapes import NothingToShowError
 from reports.record import untrusted
+from reports.record.foreign import visible
 from reports.words.markdown import text as plain
 from reports.words.shown import Shown, name_of
 
@@ -72,9 +73,15 @@ def pictures(text: str, records: Sequence[Shown], beside: Path) -> list[PictureF
         asked, of = region.asked, _records(region, records)
         if asked.kind != "plot":
             continue
+        folder = unquote(shown["folder"])
+        if visible(folder) != folder:
+            raise ReadmeError(
+                f"line {region.line}: the picture that is shown lies in a folder with characters that no path should have: "
+                f"{markers.quoted(folder)}. Take the picture out, or name another folder: --plots DIR"
+            )
         for theme in plots.THEMES:
             name = file_name(stem(asked.plot, asked.case, asked.budget_ms), theme)
-            path = beside / unquote(shown["folder"]) / name
+            path = beside / folder / name
             found[path] = PictureFile(path, asked.plot, of, theme, asked.budget_ms)
     return list(found.values())
 

@@ -82,6 +82,29 @@ def test_code_is_compared_with_this_checkouts_even_where_the_digest_fits(change:
     assert not build(case, tmp_path).reused
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("weights", None),
+        ("weights", 1.5),
+        ("build_time_s", "1.5"),
+        ("build_time_s", -1.0),
+        ("size_mib", None),
+        ("size_mib", []),
+    ],
+)
+def test_a_fact_that_no_build_has_is_none_of_a_build_even_where_the_digest_fits(
+    name: str, value: object, tmp_path: Path
+) -> None:
+    """A record would have it, and could not be read."""
+    case = case_with(writing("converted"))
+    built = build(case, tmp_path)
+    facts = integrity.facts_if_whole(built.folder)
+    assert facts is not None
+    integrity.write_facts(built.folder, {**facts, name: value})
+    assert not build(case, tmp_path).reused
+
+
 def test_an_artifact_and_its_digest_of_another_case_are_no_build_of_this_one(tmp_path: Path) -> None:
     own, other = (case_with(writing(precision), precision) for precision in ("fp32", "fp16"))
     mine, theirs = build(own, tmp_path), build(other, tmp_path)

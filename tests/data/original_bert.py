@@ -15,11 +15,15 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # No `q` and no `##z`: words with them are unknown.
 LETTERS = "abcdefghijklmnoprstuvwxyz"
 PIECES = "the tower ##s of paris cafe ##ing was built in 18 ##89 who naive"
-VOCABULARY = (
-    *SPECIAL,
-    *(LETTERS + string.digits + ".,'-()$%\"?!&[]–“”東京é"),
-    *(f"##{character}" for character in (LETTERS + string.digits).replace("z", "")),
-    *PIECES.split(),
+VOCABULARY = tuple(
+    dict.fromkeys(
+        (
+            *SPECIAL,
+            *(LETTERS + string.digits + ".,'-()$%\"?!&[]–“”東京é"),
+            *(f"##{character}" for character in (LETTERS + string.digits).replace("z", "")),
+            *PIECES.split(),
+        )
+    )
 )
 HARD = (
     "the The tower Towers of Paris Paris's was built in 1889. (1889–1901), Café naïve İstanbul “quoted” "

@@ -66,7 +66,10 @@ def test_a_vocabulary_is_read_line_by_line(tmp_path: Path) -> None:
     assert word_pieces.read_vocabulary(path) == VOCABULARY
 
 
-@pytest.mark.parametrize("tokens", ["", "[UNK]\n[CLS]\n[SEP]\n", "[PAD]\nthe\n", "\xff"])
+@pytest.mark.parametrize(
+    "tokens",
+    ["", "[UNK]\n[CLS]\n[SEP]\n", "[PAD]\nthe\n", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\nof\nthe\n", "\xff"],
+)
 def test_a_file_that_is_no_vocabulary_is_refused(tokens: str, tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     path.write_bytes(tokens.encode("latin-1"))

@@ -22,6 +22,12 @@ def test_an_address_at_which_nothing_listens_is_refused_at_once() -> None:
         cluster.check_answers(f"127.0.0.1:{port}")
 
 
+@pytest.mark.parametrize("host", ["..", "x" * 64, "\u202e"])
+def test_a_name_that_no_host_can_have_is_refused(host: str) -> None:
+    with pytest.raises(InputError, match="no Ray cluster answers"):
+        cluster.check_answers(f"{host}:6379")
+
+
 def test_without_ray_the_environment_that_has_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 

@@ -43,7 +43,7 @@ def test_a_report_from_a_node_says_what_it_said_there(
 ) -> None:
     original = report(outcome, longrepr)
 
-    arrived = replaying.report_from(pytestconfig, as_sent(pytestconfig, original))
+    arrived = replaying.report_from(pytestconfig, original.nodeid, as_sent(pytestconfig, original))
 
     for name in (
         "nodeid",
@@ -58,11 +58,40 @@ def test_a_report_from_a_node_says_what_it_said_there(
         assert getattr(arrived, name) == getattr(original, name), name
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"nodeid": "benchmarks/test_online.py::test_online[another]"},
+        {"nodeid": None},
+        {"outcome": "wonderful"},
+        {"location": "file"},
+        {"user_properties": 3},
+        {"sections": [["log"]]},
+        {"duration": "long"},
+        {"longrepr": 1.5},
+        {"longrepr": {"reprcrash": None, "reprtraceback": None, "sections": [], "chain": None}},
+        {"$report_type": "none"},
+        None,
+    ],
+    ids=str,
+)
+def test_what_is_no_report_of_the_test_is_refused(pytestconfig: pytest.Config, changes: Any) -> None:
+    """pytest would take it, and the run would end with a trace where it is shown, or tell of another test."""
+    original = report("failed", "slower")
+    sent = None if changes is None else as_sent(pytestconfig, original) | changes
+
+    with pytest.raises(ProofError, match="a report that is none") as refused:
+        replaying.report_from(pytestconfig, original.nodeid, sent)
+
+    assert original.nodeid in str(refused.value)
+    assert refused.value.cure
+
+
 def test_a_skip_on_a_node_is_counted_with_its_reason(pytestconfig: pytest.Config) -> None:
     outcomes = Outcomes()
     sent = as_sent(pytestconfig, report("skipped", ("file", 3, "Skipped: needs an NVIDIA T4"), "setup"))
 
-    outcomes.pytest_runtest_logreport(replaying.report_from(pytestconfig, sent))
+    outcomes.pytest_runtest_logreport(replaying.report_from(pytestconfig, sent["nodeid"], sent))
 
     assert outcomes.skipped == {"needs an NVIDIA T4": 1}
 
@@ -153,6 +182,20 @@ def test_a_file_whose_name_leads_elsewhere_is_refused(tmp_path: Path, name: str)
 
     assert not results.exists()
     assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize("name", ["cpu/cpu-bert-onnx-fp32.json", f"a40/{'x' * 250}.json"])
+def test_a_record_under_the_name_of_another_case_is_refused(tmp_path: Path, name: str) -> None:
+    """Its figures would take the place of those of a case that the node was not asked for."""
+    here = record()
+    files.write(here, files.path_of(here.case, tmp_path))
+    sent = dataclasses.replace(here, loads=(load("offline", 1, 9e9),), starts=(start(),))
+
+    with pytest.raises(ProofError, match="a record that is none: it is of the case") as refused:
+        replaying.keep({name: files.encode(sent)}, tmp_path)
+
+    assert name in str(refused.value)
+    assert files.read(files.path_of(here.case, tmp_path)) == here
 
 
 def test_what_is_no_record_is_refused_and_what_is_here_stays(tmp_path: Path) -> None:

@@ -69,3 +69,28 @@ def test_fresh_norms_and_zero_biases_are_such_as_a_training_starts_with(tmp_path
     fresh |= {key: np.ones_like(values) for key, values in state.items() if "bn" in key and "weight" in key}
 
     assert model.load(spoilt(model, tmp_path, **fresh)).trained
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.bool_])
+@pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
+def test_a_checkpoint_with_a_kernel_of_whole_numbers_is_refused(
+    model: Model, kind: type[np.generic], tmp_path: Path
+) -> None:
+    """Those of a quantised network mean nothing without their scales."""
+    key, kernel = of(model)
+    path = spoilt(model, tmp_path, **{key: (100 * kernel).astype(kind)})
+
+    with pytest.raises(InputError, match=f"holds {key} as .*; weights are floating-point numbers") as caught:
+        model.load(path)
+
+    assert str(path) in str(caught.value)
+    assert caught.value.cure
+
+
+def test_a_number_that_only_64_bits_hold_is_none_to_the_network(tmp_path: Path) -> None:
+    model = next(model for model in MICRO if model.framework == "tensorflow")
+    key, kernel = of(model)
+    path = spoilt(model, tmp_path, **{key: kernel.astype(np.float64) * 1e300})
+
+    with pytest.raises(InputError, match="NaN or infinity"):
+        model.load(path)

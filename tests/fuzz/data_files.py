@@ -175,7 +175,11 @@ PARSERS = (
         _write_volumes,
         damage.json_of,
         lambda path: brats.patients(path.parent, "evaluation"),
-        found=(json.dumps({"modality": [1] * 4, "labels": [1] * 4, "training": [_LONG_NAMES] * 5}).encode(),),
+        found=(
+            json.dumps(
+                {"modality": decathlon.MODALITIES, "labels": decathlon.LABELS, "training": [_LONG_NAMES] * 5}
+            ).encode(),
+        ),
         campaign=True,
     ),
     Parser("volume", f"imagesTr/{_PATIENTS[0]}.nii", _write_volumes, damage.bytes_of, _read_volume),

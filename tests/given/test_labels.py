@@ -1,6 +1,8 @@
 """Labels in common files, and metrics by their names."""
 
 import json
+import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,10 @@ def test_labels_may_be_vectors_and_maps(tmp_path: Path) -> None:
     [
         ("l.csv", "cat,1\n", "more/dog"),
         ("l.csv", "cat,1\nmore/dog,tabby\n", "line 2"),
+        ("l.csv", "cat,1\nmore/dog,1_0\n", "line 2"),
+        ("l.csv", "cat,1\nmore/dog,0\ncat,2\n", "cat has 2 labels"),
+        ("l.csv", "cat.jpg,1\ncat.png,2\nmore/dog,0\n", "cat has 2 labels"),
+        ("l.json", '{"cat": 1, "more/dog": 0, "cat": 2}', "the key 'cat' twice"),
         ("l.json", "[1, 2]", "no object"),
         ("l.json", '{"cat": 1, "more/dog": [1]}', "two different shapes"),
         ("l.json", '{"cat": 1, "more/dog": "tabby"}', "more/dog"),
@@ -87,6 +93,22 @@ def test_a_file_that_does_not_label_the_samples_is_refused(
     assert named in str(raised.value)
     assert name in str(raised.value)
     assert raised.value.cure
+
+
+def test_an_archive_with_two_labels_of_a_sample_is_refused(tmp_path: Path) -> None:
+    array(tmp_path / "one")
+    path = tmp_path / "l.npz"
+    with zipfile.ZipFile(path, "w") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in ("cat", "more/dog", "cat"):
+            file.write(tmp_path / "one.npy", f"{name}.npy")
+    with pytest.raises(InputError, match="cat has 2 labels"):
+        read_labels(path, IDS, IDS)
+
+
+def test_a_label_of_the_name_itself_counts_before_that_of_a_file_of_it(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text("cat,1\ncat.png,2\ncat.jpg,3\nmore/dog.jpg,0\n")
+    assert read_labels(tmp_path / "l.csv", IDS, IDS).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -122,6 +122,8 @@ def test_a_plot_with_nothing_to_show_says_why() -> None:
         ("plot sweep", r"^line 3: there is no plot 'sweep'\. There are batch-sweep, "),
         ("plot batch-sweep", r"needs a case\. Write tritonproof:plot batch-sweep CASE_ID"),
         ("plot batch-sweep 10ms", r"needs a case\. Write tritonproof:plot batch-sweep CASE_ID"),
+        (f"plot batch-sweep {CASE} {'9' * 400}ms", "ms is no latency budget. Write one above 0"),
+        (f"plot batch-sweep {CASE} 0ms", "0 ms is no latency budget"),
         ("plot", r"^line 3: unknown marker tritonproof:plot\. There are .*plot NAME"),
         (f"plot batch-sweep {CASE} tenms", r"unknown marker"),
         ("plot batch-sweep x", r"there is no record of x\. Measure: .venv/bin/tox run -e benchmarks -- -k x"),
@@ -209,3 +211,17 @@ def test_a_link_to_elsewhere_is_no_folder_to_write_into(link: str, sync_page: Re
     assert sync_page("--check")[0] == 1
     sync_page()
     assert {path.parent for path in linked(page)} == {page.parent / "plots"}
+
+
+@pytest.mark.parametrize("folder", ["plots%00", "%1b[2J", "\u202eplots"])
+def test_a_folder_that_a_terminal_would_obey_is_refused_by_its_line(
+    folder: str, sync_page: Reports, page: Path
+) -> None:
+    sync_page()
+    page.write_text(re.sub(r'src="plots/', f'src="{folder}/', page.read_text()))
+
+    status, _, said = sync_page()
+
+    assert status == 4
+    assert re.search(r"line \d+: the picture that is shown lies in a folder with characters", said)
+    assert all(character not in said for character in "\0\x1b\u202e")

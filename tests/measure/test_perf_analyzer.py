@@ -141,8 +141,9 @@ def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
 @pytest.mark.parametrize(
     ("behaviour", "said"),
     [
-        ("empty", "its profile is damaged (JSONDecodeError"),
-        ("cut", "its profile is damaged (JSONDecodeError"),
+        ("empty", "its profile is damaged (DecodeError"),
+        ("cut", "its profile is damaged (DecodeError"),
+        ("half-nanosecond", "its profile is damaged (ValidationError"),
         ("backwards", "its profile has requests that end before they start"),
         ("cut-table", "its table is damaged"),
         ("no-numbers", "its table holds no latency"),

@@ -62,6 +62,40 @@ def test_a_key_that_does_not_fit_is_named(model: Model, fault: str, tmp_path: Pa
     assert said in refused_by(model.load, saved(changed, tmp_path / "x.pt"))
 
 
+@pytest.mark.parametrize("model", OF_ONE_FILE, ids=lambda model: model.name)
+def test_parameters_that_were_saved_as_they_are_trained_are_weights(model: Model, tmp_path: Path) -> None:
+    """As dict(network.named_parameters()) has them; a state dictionary has them without their gradients."""
+    state, _ = state_of(model)
+    trained = {
+        key: torch.nn.Parameter(value) if value.is_floating_point() else value for key, value in state.items()
+    }
+    loaded = model.load(saved(trained, tmp_path / "x.pt")).network.state_dict()
+    assert all(torch.equal(one, other) for one, other in zip(loaded.values(), state.values(), strict=True))
+
+
+@pytest.mark.parametrize("model", OF_ONE_FILE, ids=lambda model: model.name)
+def test_a_tensor_that_is_there_twice_is_refused(model: Model, tmp_path: Path) -> None:
+    """With the prefix of a training on several GPUs and without it: either may be the older one."""
+    state, last = state_of(model)
+    *_, key = state
+    said = refused_by(model.load, saved({f"module.{key}": state[key] + 1, **state}, tmp_path / "x.pt"))
+    assert "twice" in said
+    assert last in said
+
+
+def test_a_tensor_that_two_layouts_call_differently_is_refused(tmp_path: Path) -> None:
+    """Of NVIDIA's later code and of its earlier, or with the prefix of pytorch-lightning and without it."""
+    by_name = {model.name: model for model in OF_ONE_FILE}
+    resnet, nnunet = by_name["resnet50-micro"], by_name["nnunet-micro"]
+    for model, other, own in (
+        (resnet, "layers.0.0.conv1.weight", "layer1.0.conv1.weight"),
+        (nnunet, "output_block.conv.weight", "model.output_block.conv.weight"),
+    ):
+        state, _ = state_of(model)
+        said = refused_by(model.load, saved({other: state[own] + 1, **state}, tmp_path / "x.pt"))
+        assert "twice" in said
+
+
 @pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
 def test_a_micro_size_takes_no_data_set_and_names_the_full_size_that_does(
     model: Model, tmp_path: Path

@@ -181,6 +181,7 @@ def test_a_folder_of_images_that_this_user_may_not_read_is_said_to_be_so(
         ('{"a": NaN}', "NaN is no finite number"),
         ('{"a": ' + "9" * 5000 + "}", "4300 digits"),
         ('{"a": ', "not JSON"),
+        ('[{"b": 1, "a": 1, "b": 2}]', "the key 'b' twice"),
     ],
 )
 def test_json_that_no_number_or_stack_can_hold_is_refused(content: str, said: str, tmp_path: Path) -> None:

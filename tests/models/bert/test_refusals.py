@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fixtures.models import bert
 from tests.models.bert_folder import CONFIG, WORDS
@@ -37,8 +38,11 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         ({"type_vocab_size": 1}, "fewer than 2 segments"),
         ({"num_hidden_layers": 0}, "below 1"),
         ({"hidden_act": "mish"}, "mish"),
-        ({"vocab_size": None}, "int"),
+        ({"vocab_size": None}, "vocab_size None, which is no whole number"),
         ({"intermediate_size": "wide"}, "wide"),
+        ({"num_attention_heads": True}, "num_attention_heads True"),
+        ({"num_attention_heads": 4.5}, "num_attention_heads 4.5"),
+        ({"num_attention_heads": "3"}, "num_attention_heads '3'"),
     ],
 )
 def test_a_configuration_that_cannot_be_is_refused(changes: dict[str, Any], named: str, folder: Path) -> None:
@@ -59,3 +63,13 @@ def test_the_vocabulary_is_rounded_up_to_a_multiple_of_8(folder: Path) -> None:
 def test_a_vocabulary_of_another_checkpoint_is_refused(folder: Path) -> None:
     (folder / "vocab.txt").write_text("\n".join(WORDS[:700]))
     assert "704 tokens" in refused(folder)
+
+
+@pytest.mark.parametrize("other", ["bert.encoder.layer.0.output.LayerNorm.gamma", "module.qa_outputs.bias"])
+def test_two_tensors_that_are_one_to_the_network_are_refused(other: str, folder: Path) -> None:
+    """Either may be the wrong one, and the one that came last would be served."""
+    path = folder / "pytorch_model.bin"
+    state = torch.load(path)
+    own = other.removeprefix("module.").replace("gamma", "weight")
+    torch.save({other: state[own] + 1, **state}, path)
+    assert f"holds {own} twice" in refused(folder)

@@ -13,7 +13,7 @@ from fixtures.data.brains import brats
 from fixtures.errors import InputError
 from fixtures.models import nnunet
 from fixtures.spec import Arrays
-from tests.models.decathlon import describe, volume, write
+from tests.models.decathlon import LABELS, describe, volume, write
 
 FULL, _ = nnunet.MODELS
 
@@ -99,7 +99,15 @@ PROBLEMS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no cases": (lambda root: (root / "dataset.json").write_text("{}"), "cannot be read"),
     "another task": (
         lambda root: describe(root, [], modality={"0": "CT"}),
-        "1 modalities and 4 labels; brain tumours have 4 and 4",
+        "modality is {'0': 'CT'}; published is {'0': 'FLAIR'",
+    ),
+    "modalities in another order": (
+        lambda root: describe(root, [], modality={"0": "T1w", "1": "FLAIR", "2": "t1gd", "3": "T2w"}),
+        "modality is {'0': 'T1w'",
+    ),
+    "labels in another order": (
+        lambda root: describe(root, [], labels=dict(zip("1032", LABELS.values(), strict=True))),
+        "labels is {",
     ),
     "too few": (lambda root: describe(root, ["BRATS_001"]), "1 cases, fewer than folds"),
     "a missing label": (
@@ -109,6 +117,25 @@ PROBLEMS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a missing image": (
         lambda root: (root / "imagesTr/BRATS_004.nii.gz").unlink(),
         "image of a case in dataset.json cannot be read: there is no such file",
+    ),
+    "an image twice": (
+        lambda root: describe(root, [*(f"BRATS_{number:03d}" for number in range(1, 7)), "BRATS_002"]),
+        "training[6] pairs the image BRATS_002.nii.gz",
+    ),
+    "another's label": (
+        lambda root: describe(
+            root,
+            [],
+            training=[
+                {"image": f"imagesTr/BRATS_00{n}.nii.gz", "label": "labelsTr/BRATS_001.nii.gz"}
+                for n in range(1, 6)
+            ],
+        ),
+        "training[1] pairs the image BRATS_002.nii.gz with the label BRATS_001.nii.gz",
+    ),
+    "many modalities": (
+        anew("imagesTr", lambda _shape: np.ones((5, 5, 5, 5), np.float32)),
+        "5 x 5 x 5 x 5 voxels; at most 320 on each side, and 4 modalities",
     ),
     "truncated": (each("imagesTr", lambda file: file[:-400]), "truncated or not NIfTI"),
     "cut inside": (

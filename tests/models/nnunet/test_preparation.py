@@ -60,8 +60,17 @@ def test_what_is_larger_is_cropped_about_the_centre(tmp_path: Path) -> None:
         lambda content: content[:-4] + bytes(4),
         lambda content: content + b"more",
         lambda content: content + gzip.compress(bytes(10**8)),
+        lambda content: gzip.compress(gzip.decompress(content) + b"\0"),
     ],
-    ids=["cut", "no trailer", "another checksum", "another length", "garbage behind", "bomb behind"],
+    ids=[
+        "cut",
+        "no trailer",
+        "another checksum",
+        "another length",
+        "garbage behind",
+        "bomb behind",
+        "a byte behind",
+    ],
 )
 def test_a_gzipped_volume_that_does_not_end_as_it_should_is_refused(
     tmp_path: Path, kind: str, damaged: Callable[[bytes], bytes]

@@ -86,13 +86,23 @@ def test_a_crop_is_torchvisions_to_the_pixel(
     np.testing.assert_allclose(found * 255, np.asarray(expected), atol=1e-3)
 
 
-@pytest.mark.parametrize("layout", ["empty", "flat", "no images", "a subset"])
+@pytest.mark.parametrize("layout", ["empty", "flat", "no images", "a subset", "numbers"])
 def test_a_folder_that_is_not_imagenet_is_refused(layout: str, tmp_path: Path) -> None:
     if layout == "flat":
         Image.new("RGB", (10, 10)).save(tmp_path / "a.jpeg")
     for number in range({"no images": 1000, "a subset": 10}.get(layout, 0)):
         (tmp_path / f"n{number:08d}").mkdir()
+    for number in range(1000 if layout == "numbers" else 0):  # in the order of their names 10 comes before 2
+        (tmp_path / str(number)).mkdir()
     with pytest.raises(InputError) as raised:
         resnet50.imagenet("evaluation", tmp_path)
     assert str(tmp_path) in str(raised.value)
     assert "cure:" in str(raised.value)
+
+
+def test_a_picture_of_more_than_eight_bits_is_refused(tmp_path: Path) -> None:
+    """All that is brighter than 255 of 65,535 would be white."""
+    Image.fromarray(np.full((300, 300), 1000, np.uint16)).save(tmp_path / "grey.png")
+    with pytest.raises(InputError, match="have more than eight bits") as raised:
+        samples_of.preprocess(tmp_path / "grey.png")
+    assert str(tmp_path / "grey.png") in str(raised.value)
