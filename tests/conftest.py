@@ -1,5 +1,6 @@
 """Parts that several tests of the suite itself need: models too small to take time, and who is still running."""
 
+import collections.abc
 import contextlib
 import dataclasses
 import functools
@@ -61,6 +62,7 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
     del os.environ[variable]  # a run that a test starts is no worker of this one
 
 
+_TESTS = Path(__file__).parent
 _WHOLE_RUNS = "tests/whole_runs/"
 """The folder of the tests that start whole runs of the suite, which wait for each other at the machine's lock. They take
 longest."""
@@ -69,6 +71,7 @@ _SHARED_WORKERS = {
     "TensorFlow": (
         "tests/efficiency/test_operations.py",
         "tests/formats/test_tf_formats.py",
+        "tests/frameworks/test_sound_weights.py",
         "tests/models/resnet50_tf/",
         "tests/train/",
     ),
@@ -78,9 +81,24 @@ which takes four seconds of a core and 540 MiB in each process that does."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is run by name, and begin with what takes longest."""
+    """Leave out what is run by name, and begin with what takes longest; all workers in one order."""
     _leave_out_what_is_asked_for(config, items)
-    items.sort(key=lambda item: not item.nodeid.startswith(_WHOLE_RUNS))
+    items.sort(key=lambda item: (not item.nodeid.startswith(_WHOLE_RUNS), item.path))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> collections.abc.Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Each worker of xdist begins to collect in another folder. In a fresh checkout the assertions of all files are yet to be
+    rewritten, which takes seconds: what a worker has rewritten, the others find."""
+    report = yield
+    worker = getattr(collector.config, "workerinput", None)
+    if worker is not None and collector.path == _TESTS and report.passed:
+        number, workers = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+        first_folder = len(report.result) * number // workers
+        report.result = report.result[first_folder:] + report.result[:first_folder]
+    return report
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -39,10 +39,17 @@ def paired_ratio(mine: Speeds, theirs: Speeds, confidence: float = CONFIDENCE) -
     count = len(differences)
     if count < FEWEST_PAIRS:
         raise ValueError(f"a ratio needs {FEWEST_PAIRS} pairs, not {count}")
-    first, second = np.triu_indices(count)
+    first, second = _all_pairs(count)
     means = np.sort((differences[first] + differences[second]) / 2)
     outside = _outside(count, confidence)
-    return _ratio(float(np.median(means)), float(means[outside]), float(means[-1 - outside]), confidence)
+    median = (means[(len(means) - 1) // 2] + means[len(means) // 2]) / 2
+    return _ratio(float(median), float(means[outside]), float(means[-1 - outside]), confidence)
+
+
+@functools.lru_cache(maxsize=32)
+def _all_pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The places of both parts of each pair of so many values, each value beside itself too, [pairs] each."""
+    return np.triu_indices(count)
 
 
 @functools.cache
@@ -69,7 +76,7 @@ def paired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
     At most 2^-pairs, however slow: few pairs show nothing among many points.
     """
     differences = np.log(mine) - np.log(theirs) - np.log(limit)
-    first, second = np.triu_indices(len(differences))
+    first, second = _all_pairs(len(differences))
     above = int(((differences[first] + differences[second]) >= 0).sum())
     return float(_up_to(len(differences))[above])
 
