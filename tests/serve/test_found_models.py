@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fixtures.serve.found_samples import ask_each_version, sized
 
 from fixtures.errors import NotAvailableError, ProofError
 from fixtures.given.as_found import declared, with_config
@@ -17,6 +16,7 @@ from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_once
 from fixtures.serve.choice import Choice
 from fixtures.serve.found_models import LoadedModel, load_found, loaded_on
+from fixtures.serve.found_samples import ask_each_version, sized
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Model

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixtures.serve.found_samples import sized
 
 from fixtures.errors import ProofError
 from fixtures.given.as_found import declared
 from fixtures.given.repository import FoundModel
+from fixtures.serve.found_samples import sized
 from fixtures.spec import Arrays, Model, Tensor
 
 INPUTS = (Tensor("IN", "FP32", (2,)), Tensor("MORE", "FP32", (2,), optional=True))
