@@ -18,6 +18,7 @@ from reports.merge.inputs import Input, Inputs
 from reports.merge.one_case import Kept, fields_text, outcome, stamp_of
 from reports.record import files, untrusted, writing
 from reports.record.files import RecordError
+from reports.record.folders import below
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def _holds(output: Path, staged: Path) -> bool:
 
 def _files_in(folder: Path) -> Iterator[tuple[Path, Path]]:
     """The files of a folder by their places in it."""
-    for path in folder.rglob("*"):
+    for path in below(folder):
         if os.path.isfile(path):  # noqa: PTH113 - Path's raises where it may not look
             yield path.relative_to(folder), path
 
