@@ -77,7 +77,8 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
         logs = nameless.without_names(staged) if anonymous else []
         is_new = not _holds(output, staged)
         if is_new:
-            staged.replace(place)
+            with writing.named(place):
+                staged.replace(place)
     left_out = [path for one in given.given for path in inputs.visible(one) if path not in work.copied]
     return Merged(is_new, work.records, work.joined, work.apart, work.earlier, [*left_out, *logs])
 
