@@ -125,11 +125,12 @@ def _nothing(folder: Path, substring: str, cases: Sequence[str]) -> str:
 
 
 def _add(folder: Path, given: list[Path]) -> None:
+    from reports.record.folders import matching
     from reports.trend import files
     from reports.trend.rows import rows_of, without_origin
 
     for source in given:
-        found = files.read(source if any(source.glob(f"*{files.SUFFIX}")) else files.folder_of(source))
+        found = files.read(source if matching(source, f"*{files.SUFFIX}") else files.folder_of(source))
         for sentence in found.damaged:
             print(sentence, file=sys.stderr)
         stored = []

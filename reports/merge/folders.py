@@ -18,6 +18,7 @@ from reports.merge.inputs import Input, Inputs
 from reports.merge.one_case import Kept, fields_text, outcome, stamp_of
 from reports.record import files, untrusted, writing
 from reports.record.files import RecordError
+from reports.record.folders import below
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
         logs = nameless.without_names(staged) if anonymous else []
         is_new = not _holds(output, staged)
         if is_new:
-            staged.replace(place)
+            with writing.named(place):
+                staged.replace(place)
     left_out = [path for one in given.given for path in inputs.visible(one) if path not in work.copied]
     return Merged(is_new, work.records, work.joined, work.apart, work.earlier, [*left_out, *logs])
 
@@ -160,7 +162,7 @@ def _holds(output: Path, staged: Path) -> bool:
 
 def _files_in(folder: Path) -> Iterator[tuple[Path, Path]]:
     """The files of a folder by their places in it."""
-    for path in folder.rglob("*"):
+    for path in below(folder):
         if os.path.isfile(path):  # noqa: PTH113 - Path's raises where it may not look
             yield path.relative_to(folder), path
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from reports.record import files, machines
 from reports.record.files import RecordError
+from reports.record.folders import below
 from reports.record.machines import MachineId, Measurement
 from reports.record.schema import Record, case_id
 from reports.words import sources
@@ -116,9 +117,7 @@ def visible(path: Path) -> list[Path]:
     """The file itself, or what is in the folder but for folders; not what is hidden, such as locks. A link is a file."""
     if not path.is_dir():
         return [path]
-    inside: list[Path] = []
-    for folder, names, here in os.walk(path):
-        links = [name for name in names if Path(folder, name).is_symlink()]
-        names[:] = sorted(name for name in names if not name.startswith(".") and name not in links)
-        inside += [Path(folder, name) for name in sorted([*here, *links]) if not name.startswith(".")]
-    return sorted(inside)
+    inside = below(path, lambda folder: not folder.name.startswith("."))
+    return sorted(
+        one for one in inside if not one.name.startswith(".") and (one.is_symlink() or not one.is_dir())
+    )

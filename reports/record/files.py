@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from reports.record import decoding, machines, parsing, soundness, untrusted
 from reports.record.domains import LONGEST_TEXT
+from reports.record.folders import matching
 from reports.record.foreign import cut, visible
 from reports.record.parsing import RecordError as RecordError
 from reports.record.schema import SCHEMA, Case, Record, case_id
@@ -165,9 +166,9 @@ def record_paths(results: Path) -> list[Path]:
     """The files of the records below a results folder, in the order of their names.
 
     Raises RecordError where a target's folder is a symbolic link: a folder of another's making shows what is in it alone, and
-    no reader follows what another leaves out.
+    no reader follows what another leaves out. Raises PermissionError as `folders.matching` does.
     """
-    found = sorted(path for path in results.glob("*/*.json") if _is_record(path))
+    found = [path for path in matching(results, "*/*.json") if _is_record(path)]
     for folder in dict.fromkeys(path.parent for path in found):
         if folder.is_symlink():
             raise RecordError(
@@ -179,7 +180,7 @@ def record_paths(results: Path) -> list[Path]:
 
 def record_paths_in(folder: Path) -> list[Path]:
     """The files of the records that lie in a folder itself, such as that of a target."""
-    return sorted(path for path in folder.glob("*.json") if _is_record(path))
+    return [path for path in matching(folder, "*.json") if _is_record(path)]
 
 
 def _is_record(path: Path) -> bool:

@@ -35,16 +35,27 @@ def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader
     folder = folder or path.parent
     *above, name = path.relative_to(folder).parts
     with contextlib.ExitStack() as stack:
-        # A folder whose content may not be listed, as others' often are, is enough.
-        inside = _descriptor(stack, folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        for part in above:
-            _check(path, stat.S_ISDIR(os.stat(part, dir_fd=inside, follow_symlinks=False).st_mode))
-            inside = _descriptor(stack, part, _FLAGS | os.O_DIRECTORY, inside)
-        # Before it is opened too: opening a device may do something.
-        _check(path, stat.S_ISREG(os.stat(name, dir_fd=inside, follow_symlinks=False).st_mode))
-        file = stack.enter_context(os.fdopen(os.open(name, _FLAGS, dir_fd=inside), "rb"))
-        _check(path, stat.S_ISREG(os.fstat(file.fileno()).st_mode))
+        with _permitted(path):
+            # A folder whose content may not be listed, as others' often are, is enough.
+            inside = _descriptor(stack, folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            for part in above:
+                _check(path, stat.S_ISDIR(os.stat(part, dir_fd=inside, follow_symlinks=False).st_mode))
+                inside = _descriptor(stack, part, _FLAGS | os.O_DIRECTORY, inside)
+            # Before it is opened too: opening a device may do something.
+            _check(path, stat.S_ISREG(os.stat(name, dir_fd=inside, follow_symlinks=False).st_mode))
+            file = stack.enter_context(os.fdopen(os.open(name, _FLAGS, dir_fd=inside), "rb"))
+            _check(path, stat.S_ISREG(os.fstat(file.fileno()).st_mode))
         yield file
+
+
+@contextlib.contextmanager
+def _permitted(path: Path) -> Iterator[None]:
+    """Let what modes refuse name the whole path, with what to do."""
+    try:
+        yield
+    except PermissionError as error:
+        said = f"{error.strerror}. Let this user read it, and enter the folders around it"
+        raise PermissionError(error.errno, said, str(path)) from error
 
 
 def _descriptor(stack: contextlib.ExitStack, path: Path | str, flags: int, inside: int | None = None) -> int:

@@ -30,7 +30,7 @@ def replace(path: Path, content: bytes) -> None:
     """
     make_folder(path.parent)
     _clean_once(path.parent.absolute())
-    with _named(path):
+    with named(path):
         old = _replaced(path)
         descriptor, temporary = _temporary_file(path)
         try:
@@ -66,7 +66,7 @@ def write_given(path: Path, content: bytes) -> None:
     if stat.S_ISREG(mode) and not stands_for_another:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, "it may not be written to. Name another file", str(path))
-        with _named(path):
+        with named(path):
             return replace(Path(os.path.realpath(path)), content)
     if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)):
         what = "a folder" if stat.S_ISDIR(mode) else "a device or a socket"
@@ -79,7 +79,7 @@ def write_given(path: Path, content: bytes) -> None:
         if error.errno != errno.ENXIO:
             raise
         raise OSError(errno.ENXIO, "it is a pipe that nobody reads", str(path)) from error
-    with _named(path), os.fdopen(descriptor, "wb") as file:
+    with named(path), os.fdopen(descriptor, "wb") as file:
         os.set_blocking(descriptor, True)
         file.write(content)
     return None
@@ -105,7 +105,7 @@ def make_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
+def named(path: Path) -> Iterator[None]:
     """Let an OSError name the file that was to be written, and not the temporary one, or none."""
     try:
         yield
@@ -123,7 +123,7 @@ def unfinished_folder(output: Path) -> Iterator[Path]:
     remove_leftovers(output.parent)
     while True:
         folder = _temporary_name(output)
-        with _named(output):
+        with named(output):
             folder.mkdir()
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         if _is_ours(descriptor, folder):

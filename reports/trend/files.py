@@ -12,6 +12,7 @@ from pathlib import Path
 
 from reports.record import untrusted, writing
 from reports.record.files import RecordError
+from reports.record.folders import matching
 from reports.trend.rows import Key, Row, decode_lines, encode, key
 
 SUFFIX = ".jsonl"
@@ -68,7 +69,7 @@ def read(folder: Path) -> History:
         raise RecordError(f"{folder}: not a folder. Give the one of the history, or leave --history out.")
     rows: list[Row] = []
     damaged: list[str] = []
-    for path in sorted(folder.glob(f"*{SUFFIX}")):
+    for path in matching(folder, f"*{SUFFIX}"):
         rows.extend(_rows(path, _content(path), damaged))
     if len({*map(key, rows)}) < len(rows):  # files were joined by hand
         once: dict[Key, Row] = {}

@@ -91,7 +91,8 @@ def test_the_root_folder_is_no_new_one_to_merge_into(run: Run) -> None:
     status, said = run("merge", "--output", "/")
 
     assert status == 4
-    assert "holds other files" in said
+    # Another than root may not list some of its folders, nor make one beside it.
+    assert "holds other files" in said or "Permission denied" in said
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from reports.__main__ import main
 from reports.record import files, per_sample
 from reports.record.schema import Case, Load, Record, Serving, Start
 from tests import samples as sample
+from tests.modes import closed
 
 CASE = "a40-resnet50-onnx-trt-fp16"
 OFFLINE, ONLINE = sample.record().loads[:3], sample.record().loads[3:]
@@ -420,3 +421,16 @@ def test_shards_of_a_case_keep_how_long_the_stages_of_each_took(
 
     joined = files.read(files.path_of(one.case, tmp_path / "out"))
     assert joined.stage_seconds == {"offline": 3.0, "online": 5.0}, "the longest of each"
+
+
+@pytest.mark.parametrize("mode", [0, 0o111])
+def test_a_folder_beside_a_record_that_may_not_be_listed_is_not_left_out(
+    mode: int, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    path = files.path_of(sample.record().case, tmp_path / "a")
+    files.write(sample.record(), path)
+    beside = path.with_name(f"{path.stem}.search")
+    beside.mkdir()
+    (beside / "config.pbtxt").touch()
+    with closed(beside, mode):
+        assert str(beside) in refused(tmp_path / "a")

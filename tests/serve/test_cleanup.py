@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from fixtures.serve import cleanup
+from tests.modes import closed
 
 HOUR_S = 3600.0
 GONE_S = 10.0  # bounds a hang; it takes a few tenths of a second
@@ -135,6 +136,18 @@ def test_who_calls_it_is_told_what_was_removed(folder: Path, capsys: pytest.Capt
     assert str(folder) in capsys.readouterr().out
     assert cleanup.main([str(folder.parent)]) == 0
     assert "nothing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("shut", "mode"), [("given", 0), ("given", 0o111), (".", 0)])
+def test_a_folder_that_may_not_be_looked_into_is_refused(
+    shut: str, mode: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "given"
+    folder.mkdir()
+    with closed(tmp_path / shut, mode), pytest.raises(SystemExit) as ended:
+        cleanup.main([str(folder)])
+    assert ended.value.code == 4
+    assert str(folder) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+"""What lies in a folder is found, all of it, or it is said which folder may not be listed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reports.record import untrusted
+from reports.record.folders import below, matching
+from tests.modes import closed
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder of folders of files, one of them behind a link."""
+    for name in ("a/one.json", "a/two.txt", "b/three.json", "b/deep/four.json", ".hidden/five.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "link").symlink_to("a", target_is_directory=True)
+    return tmp_path
+
+
+def test_it_is_found_as_by_pathlib(tree: Path) -> None:
+    assert matching(tree, "*/*.json") == sorted(tree.glob("*/*.json"))
+    assert sorted(below(tree)) == sorted(tree.rglob("*"))
+    assert matching(tree / "none", "*") == list(below(tree / "a" / "one.json")) == []
+
+
+def test_what_is_not_to_be_entered_is_not_looked_into(tree: Path) -> None:
+    with closed(tree / "b"):
+        found = sorted(below(tree, lambda folder: folder.name != "b"))
+    assert found == sorted(
+        path for path in tree.rglob("*") if path.parent != tree / "b" and "deep" not in path.parts
+    )
+
+
+@pytest.mark.parametrize("mode", [0, 0o111])
+@pytest.mark.parametrize("find", [lambda folder: matching(folder, "*/*"), lambda folder: list(below(folder))])
+def test_a_folder_that_may_not_be_listed_is_named(
+    mode: int, find: Callable[[Path], object], tree: Path
+) -> None:
+    with closed(tree / "b", mode), pytest.raises(PermissionError, match=str(tree / "b")):
+        find(tree)
+
+
+def test_the_folder_that_a_file_system_keeps_for_root_is_none_of_the_users(tree: Path) -> None:
+    (tree / "lost+found").mkdir()
+    with closed(tree / "lost+found"):
+        assert len(matching(tree, "*/*.json")) == 4
+        assert tree / "lost+found" not in below(tree)
+
+
+@pytest.mark.parametrize("shut", ["b/deep/four.json", "b/deep", "b", ""])
+def test_a_record_that_may_not_be_read_is_named_whole_with_a_cure(shut: str, tree: Path) -> None:
+    path = tree / "b" / "deep" / "four.json"
+    with closed(tree / shut), pytest.raises(PermissionError, match="Let this user read it") as raised:
+        untrusted.content(path, tree / "b")
+    assert raised.value.filename == str(path)
