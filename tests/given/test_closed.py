@@ -1,6 +1,5 @@
 """What a user gives and may not read, by another's modes, is refused by its path: no part of it is taken for all."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from fixtures.models.bert.samples import squad
 from fixtures.models.resnet50_tf.tf1_checkpoint import read_checkpoint
 from fixtures.spec import Tensor
 from tests.given.networks import linear
+from tests.models import decathlon
 from tests.modes import closed
 from tests.repositories import config, write_model
 
@@ -78,13 +78,12 @@ def sentences(folder: Path) -> Callable[[], Any]:
 
 
 def brains(folder: Path) -> Callable[[], Any]:
-    (folder / "images").mkdir(parents=True)
-    names = [f"images/{name}{number}.nii" for number in range(5) for name in ("image", "label")]
-    for name in names:
-        (folder / name).touch()
-    pairs = [{"image": image, "label": label} for image, label in zip(names[::2], names[1::2], strict=True)]
-    kinds = dict.fromkeys("0123")
-    (folder / "dataset.json").write_text(json.dumps({"modality": kinds, "labels": kinds, "training": pairs}))
+    names = [f"patient{number}" for number in range(5)]
+    for part in ("imagesTr", "labelsTr"):
+        (folder / part).mkdir(parents=True)
+        for name in names:
+            (folder / part / f"{name}.nii.gz").touch()
+    decathlon.describe(folder, names)
     return lambda: brats.patients(folder, "evaluation")
 
 
