@@ -1,0 +1,38 @@
+"""What was given and cannot be used ends a run, whose other cases would say the same; the error of another test does not."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.collecting import run_pytest
+
+TESTS = """\
+import pytest
+
+from fixtures.errors import InputError
+
+
+@pytest.mark.stage("accuracy")
+@pytest.mark.parametrize("number", [1, 2])
+def test_of_case(case, number):
+    raise InputError("no such sample", where="samples.csv", cure="look")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_alone(number):
+    raise InputError("no such sample", where="samples.csv", cure="look")
+"""
+
+
+@pytest.mark.parametrize(("selected", "failed"), [("cpu-resnet50-micro-onnx-fp32", 1), ("alone", 2)])
+def test_the_input_of_a_case_that_cannot_be_used_ends_the_run(
+    selected: str, failed: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "test_of_inputs.py"
+    file.write_text(TESTS)
+
+    done = run_pytest(str(file), "-p", "conftest", "-k", selected, "--results", str(tmp_path / "results"))
+
+    assert f"{failed} failed" in done.stdout, done.stdout + done.stderr
+    assert "samples.csv" in done.stdout
+    assert ("what was given cannot be used; see the error" in done.stdout) is (failed == 1)
