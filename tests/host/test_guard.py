@@ -117,8 +117,9 @@ def test_a_command_that_was_killed_has_the_status_a_shell_gives_it(household: Ho
     ids=["ignores-sigterm", "daemon-of-the-dead", "daemon-of-the-living", "name-not-utf8", "50-children"],
 )
 def test_nothing_is_left_at_the_end_of_the_block(household: Household, source: str) -> None:
-    with running(household, python(source)):
-        assert household.processes()
+    with running(household, python(source)) as process:
+        # What a command leaves that ends by itself is ended at once.
+        assert household.processes() or process.wait(ENDED_S) == 0
     assert household.left(0) == []
 
 
