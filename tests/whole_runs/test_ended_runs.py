@@ -16,16 +16,28 @@ def below(pid: int) -> list[psutil.Process]:
     return psutil.Process(pid).children(recursive=True)
 
 
-def segments_of(processes: list[psutil.Process]) -> set[Path]:
-    """The segments of shared memory that processes have mapped; others on the machine are not ours to judge."""
-    found: set[Path] = set()
+def segments_of(processes: list[psutil.Process]) -> set[tuple[Path, int]]:
+    """The segments of shared memory that processes have mapped, each with its inode: the next run on the machine, which may
+    have waited for this one to end, gives its own the same names."""
+    found: set[tuple[Path, int]] = set()
     for process in processes:
         try:
             lines = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
         except OSError:
             continue
-        found.update(Path(line[line.index("/dev/shm/") :]) for line in lines if "/dev/shm/" in line)
-    return {path for path in found if path.exists()}
+        found.update(
+            (Path(line[line.index("/dev/shm/") :]), int(line.split()[4]))
+            for line in lines
+            if "/dev/shm/" in line
+        )
+    return {one for one in found if is_there(*one)}
+
+
+def is_there(path: Path, inode: int) -> bool:
+    try:
+        return path.stat().st_ino == inode
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.parametrize(
@@ -51,11 +63,12 @@ def test_a_run_that_is_ended_leaves_no_process_and_what_it_had_measured(
         )
     deadline = time.monotonic() + 600  # bounds a hang
     path = tmp_path / "cpu" / f"{ONNX}.json"
-    segments: set[Path] = set()
+    segments: set[tuple[Path, int]] = set()
     while time.monotonic() < deadline and not (path.is_file() and '"unfinished"' in path.read_text()):
         segments |= segments_of(below(run.pid))
         time.sleep(0.05)
     started = below(run.pid)
+    segments |= segments_of(started)
     names = {program_name(process) for process in started}
     assert "tritonserver" in names, log.read_text()
     assert len(segments) > 1, "those of the server, and those of the load generator"
@@ -68,4 +81,4 @@ def test_a_run_that_is_ended_leaves_no_process_and_what_it_had_measured(
     (load,) = found.loads
     assert load.marks[0].code == "unfinished"
     assert len(load.passes) > 1
-    assert not [path.name for path in segments if path.exists()]
+    assert not [path.name for path, inode in segments if is_there(path, inode)]
