@@ -63,12 +63,12 @@ def test_a_run_that_is_ended_leaves_no_process_and_what_it_had_measured(
         )
     deadline = time.monotonic() + 600  # bounds a hang
     path = tmp_path / "cpu" / f"{ONNX}.json"
-    segments: set[tuple[Path, int]] = set()
     while time.monotonic() < deadline and not (path.is_file() and '"unfinished"' in path.read_text()):
-        segments |= segments_of(below(run.pid))
         time.sleep(0.05)
-    started = below(run.pid)
-    segments |= segments_of(started)
+    started, segments = below(run.pid), set[tuple[Path, int]]()
+    while time.monotonic() < deadline and not any(path.name.startswith("INPUT") for path, _ in segments):
+        started = below(run.pid)
+        segments = segments_of(started)
     names = {program_name(process) for process in started}
     assert "tritonserver" in names, log.read_text()
     assert len(segments) > 1, "those of the server, and those of the load generator"
