@@ -1,9 +1,13 @@
 """Runtime of the ONNX format: ONNX Runtime, in a Triton Python-backend model and in process alike."""
 
+import functools
 import os
 
 import numpy as np
 import onnxruntime
+
+_SESSIONS = 16
+"""The most sessions that `_by_size` keeps: each has its own copy of the weights."""
 
 
 def load(artifact, settings):
@@ -11,8 +15,9 @@ def load(artifact, settings):
 
     settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder in which the
     accelerator keeps what it builds, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
-    (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or 1) and batched (0 where the
-    network has no axis for the batch: each row is then computed by itself).
+    (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or 1), batched (0 where the
+    network has no axis for the batch: each row is then computed by itself), and sizes (batch sizes, joined by commas:
+    see `_by_size`).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(settings["threads"])
@@ -29,16 +34,70 @@ def load(artifact, settings):
         onnxruntime.preload_dlls()  # CUDA and cuDNN from the wheels beside it
         if settings["accelerator"] == "trt":
             import tensorrt  # noqa: F401 - loads libnvinfer from its package, where the provider's loader does not look
-    providers = _providers(settings)
     graph = artifact / "model.onnx" if artifact.is_dir() else artifact
+    opened = functools.partial(_session, graph, options, settings)
+    if settings["tensors"] != "torch":
+        predict = _on_arrays(opened())
+    elif _plans_anew(graph, settings):
+        predict = _by_size(opened, settings)
+    else:
+        predict = _on_tensors(opened(), settings)
+    return _row_by_row(predict, settings) if settings.get("batched") == "0" else predict
+
+
+def _session(graph, options, settings):
+    providers = _providers(settings)
     session = onnxruntime.InferenceSession(
         str(graph), options, providers=list(providers), provider_options=list(providers.values())
     )
     wanted, got = next(iter(providers)), session.get_providers()[0]
     if got != wanted:
         raise RuntimeError(f"ONNX Runtime cannot use {wanted} here and fell back to {got}; its log says why")
-    predict = _on_tensors(session, settings) if settings["tensors"] == "torch" else _on_arrays(session)
-    return _row_by_row(predict, settings) if settings.get("batched") == "0" else predict
+    return session
+
+
+def _plans_anew(graph, settings):
+    """Whether a session takes long when the batch differs from the one before.
+
+    Since release 1.20 ONNX Runtime keeps for each convolution on a GPU cuDNN's plan for the last shape alone, and makes
+    another when the shape differs: on an H200 150 ms for the micro ResNet50, which computes 64 rows in 2 ms. Next to
+    large tensors a plan takes little time, and further sessions would take gigabytes.
+    """
+    is_alone = settings["accelerator"] or settings["large"] == "1" or settings.get("batched") == "0"
+    if settings["device"] == "cpu" or is_alone:
+        return False
+    import onnx
+
+    nodes = onnx.load(str(graph), load_external_data=False).graph.node
+    return any(node.op_type in ("Conv", "ConvTranspose") for node in nodes)
+
+
+def _by_size(opened, settings):
+    """A function from tensors to tensors that has a session of its own for each batch size.
+
+    Where `sizes` are given, as for the batches of any size that Triton's batcher forms, a batch is filled up to the
+    next of them with copies of its last row, whose answers are dropped.
+    """
+    sizes = sorted(int(size) for size in settings.get("sizes", "").split(",") if size)
+    ready = [opened()]  # now, as what cannot be opened fails to load, and not the first request
+
+    @functools.lru_cache(_SESSIONS)
+    def run_of(_size):
+        return _on_tensors(ready.pop() if ready else opened(), settings)
+
+    def predict(tensors):
+        rows = len(tensors[0])
+        size = next((size for size in sizes if size >= rows), rows)
+        filled = [_filled(tensor, size) for tensor in tensors] if size > rows else tensors
+        return [result[:rows] for result in run_of(size)(filled)]
+
+    return predict
+
+
+def _filled(tensor, size):
+    from torch import cat
+
+    return cat([tensor, tensor[-1:].expand(size - len(tensor), *tensor.shape[1:])])
 
 
 def _on_arrays(session):

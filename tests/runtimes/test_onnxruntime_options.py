@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import sys
+import tempfile
 import types
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from fixtures.formats import all_formats
 from fixtures.host.targets import recognise
 from fixtures.models import all_models
 from fixtures.spec import Case, Deployment
+from tests.runtimes.graphs import convolution
 
 KNOWN = json.loads(Path(__file__).with_name("onnxruntime_options.json").read_text())
 DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True, tf32=True)
@@ -50,7 +52,8 @@ def providers(
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE")
     deployment = dataclasses.replace(DEPLOYMENT, **changes)
     settings = runtimes.runtime_settings(case_of(accelerator, precision), deployment, "/engines/0f3c")
-    runtime.load(Path("model.onnx"), {**settings, "device": "cuda", "device_id": "0"})
+    with tempfile.TemporaryDirectory() as folder:
+        runtime.load(convolution(Path(folder)), {**settings, "device": "cuda", "device_id": "0"})
     return asked
 
 
