@@ -156,6 +156,27 @@ def test_what_was_not_run_since_it_was_loaded_is_run_once_before_it_counts(
     assert len(runs) - len(found.served_per_s) == uncounted
 
 
+@pytest.mark.parametrize(("request_s", "compiled"), [(0.01, True), (2, False)])
+def test_what_is_compiled_in_its_second_run_counts_from_the_third_on(
+    request_s: float, compiled: bool
+) -> None:
+    """As TorchScript is on a GPU, for seconds; of a model whose requests take seconds one batch has to do."""
+
+    class Compiling(OneGpu):
+        runs = 0
+
+        def batches_per_s(self, batch: int, least_s: float, least: int) -> float:
+            is_compiled, self.runs = self.runs >= 2, self.runs + least
+            return super().batches_per_s(batch, least_s, least) if is_compiled else 0.1
+
+    job = dataclasses.replace(simulated.job(LoadPoint("offline", 1, 1)), request_s=request_s)
+    one: Any = Compiling()
+    plan = MeasuringPlan(budget_s=0.1)
+    take = simulated.LoadGenerator().take
+    found = turns.measure(job, one, 1, None, "cpu", plan, take=lambda job, _window_s: take(job, 0.12))
+    assert (set(found.in_process_per_s) == {25.0}) is compiled
+
+
 SLOWER_SERVED = """
 import sys, time
 SECONDS = 0.060 if "triton_python_backend_utils" in sys.modules else 0.005
