@@ -80,6 +80,14 @@ def test_no_request_waits_until_every_algorithm_has_been_tried(monkeypatch: pyte
     assert native.parameters["cudnn_conv_algo_search"].string_value == "1", "heuristic, as the backend counts"
 
 
+def test_one_of_several_sessions_takes_no_more_memory_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    strategy = providers(monkeypatch)["CUDAExecutionProvider"]["arena_extend_strategy"]
+    assert strategy in KNOWN["execution_providers"]["arena_extend_strategy"]
+    assert strategy != "kNextPowerOfTwo", "the default"
+    alone = providers(monkeypatch, "trt")["CUDAExecutionProvider"]
+    assert "arena_extend_strategy" not in alone
+
+
 @pytest.mark.parametrize("tf32", [True, False])
 def test_fp32_is_computed_in_tf32_or_not(tf32: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = providers(monkeypatch, tf32=tf32)
