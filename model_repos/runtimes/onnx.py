@@ -35,7 +35,7 @@ def load(artifact, settings):
         if settings["accelerator"] == "trt":
             import tensorrt  # noqa: F401 - loads libnvinfer from its package, where the provider's loader does not look
     graph = artifact / "model.onnx" if artifact.is_dir() else artifact
-    several = _plans_anew(graph, settings)
+    several = settings["tensors"] == "torch" and _plans_anew(graph, settings)
     opened = functools.partial(_session, graph, options, _providers(settings, several))
     if settings["tensors"] != "torch":
         predict = _on_arrays(opened())

@@ -118,6 +118,7 @@ def test_onnx_runtime_s_threads_spin_where_the_runtime_is_told(
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", open_session)
     settings = {"device": "cpu", "threads": "1", "accelerator": "", "precision": "fp32", "large": "0"}
+    settings |= {"tensors": "numpy"}
     with pytest.raises(Opened, match=f"^{spins}$"):
         load_runtime("onnx.py").load(Path("model.onnx"), settings | told)
 
