@@ -62,6 +62,7 @@ def answers(records: Sequence[Shown]) -> list[Answer]:
 def _answer(group: Sequence[Shown], placed: Mapping[str, int], records: Sequence[Shown]) -> Answer:
     case = group[0].case
     usable = [one for one in group if one.loads]
+    right = [one for one in group if not one.no_speed]
     turned = [one for one in usable if name_of(one) in placed]
     choices, remarks = [one for one in turned if placed[name_of(one)] == 1], []
     if len(turned) < 2 or not choices:
@@ -75,8 +76,12 @@ def _answer(group: Sequence[Shown], placed: Mapping[str, int], records: Sequence
         remarks.append(
             f"{len(usable) - len(turned)} more are right, and were not measured in turns with these."
         )
+    elif right and not usable:
+        remarks.append(
+            f"The speed of none was measured; {len(right)} of {len(group)} showed no wrong answers."
+        )
     elif not usable:
-        remarks.append("None is proven to be right with a speed to show.")
+        remarks.append("None is proven to be right.")
     of = f"{case.target}{f', {several_gpus(case)}' if case.gpus > 1 else ''}"
     return Answer(
         case.model,

@@ -45,6 +45,14 @@ def test_all_that_are_not_told_apart_may_be_used() -> None:
     assert all("not shown to be faster or slower" in one.why for one in found.choices)
 
 
+def test_one_that_is_right_and_was_never_measured_is_not_called_wrong() -> None:
+    unmeasured = dataclasses.replace(ONNX, loads=(), efficiency=())
+    assert the_answer(unmeasured, wrong(FAST)).remarks == [
+        "The speed of none was measured; 1 of 2 showed no wrong answers."
+    ]
+    assert the_answer(wrong(FAST)).remarks == ["None is proven to be right."]
+
+
 def test_a_figure_is_told_with_its_limit_its_load_point_and_its_cost() -> None:
     one = dataclasses.replace(ONNX, price_per_hour=3.6)
     (choice,) = the_answer(one, SLOW).choices
