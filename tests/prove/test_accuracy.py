@@ -175,6 +175,23 @@ def test_products_in_tf32_break_ties_as_sixteen_bits_do() -> None:
     assert (exact.scores[0].passed, rounded.scores[0].passed) == (False, True)
 
 
+@pytest.mark.parametrize(
+    ("precision", "tf32", "limit"),
+    [("fp32", None, 0.9), ("fp32", False, 0.9), ("fp32", True, 0.7), ("fp16", None, 0.8)],
+)
+def test_fp32_in_tf32_is_held_to_a_limit_of_its_own(precision: str, tf32: bool | None, limit: float) -> None:
+    limits = {name: Limit(value, name) for name, value in (("fp32", 0.9), ("tf32", 0.7), ("fp16", 0.8))}
+    case = toy.case(toy.model(metrics=(toy.metric(limits=limits),)), precision=precision)
+    samples, stages = toy.samples(100), changed(100, 0, 0)
+    found = score_each_sample(case, samples, stages)
+    (score,) = accuracy_ledger(case, samples, stages, found, tf32=tf32).scores
+    assert score.limits[0].value == limit
+
+
+def test_without_a_limit_for_tf32_that_of_fp32_holds() -> None:
+    assert toy.metric(limits={"fp32": Limit(0.9, "own")}).limit("fp32", tf32=True) == Limit(0.9, "own")
+
+
 def test_many_small_losses_that_point_one_way_are_no_chance() -> None:
     before = np.full(24, 0.9)
     drifted, scattered = before - 0.02, before - 0.02 * np.where(np.arange(24) % 2, 5.0, -5.0)
