@@ -68,14 +68,16 @@ def _finite(text: str) -> float:
     return number
 
 
+def _wrong(where: str, problem: str) -> RecordError:
+    return RecordError(f"{where}: {problem}. Delete the file and measure the case again.")
+
+
 def _parse(kind: Any, value: Any, where: str) -> Any:
     """Turn plain JSON into the dataclass `kind`, checking names, types and domains on the way down."""
     kind, domain = domains.of(kind)
     found = _of_type(kind, value, where, domain)
     if domain is not None and not domains.holds(domain, found):
-        raise RecordError(
-            f"{where}: expected {domain.text()}, found {quoted(value)}. Delete the file and measure the case again."
-        )
+        raise _wrong(where, f"expected {domain.text()}, found {quoted(value)}")
     return found
 
 
@@ -90,15 +92,15 @@ def _of_type(kind: Any, value: Any, where: str, domain: Domain | None) -> Any:
         return _parse_dataclass(kind, value, where)
     if origin in (Sequence, tuple):
         if not isinstance(value, list):
-            raise RecordError(f"{where}: expected a list, found {quoted(value)}")
+            raise _wrong(where, f"expected a list, found {quoted(value)}")
         if origin is tuple and len(value) != len(arguments):
-            raise RecordError(f"{where}: expected a list of {len(arguments)}, found {quoted(value)}")
+            raise _wrong(where, f"expected a list of {len(arguments)}, found {quoted(value)}")
         if domain is not None and not domains.holds(domain, value):
             return value  # before each of its entries is looked at
         return tuple(_parse(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
     if origin is Mapping:
         if not isinstance(value, dict):
-            raise RecordError(f"{where}: expected an object, found {quoted(value)}")
+            raise _wrong(where, f"expected an object, found {quoted(value)}")
         if domain is not None and not domains.holds(domain, value):
             return value  # before each of its entries is looked at
         return {
@@ -109,23 +111,23 @@ def _of_type(kind: Any, value: Any, where: str, domain: Domain | None) -> Any:
         }
     if origin is Literal:
         if value not in arguments:
-            raise RecordError(f"{where}: expected one of {', '.join(arguments)}, found {quoted(value)}")
+            raise _wrong(where, f"expected one of {', '.join(arguments)}, found {quoted(value)}")
         return value
     if kind is float and type(value) is int:
         return float(value) if abs(value) < 2**1023 else value
     if type(value) is not kind:
-        raise RecordError(f"{where}: expected {kind.__name__}, found {quoted(value)}")
+        raise _wrong(where, f"expected {kind.__name__}, found {quoted(value)}")
     return visible(value) if isinstance(value, str) else value
 
 
 def _parse_dataclass(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
-        raise RecordError(f"{where}: expected an object, found {quoted(value)}")
+        raise _wrong(where, f"expected an object, found {quoted(value)}")
     hints = decoding.hints(kind)
     unknown = sorted(set(value) - set(hints))
     required = {f.name for f in dataclasses.fields(kind) if f.default is f.default_factory}
     missing = sorted(required - set(value))
     if unknown or missing:
         problem = f"unknown key {quoted(unknown[0])}" if unknown else f"missing key {missing[0]!r}"
-        raise RecordError(f"{where}: {problem}. Delete the file and measure the case again.")
+        raise _wrong(where, problem)
     return kind(**{key: _parse(hints[key], item, f"{where}: {key}") for key, item in value.items()})

@@ -232,6 +232,7 @@ def test_a_value_of_the_wrong_type_is_named(keys: Keys, value: Any, path: Path, 
     assert message.startswith(f"{path}: ")
     assert "expected" in message
     assert repr(value) in message
+    assert message.endswith(". Delete the file and measure the case again.")
     assert all(str(key) in message for key in keys)
 
 
