@@ -193,6 +193,12 @@ def weights_elsewhere(folder: Path) -> GivenNetwork:
     return GivenNetwork(path)
 
 
+def weights_under_no_text(folder: Path) -> GivenNetwork:
+    path = networks.apart(folder / "net.onnx")
+    path.write_bytes(path.read_bytes().replace(b"weights.data", b"weights\x80data"))
+    return GivenNetwork(path)
+
+
 def several(folder: Path) -> GivenNetwork:
     networks.linear(folder / "a.onnx")
     networks.linear(folder / "b.onnx")
@@ -231,6 +237,7 @@ BAD = {
     ),
     "weights that are missing": (without_weights, "weights.data"),
     "weights outside of the folder": (weights_elsewhere, "outside of its folder"),
+    "weights under a name that is no text": (weights_under_no_text, r"weights\x80data"),
     "several files": (several, "a.onnx, b.onnx"),
     "samples without labels": (labels_of_others, "have no label: 00, 01"),
     "no samples in the folder": (
