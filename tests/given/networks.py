@@ -45,6 +45,20 @@ def linear(path: Path, batch: int | str = "batch") -> Path:
     )
 
 
+def convolution(path: Path) -> Path:
+    """images, [batch, 3, 5, 5], through one convolution to maps, [batch, 2, 3, 3]."""
+    from onnx import helper
+
+    weights = np.random.default_rng(0).standard_normal((2, 3, 3, 3)).astype(np.float32)
+    return _save(
+        path,
+        [helper.make_node("Conv", ["images", "weights"], ["maps"])],
+        [_value("images", "FLOAT", "batch", 3, 5, 5)],
+        [_value("maps", "FLOAT", "batch", 2, 3, 3)],
+        weights=weights,
+    )
+
+
 def apart(path: Path) -> Path:
     """The network of `linear`, its weights in a file of their own."""
     import onnx

@@ -14,7 +14,7 @@ from fixtures.formats import all_formats
 from fixtures.host.targets import recognise
 from fixtures.models import all_models
 from fixtures.spec import Case, Deployment, Scenario
-from tests.runtimes.graphs import PIXELS, convolution, product
+from tests.given import networks
 
 SETTINGS = {
     "device": "cpu",
@@ -32,9 +32,7 @@ RUNTIME = runtimes.load_runtime("onnx.py")
 
 
 def images(count: int) -> torch.Tensor:
-    return torch.from_numpy(
-        np.random.default_rng(count).normal(size=(count, 3, PIXELS, PIXELS)).astype(np.float32)
-    )
+    return torch.from_numpy(np.random.default_rng(count).normal(size=(count, 3, 5, 5)).astype(np.float32))
 
 
 @pytest.fixture
@@ -60,7 +58,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
 def test_a_batch_is_filled_up_to_the_next_size_and_answered_as_it_is(
     batches: dict[int, list[int]], tmp_path: Path
 ) -> None:
-    path = convolution(tmp_path)
+    path = networks.convolution(tmp_path / "model.onnx")
     alone = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     predict = RUNTIME.load(path, SETTINGS | {"sizes": "8,1,4"})
     for rows in (3, 1, 8, 4, 5, 3, 9):
@@ -71,7 +69,7 @@ def test_a_batch_is_filled_up_to_the_next_size_and_answered_as_it_is(
 
 
 def test_without_sizes_a_batch_is_computed_as_it_comes(batches: dict[int, list[int]], tmp_path: Path) -> None:
-    predict = RUNTIME.load(convolution(tmp_path), SETTINGS)
+    predict = RUNTIME.load(networks.convolution(tmp_path / "model.onnx"), SETTINGS)
     for rows in (3, 7, 3):
         predict([images(rows)])
     assert batches == {0: [3, 3], 1: [7]}
@@ -80,7 +78,7 @@ def test_without_sizes_a_batch_is_computed_as_it_comes(batches: dict[int, list[i
 def test_a_model_whose_session_cannot_be_opened_does_not_load(
     batches: dict[int, list[int]], tmp_path: Path
 ) -> None:
-    path = convolution(tmp_path)
+    path = networks.convolution(tmp_path / "model.onnx")
     path.write_bytes(b"no graph")
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.InvalidProtobuf):
         RUNTIME.load(path, SETTINGS)
@@ -101,8 +99,8 @@ def test_convolutions_on_a_gpu_are_planned_anew(
     change: dict[str, str], expected: bool, tmp_path: Path
 ) -> None:
     settings = SETTINGS | {"device": "cuda"} | change
-    assert RUNTIME._plans_anew(convolution(tmp_path), settings) is expected
-    assert not RUNTIME._plans_anew(product(tmp_path), settings)
+    assert RUNTIME._plans_anew(networks.convolution(tmp_path / "model.onnx"), settings) is expected
+    assert not RUNTIME._plans_anew(networks.linear(tmp_path / "model.onnx"), settings)
 
 
 @pytest.mark.parametrize(

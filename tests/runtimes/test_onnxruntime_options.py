@@ -22,7 +22,7 @@ from fixtures.formats import all_formats
 from fixtures.host.targets import recognise
 from fixtures.models import all_models
 from fixtures.spec import Case, Deployment
-from tests.runtimes.graphs import convolution
+from tests.given import networks
 
 KNOWN = json.loads(Path(__file__).with_name("onnxruntime_options.json").read_text())
 DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True, tf32=True)
@@ -53,7 +53,8 @@ def providers(
     deployment = dataclasses.replace(DEPLOYMENT, **changes)
     settings = runtimes.runtime_settings(case_of(accelerator, precision), deployment, "/engines/0f3c")
     with tempfile.TemporaryDirectory() as folder:
-        runtime.load(convolution(Path(folder)), {**settings, "device": "cuda", "device_id": "0"})
+        model = networks.convolution(Path(folder) / "model.onnx")
+        runtime.load(model, {**settings, "device": "cuda", "device_id": "0"})
     return asked
 
 
