@@ -70,16 +70,22 @@ def why_not() -> str | None:
     )
 
 
+def download(distribution: str, version: str, folder: Path) -> None:
+    """Download a version of a distribution from PyPI and unpack it into a folder."""
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    with tempfile.TemporaryDirectory(dir=folder) as wheels:
+        command = [*pip, "--dest", wheels, f"{distribution}=={version}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        if done.returncode:
+            raise OutOfReachError((done.stderr.strip().splitlines() or ["pip says nothing"])[-1])
+        (wheel,) = Path(wheels).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+
+
 def names_of(distribution: str, version: str, folder: Path) -> Names:
     """The names in a version of the bindings on PyPI, which is downloaded into a folder."""
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-    command = [*pip, "--dest", str(folder), f"{distribution}=={version}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    if done.returncode:
-        raise OutOfReachError((done.stderr.strip().splitlines() or ["pip says nothing"])[-1])
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder)
+    download(distribution, version, folder)
     bindings = folder / "tensorrt_bindings" / "tensorrt.so"
     undefined = [f"void *{name}(void) {{ return 0; }}" for name in _functions_of_nvinfer(bindings)]
     (folder / "empty.c").write_text("\n".join(undefined))

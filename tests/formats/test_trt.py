@@ -1,11 +1,12 @@
 """TensorRT's names are those of its bindings, 10 and 11; a network has the types of the export it is made of."""
 
 import dataclasses
+import importlib
 import json
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.formats import trt
-from fixtures.spec import ConversionJob
+from fixtures.models import all_models
+from fixtures.spec import ConversionJob, Model
 from tests.formats import tensorrt_bindings
 from tests.formats.tensorrt_bindings import MODULE, NAMES, SOURCES, VERSIONS, used_names
 
 LISTED = json.loads(NAMES.read_text())
+RTX_VERSION = "1.7.1.116"
 
 
 @pytest.mark.parametrize("version", LISTED)
@@ -82,6 +85,35 @@ def test_the_listed_names_are_those_of_the_bindings_on_pypi(
         pytest.skip(f"needs PyPI: {error}")
 
     assert found == LISTED[f"{distribution} {version}"]
+
+
+@pytest.fixture(scope="session")
+def rtx(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """TensorRT for RTX: NVIDIA's parser, builder and bindings of the same names, whose packages have all their libraries
+    on PyPI, and whose builder needs no GPU."""
+    folder = tmp_path_factory.mktemp("rtx")
+    for part in ("bindings", "libs"):
+        try:
+            tensorrt_bindings.download(f"tensorrt-rtx-cu13-{part}", RTX_VERSION, folder)
+        except tensorrt_bindings.OutOfReachError as error:
+            pytest.skip(f"needs PyPI: {error}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        return importlib.import_module("tensorrt_rtx_bindings")
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("micro", [one for one in all_models() if one.micro], ids=lambda one: one.name)
+def test_nvidia_s_parser_and_builder_make_an_engine_of_every_micro_model(
+    micro: Model, precision: str, rtx: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, MODULE, rtx)
+    network = micro.load(None).network
+    job = ConversionJob(micro, network, precision, None, "cpu", 4, None, lambda _step: None, tf32=False)
+    trt.convert(job, tmp_path / "model.plan")
+
+    assert (tmp_path / "model.plan").stat().st_size > 1 << 20
 
 
 class Player:
