@@ -32,6 +32,15 @@ def test_an_option_whose_path_may_not_be_looked_up_is_one_of_wrong_usage(given: 
         given.is_file()
 
 
+def test_an_option_whose_path_leads_in_a_circle_is_one_of_wrong_usage(tmp_path: Path) -> None:
+    (tmp_path / "self").symlink_to("self")
+    with (
+        pytest.raises(pytest.UsageError, match=f"symbolic links\n.*{tmp_path}/self\n.*cure: "),
+        as_usage_errors(),
+    ):
+        (tmp_path / "self").read_text()
+
+
 def test_recorded_answers_in_a_closed_folder_are_not_taken_for_none(given: Path) -> None:
     config: Any = SimpleNamespace(stash={SETTINGS: SimpleNamespace(answers=given.parent)})
     with pytest.raises(pytest.UsageError, match=f"permission denied\n.*{given.parent}"):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import InputError
+from fixtures.plugin import rehearsing
 from fixtures.plugin.command_line.outputs import check_file, check_folder
 from tests.collecting import WITHOUT
 
@@ -25,6 +26,9 @@ Capture = pytest.CaptureFixture[str]
         ("--junitxml", "a pipe"),
         ("--junitxml", "a link to nothing"),
         ("--summary", "a link to nothing"),
+        ("--results", "below a link to nothing"),
+        ("--history", "below a link to nothing"),
+        ("--summary", "below a link to nothing"),
         ("--history", "a file"),
     ],
 )
@@ -44,11 +48,11 @@ def test_a_run_that_cannot_write_ends_as_bad_input_before_any_test(
             place.mkdir()
             (tmp_path / "elsewhere").mkdir()
             (place / "cpu").symlink_to(tmp_path / "elsewhere")
-        case "a link to nothing":
+        case "a link to nothing" | "below a link to nothing":
             place.symlink_to("nothing")
         case _:
             place.touch()
-    place = place / "x" if kind == "below a file" else place
+    place = place / "x" if kind.startswith("below") else place
     # Without a check the run would convert the model, and fail or end well.
     own = {"--results": tmp_path / "results", "--model-repos": tmp_path / "models", option: place}
     wanted = "cpu-resnet50-micro-ts-trace-fp32 and test_conversion"
@@ -72,6 +76,11 @@ def test_what_is_there_or_can_be_made_is_taken(tmp_path: Path) -> None:
     check_file("--summary", Path(os.devnull))
     os.mkfifo(tmp_path / "pipe")
     check_file("--summary", tmp_path / "pipe")
+
+
+def test_a_checklist_is_written_to_what_is_no_regular_file() -> None:
+    rehearsing._write([], Path(os.devnull))
+    assert Path(os.devnull).is_char_device()
 
 
 @pytest.mark.parametrize("path", ["/proc/nothing/junit.xml", "/sys/nothing/junit.xml", "/proc/junit.xml"])

@@ -96,10 +96,12 @@ def test_what_is_no_shard_is_refused(text: str, collect: Collect) -> None:
     assert "write 2/4" in refused.text
 
 
-def test_records_that_are_not_there_are_refused(tmp_path: Path, collect: Collect) -> None:
-    refused = collect("--shard", "1/2", "--shard-records", str(tmp_path / "none"))
+@pytest.mark.parametrize("kind", ["none", "file"])
+def test_what_is_no_folder_of_records_is_refused(kind: str, tmp_path: Path, collect: Collect) -> None:
+    (tmp_path / "file").touch()
+    refused = collect("--shard", "1/2", "--shard-records", str(tmp_path / kind))
     assert refused.status == pytest.ExitCode.USAGE_ERROR
-    assert "--shard-records" in refused.text
+    assert f"--shard-records {tmp_path / kind}" in refused.text
 
 
 @pytest.mark.parametrize("option", ["--lf", "--stepwise"])

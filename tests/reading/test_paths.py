@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.reading.paths import existing, path_of
+from fixtures.reading.paths import existing, folder_of, path_of
+from tests.modes import closed
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,27 @@ def test_what_may_have_no_end_is_refused_before_it_is_read(tmp_path: Path) -> No
     for path in (tmp_path / "fifo", Path("/dev/zero")):
         with pytest.raises(InputError, match="neither a file nor a folder"):
             existing("--checkpoint resnet50-micro", str(path))
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444, 0o111])
+def test_a_folder_of_the_suite_s_own_files_has_to_be_open_to_this_user(mode: int, tmp_path: Path) -> None:
+    folder = tmp_path / "of-another"
+    (folder / "there").mkdir(parents=True)
+    with closed(folder, mode):
+        names = ("", "/there", "/new") if mode == 0 else ("",)
+        for name in names:
+            with pytest.raises(InputError, match=r"Permission denied\n.*--results .*of-another.*\n.*cure: "):
+                folder_of("--results", f"{folder}{name}")
+
+
+def test_links_in_a_circle_are_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "self").symlink_to("self")
+    for name in ("self", "self/x"):
+        with pytest.raises(InputError, match=r"symbolic links\n.*--answers .*self"):
+            folder_of("--answers", str(tmp_path / name))
+
+
+def test_a_folder_that_is_still_to_be_made_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("", "new/newer", "file/x"):
+        assert folder_of("--results", str(tmp_path / name)) == tmp_path / name
