@@ -15,6 +15,7 @@ from fixtures.errors import InputError, ProofError
 from fixtures.host import locks
 from fixtures.plugin.command_line.settings import Settings, parse, passed_on
 from tests.conftest import MakeBuild
+from tests.modes import closed
 from tests.options import options
 from tests.repositories import contents
 
@@ -67,6 +68,13 @@ def test_what_cannot_be_compared_with_is_named_with_its_cure(
     assert said in str(raised.value)
     assert f"--{next(iter(given)).replace('_', '-')}" in str(raised.value)
     assert "cure:" in str(raised.value)
+
+
+def test_a_folder_that_is_closed_to_this_user_is_told_by_the_option(tmp_path: Path) -> None:
+    folder = tmp_path / "of-another"
+    folder.mkdir()
+    with closed(folder), pytest.raises(InputError, match=rf"Permission denied\n.*--against {folder}\n.*cure"):
+        other_builds.parse(str(folder))
 
 
 def test_what_decides_the_build_is_passed_on(tmp_path: Path) -> None:
