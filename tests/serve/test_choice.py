@@ -110,8 +110,9 @@ def test_the_environment_names_another_default_than_what_is_on_path(
     monkeypatch.setenv("TRITONPROOF_TRITON", "/nowhere/triton")
     with pytest.raises(
         InputError, match=r"no program '/nowhere/triton'\n.*where: TRITONPROOF_TRITON=/nowhere"
-    ):
+    ) as raised:
         parse_choice(None)
+    assert "its path: TRITONPROOF_TRITON=/opt/" in str(raised.value), "and the cure is the variable's"
 
 
 def test_each_choice_is_described_by_what_was_asked_for() -> None:
