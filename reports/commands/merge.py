@@ -2,8 +2,10 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from reports.commands import Commands, path, shared
+from reports.record import files
 from reports.record.foreign import one_line
 
 
@@ -38,10 +40,9 @@ def _run(options: argparse.Namespace) -> int:
 
     found = folders.merge(options.records, options.output, anonymous=options.anonymous)
     for left in found.left_out:
-        why = (
-            "may name the machine" if options.anonymous and not left.is_absolute() else "belongs to no record"
+        print(
+            f"left out, since it {_why_left(left, options.anonymous)}: {one_line(str(left))}", file=sys.stderr
         )
-        print(f"left out, since it {why}: {one_line(str(left))}", file=sys.stderr)
     for sentence in found.earlier:
         print(sentence, file=sys.stderr)
     done = "wrote" if found.is_new else "already holds"
@@ -51,3 +52,11 @@ def _run(options: argparse.Namespace) -> int:
     if found.apart:
         print(f"measured by several machines, each of which has a record: {', '.join(found.apart)}")
     return 0
+
+
+def _why_left(path: Path, anonymous: bool) -> str:
+    if anonymous and not path.is_absolute():
+        return "may name the machine"
+    if files.is_record(path):
+        return "lies deeper than records are read from (TARGET/CASE.json)"
+    return "belongs to no record"

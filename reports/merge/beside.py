@@ -14,7 +14,7 @@ from reports.record.machines import Key
 
 LOG_SUFFIX = ".server.log"
 _LOG = re.compile(rf"(?P<stem>.*?)(\.\d+)?{re.escape(LOG_SUFFIX)}")
-_SEARCH = ".search/"
+_SEARCH = f"{files.SEARCH_SUFFIX}/"
 _FIRST_BYTES = 4096
 """Bytes of a log that are compared to sort logs: its first line begins with a time."""
 

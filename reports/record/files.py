@@ -19,6 +19,10 @@ from reports.record.writing import replace as replace
 
 SAMPLES_SUFFIX = ".samples.json"
 """How the name of a file of samples ends, which lies beside a record and is none itself."""
+SEARCH_SUFFIX = ".search"
+"""How the name of the folder ends that holds what is of a search's winner; it lies beside the record."""
+SUPERSEDED = "superseded"
+"""The folder beside records to which those of another machine are moved; no target has this name."""
 CONFIG_SUFFIX = ".config.pbtxt"
 """How the name of the configuration ends that a case was served with; it lies beside the record."""
 
@@ -48,7 +52,7 @@ def machine_in(path: Path) -> str:
 
 def config_of_search(path: Path) -> str:
     """The name of the config.pbtxt of a search's winner, from the folder of the record at `path`."""
-    return f"{path.stem}.search/config.pbtxt"
+    return f"{path.stem}{SEARCH_SUFFIX}/config.pbtxt"
 
 
 def write(record: Record, path: Path) -> None:
@@ -166,9 +170,17 @@ def record_paths(results: Path) -> list[Path]:
     """The files of the records below a results folder, in the order of their names.
 
     Raises RecordError where a target's folder is a symbolic link: a folder of another's making shows what is in it alone, and
-    no reader follows what another leaves out. Raises PermissionError as `folders.matching` does.
+    no reader follows what another leaves out. Raises RecordError where records lie beside the folders of targets too: a
+    reader of one level would pass over the other. Raises PermissionError as `folders.matching` does.
     """
-    found = [path for path in matching(results, "*/*.json") if _is_record(path)]
+    found = [
+        path for path in matching(results, "*/*.json") if is_record(path) and path.parent.name != SUPERSEDED
+    ]
+    if found and (beside := record_paths_in(results)):
+        raise RecordError(
+            f"{beside[0]}: lies beside the folder of a target that holds records, such as {found[0]}. Move it into the "
+            "folder of its own target, or take it out."
+        )
     for folder in dict.fromkeys(path.parent for path in found):
         if folder.is_symlink():
             raise RecordError(
@@ -180,8 +192,10 @@ def record_paths(results: Path) -> list[Path]:
 
 def record_paths_in(folder: Path) -> list[Path]:
     """The files of the records that lie in a folder itself, such as that of a target."""
-    return [path for path in matching(folder, "*.json") if _is_record(path)]
+    return [path for path in matching(folder, "*.json") if is_record(path)]
 
 
-def _is_record(path: Path) -> bool:
-    return not path.name.startswith(".") and not path.name.endswith(SAMPLES_SUFFIX)
+def is_record(path: Path) -> bool:
+    """Whether a file is a record by its name and its folder's, and none of those that lie beside one."""
+    is_beside = path.name.endswith(SAMPLES_SUFFIX) or path.parent.name.endswith(SEARCH_SUFFIX)
+    return path.suffix == ".json" and not is_beside and not path.name.startswith(".")

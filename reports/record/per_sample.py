@@ -62,7 +62,7 @@ def path_of(case: Case, results: Path, machine: str = "") -> Path:
 
 def path_of_search(case: Case, results: Path, machine: str = "") -> Path:
     """Where those of a search's winner lie: beside the winner's config.pbtxt."""
-    return results / case.target / f"{files.name_of(case, machine)}.search" / "samples.json"
+    return results / case.target / f"{files.name_of(case, machine)}{files.SEARCH_SUFFIX}" / "samples.json"
 
 
 def write(samples: SampleScores, path: Path) -> None:

@@ -79,7 +79,7 @@ def _source(argument: Path, letter: str, substring: str) -> Source:
 
 def record_files(argument: Path) -> list[Path]:
     """The files of an argument's records: the record itself, or those of a results folder, or those that lie in a folder of one target.
-    Raises RecordError where there is none."""
+    Raises RecordError where there is none, and as `reports.record.files.record_paths` does."""
     if argument.is_file():
         if argument.name.endswith(files.SAMPLES_SUFFIX):
             name = argument.name.removesuffix(files.SAMPLES_SUFFIX)
@@ -95,7 +95,7 @@ def record_files(argument: Path) -> list[Path]:
     if not argument.is_dir():
         what = "neither a file nor a folder" if argument.exists() else "no such file or folder"
         raise RecordError(f"{argument}: {what}. Give a folder of records (TARGET/CASE.json), or one.")
-    found = files.record_paths_in(argument) or files.record_paths(argument)
+    found = files.record_paths(argument) or files.record_paths_in(argument)
     if not found:
         raise RecordError(
             f"{argument}: holds no records (TARGET/CASE.json). Give what a run of the benchmarks wrote with "

@@ -117,16 +117,17 @@ def test_logs_of_all_shards_are_kept(tmp_path: Path, merge: Callable[..., str]) 
     assert found[f"a40/{CASE}.2.server.log"] == b"b"
 
 
-def test_what_belongs_to_no_record_is_left_out_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_left_out_is_said_by_name_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shard = sample.store(tmp_path / "a", sample.record())
-    files.replace(shard / "a40" / "superseded" / "old.json", b"{}")
+    old = sample.store(shard / "a40", sample.record()) / "a40"
+    old = old.rename(shard / "a40" / "superseded") / f"{CASE}.json"
+    (shard / "a40" / "other.server.log").write_text("started")
     (shard / "a40" / f".{CASE}.json.lock").touch()
     assert main(["merge", str(shard), "--output", str(tmp_path / "out")]) == 0
-    assert capsys.readouterr().err == (
-        f"left out, since it belongs to no record: {shard / 'a40' / 'superseded' / 'old.json'}\n"
-    )
+    assert capsys.readouterr().err.splitlines() == [
+        f"left out, since it belongs to no record: {shard / 'a40' / 'other.server.log'}",
+        f"left out, since it lies deeper than records are read from (TARGET/CASE.json): {old}",
+    ]
     assert list(content(tmp_path / "out")) == [f"a40/{CASE}.json"]
 
 
