@@ -224,7 +224,7 @@ def test_settings_come_back_from_the_options_that_another_checkout_is_given() ->
             f"{key}={'+'.join(map(str, value)) if isinstance(value, list) else str(value).lower()}"
             for key, value in changes.items()
         ]
-        found = parse(options(deployment=",".join(texts)))
+        found = parse(options(**({"deployment": ",".join(texts)} if changes else {})))
         command = passed_on(found, "resnet50")
         again = parse(options(deployment=command[command.index("--deployment") + 1])) if changes else found
         assert again.deployment == found.deployment
