@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
-from tests.collecting import run_pytest
+import pytest
+
+from tests.collecting import Collect, run_pytest
 
 TESTS = """\
 import gc
@@ -44,3 +46,31 @@ def test_weights_and_the_frameworks_answers_are_made_once_for_all_cases_of_a_mod
         "resnet50-micro",
     ]
     assert re.search(r"\b6 passed", done.stdout), "ONNX in FP32 and INT8 of one model, in FP32 of the other"
+
+
+@pytest.mark.parametrize(
+    ("given", "largest", "most"),
+    [
+        ("preferred_batch_sizes=4096", 4096, 32),
+        ("preferred_batch_sizes=8+64+16", 64, 32),
+        ("max_batch_size=2,preferred_batch_sizes=4", 4, 2),
+    ],
+)
+def test_a_preferred_batch_that_the_server_would_not_load_is_refused_before_anything_runs(
+    given: str, largest: int, most: int, collect: Collect
+) -> None:
+    found = collect("--target", "cpu", "-k", "resnet50-micro and onnx", "--deployment", given)
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert f"size {largest} is larger than the largest batch of resnet50-micro, {most}" in found.text
+    assert "--deployment preferred_batch_sizes" in found.text
+    assert f"give max_batch_size={largest} too" in found.text
+
+
+@pytest.mark.parametrize("given", ["preferred_batch_sizes=16+32", "max_batch_size=2"])
+def test_preferred_batches_up_to_the_largest_are_taken_and_the_model_s_own_are_fitted_to_it(
+    given: str, collect: Collect
+) -> None:
+    found = collect("--target", "cpu", "-k", "resnet50-micro and onnx and accuracy", "--deployment", given)
+
+    assert found.status == 0, found.text
