@@ -125,7 +125,7 @@ def test_the_options_are_pytest_s_and_paths_are_of_the_user_s_repository(
 ) -> None:
     write(tmp_path / "a" / "mine.py", "mine")
     write(tmp_path / "other.py", "other")
-    (tmp_path / "asked.toml").write_text('[[cases]]\nmatch = "cpu-mine-*"\n')
+    (tmp_path / "asked.toml").write_text('[[cases]]\nmatch = "cpu-mine-*"\nallowed_slowdown_percent = 3\n')
 
     asked = prove.options(
         {

@@ -61,7 +61,7 @@ def test_paths_reach_the_node_whole(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     given = ["--checkpoint", f"bert-dist4l={tmp_path / 'bert'}", "--dataset", f"resnet50={tmp_path / 'data'}"]
     asked = tmp_path / "thresholds.toml"
-    asked.write_text('[[cases]]\nmatch = "cpu-*"\n')
+    asked.write_text('[[cases]]\nmatch = "cpu-*"\nallowed_slowdown_percent = 3\n')
     given += ["--models", str(tmp_path / "mine.py"), "--thresholds", str(asked)]
 
     _, node = on_a_node(*given)

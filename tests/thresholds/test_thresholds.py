@@ -141,11 +141,17 @@ def test_a_budget_is_kept_by_an_interval_that_is_open_above_where_the_p99_is_cer
     [
         ("", "there are no entries"),
         ("cases = 1", "there are no entries"),
+        ("[cases]\nmatch = '*'\np99_ms = 5", "cases is one table, not a list of entries"),
         ("[[cases]]\nmatch = 'x", "not TOML"),
         ("[[case]]\nmatch = '*'", "unknown key 'case'"),
         ("[[cases]]\nlimits = { top-1 = 0.9 }", "match is None"),
         ("[[cases]]\nmatch = '*'\nfloor = 1", "unknown key 'floor'"),
-        ("[[cases]]\nmatch = 'gpu-*'", "no case is matched by 'gpu-*'"),
+        ("[[cases]]\nmatch = 'gpu-*'\np99_ms = 5", "no case is matched by 'gpu-*'"),
+        ("[[cases]]\nmatch = ' cpu-*'\np99_ms = 5", "no case is matched by ' cpu-*'"),
+        ("[[cases]]\nmatch = '*'", "entry 1"),
+        ("[[cases]]\nmatch = '*'\nsource = 'agreed'", "it asks nothing of the cases"),
+        ("[[cases]]\nmatch = '*'\nlimits = {}", "it asks nothing of the cases"),
+        ("[[cases]]\nmatch = '*'\np99_ms = {}", "give limits, allowed_slowdown_percent or p99_ms"),
         ("[[cases]]\nmatch = '*'\nlimits = 0.9", "limits is not a table"),
         ("[[cases]]\nmatch = '*'\nlimits = { top1 = 0.9 }", "unknown metric 'top1'"),
         ("[[cases]]\nmatch = '*'\nlimits = { top-1 = 90 }", "90 is more than top-1 can be"),
@@ -169,7 +175,7 @@ def test_a_mistake_is_named_with_the_file_and_the_cure(tmp_path: Path, text: str
 
 def test_a_mistake_is_found_in_the_entry_where_it_is(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"entry 2: p99_ms\.b001"):
-        thresholds(tmp_path, "[[cases]]\nmatch='*'\n[[cases]]\nmatch='*'\np99_ms = { b001 = -1 }")
+        thresholds(tmp_path, "[[cases]]\nmatch='*'\np99_ms = 5\n[[cases]]\nmatch='*'\np99_ms = { b001 = -1 }")
 
 
 def test_an_error_may_be_larger_than_1(tmp_path: Path) -> None:
@@ -198,8 +204,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_run_ends_before_its_first_test_where_the_file_is_wrong(tmp_path: Path, collect: Collect) -> None:
     file = tmp_path / "asked.toml"
     wrong = {
-        '[[cases]]\nmatch = "cpu-resnet51-*"\n': "no case is matched",
+        '[[cases]]\nmatch = "cpu-resnet51-*"\np99_ms = 5\n': "no case is matched",
         '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { "b002-*" = 5 }\n': "'b002-*'",
+        '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { " b001-*" = 5 }\n': "' b001-*'",
     }
     for text, said in wrong.items():
         file.write_text(text)
