@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from reports.plots import THEMES
 from reports.plots.theme import Theme
 from reports.record.arguments import Parser
-from reports.record.foreign import quoted
+from reports.record.foreign import is_printable, quoted
 from reports.words import shown
 from reports.words.shown import Shown
 
@@ -25,14 +25,23 @@ pytest, which these reports do without."""
 
 
 def path(text: str) -> Path:
-    """The value of an option that names a file or a folder."""
-    if not text.strip() or "\0" in text:
+    """The value of an option that names a file or a folder, with `~` for a user's own."""
+    if not text.strip():
         raise argparse.ArgumentTypeError("it is empty, or no name of a file or folder")
+    if not is_printable(text):
+        raise argparse.ArgumentTypeError(
+            f"{quoted(text)} holds control characters, or bytes that are no UTF-8: rename what it names"
+        )
     if text == "-":
         raise argparse.ArgumentTypeError(
             "- names nothing here: write ./- for a file, /dev/stdout for the output"
         )
-    return Path(text)
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # there is no such user
+        raise argparse.ArgumentTypeError(
+            f"{quoted(text)}: there is no such user, or none with a folder: write the path out, from / on"
+        ) from error
 
 
 def count(text: str) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reports.commands import Commands, path, shared
 from reports.record import files
-from reports.record.foreign import one_line
+from reports.record.foreign import path_text
 
 
 def add(commands: Commands) -> None:
@@ -40,9 +40,7 @@ def _run(options: argparse.Namespace) -> int:
 
     found = folders.merge(options.records, options.output, anonymous=options.anonymous)
     for left in found.left_out:
-        print(
-            f"left out, since it {_why_left(left, options.anonymous)}: {one_line(str(left))}", file=sys.stderr
-        )
+        print(f"left out, since it {_why_left(left, options.anonymous)}: {path_text(left)}", file=sys.stderr)
     for sentence in found.earlier:
         print(sentence, file=sys.stderr)
     done = "wrote" if found.is_new else "already holds"

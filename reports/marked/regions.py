@@ -16,7 +16,7 @@ from reports.marked.markers import Ask
 from reports.marked.pictures import PictureFile, element, file_name, stem
 from reports.plots.shapes import NothingToShowError
 from reports.record import untrusted
-from reports.record.foreign import visible
+from reports.record.foreign import is_printable, visible
 from reports.words.markdown import text as plain
 from reports.words.shown import Shown, name_of
 
@@ -74,7 +74,7 @@ def pictures(text: str, records: Sequence[Shown], beside: Path) -> list[PictureF
         if asked.kind != "plot":
             continue
         folder = unquote(shown["folder"])
-        if visible(folder) != folder:
+        if visible(folder) != folder or not is_printable(folder):
             raise ReadmeError(
                 f"line {region.line}: the picture that is shown lies in a folder with characters that no path should have: "
                 f"{markers.quoted(folder)}. Take the picture out, or name another folder: --plots DIR"

@@ -10,6 +10,7 @@ from pathlib import Path
 from reports.merge.inputs import Input
 from reports.merge.one_case import Kept
 from reports.record import files, per_sample, untrusted
+from reports.record.foreign import path_text, quoted
 from reports.record.machines import Key
 
 LOG_SUFFIX = ".server.log"
@@ -37,7 +38,7 @@ def files_beside(
                 if strange := [part for part in Path(f"_{ending}").parts if not untrusted.is_plain(part)]:
                     name = strange[-1].removeprefix("_") if strange[-1] == f"_{ending}" else strange[-1]
                     conflicts.append(
-                        f"{path}: {name!r} is no name for a file beside records: letters, digits, '.', '_' and '-' "
+                        f"{path_text(path)}: {quoted(name)} is no name for a file beside records: letters, digits, '.', '_' and '-' "
                         "alone. Rename it, or take it out of the folder."
                     )
                 elif log := _LOG.fullmatch(ending):

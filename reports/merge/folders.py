@@ -19,6 +19,7 @@ from reports.merge.one_case import Kept, fields_text, outcome, stamp_of
 from reports.record import files, untrusted, writing
 from reports.record.files import RecordError
 from reports.record.folders import below
+from reports.record.foreign import path_text
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def _holds(output: Path, staged: Path) -> bool:
     other = next(itertools.chain(changed, others), None)
     if other is not None:
         raise RecordError(
-            f"{output}: holds other files than this merge gives ({other}). Nothing was written; give a new folder "
+            f"{output}: holds other files than this merge gives ({path_text(other)}). Nothing was written; give a new folder "
             "with --output."
         )
     return True

@@ -7,15 +7,15 @@ import argparse
 import sys
 from typing import NoReturn
 
-from reports.record.foreign import cut, visible
+from reports.record.foreign import one_line
 
 INPUT = 4
 """The exit status for bad input: an argument, a file or a folder that cannot be used. pytest's runs have the same."""
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of a command; a wrong argument ends it with INPUT, and a line that a terminal only shows."""
+    """The parser of a command; a wrong argument ends it with INPUT, and one line that a terminal only shows."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(INPUT, f"{self.prog}: error: {cut(visible(message))}\n")
+        self.exit(INPUT, f"{self.prog}: error: {one_line(message)}\n")

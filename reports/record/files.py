@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from reports.record import decoding, machines, parsing, soundness, untrusted
 from reports.record.domains import LONGEST_TEXT
 from reports.record.folders import matching
-from reports.record.foreign import cut, visible
+from reports.record.foreign import cut, is_printable, path_text, visible
 from reports.record.parsing import RecordError as RecordError
 from reports.record.schema import SCHEMA, Case, Record, case_id
 from reports.record.writing import replace as replace
@@ -171,10 +171,10 @@ def record_paths(results: Path) -> list[Path]:
 
     Raises RecordError where a target's folder is a symbolic link: a folder of another's making shows what is in it alone, and
     no reader follows what another leaves out. Raises RecordError where records lie beside the folders of targets too: a
-    reader of one level would pass over the other. Raises PermissionError as `folders.matching` does.
+    reader of one level would pass over the other. Raises as `listed` does.
     """
     found = [
-        path for path in matching(results, "*/*.json") if is_record(path) and path.parent.name != SUPERSEDED
+        path for path in listed(results, "*/*.json") if is_record(path) and path.parent.name != SUPERSEDED
     ]
     if found and (beside := record_paths_in(results)):
         raise RecordError(
@@ -192,7 +192,20 @@ def record_paths(results: Path) -> list[Path]:
 
 def record_paths_in(folder: Path) -> list[Path]:
     """The files of the records that lie in a folder itself, such as that of a target."""
-    return [path for path in matching(folder, "*.json") if is_record(path)]
+    return [path for path in listed(folder, "*.json") if is_record(path)]
+
+
+def listed(folder: Path, pattern: str) -> list[Path]:
+    """The paths below a folder of another's making, as `folders.matching` has them; raises RecordError where one of their
+    names cannot stand in a line: what is printed of it could be taken for a line of the suite's own."""
+    found = matching(folder, pattern)
+    for path in found:
+        if not is_printable(str(path.relative_to(folder))):
+            raise RecordError(
+                f"{path_text(path)}: its name holds control characters, or bytes that are no UTF-8. Rename it, or take "
+                "it out of the folder."
+            )
+    return found
 
 
 def is_record(path: Path) -> bool:

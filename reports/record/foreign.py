@@ -20,12 +20,20 @@ _UNSEEN = re.compile(
 )
 
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, and what Python has for bytes that are no UTF-8."""
+
 _CODE = re.compile("(`[^`]*`)")
 # What would end a cell; HTML; links and pictures, which need a bracket; characters by their HTML name; code, struck-out and
 # emphasised text; and what escapes any of these. An underscore within a word is one, and an asterisk behind a figure a mark.
 _MARKUP = re.compile(
     r"[\\|\[`]|\*(?!(?<=[0-9]\*)\Z)|<(?=[A-Za-z/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
 )
+
+
+def is_printable(name: str) -> bool:
+    """Whether the name of a file or folder can stand in a line of any output."""
+    return _CONTROL.search(name) is None
 
 
 def visible(text: str) -> str:
@@ -36,6 +44,11 @@ def visible(text: str) -> str:
 def one_line(text: str, longest: int = LONGEST) -> str:
     """The text made visible, on one line of at most so many characters, three of which say that some were cut."""
     return cut(" ".join(visible(cut(text, 4 * longest)).split()), longest)
+
+
+def path_text(path: object, longest: int = LONGEST) -> str:
+    """A path as a line of any output has it, with each of its characters: tabs and newlines are written out too."""
+    return cut(visible(str(path)).replace("\n", "\\n").replace("\t", "\\t"), longest)
 
 
 def cut(text: str, longest: int = LONGEST) -> str:

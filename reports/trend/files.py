@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.record import untrusted, writing
-from reports.record.files import RecordError
-from reports.record.folders import matching
+from reports.record.files import RecordError, listed
 from reports.trend.rows import Key, Row, decode_lines, encode, key
 
 SUFFIX = ".jsonl"
@@ -63,13 +62,13 @@ def append(folder: Path, rows: Iterable[Row]) -> int:
 def read(folder: Path) -> History:
     """All rows of a folder in the order they were added, each once; none where there is no such folder.
 
-    Raises RecordError where a file cannot be read, and where something else than a folder has its name.
+    Raises RecordError where a file cannot be read or named, and where something else than a folder has its name.
     """
     if os.path.lexists(folder) and not folder.is_dir():
         raise RecordError(f"{folder}: not a folder. Give the one of the history, or leave --history out.")
     rows: list[Row] = []
     damaged: list[str] = []
-    for path in matching(folder, f"*{SUFFIX}"):
+    for path in listed(folder, f"*{SUFFIX}"):
         rows.extend(_rows(path, _content(path), damaged))
     if len({*map(key, rows)}) < len(rows):  # files were joined by hand
         once: dict[Key, Row] = {}

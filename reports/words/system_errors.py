@@ -3,7 +3,7 @@
 import errno
 import os
 
-from reports.record.foreign import cut, visible
+from reports.record.foreign import path_text, visible
 
 _LONGEST_PATH = 300
 _CURES = {
@@ -22,7 +22,7 @@ _CURES = {
 
 def with_cure(error: OSError) -> str:
     """The file, what the system says of it, and what to do; a sentence of this suite's own has that already."""
-    where = cut(str(error.filename or "standard output"), _LONGEST_PATH)
+    where = path_text(error.filename or "standard output", _LONGEST_PATH)
     said = error.strerror or str(error)
     is_of_the_system = error.errno is not None and said == os.strerror(error.errno)
     cure = _CURES.get(error.errno or 0, "") if is_of_the_system else ""

@@ -149,3 +149,13 @@ def test_a_page_that_goes_to_standard_output_is_all_that_goes_there(
     assert status == 0
     assert "wrote" in said
     assert (tmp_path / "page.html").read_text().rstrip().endswith("</html>")
+
+
+def test_a_tilde_in_a_path_is_the_users_own_folder(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert run("merge", "--output=~/out")[0] == 0
+    assert files.record_paths(tmp_path / "home" / "out")
+    assert not (tmp_path / "~").exists()

@@ -1,6 +1,7 @@
 """Records of another's making: each command refuses one in a sentence, or shows it without doing what it says."""
 
 import dataclasses
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from fixtures.errors import ProofError
 from reports.__main__ import main
 from reports.record import files
 from reports.record.schema import AnswerGate, Record
+from reports.words.system_errors import with_cure
 from tests import samples
 from tests.conftest import Reports
 from tests.record.test_record import complete
@@ -111,13 +113,77 @@ def test_a_text_that_a_terminal_would_obey_is_shown_as_what_it_is(tmp_path: Path
     assert "\\x1b" in reports("tables", "--results", tmp_path / "results").out
 
 
-@pytest.mark.parametrize("name", ["a\x1b[31mb.json", "a\n::error::b.json"])
-def test_the_name_of_a_file_is_shown_as_what_it_is(
+NAMES = ["a\x1b[31mb", "a\n::error::b", "a\r\n::error::b", "a\tb", "a\udce9b"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("place", ["cpu/{}.json", "{}/x.json", "{}.json", "history/{}.jsonl"])
+def test_a_name_that_could_forge_a_line_is_refused_on_one_line_by_each_command(
+    place: str, name: str, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    results = samples.store(tmp_path / "results", samples.record())
+    path = results / place.format(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+    of_history = [4, 8]  # the page and the trend
+    for number, command in enumerate(commands(results, tmp_path)):
+        if number in of_history or "history" not in place:
+            said = refused(*command)
+            assert said.startswith(f"error: {results}/")
+            assert said.rstrip("\n").isprintable(), command
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_merge_names_what_lies_about_on_one_line(name: str, tmp_path: Path, reports: Reports) -> None:
+    results = samples.store(tmp_path / "results", samples.record())
+    files.replace(results / "a40" / name, b"theirs")
+    merge = ["merge", results, "--output", tmp_path / "out"]
+    (left,) = reports(*merge).err.splitlines()
+    files.replace(tmp_path / "out" / name, b"theirs")
+    status, _, said = reports(*merge)
+    assert status == 4
+    assert left.isprintable()
+    assert said.rstrip("\n").isprintable()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_beside_a_record_that_could_forge_a_line_is_named_on_one(
     name: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / name).write_text("{}")
-    assert "\x1b" not in refused("tables", "--results", tmp_path)
+    results = samples.store(tmp_path / "results", samples.record())
+    beside = files.path_of(samples.record().case, results).with_suffix(f".{name}")
+    beside.write_text("theirs")
+    said = refused("merge", results, "--output", tmp_path / "out")
+    assert "is no name for a file beside records" in said
+    assert [line[:2] for line in said.splitlines()] == ["er", "- "]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "option",
+    [
+        "html --output",
+        "plots --output",
+        "merge a --output",
+        "trend --output",
+        "readme --plots",
+        "tables -x",
+        "compare",
+    ],
+)
+def test_an_argument_that_could_forge_a_line_is_refused_on_one(
+    option: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main([*option.split(), name])
+    assert raised.value.code == 4
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
+    assert said.isprintable()
+
+
+def test_what_the_system_says_of_a_file_names_it_on_one_line() -> None:
+    said = with_cure(FileNotFoundError(errno.ENOENT, "No such file", "a\n::error::b\tc"))
+    assert said.startswith("a\\n::error::b\\tc: ")
 
 
 @pytest.mark.parametrize("command", range(9))
@@ -145,7 +211,7 @@ def test_an_error_shows_what_a_server_said_and_does_not_obey_it() -> None:
 
 
 @pytest.mark.parametrize("option", ["--results", "--output"])
-@pytest.mark.parametrize("value", ["", "a\0b"])
+@pytest.mark.parametrize("value", ["", "a\0b", "~nobody-of-this-name/x"])
 def test_an_option_that_names_no_file_is_refused(
     option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
