@@ -77,7 +77,23 @@ def test_what_is_there_already_is_not_written_over(
     (tmp_path / "mine.py").write_text("precious")
 
     assert "exists" in refusal(capsys, "mine", "--to", str(tmp_path / "mine.py"))
+    said = refusal(capsys, "mine", "--to", str(tmp_path / "mine.py" / "other.py"))
+    assert f"{tmp_path / 'mine.py'} is no folder" in said
     assert (tmp_path / "mine.py").read_text() == "precious"
+
+
+@pytest.mark.parametrize("given", ["link/mine.py", "mine.py"])
+@pytest.mark.parametrize("target", ["nowhere", "itself"])
+def test_a_link_to_nothing_is_called_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, target: str
+) -> None:
+    link = tmp_path / given.partition("/")[0]
+    link.symlink_to(link if target == "itself" else tmp_path / target)
+
+    said = refusal(capsys, "mine", "--to", str(tmp_path / given))
+
+    assert f"{link} is a link to nothing" in said
+    assert "exists already" not in said
 
 
 def test_a_network_s_inputs_and_outputs_are_those_of_the_model(tmp_path: Path, collect: Collect) -> None:
