@@ -24,7 +24,9 @@ PLOTS = "plots"
 """The folder of pictures, beside the file that shows them."""
 
 _MARKER = re.compile(r" {0,3}<!--\s*(?P<slash>/?)tritonproof:(?P<name>.*?)\s*-->\s*")
-_INLINE = re.compile(r"(?<!`)<!--\s*/?tritonproof:")
+_INLINE = re.compile(r"(?<![`\\])<!--\s*/?tritonproof:")
+_CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
+"""Code within a line: with it, and where a backslash stands before it, what looks like a marker is text."""
 _SHOWN = re.compile(r'<img [^>]*src="(?!/)(?P<folder>[^":]*)/[^"/]*"')
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})")
 
@@ -171,7 +173,7 @@ def _lines(text: str) -> Iterator[_Line]:
             continue
         fence = found["fence"] if found else ""
         marker = _MARKER.fullmatch(line)
-        if marker is None and _INLINE.search(line):
+        if marker is None and _INLINE.search(_CODE.sub(" ", line)):
             raise ReadmeError(
                 f"line {number}: a marker needs a line of its own, whole: {markers.quoted(line)}"
             )

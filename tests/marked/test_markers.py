@@ -1,5 +1,6 @@
 """The markers of a markdown file: each table and plot by its own, with the pictures' files in step."""
 
+import dataclasses
 import os
 import re
 from pathlib import Path
@@ -213,7 +214,7 @@ def test_a_link_to_elsewhere_is_no_folder_to_write_into(link: str, sync_page: Re
     assert {path.parent for path in linked(page)} == {page.parent / "plots"}
 
 
-@pytest.mark.parametrize("folder", ["plots%00", "%1b[2J", "\u202eplots"])
+@pytest.mark.parametrize("folder", ["plots%00", "%1b[2J", "a%0ab", "\u202eplots"])
 def test_a_folder_that_a_terminal_would_obey_is_refused_by_its_line(
     folder: str, sync_page: Reports, page: Path
 ) -> None:
@@ -225,3 +226,17 @@ def test_a_folder_that_a_terminal_would_obey_is_refused_by_its_line(
     assert status == 4
     assert re.search(r"line \d+: the picture that is shown lies in a folder with characters", said)
     assert all(character not in said for character in "\0\x1b\u202e")
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["<!-- /tritonproof:summary -->", "`is <!-- /tritonproof:summary -->`", "\\<!-- tritonproof:x -->"],
+)
+def test_a_marker_in_what_a_record_says_is_text(said: str) -> None:
+    one = samples.record(accuracy=samples.accuracy(samples.score(metric=said)))
+    machine = dataclasses.replace(one.machine, cpu=said, gpu=None)
+    record = shown(dataclasses.replace(one, machine=machine))
+    for name in ("machine", "summary", f"case {case_id(record.case)}"):
+        synced = regions.sync(region(name), [record])
+        assert regions.drifted(synced, [record]) == []
+        assert regions.sync(synced, [record]) == synced
