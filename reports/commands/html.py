@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from reports.commands import Commands, chosen, path, shared, uncollected
+from reports.commands import Commands, UsageError, chosen, path, shared, uncollected
 from reports.record import writing
 
 
@@ -39,6 +39,10 @@ def _run(options: argparse.Namespace) -> int:
     found = histories.read(options.history or histories.folder_of(options.results))
     for sentence in found.damaged:
         print(sentence, file=sys.stderr)
+    if options.history is not None and not found.rows:
+        raise UsageError(
+            f"{options.history}: no history (TARGET.jsonl). Give the folder of one, or leave --history out."
+        )
     text = page(records, options.results, all_series(found.rows))
     writing.write_given(options.output, text.encode())
     # A page that goes where this is printed would end with it.

@@ -21,6 +21,7 @@ from reports.commands import (
     uncollected,
 )
 from reports.record import files as records
+from reports.record import writing
 from reports.words import sources
 
 if TYPE_CHECKING:  # they need numpy, which other commands do without
@@ -95,6 +96,8 @@ def _run(options: argparse.Namespace) -> int:
     from reports.trend import files, series, words
 
     folder = options.history or files.folder_of(options.results)
+    if options.output is not None:
+        writing.check_folder(options.output)  # before the history is added to
     if options.add:
         _add(folder, options.add)
     if options.share:

@@ -98,10 +98,23 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        what = "a symbolic link to nothing" if path.is_symlink() and not path.exists() else "not a folder"
-        raise OSError(errno.ENOTDIR, f"it is {what}. Name another place", str(path)) from error
+        raise _no_folder(path) from error
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def check_folder(path: Path) -> None:
+    """Raise the OSError, which names `path`, that writing into a folder would end with, and neither make nor write anything."""
+    there = next(one for one in (path, *path.absolute().parents) if os.path.lexists(one))
+    if not there.is_dir():
+        raise _no_folder(path)
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "it may not be written to. Name another folder", str(path))
+
+
+def _no_folder(path: Path) -> OSError:
+    what = "a symbolic link to nothing" if path.is_symlink() and not path.exists() else "not a folder"
+    return OSError(errno.ENOTDIR, f"it is {what}. Name another place", str(path))
 
 
 @contextlib.contextmanager

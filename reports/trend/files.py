@@ -116,7 +116,13 @@ def _line_by_line(block: bytes, first: int, not_rows: list[int]) -> Sequence[Row
 def _append(path: Path, rows: Sequence[Row]) -> int:
     writing.make_folder(path.parent)
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    descriptor = os.open(path, flags, 0o666)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if not path.is_symlink():
+            raise
+        said = "it is a symbolic link, through which no history is written. Put the file itself there"
+        raise OSError(errno.ELOOP, said, str(path)) from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is no regular file, which a history is kept in", str(path))

@@ -4,12 +4,14 @@ import dataclasses
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from reports.__main__ import main
+from reports.record import writing
 from reports.run.exit_status import STATUS
 from reports.trend import files
 from tests import samples
@@ -264,3 +266,38 @@ def test_the_page_shows_the_trend_of_a_case_on_its_machine(
     headings = re.findall(r"<h\d[^>]*>([^<]*)</h\d>", page)
     assert not any("From run to run" in one for one in headings), "the picture has this title"
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("place", ["taken", "taken/below", "loop"])
+def test_a_place_that_cannot_be_drawn_into_is_refused_before_anything_is_added(
+    place: str, tmp_path: Path, trend: Reports
+) -> None:
+    files.append(tmp_path / "other", past.rows(SLOWER))
+    (tmp_path / "taken").write_text("theirs")
+    (tmp_path / "loop").symlink_to("nowhere")
+    status, text, said = trend("--add", tmp_path / "other", "--output", tmp_path / place)
+    assert (status, text) == (4, "")
+    assert said.startswith(f"error: {tmp_path / place}: it is ")
+    assert len(said.splitlines()) == 1
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
+def test_a_folder_that_may_not_be_written_to_is_refused_before_anything_is_added(
+    tmp_path: Path, trend: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.append(tmp_path / "other", past.rows(SLOWER))
+    monkeypatch.setattr(writing.os, "access", lambda *_: False)
+    assert trend("--add", tmp_path / "other", "--output", tmp_path / "new").status == 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other"]
+
+
+@pytest.mark.parametrize("place", ["nowhere", "empty"])
+def test_a_page_is_not_written_without_the_history_that_was_named(
+    place: str, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    samples.store(tmp_path / "results", samples.record(loads=()))
+    (tmp_path / "empty").mkdir()
+    page = tmp_path / "page.html"
+    said = refused("html", "--results", tmp_path / "results", "--history", tmp_path / place, "--output", page)
+    assert said.startswith(f"error: {tmp_path / place}: no history (TARGET.jsonl). Give the folder of one")
+    assert not page.exists()
