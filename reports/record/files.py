@@ -23,6 +23,8 @@ SEARCH_SUFFIX = ".search"
 """How the name of the folder ends that holds what is of a search's winner; it lies beside the record."""
 SUPERSEDED = "superseded"
 """The folder beside records to which those of another machine are moved; no target has this name."""
+_FIRST_BYTES = 4096
+"""Bytes of a file in which a record has named its case."""
 CONFIG_SUFFIX = ".config.pbtxt"
 """How the name of the configuration ends that a case was served with; it lies beside the record."""
 
@@ -176,11 +178,12 @@ def record_paths(results: Path) -> list[Path]:
     found = [
         path for path in listed(results, "*/*.json") if is_record(path) and path.parent.name != SUPERSEDED
     ]
-    if found and (beside := record_paths_in(results)):
-        raise RecordError(
-            f"{beside[0]}: lies beside the folder of a target that holds records, such as {found[0]}. Move it into the "
-            "folder of its own target, or take it out."
-        )
+    for path in record_paths_in(results) if found else ():
+        if _begins_as_record(path):
+            raise RecordError(
+                f"{path}: lies beside the folder of a target that holds records, such as {found[0]}. Move it into the "
+                "folder of its own target, or take it out."
+            )
     for folder in dict.fromkeys(path.parent for path in found):
         if folder.is_symlink():
             raise RecordError(
@@ -193,6 +196,16 @@ def record_paths(results: Path) -> list[Path]:
 def record_paths_in(folder: Path) -> list[Path]:
     """The files of the records that lie in a folder itself, such as that of a target."""
     return [path for path in listed(folder, "*.json") if is_record(path)]
+
+
+def _begins_as_record(path: Path) -> bool:
+    """Whether a file is not another program's, such as what pytest-benchmark writes where it is told to. One that cannot be
+    read may be a record."""
+    try:
+        with untrusted.opened(path) as file:
+            return b'"case"' in file.read(_FIRST_BYTES)
+    except OSError:
+        return True
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:

@@ -29,6 +29,13 @@ def test_a_record_beside_the_folders_of_targets_is_refused_by_every_command(
     assert len(why.splitlines()) == 1
 
 
+def test_another_program_s_file_beside_the_folders_is_passed_over(
+    results: Path, printed: Callable[..., str]
+) -> None:
+    (results / "after.json").write_text('{"machine_info": {}, "benchmarks": []}')
+    assert "2 cases" in printed("compare", results.parent / "other", results)
+
+
 def test_what_a_run_puts_beside_the_records_of_a_target_is_no_record(
     results: Path, printed: Callable[..., str]
 ) -> None:
