@@ -32,7 +32,7 @@ _MARKUP = re.compile(
 
 
 def is_printable(name: str) -> bool:
-    """Whether the name of a file or folder can stand in a line of any output."""
+    """Whether a name can stand in records and in a line of any output."""
     return _CONTROL.search(name) is None
 
 
