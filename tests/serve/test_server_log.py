@@ -1,0 +1,43 @@
+"""Of a server's log an error shows why the server ended, however much was written after that."""
+
+from pathlib import Path
+
+from fixtures.serve.server_log import last_words, tail_of
+
+WHAT = "  what():  Failed to create temporary directory for Python environments."
+FRAMES = [f"{number:2}# 0x00007F4AD225A050 in /lib/libc.so.6" for number in range(20)]
+
+
+def written(folder: Path, *lines: str) -> Path:
+    """A log of these lines."""
+    (folder / "log").write_text("\n".join(lines) + "\n")
+    return folder / "log"
+
+
+def test_a_stack_does_not_hide_what_the_exception_said(tmp_path: Path) -> None:
+    named = "10# TRITONBACKEND_Initialize in /backends/python/libtriton_python.so"
+    log = written(tmp_path, "loading", WHAT, "Signal (6) received.", *FRAMES, named, *FRAMES)
+
+    assert last_words(log) == ("loading", WHAT, "Signal (6) received.", named)
+
+
+def test_an_error_is_shown_though_much_was_written_after_it(tmp_path: Path) -> None:
+    errors = [f'E1123 10:59:0{number}.77 12 model_lifecycle.cc:642] "failed"' for number in range(5)]
+    later = [f'I1123 10:59:10.77 12 server.cc:604] "{number}"' for number in range(40)]
+    log = written(tmp_path, "started", WHAT, *errors, *later)
+
+    assert last_words(log) == (*errors[-3:], *later[-15:])
+    assert "  | E1123 10:59:04" in tail_of(log)
+
+
+def test_what_every_server_without_a_gpu_logs_as_an_error_is_none(tmp_path: Path) -> None:
+    usual = 'E1123 10:59:01.769193 12 server.cc:241] "CudaDriverHelper has not been initialized."'
+    later = [f"line {number}" for number in range(40)]
+
+    assert last_words(written(tmp_path, usual, *later)) == tuple(later[-15:])
+
+
+def test_a_short_log_is_shown_as_it_is_and_none_as_nothing(tmp_path: Path) -> None:
+    assert last_words(written(tmp_path, "E1123 first", "", "second")) == ("E1123 first", "second")
+    assert last_words(None) == ()
+    assert tail_of(tmp_path / "gone") == ""
