@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.doctor.native_backends import native_backends
-from fixtures.serve import wheels
+from fixtures.serve import backends, wheels
 from fixtures.serve.choice import Choice
 from tests.doctor.findings import states
 
@@ -97,3 +97,19 @@ def test_a_stub_of_another_python_is_a_warning(installed: Choice) -> None:
     stub.unlink()
     stub.symlink_to(wheels.embedded_triton() / "python_backend_stubs" / "3.10" / stub.name)
     assert "runs Python 3.10" in found(installed, "warning")
+
+
+@pytest.mark.parametrize("is_script", [False, True])
+def test_a_folder_that_the_python_backend_cannot_write_to_is_a_warning(
+    installed: Choice, is_script: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_script:
+        Path(installed.detail).write_text("#!/bin/sh\n")
+    monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
+
+    assert f"{tmp_path / 'closed'} is not writable" in found(installed, "warning")
+
+    (backend(installed, "python") / "triton_python_backend_stub").parent.rename(tmp_path / "away")
+    backend(installed, "onnxruntime").mkdir()
+    (backend(installed, "onnxruntime") / "libtriton_onnxruntime.so").touch()
+    assert "not writable" not in str(native_backends(installed)), "nothing here needs it"

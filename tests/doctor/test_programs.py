@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fixtures.doctor import programs
-from fixtures.serve import wheels
+from fixtures.serve import backends, wheels
 from fixtures.serve.launch import Choice
 from tests.doctor.conftest import Docker
 from tests.doctor.findings import states
@@ -57,6 +57,19 @@ def test_the_server_is_started_to_see_that_it_gets_ready(private_locks: Path) ->
 
     assert states(found) == ["ok"]
     assert "embedded, ready in" in found.found
+
+
+def test_an_embedded_server_whose_backend_cannot_write_to_its_folder_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets ready with no model, and ends as it loads the first."""
+    monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
+
+    found = programs.triton(EMBEDDED, "cpu")
+
+    assert states(found) == ["problem"]
+    assert f"{tmp_path / 'closed'} is not writable for this user" in found.found
+    assert "chmod 1777" in found.cure
 
 
 def test_the_server_is_not_started_beside_a_measurement(private_locks: Path) -> None:

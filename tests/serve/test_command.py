@@ -13,6 +13,7 @@ import pytest
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import InputError, ProofError
 from fixtures.host.targets import recognise
+from fixtures.serve import backends
 from fixtures.serve.backends import server_variables
 from fixtures.serve.choice import IMAGE, RELEASE, Choice
 from fixtures.serve.command import Ports, docker_command, environment_of, free_ports
@@ -40,6 +41,18 @@ def test_an_embedded_server_finds_the_shell_that_starts_its_stubs_whatever_path_
     given = environment_of(Choice("embedded"), "cpu", tmp_path)["PATH"]
     assert shutil.which("bash", path=given)
     assert shutil.which("python3", path=given) == str(Path(sys.executable).with_name("python3"))
+
+
+def test_an_embedded_server_is_not_started_where_its_backend_could_not_make_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would end as it loads its first model, with an exception that a stack follows."""
+    monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
+    with (
+        pytest.raises(InputError, match=r"(?s)closed is not writable.*cure: .*docker run --tmpfs"),
+        serve(Choice("embedded"), tmp_path, tmp_path / "log", device="cpu"),
+    ):
+        pass
 
 
 def docker(gpus: Sequence[str] = (), shared_memory: str = "system", **variables: str) -> list[str]:
