@@ -57,6 +57,8 @@ LongText = Annotated[str, Domain(longest=2**25)]
 NotNegative = Annotated[float, Domain(least=0, most=_LARGEST)]
 Share = Annotated[float, Domain(least=0, most=1)]
 """A fraction of a whole."""
+Confidence = Annotated[float, Domain(least=0.01, most=0.999999)]
+"""The chance that an interval holds its value: neither none nor certainty."""
 MOST_LOADS = Domain(longest=500)
 """Load points of a case, and what its soak watched: several times those of the longest sweep; of thousands a page would take
 minutes."""

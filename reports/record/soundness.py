@@ -9,21 +9,37 @@ from pathlib import Path
 from reports.record import untrusted
 from reports.record.foreign import quoted
 from reports.record.parsing import RecordError
-from reports.record.schema import COMPONENTS, Estimate, Load, Record, case_id, place
+from reports.record.schema import (
+    COMPONENTS,
+    Accuracy,
+    Estimate,
+    Load,
+    Record,
+    case_id,
+    meets,
+    place,
+    within_limits,
+)
 
 _ROUNDING = 1e-9
 """How far two values may be apart: what two ways of computing the same double may differ by, with much to spare."""
 _LONGEST_CASE = 250
 """Characters of a case's name, with which `.json` is no longer than a name may be. Source: NAME_MAX in linux/limits.h."""
+_SCENARIOS = ("offline", "online")
+"""The ways to serve a model that are measured."""
 _NEEDED = ("avg", "p99")
 """The latencies that every load point has."""
 
 
 def check(record: Record, path: Path) -> None:
     """Raise RecordError where a record, or what has its attributes, holds what no run writes: a case whose name is no
-    file's, two load points that are the same, or a point without its latencies."""
+    file's, two load points that are the same, a point without its latencies, or a ledger that passed against its own
+    figures."""
     for where, what in (
         *_of_case(record),
+        *_of_scenarios(record),
+        *_of_accuracy(record.accuracy, "accuracy"),
+        *_of_accuracy(None if record.search is None else record.search.accuracy, "search.accuracy"),
         *_of_loads(record),
         *_of_efficiency(record),
         *_of_search(record),
@@ -44,6 +60,46 @@ def _of_case(record: Record) -> Iterator[tuple[str, str]]:
                 f"case.{key}",
                 f"{quoted(value)} cannot be part of a file's name: letters, digits, '.', '_' and '-' alone",
             )
+
+
+def _of_scenarios(record: Record) -> Iterator[tuple[str, str]]:
+    found = [(f"starts[{i}]", one.scenario) for i, one in enumerate(record.starts)]
+    found += [(f"loads[{i}]", one.scenario) for i, one in enumerate(record.loads)]
+    found += [(f"efficiency[{i}]", one.scenario) for i, one in enumerate(record.efficiency)]
+    found += [] if record.search is None else [("search.load", record.search.load.scenario)]
+    found += [] if record.soak is None else [("soak", record.soak.scenario)]
+    for where, scenario in found:
+        if scenario not in _SCENARIOS:
+            yield f"{where}.scenario", f"{quoted(scenario)} is none of {', '.join(_SCENARIOS)}"
+
+
+def _of_accuracy(ledger: Accuracy | None, where: str) -> Iterator[tuple[str, str]]:
+    """What of a ledger contradicts that it passed: it is shown as proven."""
+    if ledger is None:
+        return
+    if ledger.scores and ledger.samples < 1:
+        yield f"{where}.samples", "there are scores, and none of a sample"
+    for number, one in enumerate(ledger.scores):
+        missed = [limit for limit in one.limits if not meets(one.better, one.served, limit.value)]
+        if one.passed and missed:
+            yield (
+                f"{where}.scores[{number}].passed",
+                f"true, although {one.served:g} misses the limit {missed[0].value:g}",
+            )
+    if not ledger.passed:
+        return
+    agree = all(
+        one.agreement_limit is None or one.agreement >= one.agreement_limit for one in ledger.disagreements
+    )
+    parts = {
+        "scores": all(one.passed for one in ledger.scores),
+        "disagreements": agree,
+        "outputs": all(map(within_limits, ledger.outputs)),
+        "same_answers": ledger.same_answers is None or ledger.same_answers.passed,
+    }
+    for name, holds in parts.items():
+        if not holds:
+            yield f"{where}.passed", f"true, although {where}.{name} did not"
 
 
 def _of_efficiency(record: Record) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ import pytest
 from fixtures.errors import ProofError
 from reports.__main__ import main
 from reports.record import files
-from reports.record.schema import AnswerGate, Record
+from reports.record.schema import AnswerGate, OutputDifference, Record, SameAnswers
 from reports.words.system_errors import with_cure
 from tests import samples
 from tests.conftest import Reports
@@ -57,6 +57,24 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
         ("search", "goodput_per_s"),
         '{"value": 5, "low": 1, "high": 2}',
     ),
+    "a ledger of no sample": (("accuracy", "samples"), "0"),
+    "a score below its floor that passed": (("accuracy", "scores", 0, "served"), "-1"),
+    "a ledger that passed without its scores": (("accuracy", "scores", 0, "passed"), "false"),
+    "a ledger that passed without agreement": (("accuracy", "disagreements", 0, "agreement"), "0.5"),
+    "a ledger that passed with an output far off": (
+        ("accuracy", "outputs"),
+        json.dumps([dataclasses.asdict(OutputDifference("y", "error", 0.5, 0.1, 0.5, 0.1, "a", 0, 1, "x"))]),
+    ),
+    "a ledger that passed with other answers each time": (
+        ("accuracy", "same_answers"),
+        json.dumps(dataclasses.asdict(SameAnswers(16, 96, 0.5, 0.9, passed=False))),
+    ),
+    "a winner below its floor that passed": (("search", "accuracy", "scores", 0, "served"), "-1"),
+    "an interval of no confidence": (("loads", 0, "throughput_per_s", "confidence"), "0"),
+    "an interval of certainty": (("loads", 0, "throughput_per_s", "confidence"), "1"),
+    "a load of an unknown scenario": (("loads", 0, "scenario"), '"onlin"'),
+    "a start of an unknown scenario": (("starts", 0, "scenario"), '"onlin"'),
+    "a soak of an unknown scenario": (("soak", "scenario"), '"onlin"'),
     "no p99": (("loads", 0, "latency_ms"), '{"avg": {"value": 1.0, "low": 1.0, "high": 1.0}}'),
 }
 """What is put where, as JSON has it."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from reports.record.domains import Share
+from reports.record.domains import Confidence
 
 Verdict = Literal["passed", "failed", "not shown"]
 """What a measurement says of what was asked for: it is shown to hold, shown not to hold, or neither is shown."""
@@ -24,6 +24,6 @@ class Estimate:
     value: float
     low: float
     high: float
-    confidence: Share = 0.95
+    confidence: Confidence = 0.95
     open_above: bool = field(default=False, kw_only=True)
     """Whether the observations are too few for an upper end: `high` is the largest of them, and the truth may be above."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from reports.record.domains import Counted, Name, NotNegative, Positive, Share
+from reports.record.domains import Confidence, Counted, Name, NotNegative, Positive
 from reports.record.schema._answers import VerifiedAnswers
 from reports.record.schema._beside import BesideModel, Comparison
 from reports.record.schema._cases import Origin
@@ -111,7 +111,7 @@ class CertifiedPercentile:
     """How many requests it is of."""
     requests_missing: int
     """How many more it takes until there is a bound; 0 where there is one."""
-    confidence: Share = 0.99
+    confidence: Confidence = 0.99
 
 
 @dataclass(frozen=True)
