@@ -41,7 +41,7 @@ def test_weights_and_the_frameworks_answers_are_made_once_for_all_cases_of_a_mod
     done = run_pytest(str(file), "-p", "conftest", "-k", words)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(re.findall(r"(?m)^ +(\S+): load weights", done.stdout)) == [
+    assert sorted(re.findall(r"(?m)^ +(\S+): load weights$", done.stdout)) == [
         "fastpitch-micro",
         "resnet50-micro",
     ]
