@@ -97,6 +97,13 @@ BAD: dict[str, dict[str, list[str]]] = {
         "metric": ["top-1"],
         "floor": ["high"],
     },
+    "a floor in digits of another script": {
+        "onnx": ["a={net}"],
+        "samples": ["{rows}"],
+        "labels": ["{net}"],
+        "metric": ["top-1"],
+        "floor": ["٣"],
+    },
 }
 
 

@@ -61,7 +61,7 @@ def test_two_dashes_are_no_value_of_any_option(option: str, collect: Collect) ->
 def test_rates_are_sorted_and_arrive_as_by_chance_unless_asked_otherwise() -> None:
     assert settings(request_rates="50, 12.5,100").request_rates == (12.5, 50.0, 100.0)
     assert settings().arrivals == "poisson"
-    assert settings(arrivals="constant").arrivals == "constant"
+    assert settings(request_rates="50", arrivals="constant").arrivals == "constant"
 
 
 def test_a_latency_budget_is_a_goal_at_p99_unless_asked_otherwise() -> None:
@@ -82,6 +82,15 @@ def test_arrivals_of_rates_that_are_given_and_of_one_that_is_searched_are_refuse
         settings(latency_budget_ms="7", request_rates="50", arrivals="poisson")
     assert "--request-rates --arrivals --latency-budget-ms" in str(raised.value)
     assert "leave out --request-rates" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [({"arrivals": "constant"}, "--request-rates"), ({"checklist": "list.md"}, "--rehearse")],
+)
+def test_an_option_that_means_nothing_without_another_is_refused(given: dict[str, str], missing: str) -> None:
+    with pytest.raises(InputError, match=f"cure: +give {missing} too"):
+        settings(**given)
 
 
 def test_a_remote_server_is_given_tensors_over_the_network_and_never_through_shared_memory() -> None:
