@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import importlib
 import operator
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ except ModuleNotFoundError:  # a bare environment reads the same records, slower
     msgspec = None
 
 _Kind = TypeVar("_Kind")
+_KEY = re.compile(rb'"\s*:')
+"""Matches at the end of each key in the bytes of JSON, and perhaps within texts."""
 VERSION_KEY = "schema"
 """The key that every file has to have, although the values that it is read into have a default for it."""
 
@@ -47,6 +50,22 @@ def _decoded(kind: Any, content: bytes, method: str) -> Any:
         return getattr(_decoder(kind), method)(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def may_repeat_a_key(content: bytes) -> bool:
+    """Whether an object in JSON may have a key twice, of which every parser keeps one in silence. False is certain."""
+    if msgspec is None:
+        return True
+    try:
+        return len(_KEY.findall(content)) > _keys_in(msgspec.json.decode(content))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return True
+
+
+def _keys_in(value: Any) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(map(_keys_in, value.values()))
+    return sum(map(_keys_in, value)) if isinstance(value, list) else 0
 
 
 def built(kind: type[_Kind], value: Any) -> _Kind:

@@ -110,7 +110,8 @@ def _content(path: Path, folder: Path | None, largest_bytes: int = untrusted.LAR
 
 def _plain(kind: type[_Kind], path: Path, content: bytes, version: int) -> _Kind:
     """The values of a file, of the dataclass or like it; RecordError where they are not whole."""
-    fast = decoding.plain(kind, content) if parsing.is_visible(content) else None
+    is_plain = parsing.is_visible(content) and not decoding.may_repeat_a_key(content)
+    fast = decoding.plain(kind, content) if is_plain else None
     if fast is not None and getattr(fast, decoding.VERSION_KEY) == version:
         return fast
     return parsing.parsed(kind, content, version, str(path))

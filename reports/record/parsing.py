@@ -9,6 +9,7 @@ import math
 import re
 import types
 import typing
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -38,7 +39,10 @@ def parsed(kind: type[_Kind], content: bytes, version: int, where: str) -> _Kind
     """The dataclass `kind` of schema `version` that the content of a file holds; raises RecordError, which begins with
     `where` and names the key, where it is not a whole one."""
     try:
-        data = json.loads(content, parse_constant=_refuse, parse_float=_finite)
+        # As UTF-8 without a mark before it, which is JSON's one encoding: Python's parser takes others for bytes.
+        data = json.loads(
+            content.decode(), parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_each_once
+        )
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 200)
         raise RecordError(f"{where}: not JSON ({why}). Delete it and measure the case again.") from error
@@ -59,6 +63,15 @@ def parsed(kind: type[_Kind], content: bytes, version: int, where: str) -> _Kind
 def _refuse(constant: str) -> None:
     """NaN and the infinities are no JSON, although Python's parser takes them."""
     raise ValueError(f"it holds {constant}")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; Python's parser takes the last of two values for one key, and another reader the first."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"it holds the key {quoted(twice)} twice")
+    return found
 
 
 def _finite(text: str) -> float:

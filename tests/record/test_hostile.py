@@ -57,6 +57,9 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
         ("search", "goodput_per_s"),
         '{"value": 5, "low": 1, "high": 2}',
     ),
+    "a key twice": (("machine", "cores"), '64, "cores": 2'),
+    "a key twice, with blanks": (("machine", "cores"), '64, "cores" \n : 2'),
+    "a key twice, written in two ways": (("machine", "cores"), '64, "c\\u006fres": 2'),
     "a ledger of no sample": (("accuracy", "samples"), "0"),
     "a score below its floor that passed": (("accuracy", "scores", 0, "served"), "-1"),
     "a ledger that passed without its scores": (("accuracy", "scores", 0, "passed"), "false"),
@@ -119,6 +122,20 @@ def test_a_record_with_what_no_run_measures_is_refused_by_each_command_with_its_
         assert said.startswith(f"error: {path}: ")
         assert len(said.splitlines()) == 1
         assert len(said) < 1000
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_record_is_json_as_utf_8_and_nothing_else(
+    encoding: str, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    path = stored(tmp_path / "results", ("machine", "cores"), "2")
+    path.write_bytes(path.read_text().encode(encoding))
+    assert refused("tables", "--results", tmp_path / "results").startswith(f"error: {path}: not JSON (")
+
+
+def test_a_text_with_what_ends_a_key_makes_no_key(tmp_path: Path) -> None:
+    path = stored(tmp_path, ("machine", "cpu"), json.dumps('a":b'))
+    assert files.read(path).machine.cpu == 'a":b'
 
 
 def test_a_text_that_a_terminal_would_obey_is_shown_as_what_it_is(tmp_path: Path, reports: Reports) -> None:
