@@ -22,6 +22,7 @@ from reports.commands import (
 )
 from reports.record import files as records
 from reports.record import writing
+from reports.record.foreign import quoted
 from reports.words import sources
 
 if TYPE_CHECKING:  # they need numpy, which other commands do without
@@ -185,7 +186,7 @@ def _status(found: Sequence["Series"], options: argparse.Namespace) -> int:
             row.started for one in found for row in one.rows if (row.commit or "").startswith(options.known)
         ]
         if not of_commit:
-            raise UsageError(f"--known {options.known}: no run in the history is of this commit")
+            raise UsageError(f"--known {quoted(options.known)}: no run in the history is of this commit")
         after = max(of_commit)
     worse = [(one, step) for one, step in series.recent(found, options.within) if step.after.started > after]
     for one, step in worse:

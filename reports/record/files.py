@@ -5,6 +5,7 @@ It needs the standard library alone; with msgspec it reads faster.
 
 import dataclasses
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,8 +24,9 @@ SEARCH_SUFFIX = ".search"
 """How the name of the folder ends that holds what is of a search's winner; it lies beside the record."""
 SUPERSEDED = "superseded"
 """The folder beside records to which those of another machine are moved; no target has this name."""
-_FIRST_BYTES = 4096
-"""Bytes of a file in which a record has named its case."""
+_BEGINNING = re.compile(rb'\s*\{\s*"case"\s*:')
+"""Matches what a record begins with."""
+_FIRST_BYTES = 100
 CONFIG_SUFFIX = ".config.pbtxt"
 """How the name of the configuration ends that a case was served with; it lies beside the record."""
 
@@ -204,7 +206,7 @@ def _begins_as_record(path: Path) -> bool:
     read may be a record."""
     try:
         with untrusted.opened(path) as file:
-            return b'"case"' in file.read(_FIRST_BYTES)
+            return _BEGINNING.match(file.read(_FIRST_BYTES)) is not None
     except OSError:
         return True
 

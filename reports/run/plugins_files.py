@@ -61,6 +61,7 @@ def _saving(config: pytest.Config, path: str, save: Callable[[Any], None]) -> Ca
 
     def save_json(content: Any) -> None:
         try:
+            writing.make_folder(Path(path).parent)
             save(content)
         except OSError as error:
             named = OSError(error.errno, error.strerror, path)

@@ -32,7 +32,7 @@ def test_a_record_beside_the_folders_of_targets_is_refused_by_every_command(
 def test_another_program_s_file_beside_the_folders_is_passed_over(
     results: Path, printed: Callable[..., str]
 ) -> None:
-    (results / "after.json").write_text('{"machine_info": {}, "benchmarks": []}')
+    (results / "after.json").write_text('{"machine_info": {}, "benchmarks": [{"case": 1}]}')
     assert "2 cases" in printed("compare", results.parent / "other", results)
 
 

@@ -25,6 +25,8 @@ Capture = pytest.CaptureFixture[str]
         ("--junitxml", "below a file"),
         ("--junitxml", "a pipe"),
         ("--junitxml", "a link to nothing"),
+        ("--benchmark-json", "below a file"),
+        ("--benchmark-json", "a pipe"),
         ("--summary", "a link to nothing"),
         ("--results", "below a link to nothing"),
         ("--history", "below a link to nothing"),

@@ -127,7 +127,7 @@ def run(folder: Path, *arguments: str) -> Run:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run with a failure of every kind, all in one process."""
     folder = tmp_path_factory.mktemp("whole")
-    return run(folder, "-k", KINDS, "--benchmark-json", str(folder / "benchmark.json"))
+    return run(folder, "-k", KINDS, "--benchmark-json", str(folder / "new" / "benchmark.json"))
 
 
 @pytest.fixture(scope="module", params=["one process", "two workers"])
@@ -344,7 +344,7 @@ def test_where_pytest_benchmarks_file_cannot_be_written_the_run_tells_all_else(t
 
 
 def test_pytest_benchmarks_json_holds_what_other_tools_read_of_it(whole: Run) -> None:
-    data = json.loads((whole.folder / "benchmark.json").read_text())
+    data = json.loads((whole.folder / "new" / "benchmark.json").read_text())
     assert data["machine_info"]
     assert isinstance(data["commit_info"], dict)
     assert re.match(r"\d{4}-\d\d-\d\dT", data["datetime"])
@@ -359,7 +359,7 @@ def test_pytest_benchmarks_json_holds_what_other_tools_read_of_it(whole: Run) ->
 
 
 def test_pytest_benchmark_compares_its_files(whole: Run) -> None:
-    file = whole.folder / "benchmark.json"
+    file = whole.folder / "new" / "benchmark.json"
     earlier = shutil.copyfile(file, whole.folder / "earlier.json")
     command = [sys.executable, "-m", "pytest_benchmark", "compare", str(earlier), str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
