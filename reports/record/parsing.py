@@ -41,7 +41,7 @@ def parsed(kind: type[_Kind], content: bytes, version: int, where: str) -> _Kind
     try:
         # As UTF-8 without a mark before it, which is JSON's one encoding: Python's parser takes others for bytes.
         data = json.loads(
-            content.decode(), parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_each_once
+            content.decode(), parse_constant=_refuse, parse_float=_finite, object_pairs_hook=each_key_once
         )
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 200)
@@ -65,12 +65,13 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"it holds {constant}")
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; Python's parser takes the last of two values for one key, and another reader the first."""
+def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, for `json.loads`. Of a key that is there twice one value would be lost, and nobody could say which
+    was meant: that is a ValueError."""
     found = dict(pairs)
     if len(found) < len(pairs):
         ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"it holds the key {quoted(twice)} twice")
+        raise ValueError(f"it has the key {one_line(twice, 100)!r} twice")
     return found
 
 
