@@ -43,7 +43,7 @@ if behaviour == "refused":
     print("error: the output does not fit")
     sys.exit(99)
 
-slowness = 2 if behaviour == "slow" else 1
+slowness = {{"slow": 2, "long": 10}}.get(behaviour, 1)
 latency_ns, opened = {LATENCY_MS} * 10**6 * slowness, 10**18
 requests = [
     {{"timestamp": opened + client + n * latency_ns, "response_timestamps": [opened + client + (n + 1) * latency_ns]}}

@@ -29,13 +29,13 @@ def job(point: LoadPoint, name: str = "toy", request_s: float = 0.0) -> Job:
 
 def run_of(timeline: Timeline, **changes: Any) -> Run:
     """A run with these timestamps, on a machine with nothing else to do."""
-    window_s = changes.get("window_s", 0.12)
+    window_s = changes.get("next_window_s", 0.12)
     elapsed_s = WINDOWS * window_s + 0.1
     usual: dict[str, Any] = {
         "components_us": dict.fromkeys(COMPONENTS, 100.0) | {"server_compute_infer": 8000.0},
         "cpu": CpuTime(elapsed_s, 0.1 * elapsed_s, 0.5 * elapsed_s, 0.6 * elapsed_s, 0.0),
         "elapsed_s": elapsed_s,
-        "window_s": window_s,
+        "next_window_s": window_s,
     }
     return Run(timeline, **(usual | changes))
 
@@ -98,7 +98,7 @@ class LoadGenerator:
             count = max(8, int(1.5 * length_s / mean_s) + 2)
             noise = self._generator.normal(-(self.spread**2) / 2, self.spread, (job.point.concurrency, count))
             timeline = closed_loop(mean_s * np.exp(noise), max(length_s, 2.5 * mean_s))
-        return run_of(timeline, **({"window_s": window_s} | self.changes(job, number)))
+        return run_of(timeline, **({"next_window_s": window_s} | self.changes(job, number)))
 
     def windows_s(self) -> list[float]:
         """Seconds of a window of each call."""

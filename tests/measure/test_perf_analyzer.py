@@ -14,6 +14,7 @@ from fixtures.errors import ProofError
 from fixtures.measure import estimates, perf_analyzer
 from fixtures.measure.job import Job, Run
 from fixtures.measure.load_data import input_data
+from fixtures.measure.windows import window_for
 from fixtures.spec import LoadPoint, Model, Tensor
 from tests import toy
 from tests.generator import LATENCY_MS, Generator, option, server_of
@@ -198,16 +199,27 @@ def test_a_run_that_hangs_is_ended_and_repeated(
 
 
 @pytest.mark.parametrize("behaviour", ["no-requests", "unstable", "unanswered"])
-def test_a_window_too_short_for_the_requests_is_lengthened(
+def test_a_window_too_short_for_the_requests_is_lengthened_and_stays_as_long_as_they_need(
     run: Callable[..., Run], generator: Generator, behaviour: str
 ) -> None:
-    generator.plan(behaviour, behaviour, "good")
+    generator.plan(behaviour, behaviour, "long")
 
     found = run()
 
     assert generator.windows_ms() == [120, 480, 1920]
-    assert found.window_s == pytest.approx(1.92)
+    assert found.next_window_s == pytest.approx(window_for(10 * LATENCY_MS / 1e3))
     assert found.damaged == ()
+
+
+def test_a_machine_that_stood_still_for_once_does_not_make_later_windows_longer(
+    run: Callable[..., Run], generator: Generator
+) -> None:
+    generator.plan("no-requests", "good")
+
+    found = run()
+
+    assert generator.windows_ms() == [120, 480]
+    assert found.next_window_s == WINDOW_S
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_how_long_it_takes_to_certify_is_told_in_whole_passes(
 ) -> None:
     """Four clients at a server of 10 ms are answered 400 times a second, so that 662 requests take two seconds."""
     point = LoadPoint("online", 1, 0 if rate_per_s else 4, rate_per_s, "constant" if rate_per_s else None)
-    warm_up = simulated.run_of(simulated.closed_loop(np.full((4, 40), 0.01), 0.4), window_s=0.6)
+    warm_up = simulated.run_of(simulated.closed_loop(np.full((4, 40), 0.01), 0.4), next_window_s=0.6)
     job = dataclasses.replace(simulated.job(POINT), point=point)
     found = measured.warmed(Measured(simulated.job(POINT)), warm_up)
     found = dataclasses.replace(found, job=job, window_s=0.6)

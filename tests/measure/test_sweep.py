@@ -155,7 +155,7 @@ def test_a_larger_budget_makes_passes_longer_not_more_only() -> None:
 
 def test_a_window_that_was_too_short_is_not_tried_again() -> None:
     def lengthened(_job: Job, number: int) -> dict[str, Any]:
-        return {"window_s": 0.48} if number == 2 else {}
+        return {"next_window_s": 0.48} if number == 2 else {}
 
     generator = LoadGenerator(changes=lengthened)
     run(generator, POINTS[0])

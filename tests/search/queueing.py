@@ -83,7 +83,7 @@ class QueueingServer:
             if point.arrivals == "poisson":
                 gaps_s = self._generator.exponential(gap_s, count)
             timeline = simulated.open_loop(np.cumsum(gaps_s) - gaps_s[0], service_s, length_s)
-        run = simulated.run_of(timeline, window_s=length_s / WINDOWS)
+        run = simulated.run_of(timeline, next_window_s=length_s / WINDOWS)
         self.runs.setdefault(point, []).append(run)
         return run
 
