@@ -45,7 +45,11 @@ TEST = """
 
     @pytest.fixture(scope="session")
     def peak():
-        return lambda *what: SEEN.update(peak=what)
+        def started(*what):
+            SEEN.update(peak=what)
+            return SimpleNamespace(wait_ready=lambda: None)
+
+        return started
 
     @pytest.fixture(scope="session")
     def served_reference():
