@@ -1,7 +1,7 @@
-"""Prove a repository's models in its continuous integration: what action.yml and ci/gitlab.yml run.
+"""Prove the models of a repository in its continuous integration. action.yml and ci/gitlab.yml run this file.
 
-`prove.py prepare` says what is cached where, and `prove.py run` proves. What is to be proven comes by variables of the
-environment, never by a command line, so that nothing in them is taken for a command. It needs the standard library alone.
+`prove.py prepare` says what is cached where, and `prove.py run` proves. The inputs come in environment variables, never in
+a command line, so that nothing in them is taken for a command. Only the standard library is needed.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TOX = "tox>=4.30,<5"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-"""PyTorch without CUDA's libraries, some gigabytes less."""
+"""The index with PyTorch for CPUs, which saves the gigabytes of CUDA's libraries."""
 BAD_INPUT = 4
 """pytest's own exit status for a command line that cannot be used; docs/ci.md has all of them."""
 PATHS = {
@@ -28,11 +28,11 @@ PATHS = {
     "PROVE_SAMPLES": "--samples",
     "PROVE_LABELS": "--labels",
 }
-"""Options whose values are paths in the workspace, one a line, by variable."""
+"""Options whose values are paths in the workspace, by the variable that holds one path on each line."""
 NAMED_PATHS = {"PROVE_ONNX": "--onnx"}
-"""Options whose value is a name, = and a path, by variable."""
-WHAT = ("PROVE_MODELS", "PROVE_REPOSITORY", "PROVE_ONNX")
-"""The variables that say what is proven; one of them has to."""
+"""Options whose values are written as NAME=PATH, by variable."""
+WHAT = {"PROVE_MODELS": "models", "PROVE_REPOSITORY": "repository", "PROVE_ONNX": "onnx"}
+"""The inputs that say what is proven, by variable. At least one of them has to be given."""
 
 
 def workspace(given: Mapping[str, str]) -> Path:
@@ -46,14 +46,14 @@ def cache(given: Mapping[str, str]) -> Path:
 
 
 def lines(given: Mapping[str, str], name: str) -> list[str]:
-    """The lines of a variable that say something; or the texts of an array in JSON, which GitLab makes of its inputs."""
+    """The lines of a variable that are not empty, or the texts of a JSON array, which GitLab makes of a list."""
     text = given.get(name, "").strip()
     found = json.loads(text) if text.startswith("[") else text.splitlines()
     return [str(line).strip() for line in found if str(line).strip()]
 
 
 def options(given: Mapping[str, str]) -> list[str]:
-    """What pytest is given; paths are whole, as it runs elsewhere."""
+    """The options for pytest. Their paths are absolute, because pytest runs in another folder."""
     base = workspace(given)
     found: list[str] = []
     for name, option in PATHS.items():
@@ -76,10 +76,10 @@ def options(given: Mapping[str, str]) -> list[str]:
 
 
 def digest(files: Sequence[Path]) -> str:
-    """A name for these files as they are."""
+    """A digest of the names and contents of some files."""
     found = hashlib.sha256()
     for path in files:
-        with path.open("rb") as file:  # a network may be larger than the memory
+        with path.open("rb") as file:  # read in pieces, since a network may be larger than the memory
             found.update(f"{path.name}\0".encode() + hashlib.file_digest(file, "sha256").digest())
     return found.hexdigest()[:16]
 
@@ -94,7 +94,7 @@ def deciding(given: Mapping[str, str]) -> Iterator[Path]:
     for name in NAMED_PATHS:
         for text in lines(given, name):
             path = workspace(given) / text.partition("=")[2]
-            # Weights that lie apart are called as the graph, with an ending: model.onnx.data.
+            # Separate files of weights have the name of the graph and an ending: model.onnx.data.
             found = path.rglob("*.onnx*") if path.is_dir() else path.parent.glob(f"{path.name}*")
             yield from sorted(one for one in found if one.is_file())
 
@@ -116,7 +116,7 @@ def prepare(given: Mapping[str, str]) -> int:
 
 
 def tox(given: Mapping[str, str]) -> Path:
-    """The program tox, in an environment of its own, which is made where it is not there from the cache."""
+    """The program tox in an environment of its own, which is made unless the cache has it."""
     folder = cache(given) / "environment" / "tool"
     program = folder / "bin" / "tox"
     if not program.is_file():
@@ -131,11 +131,11 @@ def run(given: Mapping[str, str]) -> int:
     try:
         is_anything = any(lines(given, name) for name in WHAT)
         asked = options(given)
-    except ValueError as error:  # of a quotation mark or a list that is never closed
+    except ValueError as error:  # a quotation mark or a list is never closed
         print(f"::error::an input cannot be read: {error}", flush=True)
         return BAD_INPUT
     if not is_anything:
-        print(f"::error::nothing is to be proven: give one of {', '.join(WHAT)}", flush=True)
+        print(f"::error::nothing is to be proven: give one of {', '.join(WHAT.values())}", flush=True)
         return BAD_INPUT
     environment = {"PIP_EXTRA_INDEX_URL": CPU_INDEX} if kind == "benchmarks" else {}
     environment |= {"PIP_CACHE_DIR": str(cache(given) / "pip"), **given}
@@ -149,14 +149,14 @@ def run(given: Mapping[str, str]) -> int:
     ]
     status = _run([*command, "-e", kind, "--", *asked], environment)
     if str(status) in given.get("PROVE_WARN_ON", "").replace(",", " ").split():
-        print(f"::warning::exit status {status}, which is let pass here", flush=True)
+        print(f"::warning::exit status {status} counts as passed here, because warn-on has it", flush=True)
         return 0
     return status
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command to its end. Where this process is told to end, it is told too, by SIGINT: at that tox waits for the run
-    that cleans up after its servers, and SIGTERM would end tox alone."""
+    """Run a command to its end, and return its exit status. A signal that ends this process is passed on as SIGINT: tox then
+    waits until the run has cleaned up after its servers, while SIGTERM would end only tox."""
     process = subprocess.Popen(command, env=environment)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: process.send_signal(signal.SIGINT))

@@ -38,16 +38,16 @@ def add(commands: Commands) -> None:
     changes.add_argument(
         "--fail-on",
         choices=("worse",),
-        help="exit with 10 where a speed is shown to be slower than --allow-slowdown lets pass, with 11 where a soak "
-        "finds a leak that the earlier one did not, or a larger one, with 12 where an accuracy is shown to be worse or a case "
-        "passes no longer, with 4 where nothing can be compared, or where the machines differ",
+        help="exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 11 if a soak found a leak "
+        "that the earlier one did not, or a larger one, with 12 if an accuracy is shown to be worse or a case no "
+        "longer passes, and with 4 if nothing can be compared or the machines differ",
     )
     changes.add_argument(
         "--allow-slowdown",
         type=_percent,
         default=0.0,
         metavar="PERCENT",
-        help="by how much a point may be slower before it counts as slower; default: 0",
+        help="how much slower a point may be before it counts as slower (default: 0)",
     )
     changes.set_defaults(run=_run)
 

@@ -18,9 +18,9 @@ def add(commands: Commands) -> None:
         description="Write the records of several folders, and the files that belong to them, into a new folder. Each "
         "measurement is kept once, whatever the order of the folders and however often a folder is given. If "
         "one machine measured a load point twice, the later measurement is kept. If two machines of one kind "
-        "measured the same case, both records are kept, as CASE@MACHINE. If the records of one target come "
-        "from machines with different stamps, or a case has two builds, this is a conflict: every conflict is "
-        "named, and nothing is written.",
+        "measured the same case, both records are kept, as CASE@MACHINE. It is a conflict if the records of one "
+        "target come from machines with different stamps (hardware, driver, system, versions), or a case has two "
+        "builds: every conflict is named, and nothing is written.",
     )
     join.add_argument(
         "records", type=path, nargs="+", metavar="A", help="folders of records, or single record files"

@@ -11,9 +11,9 @@ def add(commands: Commands) -> None:
     beside = commands.add_parser(
         "published",
         parents=[shared("--results", "-k", "--anonymous")],
-        help="set the records beside the figures that NVIDIA published",
-        description="Print each case beside the published figures of the same model, format, accelerator, precision and "
-        "load points, with the ratios of throughput and latency. A case is compared with its own GPU's "
+        help="compare the records with the figures that NVIDIA published",
+        description="Compare each case with the published figures of the same model, format, accelerator, precision and "
+        "load points, by the ratios of throughput and latency. A case is compared with its own GPU's "
         "figures if there are any, and otherwise with every GPU's. Settings that differ are named. Needs "
         "pandas.",
     )

@@ -17,12 +17,12 @@ def add(commands: Commands) -> None:
     keep = commands.add_parser(
         "readme",
         parents=[shared("--results")],
-        help="write the tables and plots in a markdown file anew from the records",
+        help="update the tables and plots in a markdown file from the records",
         description="Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes.",
         epilog="A region lies between two lines of markers:\n\n"
         "<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n\n"
         f"Markers:\n{markers.overview()}\n\n"
-        "A plot draws the latency budget that its marker ends with, such as 10ms; without\none, the budget of the case's search.",
+        "A plot draws the latency budget with which its marker ends, such as 10ms, or\nelse the budget of the case's search.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     keep.add_argument(

@@ -53,7 +53,7 @@ def add(commands: Commands) -> None:
         "--share",
         metavar="BRANCH",
         help="then exchange the history with this branch of the remote origin, which is created if needed: each "
-        "side gets the measurements that it lacks; any number of jobs may do this at the same time",
+        "side gets the measurements that it lacks. Any number of jobs may do this at the same time",
     )
     trend.add_argument(
         "--output",
@@ -82,7 +82,8 @@ def add(commands: Commands) -> None:
         default=50,
         metavar="N",
         help="how many of the latest commits of a machine --fail-on looks at; older steps are ignored. A step is "
-        "found only some runs after its commit, with noisy measurements tens of runs (default: %(default)s)",
+        "found only some runs after its commit, and only after tens of runs if measurements vary much (default: "
+        "%(default)s)",
     )
     trend.add_argument(
         "--known",

@@ -233,7 +233,7 @@ def test_who_waits_for_the_files_of_a_commit_is_told_who_makes_them(checkout: Pa
 
     checkouts.export(other, tmp_path / "cache", checkout, report=report)
 
-    assert told[0].startswith("wait for its files")
+    assert told[0].startswith("wait for a checkout")
 
 
 def replaced(folder: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from fixtures.errors import InputError, SetupError
 from fixtures.fleet import cluster
+from tests.collecting import Collect
 
 
 @pytest.mark.parametrize("address", ["nonsense", "ray://host", "host:", ":1", "a b:c"])
@@ -35,3 +36,16 @@ def test_without_ray_the_environment_that_has_it_is_named(monkeypatch: pytest.Mo
 
     with pytest.raises(SetupError, match="tox run -e fleet"):
         cluster.ray_module()
+
+
+@pytest.mark.parametrize(
+    "given", [("--against", "HEAD"), ("--against-triton", "embedded"), ("--rehearse",), ("--self-check",)]
+)
+def test_an_option_for_one_machine_is_refused_before_a_cluster_is_asked(
+    given: tuple[str, ...], collect: Collect
+) -> None:
+    """Left out silently, a comparison would look like one that found nothing."""
+    found = collect("--fleet", "local", "--target", "cpu", *given)
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert f"{given[0]} is for one machine" in found.text

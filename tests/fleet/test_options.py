@@ -37,6 +37,7 @@ def on_a_node(*given: str) -> tuple[Any, Any]:
         ("--request-rates", "50,100", "--arrivals", "constant"),
         ("--point-budget-s", "0.5"),
         ("--precision-target", "2"),
+        ("--certify", "99.9"),
         ("--shared-memory", "none"),
         ("--soak", "90s"),
         ("--latency-budget-ms", "7", "--latency-percentile", "95"),
