@@ -71,8 +71,7 @@ class Measurement(NamedTuple):
 
     @property
     def origin(self) -> Origin | None:
-        found: Origin | None = self.value.origin
-        return found
+        return self.value.origin
 
     @property
     def run(self) -> str:
