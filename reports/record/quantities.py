@@ -117,14 +117,11 @@ def _interval(low: str, high: str, estimate: Estimate) -> str:
     return f"({low} or more)" if estimate.open_above else f"({low} to {high})"
 
 
-def half_width(estimate: Estimate) -> float | None:
-    """Half the width of an interval as a fraction of the value; None of a value of zero."""
-    return (estimate.high - estimate.low) / 2 / estimate.value if estimate.value else None
-
-
 def _half_width_text(estimate: Estimate) -> str:
-    relative = half_width(estimate)
-    return NOTHING if relative is None else HALF_WIDTH.text(relative)
+    """Half the width of an interval over the value; `-` of a value of zero."""
+    if not estimate.value:
+        return NOTHING
+    return HALF_WIDTH.text((estimate.high - estimate.low) / 2 / estimate.value)
 
 
 def fixed(decimals: int) -> FormatSpec:

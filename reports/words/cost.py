@@ -7,8 +7,6 @@ from reports.record.schema import Load
 from reports.words.rightness import main_score
 from reports.words.shown import Shown
 
-MILLION = 1e6
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -28,7 +26,7 @@ def cost(record: Shown, load: Load) -> Cost | None:
     """
     if record.price_per_hour is None or not load.throughput_per_s.value:
         return None
-    per_million = record.price_per_hour / 3600 / load.throughput_per_s.value * MILLION
+    per_million = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6
     score = main_score(record)
     if score is None or score.better != "higher" or score.served <= 0:
         return Cost(per_million, "inferences")
