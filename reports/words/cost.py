@@ -1,4 +1,4 @@
-"""What inferences cost at the price of the machine, and the energy they took."""
+"""What inferences cost at the price of the machine."""
 
 from dataclasses import dataclass
 from typing import Literal

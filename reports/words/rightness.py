@@ -41,7 +41,7 @@ def ledger_failures(accuracy: Accuracy) -> list[str]:
     """A sentence for each score and each pair of stages of a ledger that misses its limit; empty where it holds."""
     failures = []
     for score in accuracy.scores:
-        limit = tightest(score)  # of several that are missed it is one
+        limit = tightest(score)  # which is missed where any is
         if limit is not None and not meets(score.better, score.served, limit.value):
             failures.append(_score_failure(score, limit))
     failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
