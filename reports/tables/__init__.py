@@ -11,18 +11,3 @@ from reports.tables.resources import resources_table
 from reports.tables.served_settings import configuration_list, parameters_table
 from reports.tables.soaks import soak_table
 from reports.tables.summary import summary_table
-
-__all__ = [
-    "beside_table",
-    "budget_table",
-    "case_section",
-    "comparison_table",
-    "configuration_list",
-    "machine_sentence",
-    "offline_table",
-    "online_table",
-    "parameters_table",
-    "resources_table",
-    "soak_table",
-    "summary_table",
-]
