@@ -5,7 +5,7 @@ A case that has not passed shows no speed: what would show one gives the reason 
 
 from reports.tables.beside import beside_table, budget_table, comparison_table
 from reports.tables.case import case_section
-from reports.tables.points import offline_table, online_table
+from reports.tables.points import points_table
 from reports.tables.provenance import machine_sentence
 from reports.tables.resources import resources_table
 from reports.tables.served_settings import configuration_list, parameters_table
