@@ -23,6 +23,12 @@ def started_text(origin: Origin) -> str:
     return f"{date} {time[:5]} UTC" if time else date
 
 
+def days_text(times: Iterable[str]) -> str:
+    """The days of some times in ISO 8601: `2026-03-04 to 2026-03-06`, the day of a single one; empty without any."""
+    days = sorted({time[:10] for time in times} - {""})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
 def measured_text(records: Sequence[Record]) -> str:
     """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`; empty where no record says. A host
     that was left out is left out."""
