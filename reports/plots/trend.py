@@ -9,6 +9,7 @@ from reports.trend.rows import Row
 from reports.trend.series import FoundStep, Series
 from reports.trend.words import commit_text, last_text, machine_text, step_text
 from reports.words.grouping import grouped
+from reports.words.labels import counted
 from reports.words.origins import days_text
 
 _MOST_POINTS = 250
@@ -58,7 +59,7 @@ def chart(series: Sequence[Series]) -> Chart:
     return Chart(
         "trend",
         "From run to run",
-        f"{first.case}, {len(ordered):,} run{'' if len(ordered) == 1 else 's'}",
+        f"{first.case}, {counted(len(ordered), 'run')}",
         Trend(panels, _ticks(ordered)),
         notes,
         " · ".join(filter(None, caption)),

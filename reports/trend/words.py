@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from reports.trend.rows import Row
 from reports.trend.series import FoundStep, Machine, Series
+from reports.words.labels import counted
 from reports.words.markdown import Emphasised, markdown, text
 from reports.words.origins import days_text
 
@@ -65,12 +66,8 @@ def _summary(series: Sequence[Series]) -> str:
     found = sum(len(one.steps) for one in series)
     span = days_text(row.started for row in runs.values())
     return text(
-        f"{_count(len(runs), 'run')} of {_count(len(commits), 'commit')}, {span}; {_count(found, 'step')} in {len(series)} series."
+        f"{counted(len(runs), 'run')} of {counted(len(commits), 'commit')}, {span}; {counted(found, 'step')} in {len(series)} series."
     )
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def _table(series: Iterable[Series]) -> str:

@@ -94,6 +94,11 @@ def image_resolution(record: Record) -> str:
     return "x".join(map(str, shape)) if len(shape) > 1 else "-"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `1,200 runs`: a number of things by their noun, whose plural ends in s."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def letter(place: int) -> str:
     """The name of a note: a, b ... z, aa, ab ..."""
     more, last = divmod(place, len(ascii_lowercase))
