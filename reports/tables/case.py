@@ -67,7 +67,7 @@ def scenario_section(record: Shown, scenario: str) -> str:
 def _engine(record: Shown) -> str:
     if record.case.format == "tf-trt":
         return "TF-TRT"
-    return " ".join(filter(None, (record.build.engine, accelerator(record.case, ""))))
+    return " ".join(filter(None, (record.build.engine, accelerator(record.case))))
 
 
 def _samples_per_request(record: Shown) -> str:

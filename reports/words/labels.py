@@ -66,9 +66,15 @@ def several_gpus(case: Case) -> str:
     return f"{case.gpus} GPUs" if case.gpus > 1 else ""
 
 
-def accelerator(case: Case, none: str = "-") -> str:
-    """The accelerator that the case's name says."""
-    return _ACCELERATORS.get(case.accelerator, case.accelerator) if case.accelerator else none
+def accelerator(case: Case) -> str:
+    """The accelerator that the case's name says, as a reader knows it; empty where it says none."""
+    return _ACCELERATORS.get(case.accelerator, case.accelerator) if case.accelerator else ""
+
+
+def format_text(record: Record) -> str:
+    """What a case was converted to and runs on, as a reader knows it: `ONNX, TensorRT, 2 GPUs`."""
+    parts = (record.build.format, accelerator(record.case), several_gpus(record.case))
+    return ", ".join(filter(None, parts))
 
 
 def backend_accelerator(record: Record) -> str:
@@ -79,7 +85,7 @@ def backend_accelerator(record: Record) -> str:
             return _ACCELERATORS["trt"]
         if record.build.engine == "PyTorch":
             return _ACCELERATORS["cuda"]
-    return accelerator(record.case)
+    return accelerator(record.case) or "-"
 
 
 def sequence_length(record: Record) -> str:
