@@ -140,7 +140,7 @@ def case_name(case: CaseChange) -> str:
 
 
 def settings_text(settings: Iterable[Setting]) -> str:
-    """`versions.torch 2.12.0 → 2.13.0; ...`."""
+    """Settings that differ, each with its value before and after: `versions.torch 2.12.0 → 2.13.0; ...`."""
     return text("; ".join(f"{one.name} {one.before} → {one.after}" for one in settings))
 
 

@@ -77,7 +77,7 @@ def open_intervals_note(loads: Sequence[Load]) -> list[str]:
 
 
 def subtitle(records: Sequence[Record]) -> str:
-    """The case, or how many there are."""
+    """The name of a single case, or how many cases there are."""
     return name_of(records[0]) if len(records) == 1 else f"{len(records)} cases"
 
 

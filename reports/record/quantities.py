@@ -72,11 +72,11 @@ class Quantity:
         return f"{self._with_unit(value)} {_interval(low, high, estimate)}"
 
     def cell_with_half_width(self, estimate: Estimate) -> str:
-        """`2080.9 ± 5.1 %`; `-` in place of the half width of a value of zero."""
+        """The figure with half the width of its interval over it: `2080.9 ± 5.1 %`; `-` in place of that of a value of zero."""
         return f"{self.cell(estimate.value)} ± {_half_width_text(estimate)}"
 
     def text_with_half_width(self, estimate: Estimate) -> str:
-        """`2,080.9 infer/s ± 5.1 %`."""
+        """The figure with its unit and half the width of its interval over it: `2,080.9 infer/s ± 5.1 %`."""
         return f"{self.text(estimate.value)} ± {_half_width_text(estimate)}"
 
     def apart(self, one: float, other: float) -> tuple[str, str]:

@@ -176,5 +176,5 @@ def _point(load: Load) -> str:
 
 
 def figure(estimate: Estimate) -> Figure:
-    """The value with its bounds."""
+    """An estimate as a row of the history has it."""
     return (estimate.value, estimate.low, None if estimate.open_above else estimate.high)

@@ -55,7 +55,7 @@ def device(record: Record) -> str:
 
 
 def kind_of_device(record: Record) -> str:
-    """The name of that CPU or GPU."""
+    """The name of the CPU or GPU that the case was measured on, without their number."""
     if record.case.target == "cpu":
         return record.machine.cpu
     return record.machine.gpu or record.case.target.upper()

@@ -55,7 +55,7 @@ def origin_rows(record: Record) -> list[tuple[str, str]]:
 
 
 def _listed(values: Iterable[str]) -> str:
-    """Each once; the first few of many."""
+    """The values in a line, each once, and of many the first few and how many more there are."""
     found = list(dict.fromkeys(value for value in values if value))
     more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     separator = "; " if any(", " in value for value in found) else ", "

@@ -113,7 +113,7 @@ def unscored(record: Record) -> str:
 
 
 def unmeasured(record: Record) -> str:
-    """Why there is no score."""
+    """What is said in place of a missing score: that there is none, and why where the record says it."""
     reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
     return unscored(record) + reason
 

@@ -168,7 +168,7 @@ def _row(one: Efficiency) -> list[str]:
 
 
 def _at(one: Efficiency) -> str:
-    """`offline, batch 8`."""
+    """The load point at which efficiency was measured: `offline, batch 8`."""
     return f"{one.scenario}, {size(one.scenario, one.batch, one.concurrency)}"
 
 
