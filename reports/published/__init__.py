@@ -58,10 +58,10 @@ def rows() -> list[dict[str, Any]]:
     found = []
     for path in sorted(FOLDER.glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                found.append(
-                    {name: _PLAIN[kind](row[name]) if row[name] else None for name, kind in COLUMNS.items()}
-                )
+            found += [
+                {name: _PLAIN[kind](row[name]) if row[name] else None for name, kind in COLUMNS.items()}
+                for row in csv.DictReader(file)
+            ]
     return found
 
 
