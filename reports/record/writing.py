@@ -41,9 +41,8 @@ def replace(path: Path, content: bytes) -> None:
                 file.flush()
                 os.fsync(descriptor)
                 if old is not None:
-                    with contextlib.suppress(
-                        PermissionError
-                    ):  # it is another user's, and only root gives files away
+                    # Only root gives away a file, as one that is another user's has to be.
+                    with contextlib.suppress(PermissionError):
                         os.fchown(descriptor, old.st_uid, old.st_gid)
                     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
                 temporary.replace(path)  # under the lock, so that nobody takes it for a leftover

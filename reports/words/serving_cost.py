@@ -58,9 +58,8 @@ def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
             rate = INTEGER_WORK_RATE if precision == "int8" else WORK_RATE  # INT8 has no floating point
             peak = rate.text(one.peak_flops_per_s.value)
             parts[-1] += f", {SHARE.text(fraction)} of the machine's {precision.upper()} peak of {peak}"
-        if (
-            one.beside is not None and one.beside.ratio.low < one.beside.ratio.high
-        ):  # else it is the reference
+        # Where its interval has no width it is the reference itself.
+        if one.beside is not None and one.beside.ratio.low < one.beside.ratio.high:
             parts[-1] += f", {_beside_text(one.beside)}"
         parts[-1] += mark_codes(one.marks)
     return "; ".join(parts)
