@@ -16,12 +16,12 @@ from reports.published.beside import legend, section
 from reports.published.matching import match
 from reports.record import files, per_sample, untrusted
 from reports.record.foreign import visible
+from reports.record.machines import machine_digest
 from reports.record.per_sample import Part, SampleScores
 from reports.record.schema import Accuracy, case_id
 from reports.tables.case import scenario_section
 from reports.tables.points import loads_of
 from reports.tables.soaks import soak_section
-from reports.trend.rows import machine_digest
 from reports.trend.series import Series
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
