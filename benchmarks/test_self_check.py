@@ -10,7 +10,7 @@ import pytest
 from fixtures.host import locks
 from fixtures.measure import measured, sweep
 from fixtures.measure.record_entry import Measurement, outcomes
-from fixtures.plugin.command_line.settings import Settings
+from fixtures.plugin.command_line.settings import BUDGET_OF_BOTH_S, Settings
 from fixtures.plugin.preparing import Prepare
 from fixtures.plugin.recording.recorder import Recorder
 from fixtures.plugin.selecting.selection import own_points
@@ -27,8 +27,6 @@ from reports.words.markdown import markdown
 
 pytestmark = pytest.mark.self_check
 
-_COMPARISON_BUDGET_S = 120.0
-"""Seconds for both builds: the default of --point-budget-s with --against."""
 _REPEATS, _FEWEST_HELD = 10, 7
 _SCENARIOS: tuple[Scenario, ...] = ("online", "offline")
 
@@ -111,7 +109,7 @@ def test_alarms(
 ) -> None:
     """A build that is compared with itself raises an alarm at most once in twenty times; a slow-down of 5 % is found
     nearly always."""
-    plan = dataclasses.replace(settings.plan, budget_s=_COMPARISON_BUDGET_S)
+    plan = dataclasses.replace(settings.plan, budget_s=BUDGET_OF_BOTH_S)
     found: list[Comparison] = []
     for number in range(repeats):
         done = f"{number} of {repeats} comparisons, {_alarms(found)} alarms"

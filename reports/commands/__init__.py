@@ -19,10 +19,6 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What a command is added to."""
 RESULTS = Path("reports/results")
 
-SPEED, LEAK, ACCURACY = 10, 11, 12
-"""The statuses of a run that failed for speed, for a leak or for accuracy, `reports.run.exit_status.STATUS`: that module needs
-pytest, which these reports do without."""
-
 
 def path(text: str) -> Path:
     """The value of an option that names a file or a folder, with `~` for a user's own."""

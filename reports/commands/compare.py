@@ -5,7 +5,8 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from reports.commands import ACCURACY, LEAK, SPEED, Commands, UsageError, path, shared
+from reports.commands import Commands, UsageError, path, shared
+from reports.record.arguments import ACCURACY, LEAK, SPEED
 
 if TYPE_CHECKING:  # it needs numpy and scipy
     from reports.compare.records import Changes

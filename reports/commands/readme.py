@@ -69,7 +69,8 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     if options.check:
         print(f"{file}: differs from the records in {', '.join(named)}\n")
-        print(f"{visible(regions.difference(text, synced))}\n" if names else "", end="\n" if names else "")
+        if names:
+            print(f"{visible(regions.difference(text, synced))}\n")
         given = ["--plots", str(options.plots)] if options.plots else []
         command = shlex.join(["readme", str(file), "--results", str(options.results), *given])
         print(f"Write it: python -m reports {command}")

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 
 from reports import plots
 from reports.commands import (
-    ACCURACY,
-    LEAK,
-    SPEED,
     Commands,
     UsageError,
     count,
@@ -22,6 +19,7 @@ from reports.commands import (
 )
 from reports.record import files as records
 from reports.record import writing
+from reports.record.arguments import ACCURACY, LEAK, SPEED
 from reports.record.foreign import quoted
 from reports.words import sources
 

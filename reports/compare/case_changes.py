@@ -140,7 +140,7 @@ def case_name(case: CaseChange) -> str:
 
 
 def settings_text(settings: Iterable[Setting]) -> str:
-    """`versions.torch 2.12.0 → 2.13.0; ...`."""
+    """Settings that differ, each with its value before and after: `versions.torch 2.12.0 → 2.13.0; ...`."""
     return text("; ".join(f"{one.name} {one.before} → {one.after}" for one in settings))
 
 
@@ -152,21 +152,16 @@ def speed_change(point: PointChange) -> str:
 def soak_change(case: CaseChange) -> str:
     """Whether both soaks found a leak; `-` where either side had none."""
     before, after = case.before.record.soak, case.after.record.soak
-    return (
-        NOTHING
-        if before is None or after is None
-        else _leak_change(soak_verdict(before), soak_verdict(after), leaks_more=case.leaks_more)
-    )
+    if before is None or after is None:
+        return NOTHING
+    return _leak_change(soak_verdict(before), soak_verdict(after), leaks_more=case.leaks_more)
 
 
 def _leak_change(before: Verdict, after: Verdict, *, leaks_more: bool) -> str:
     """`no leak → **leak**`; what is the same on both sides once, a leak that is shown to be larger as `leak → **more**`."""
     if before == after:
-        return (
-            Emphasised([("", VERDICT_WORDS[before]), ("**", "more")], " → ")
-            if leaks_more
-            else VERDICT_WORDS[after]
-        )
+        more = Emphasised([("", VERDICT_WORDS[before]), ("**", "more")], " → ")
+        return more if leaks_more else VERDICT_WORDS[after]
     mark = "**" if after == "failed" else "*" if (before, after) == ("failed", "passed") else ""
     return Emphasised([("", VERDICT_WORDS[before]), (mark, VERDICT_WORDS[after])], " → ")
 

@@ -17,6 +17,7 @@ from reports.compare.setup_changes import Setting
 from reports.record.quantities import GIVEN_SHARE
 from reports.record.ratio import FALSE_ALARMS
 from reports.words.markdown import bold, italic, joined, markdown, text
+from reports.words.origins import days_text
 from reports.words.sources import Source
 
 _SUMMARY = ("Case", "Setup", "Accuracy", "Speed")
@@ -50,8 +51,8 @@ def _part(changes: Changes) -> str:
 
 def _origin(source: Source) -> str:
     """`- A: folder, 20 cases, measured 2026-03-04`."""
-    dates = sorted({stored.record.updated.partition("T")[0] for stored in source.records.values()} - {""})
-    measured = f", measured {' to '.join(dict.fromkeys((dates[0], dates[-1])))}" if dates else ""
+    days = days_text(stored.record.updated for stored in source.records.values())
+    measured = f", measured {days}" if days else ""
     count = len(source.records)
     return f"- {source.letter}: {text(source.name)}, {count} case{'s' * (count != 1)}{measured}"
 

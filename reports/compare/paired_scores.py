@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy import stats
@@ -20,14 +19,15 @@ class Paired:
     """One metric on the samples that both runs have, the second run's beside the first's."""
 
     samples: int
+    """How many samples both runs have."""
     only_first: int
+    """How many samples the first run alone has."""
     only_second: int
-    """Samples that the other run does not have."""
+    """How many samples the second run alone has."""
     difference: Estimate
     """Mean score of the second run less that of the first."""
     p_value: float
     """The chance of a difference as large, if it were up to chance which run each sample's score is from."""
-    test: Literal["McNemar", "sign flips"]
     lost: Sequence[str]
     """Ids of those the second run scored worse, the largest changes first."""
     gained: Sequence[str]
@@ -52,7 +52,6 @@ def paired(before: Mapping[str, float], after: Mapping[str, float], better: str)
         only_second=len(after) - len(ids),
         difference=difference,
         p_value=p_value,
-        test="McNemar" if binary else "sign flips",
         lost=tuple(ids[i] for i in order if gain[i] < 0),
         gained=tuple(ids[i] for i in order if gain[i] > 0),
         verdict=_verdict(difference, p_value, better),

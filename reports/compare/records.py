@@ -75,9 +75,9 @@ class CaseChange:
     setup: Sequence[Setting]
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
-    """Empty where either may show no speed."""
+    """The load points that both measured; empty where either may show no speed."""
     growth: Sequence[GrowthChange]
-    """Empty where either had no soak."""
+    """What the soaks of both watched; empty where either had none."""
     only_before: Sequence[LoadSetting]
     only_after: Sequence[LoadSetting]
 
@@ -98,8 +98,9 @@ class Changes:
     after: Source
     cases: Sequence[CaseChange]
     only_before: Sequence[str]
-    """Names of cases."""
+    """The names of the cases that the first source alone has."""
     only_after: Sequence[str]
+    """The names of the cases that the other source alone has."""
 
 
 def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Changes:

@@ -22,7 +22,7 @@ class ScoreChange:
     after: Score | None
     pairs: Paired | None
     why_unpaired: str
-    """Empty where there are pairs."""
+    """Why the scores are not compared sample by sample; empty where they are."""
 
 
 def score_changes(before: Stored, after: Stored) -> list[ScoreChange]:

@@ -14,8 +14,7 @@ def csv_text(frame: pd.DataFrame) -> str:
     spreadsheet."""
     cells = frame.map(_cell)
     cells.columns = [_cell(name) for name in frame.columns]
-    found: str = cells.to_csv(index=False)
-    return found
+    return cells.to_csv(index=False)
 
 
 def _cell(value: Any) -> Any:

@@ -145,8 +145,14 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Shown], str]]] = {
         "the settings on the server",
         lambda record: tables.parameters_table(record, _scenario(record)),
     ),
-    "offline": ("throughput and latency by batch", tables.offline_table),
-    "online": ("throughput and latency with its components by concurrency", tables.online_table),
+    "offline": (
+        "throughput and latency by batch",
+        lambda record: tables.points_table(record, "offline"),
+    ),
+    "online": (
+        "throughput and latency with its components by concurrency",
+        lambda record: tables.points_table(record, "online"),
+    ),
     "use": ("energy, GPU and cost by load point", _resources),
     "accuracy": ("the scores after each stage", _accuracy),
     "efficiency": ("throughput beside that in process, and beside the machine's peak", _efficiency),

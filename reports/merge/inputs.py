@@ -23,7 +23,7 @@ class Input:
 
     record: Record
     paths: Sequence[Path]
-    """All files of this content."""
+    """All files that hold this content."""
     content: bytes
     measured: Sequence[Measurement]
     machines: Sequence[MachineId]

@@ -110,7 +110,7 @@ def stamp_of(machine: Machine) -> tuple[Any, ...]:
 
 
 def fields_text(settings: Sequence[Setting]) -> str:
-    """`build.digest (0f3c and 77aa), ...`."""
+    """Settings that differ, each with both values: `build.digest (0f3c and 77aa), ...`."""
     return ", ".join(
         one_line(f"{one.name} ({one.before} and {one.after})", _LONGEST_SETTING) for one in settings
     )

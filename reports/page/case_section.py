@@ -16,17 +16,17 @@ from reports.published.beside import legend, section
 from reports.published.matching import match
 from reports.record import files, per_sample, untrusted
 from reports.record.foreign import visible
+from reports.record.machines import machine_digest
 from reports.record.per_sample import Part, SampleScores
 from reports.record.schema import Accuracy, case_id
 from reports.tables.case import scenario_section
 from reports.tables.points import loads_of
 from reports.tables.soaks import soak_section
-from reports.trend.rows import machine_digest
 from reports.trend.series import Series
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
 from reports.words.rightness import main_score, metric_text, unmeasured
-from reports.words.server_ends import end_text, log_text
+from reports.words.server_ends import end_text
 from reports.words.serving_cost import efficiency_section
 from reports.words.shown import Shown, name_of
 
@@ -125,7 +125,7 @@ def section_of(record: Shown, results: Path, history: Sequence[Series]) -> CaseS
             record.search.accuracy if record.search else None,
         ),
         soak=soak_section(record),
-        ends=[(end_text(end), log_text(end)) for end in record.server_ends],
+        ends=[(end_text(end), "\n".join(end.log)) for end in record.server_ends],
         published=_published(record),
         configs=_configs(record, results),
         machine=machine_table(record),

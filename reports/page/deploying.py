@@ -82,10 +82,10 @@ def _answer(group: Sequence[Shown], placed: Mapping[str, int], records: Sequence
         )
     elif not usable:
         remarks.append("None is proven to be right.")
-    of = f"{case.target}{f', {several_gpus(case)}' if case.gpus > 1 else ''}"
+    where = (case.target, several_gpus(case), group[0].of_machine)
     return Answer(
         case.model,
-        f"{of}, {group[0].of_machine}" if group[0].of_machine else of,
+        ", ".join(filter(None, where)),
         [_choice(one, len(choices), len(usable), records) for one in choices],
         remarks,
         [(name_of(one), status_of(one)) for one in group if one.no_speed],

@@ -47,7 +47,7 @@ _SAID_OTHERWISE = ("Model", "Precision", "Machine", "Note")
 
 @dataclass(frozen=True)
 class SummaryColumn:
-    """A column of the summary."""
+    """A column of the summary: its heading, whether it is ordered by a number, and whether it stands on the right."""
 
     name: str
     is_number: bool

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from reports.record.schema import MARKS, Load, Machine, Record
 from reports.words.labels import confidence_levels, letter
+from reports.words.origins import days_text
 from reports.words.shown import Shown, name_of
 
 #: The plots show intervals, so a wide one needs no mark.
@@ -20,8 +21,8 @@ def caption(records: Sequence[Record]) -> str:
         ", ".join(f"{name} {version}" for name, version in record.machine.versions.items())
         for record in records
     )
-    days = sorted({record.updated.partition("T")[0] for record in records} - {""})
-    measured = f"measured {' to '.join(dict.fromkeys((days[0], days[-1])))}" if days else ""
+    days = days_text(record.updated for record in records)
+    measured = f"measured {days}" if days else ""
     parts = ("; ".join(machines), "; ".join(servers), "; ".join(filter(None, versions)), measured)
     return " · ".join(part for part in parts if part)
 
@@ -76,7 +77,7 @@ def open_intervals_note(loads: Sequence[Load]) -> list[str]:
 
 
 def subtitle(records: Sequence[Record]) -> str:
-    """The case, or how many there are."""
+    """The name of a single case, or how many cases there are."""
     return name_of(records[0]) if len(records) == 1 else f"{len(records)} cases"
 
 

@@ -66,18 +66,13 @@ def latency_components(records: Sequence[Shown], _budget_ms: float | None) -> Ch
     return _chart("latency-components", "Where the time of a request goes", record, loads, content)
 
 
-def the_one(records: Sequence[Shown]) -> Shown:
-    """The record of a plot that shows one case."""
-    if len(records) != 1:
-        raise NothingToShowError(f"This plot shows one case, and there are {len(records)}.")
-    return records[0]
-
-
 def _measured(
     records: Sequence[Shown], scenario: str | None, wanted: Callable[[Load], bool], least: int = 2
 ) -> tuple[Shown, list[Load]]:
     """The case and its load points; NothingToShowError where there are too few, or no speed may be shown."""
-    record = the_one(records)
+    if len(records) != 1:
+        raise NothingToShowError(f"This plot shows one case, and there are {len(records)}.")
+    record = records[0]
     if record.no_speed:
         raise NothingToShowError(record.no_speed)
     loads = [load for load in record.loads if scenario in (None, load.scenario) and wanted(load)]

@@ -120,7 +120,7 @@ class Rows:
     """The values in the order they are drawn, and what the legend calls them."""
     panels: Sequence[RowPanel]
     reference: float | None = None
-    """A value worth a line: 100 %."""
+    """The value at which a line is drawn across all rows, such as 100 %; None for no line."""
     whole: bool = False
     """Whether the axis starts at zero; bars always do."""
 

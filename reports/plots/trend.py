@@ -9,6 +9,8 @@ from reports.trend.rows import Row
 from reports.trend.series import FoundStep, Series
 from reports.trend.words import commit_text, last_text, machine_text, step_text
 from reports.words.grouping import grouped
+from reports.words.labels import counted
+from reports.words.origins import days_text
 
 _MOST_POINTS = 250
 """Points of a line, some two to a millimetre; of more runs each point is the median of neighbours."""
@@ -48,13 +50,16 @@ def chart(series: Sequence[Series]) -> Chart:
     ]
     if len(ordered) > _MOST_POINTS:
         notes.append(f"Each point is the median of {_together(len(ordered))} runs.")
-    days = dict.fromkeys((ordered[0].started[:10], ordered[-1].started[:10]))
     tritons = ", ".join(dict.fromkeys(row.triton for row in ordered if row.triton))
-    caption = [machine_text(first.machine), f"Triton {tritons}" if tritons else "", " to ".join(days)]
+    caption = [
+        machine_text(first.machine),
+        f"Triton {tritons}" if tritons else "",
+        days_text(row.started for row in ordered),
+    ]
     return Chart(
         "trend",
         "From run to run",
-        f"{first.case}, {len(ordered):,} run{'' if len(ordered) == 1 else 's'}",
+        f"{first.case}, {counted(len(ordered), 'run')}",
         Trend(panels, _ticks(ordered)),
         notes,
         " · ".join(filter(None, caption)),

@@ -46,22 +46,22 @@ COLUMNS = {
 }
 
 
-def load(folder: Path = FOLDER) -> "pd.DataFrame":
+def load() -> "pd.DataFrame":
     """Every published row, ordered by model and then as in its source; the columns are COLUMNS."""
     import pandas as pd
 
-    return pd.DataFrame(rows(folder), columns=list(COLUMNS)).astype(COLUMNS)
+    return pd.DataFrame(rows(), columns=list(COLUMNS)).astype(COLUMNS)
 
 
-def rows(folder: Path = FOLDER) -> list[dict[str, Any]]:
+def rows() -> list[dict[str, Any]]:
     """Every published row as plain values by column, None where a cell is empty; it needs the standard library alone."""
     found = []
-    for path in sorted(folder.glob("*.csv")):
+    for path in sorted(FOLDER.glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                found.append(
-                    {name: _PLAIN[kind](row[name]) if row[name] else None for name, kind in COLUMNS.items()}
-                )
+            found += [
+                {name: _PLAIN[kind](row[name]) if row[name] else None for name, kind in COLUMNS.items()}
+                for row in csv.DictReader(file)
+            ]
     return found
 
 

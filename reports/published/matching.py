@@ -99,7 +99,7 @@ def _why_beside_none(record: Record) -> str:
 
 
 def measured_as(record: Record) -> tuple[str | None, ...]:
-    """What `served_as` gives, of the record."""
+    """Format, accelerator and precision of a record, as `served_as` gives those of a published row."""
     case = record.case
     return served_as({"format": case.format, "accelerator": case.accelerator, "precision": case.precision})
 
@@ -145,10 +145,10 @@ def measured_points(record: Shown) -> dict[PointKey, Load | HiddenPoint]:
 
 
 def point(at: LoadSetting) -> PointKey:
-    """Where a measured load point lies."""
+    """Scenario, batch and concurrency of a measured load point."""
     return at.scenario, at.batch, at.concurrency
 
 
 def point_of(row: PublishedRow) -> PointKey:
-    """Where a published row lies."""
+    """Scenario, batch and concurrency of a published row."""
     return row["scenario"], row["batch"], row["concurrency"]

@@ -11,6 +11,9 @@ from reports.record.foreign import one_line
 
 INPUT = 4
 """The exit status for bad input: an argument, a file or a folder that cannot be used. pytest's runs have the same."""
+SPEED, LEAK, ACCURACY = 10, 11, 12
+"""The exit statuses for what is shown to be too slow, to leak and to be wrong. A run of the benchmarks ends with that of a leak
+for whatever else fails too."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -32,14 +32,12 @@ VERSION_KEY = "schema"
 def plain(kind: type[_Kind], content: bytes) -> _Kind | None:
     """What a file holds, with the attributes of the dataclass `kind`, but for its methods; None where it is not a whole
     one of that kind, or msgspec is not there. Lists are tuples, and an unknown key or a wrong type is refused."""
-    found: _Kind | None = _decoded(kind, content, "decode")
-    return found
+    return _decoded(kind, content, "decode")
 
 
 def plain_lines(kind: type[_Kind], content: bytes) -> Sequence[_Kind] | None:
     """What each line holds, as `plain` does; None where one of them is not whole, or msgspec is not there."""
-    found: Sequence[_Kind] | None = _decoded(kind, content, "decode_lines")
-    return found
+    return _decoded(kind, content, "decode_lines")
 
 
 def _decoded(kind: Any, content: bytes, method: str) -> Any:
@@ -71,8 +69,7 @@ def _keys_in(value: Any) -> int:
 def built(kind: type[_Kind], value: Any) -> _Kind:
     """The dataclass of a value that `plain` gave; the value itself where it is one."""
     of: Any = kind
-    found: _Kind = value if isinstance(value, kind) else _builder(of)(value)
-    return found
+    return value if isinstance(value, kind) else _builder(of)(value)
 
 
 @functools.cache
@@ -116,9 +113,7 @@ def _struct(kind: Any) -> Any:
     fields: list[Any] = []
     for field in dataclasses.fields(kind):
         known = _mirror(hints(kind)[field.name])
-        if field.name == VERSION_KEY:
-            fields.append((field.name, known))
-        elif field.default is not dataclasses.MISSING:
+        if field.default is not dataclasses.MISSING and field.name != VERSION_KEY:
             fields.append((field.name, known, field.default))
         elif field.default_factory is not dataclasses.MISSING:
             fields.append((field.name, known, msgspec.field(default_factory=field.default_factory)))

@@ -22,7 +22,7 @@ class Domain:
     """What a text looks like, as a regular expression."""
 
     def text(self) -> str:
-        """`a number from 0 to 1`, for an error."""
+        """The values in words, as an error names them: `a number from 0 to 1`."""
         if self.pattern is not None:
             return f"a name of at most {self.longest} letters, digits, '.', '_' and '-'"
         if self.longest is not None:

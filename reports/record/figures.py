@@ -150,7 +150,7 @@ def of_search(search: Search) -> Figures:
 
 
 def percent(share: float) -> float:
-    """0.98 as 98, not as 97.99999999999999."""
+    """A fraction in percent, without the rounding of doubles: 0.98 is 98, not 97.99999999999999."""
     return round(100 * share, 12)
 
 

@@ -3,8 +3,10 @@
 It needs the standard library alone. What is made by the hundred thousand are tuples.
 """
 
+import dataclasses
 import functools
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +17,7 @@ from reports.record.schema import (
     Conversation,
     Efficiency,
     Load,
+    Machine,
     Origin,
     Parity,
     Record,
@@ -71,8 +74,7 @@ class Measurement(NamedTuple):
 
     @property
     def origin(self) -> Origin | None:
-        found: Origin | None = self.value.origin
-        return found
+        return self.value.origin
 
     @property
     def run(self) -> str:
@@ -113,6 +115,12 @@ def machines_of(record: Record, measured: Sequence[Measurement] | None = None) -
 def label_of(record: Record) -> str:
     """What the record's machine is called where others measured the same case."""
     return machines_of(record)[0].label
+
+
+def machine_digest(machine: Machine) -> str:
+    """Eight hexadecimal digits that stand for the stamp of a machine."""
+    stamp = json.dumps(dataclasses.asdict(machine), sort_keys=True)
+    return hashlib.sha256(stamp.encode()).hexdigest()[:8]
 
 
 def origins_of(record: Record) -> list[Origin]:

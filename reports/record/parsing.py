@@ -56,8 +56,7 @@ def parsed(kind: type[_Kind], content: bytes, version: int, where: str) -> _Kind
             f"{where}: schema is {quoted(schema)}, this version reads {version}. Measure the case again, "
             "or read it with the version that wrote it."
         )
-    found: _Kind = _parse(kind, data, where)
-    return found
+    return _parse(kind, data, where)
 
 
 def _refuse(constant: str) -> None:

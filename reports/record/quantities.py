@@ -72,11 +72,11 @@ class Quantity:
         return f"{self._with_unit(value)} {_interval(low, high, estimate)}"
 
     def cell_with_half_width(self, estimate: Estimate) -> str:
-        """`2080.9 ± 5.1 %`; `-` in place of the half width of a value of zero."""
+        """The figure with half the width of its interval over it: `2080.9 ± 5.1 %`; `-` in place of that of a value of zero."""
         return f"{self.cell(estimate.value)} ± {_half_width_text(estimate)}"
 
     def text_with_half_width(self, estimate: Estimate) -> str:
-        """`2,080.9 infer/s ± 5.1 %`."""
+        """The figure with its unit and half the width of its interval over it: `2,080.9 infer/s ± 5.1 %`."""
         return f"{self.text(estimate.value)} ± {_half_width_text(estimate)}"
 
     def apart(self, one: float, other: float) -> tuple[str, str]:
@@ -117,14 +117,11 @@ def _interval(low: str, high: str, estimate: Estimate) -> str:
     return f"({low} or more)" if estimate.open_above else f"({low} to {high})"
 
 
-def half_width(estimate: Estimate) -> float | None:
-    """Half the width of an interval as a fraction of the value; None of a value of zero."""
-    return (estimate.high - estimate.low) / 2 / estimate.value if estimate.value else None
-
-
 def _half_width_text(estimate: Estimate) -> str:
-    relative = half_width(estimate)
-    return NOTHING if relative is None else HALF_WIDTH.text(relative)
+    """Half the width of an interval over the value; `-` of a value of zero."""
+    if not estimate.value:
+        return NOTHING
+    return HALF_WIDTH.text((estimate.high - estimate.low) / 2 / estimate.value)
 
 
 def fixed(decimals: int) -> FormatSpec:

@@ -138,9 +138,8 @@ def _of_soak(record: Record) -> Iterator[tuple[str, str]]:
         return
     yield from _positive({"end_over_begin": record.soak.end_over_begin}, "soak")
     for number, one in enumerate(record.soak.growth):
-        yield from _ordered(
-            {"slope": one.slope}, f"soak.growth[{number}]"
-        )  # what is given back is below zero
+        # What is given back is below zero.
+        yield from _ordered({"slope": one.slope}, f"soak.growth[{number}]")
 
 
 def _of_load(load: Load, where: str) -> Iterator[tuple[str, str]]:

@@ -44,7 +44,7 @@ def comparison_verdict(one: Comparison) -> str:
 
 
 def _about(seconds: float) -> str:
-    """A forecast, as exact as a forecast is."""
+    """How long something is expected to take, no more exactly than a forecast is: `about 40 s`, `about 12 min`."""
     if seconds >= 3600:
         return "an hour or"
     return f"about {math.ceil(seconds)} s" if seconds < 120 else f"about {seconds / 60:.0f} min"

@@ -12,13 +12,15 @@ import re
 import shutil
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _LONGEST_STEM = 40  # of a name's characters, so that a temporary name is never too long for a file system
 _TEMPORARY = re.compile(r"\..*-[0-9a-f]{32}\.tmp", re.DOTALL)
 _STANDS_FOR_ANOTHER = ("/dev", "/proc")
 """Folders whose entries are names for something else, such as /dev/stdout for the file that a shell writes to."""
+_OF_THE_KERNEL = ("/proc", "/sys")
+"""Folders in which nobody makes a file, though root is said to be allowed to."""
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -39,9 +41,8 @@ def replace(path: Path, content: bytes) -> None:
                 file.flush()
                 os.fsync(descriptor)
                 if old is not None:
-                    with contextlib.suppress(
-                        PermissionError
-                    ):  # it is another user's, and only root gives files away
+                    # Only root gives away a file, as one that is another user's has to be.
+                    with contextlib.suppress(PermissionError):
                         os.fchown(descriptor, old.st_uid, old.st_gid)
                     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
                 temporary.replace(path)  # under the lock, so that nobody takes it for a leftover
@@ -60,10 +61,7 @@ def write_given(path: Path, content: bytes) -> None:
         mode = path.stat().st_mode
     except FileNotFoundError:
         mode = stat.S_IFREG
-    stands_for_another = any(
-        Path(os.path.realpath(path.parent)).is_relative_to(folder) for folder in _STANDS_FOR_ANOTHER
-    )
-    if stat.S_ISREG(mode) and not stands_for_another:
+    if stat.S_ISREG(mode) and not stands_for_another(path):
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, "it may not be written to. Name another file", str(path))
         with named(path):
@@ -93,28 +91,43 @@ def is_standard_output(path: Path) -> bool:
         return False
 
 
+def stands_for_another(path: Path) -> bool:
+    """Whether a path is a name for something else, such as /dev/stdout, which is written to and never replaced."""
+    return _is_below(path.parent, _STANDS_FOR_ANOTHER)
+
+
+def _is_below(path: Path, folders: Iterable[str]) -> bool:
+    return any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in folders)
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, unless it is there; an OSError, which names `path`, where something else is."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise _no_folder(path) from error
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        with named(path):
+            path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        check_folder(path)  # which says what is there
+        raise
 
 
 def check_folder(path: Path) -> None:
-    """Raise the OSError, which names `path`, that writing into a folder would end with, and neither make nor write anything."""
-    there = next(one for one in (path, *path.absolute().parents) if os.path.lexists(one))
-    if not there.is_dir():
-        raise _no_folder(path)
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, "it may not be written to. Name another folder", str(path))
+    """Raise an OSError, which names `path`, where nothing can be written into a folder, and neither make nor write anything."""
+    if (found := obstacle(path)) is not None:
+        raise OSError(errno.ENOTDIR, f"it {found[1]}. Name another place", str(path))
 
 
-def _no_folder(path: Path) -> OSError:
-    what = "a symbolic link to nothing" if path.is_symlink() and not path.exists() else "not a folder"
-    return OSError(errno.ENOTDIR, f"it is {what}. Name another place", str(path))
+def obstacle(folder: Path) -> tuple[Path, str] | None:
+    """What keeps files from being written into a folder, which may be yet to be made: the folder itself or one above it, and
+    how a sentence on it goes on. None where nothing does."""
+    place = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
+    # Those of Path raise where they may not look.
+    if not os.path.exists(place):  # noqa: PTH110
+        return place, "is a symbolic link to nothing"
+    if not os.path.isdir(place):  # noqa: PTH112
+        return place, "is not a folder"
+    if _is_below(place, _OF_THE_KERNEL):
+        return place, "is the kernel's"
+    return None if os.access(place, os.W_OK | os.X_OK) else (place, "may not be written to")
 
 
 @contextlib.contextmanager

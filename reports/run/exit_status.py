@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from reports.record.arguments import ACCURACY, LEAK, SPEED
 from reports.run.outcomes import Failure, Outcomes, is_worker, outcomes_of
 
-STATUS = {"speed": 10, "infrastructure": 11, "accuracy": 12}
+STATUS = {"speed": SPEED, "infrastructure": LEAK, "accuracy": ACCURACY}
 """The status of a run whose tests failed, by the kind of failure. Of several kinds the highest counts, so that a failure
 that may be gone in the next run (speed) never hides one that will not be (accuracy)."""
 

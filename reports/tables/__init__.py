@@ -5,24 +5,9 @@ A case that has not passed shows no speed: what would show one gives the reason 
 
 from reports.tables.beside import beside_table, budget_table, comparison_table
 from reports.tables.case import case_section
-from reports.tables.points import offline_table, online_table
+from reports.tables.points import points_table
 from reports.tables.provenance import machine_sentence
 from reports.tables.resources import resources_table
 from reports.tables.served_settings import configuration_list, parameters_table
 from reports.tables.soaks import soak_table
 from reports.tables.summary import summary_table
-
-__all__ = [
-    "beside_table",
-    "budget_table",
-    "case_section",
-    "comparison_table",
-    "configuration_list",
-    "machine_sentence",
-    "offline_table",
-    "online_table",
-    "parameters_table",
-    "resources_table",
-    "soak_table",
-    "summary_table",
-]

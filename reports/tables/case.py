@@ -2,7 +2,7 @@
 
 from reports.record.schema import LoadSetting
 from reports.tables.beside import beside_table, budget_table, comparison_table
-from reports.tables.points import certified_table, composing_table, offline_table, online_table
+from reports.tables.points import certified_table, composing_table, points_table
 from reports.tables.resources import resources_table
 from reports.tables.served_settings import configuration_list, parameters_table
 from reports.tables.soaks import soak_section
@@ -45,13 +45,12 @@ def scenario_section(record: Shown, scenario: str) -> str:
             "online": f"By the model's own settings; {_samples_per_request(record)}. Latencies are in milliseconds.",
         }
     precision = f" with {record.case.precision.upper()}" if record.case.precision else ""
-    table = {"offline": offline_table, "online": online_table}[scenario]
     blocks = [
         f"#### {scenario.capitalize()}: {text(device(record))}, {text(_engine(record))}{precision}",
         configuration_list(record, scenario),
         parameters_table(record, scenario),
         batching[scenario],
-        table(record),
+        points_table(record, scenario),
         certified_table(record, scenario),
         composing_table(record, scenario),
         resources_table(record, scenario),
@@ -68,7 +67,7 @@ def scenario_section(record: Shown, scenario: str) -> str:
 def _engine(record: Shown) -> str:
     if record.case.format == "tf-trt":
         return "TF-TRT"
-    return " ".join(filter(None, (record.build.engine, accelerator(record.case, ""))))
+    return " ".join(filter(None, (record.build.engine, accelerator(record.case))))
 
 
 def _samples_per_request(record: Shown) -> str:

@@ -26,16 +26,6 @@ _LEFT = ("precision", "accelerator")
 """Columns of text; numbers are aligned to the right."""
 
 
-def offline_table(record: Shown) -> str:
-    """The offline table, one row per client batch size; a sentence where there is nothing to show."""
-    return _table(record, "offline")
-
-
-def online_table(record: Shown) -> str:
-    """The online table, one row per concurrency; a sentence where there is nothing to show."""
-    return _table(record, "online")
-
-
 def loads_of(record: Shown, scenario: str) -> list[Load]:
     """A scenario's load points in the order of the tables: by batch offline, by concurrency online."""
     loads = (load for load in record.loads if load.scenario == scenario)
@@ -44,7 +34,9 @@ def loads_of(record: Shown, scenario: str) -> list[Load]:
     return sorted(loads, key=lambda load: (load.request_rate_per_s or 0.0, load.concurrency, load.batch))
 
 
-def _table(record: Shown, scenario: str) -> str:
+def points_table(record: Shown, scenario: str) -> str:
+    """The table of a scenario, with one row for each client batch size offline and for each load online; a sentence where
+    there is nothing to show."""
     if record.no_speed:
         return text(record.no_speed)
     loads = loads_of(record, scenario)

@@ -53,7 +53,7 @@ def price_sentence(records: Sequence[Record]) -> str:
 
 
 def _cells(record: Shown, load: Load) -> list[str]:
-    """What a load point takes, by RESOURCES."""
+    """What a load point takes, a cell for each of RESOURCES."""
     gpu = load.gpu or GpuUse(None, None, None, None, None)
     share = "-" if gpu.utilisation is None else SHARE.text(gpu.utilisation)
     taken = (ENERGY.cell(gpu.energy_j_per_1000), POWER.cell(gpu.power_w), share)

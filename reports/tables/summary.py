@@ -10,13 +10,12 @@ from reports.tables.provenance import serving_sentence
 from reports.tables.resources import cost_cell, price_sentence
 from reports.words.grouping import grouped
 from reports.words.labels import (
-    accelerator,
     confidence_levels,
+    format_text,
     kind_of_device,
     latency,
     letter,
     point,
-    several_gpus,
     size,
 )
 from reports.words.latency_budget import search_paragraph
@@ -125,7 +124,7 @@ def summary_row(record: Shown, placed: Mapping[str, int]) -> dict[str, str]:
     published = published_ratio(record, best) if best else None
     return {
         "Model": case.model,
-        "Format": ", ".join(filter(None, (record.build.format, accelerator(case, ""), several_gpus(case)))),
+        "Format": format_text(record),
         "Precision": case.precision.upper(),
         "Machine": record.of_machine or "-",
         "Accuracy": f"{score.metric} {metric_text(score, score.served)}" if score else unscored(record),

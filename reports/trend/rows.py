@@ -1,7 +1,6 @@
 """The rows of the history: one for each measurement of a record that names its run."""
 
 import dataclasses
-import hashlib
 import json
 import operator
 import re
@@ -10,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from reports.record import decoding, untrusted
-from reports.record.schema import Estimate, Load, Machine, Origin, case_id, point_id
+from reports.record.machines import machine_digest
+from reports.record.schema import Estimate, Load, Origin, case_id, point_id
 from reports.words.grouping import grouped
 from reports.words.labels import kind_of_device
 from reports.words.shown import Shown
@@ -79,12 +79,6 @@ def without_origin(record: Shown) -> int:
     origins = [load.origin for load in record.loads] + [one.origin for one in record.efficiency]
     origins += [one.origin for one in (record.accuracy, record.soak) if one]
     return origins.count(None)
-
-
-def machine_digest(machine: Machine) -> str:
-    """Eight hexadecimal digits that stand for a stamp."""
-    stamp = json.dumps(dataclasses.asdict(machine), sort_keys=True)
-    return hashlib.sha256(stamp.encode()).hexdigest()[:8]
 
 
 def encode(row: Row) -> bytes:
@@ -176,5 +170,5 @@ def _point(load: Load) -> str:
 
 
 def figure(estimate: Estimate) -> Figure:
-    """The value with its bounds."""
+    """An estimate as a row of the history has it."""
     return (estimate.value, estimate.low, None if estimate.open_above else estimate.high)

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from reports.trend.rows import Row
 from reports.trend.series import FoundStep, Machine, Series
+from reports.words.labels import counted
 from reports.words.markdown import Emphasised, markdown, text
+from reports.words.origins import days_text
 
 _COLUMNS = ("Case", "At", "Quantity", "Runs", "Last value", "Steps")
 
@@ -61,16 +63,11 @@ def _between(step: FoundStep) -> str:
 def _summary(series: Sequence[Series]) -> str:
     runs = {row.run: row for one in series for row in one.rows}
     commits = {row.commit for row in runs.values()} - {None}
-    days = sorted(row.started[:10] for row in runs.values())
     found = sum(len(one.steps) for one in series)
-    span = " to ".join(dict.fromkeys((days[0], days[-1])))
+    span = days_text(row.started for row in runs.values())
     return text(
-        f"{_count(len(runs), 'run')} of {_count(len(commits), 'commit')}, {span}; {_count(found, 'step')} in {len(series)} series."
+        f"{counted(len(runs), 'run')} of {counted(len(commits), 'commit')}, {span}; {counted(found, 'step')} in {len(series)} series."
     )
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def _table(series: Iterable[Series]) -> str:

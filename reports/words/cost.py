@@ -1,4 +1,4 @@
-"""What inferences cost at the price of the machine, and the energy they took."""
+"""What inferences cost at the price of the machine."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,8 +6,6 @@ from typing import Literal
 from reports.record.schema import Load
 from reports.words.rightness import main_score
 from reports.words.shown import Shown
-
-MILLION = 1e6
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ def cost(record: Shown, load: Load) -> Cost | None:
     """
     if record.price_per_hour is None or not load.throughput_per_s.value:
         return None
-    per_million = record.price_per_hour / 3600 / load.throughput_per_s.value * MILLION
+    per_million = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6
     score = main_score(record)
     if score is None or score.better != "higher" or score.served <= 0:
         return Cost(per_million, "inferences")

@@ -29,7 +29,7 @@ def gates_table(found: Sequence[AnswerGate]) -> str:
         return ""
     rows = [
         [
-            f"{GATES.get(one.gate, one.gate)}",
+            GATES.get(one.gate, one.gate),
             one.tried,
             COUNT.cell(one.requests),
             "-" if one.same is None else apart_text(one.same),

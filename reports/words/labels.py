@@ -55,7 +55,7 @@ def device(record: Record) -> str:
 
 
 def kind_of_device(record: Record) -> str:
-    """The name of that CPU or GPU."""
+    """The name of the CPU or GPU that the case was measured on, without their number."""
     if record.case.target == "cpu":
         return record.machine.cpu
     return record.machine.gpu or record.case.target.upper()
@@ -66,9 +66,15 @@ def several_gpus(case: Case) -> str:
     return f"{case.gpus} GPUs" if case.gpus > 1 else ""
 
 
-def accelerator(case: Case, none: str = "-") -> str:
-    """The accelerator that the case's name says."""
-    return _ACCELERATORS.get(case.accelerator, case.accelerator) if case.accelerator else none
+def accelerator(case: Case) -> str:
+    """The accelerator that the case's name says, as a reader knows it; empty where it says none."""
+    return _ACCELERATORS.get(case.accelerator, case.accelerator) if case.accelerator else ""
+
+
+def format_text(record: Record) -> str:
+    """What a case was converted to and runs on, as a reader knows it: `ONNX, TensorRT, 2 GPUs`."""
+    parts = (record.build.format, accelerator(record.case), several_gpus(record.case))
+    return ", ".join(filter(None, parts))
 
 
 def backend_accelerator(record: Record) -> str:
@@ -79,7 +85,7 @@ def backend_accelerator(record: Record) -> str:
             return _ACCELERATORS["trt"]
         if record.build.engine == "PyTorch":
             return _ACCELERATORS["cuda"]
-    return accelerator(record.case)
+    return accelerator(record.case) or "-"
 
 
 def sequence_length(record: Record) -> str:
@@ -92,6 +98,11 @@ def image_resolution(record: Record) -> str:
     """The shape of the model's first input, where that is an image or a volume: `4x128x128x128`."""
     shape = _first_input(record)
     return "x".join(map(str, shape)) if len(shape) > 1 else "-"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `1,200 runs`: a number of things by their noun, whose plural ends in s."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def letter(place: int) -> str:

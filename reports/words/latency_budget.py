@@ -13,7 +13,7 @@ from reports.record.quantities import (
     THROUGHPUT,
 )
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
-from reports.words.labels import schedule
+from reports.words.labels import counted, schedule
 from reports.words.shown import Shown, name_of
 
 
@@ -60,8 +60,8 @@ def rate_text(search: Search) -> str:
 
 
 def _tried_text(search: Search) -> str:
-    configurations = _counted(search.configurations, "configuration")
-    return configurations if not search.rates else f"{configurations} at {_counted(search.rates, 'rate')}"
+    configurations = counted(search.configurations, "configuration")
+    return configurations if not search.rates else f"{configurations} at {counted(search.rates, 'rate')}"
 
 
 def beyond_text(search: Search) -> str:
@@ -98,7 +98,7 @@ def winner_text(search: Search) -> str:
 
 def settings_text(scenario: str, deployment: Deployment) -> str:
     """What the search chooses of a deployment; static batching has neither preferred sizes nor a delay."""
-    parts = [_counted(deployment.instances, "instance")]
+    parts = [counted(deployment.instances, "instance")]
     if scenario == "online":
         sizes = " ".join(map(str, deployment.preferred_batch_sizes))
         parts += [f"preferred {sizes}"] if sizes else []
@@ -146,7 +146,3 @@ def _load(load: Load) -> str:
     if load.request_rate_per_s is not None:
         return schedule(load)
     return f"{batch}concurrency {load.concurrency}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("" if count == 1 else "s")

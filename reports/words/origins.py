@@ -23,6 +23,12 @@ def started_text(origin: Origin) -> str:
     return f"{date} {time[:5]} UTC" if time else date
 
 
+def days_text(times: Iterable[str]) -> str:
+    """The days of some times in ISO 8601: `2026-03-04 to 2026-03-06`, the day of a single one; empty without any."""
+    days = sorted({time[:10] for time in times} - {""})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
 def measured_text(records: Sequence[Record]) -> str:
     """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`; empty where no record says. A host
     that was left out is left out."""
@@ -49,7 +55,7 @@ def origin_rows(record: Record) -> list[tuple[str, str]]:
 
 
 def _listed(values: Iterable[str]) -> str:
-    """Each once; the first few of many."""
+    """The values in a line, each once, and of many the first few and how many more there are."""
     found = list(dict.fromkeys(value for value in values if value))
     more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     separator = "; " if any(", " in value for value in found) else ", "

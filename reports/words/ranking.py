@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from reports.record.quantities import RATIO
 from reports.record.schema import Estimate, Load, case_id
-from reports.words.labels import accelerator, several_gpus
+from reports.words.labels import format_text
 from reports.words.shown import Shown, name_of
 
 Group = tuple[str, str, int, str]
@@ -13,9 +13,8 @@ Group = tuple[str, str, int, str]
 
 
 def format_name(record: Shown) -> str:
-    """A case's format and precision as a reader knows them: `ONNX, TensorRT, FP16`."""
-    parts = (record.build.format, accelerator(record.case, ""), several_gpus(record.case))
-    return f"{', '.join(filter(None, parts))} {record.case.precision.upper()}"
+    """A case's format and precision as a reader knows them: `ONNX, TensorRT FP16`."""
+    return f"{format_text(record)} {record.case.precision.upper()}"
 
 
 def ratio_to_reference(record: Shown) -> Estimate | None:

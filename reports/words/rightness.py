@@ -30,29 +30,20 @@ def score_text(score: Score) -> str:
     )
 
 
-def limit_text(score: Score, limit: Limit) -> str:
-    """On which side of a limit the served score lies, both with as many decimals as tell them apart."""
+def _score_failure(score: Score, limit: Limit) -> str:
+    """A sentence on a limit that the served score does not keep, both with as many decimals as tell them apart."""
     served, value = METRICS[score.better].apart(score.served, limit.value)
-    higher = score.better == "higher"
-    place = (
-        ("below its floor" if higher else "above its ceiling")
-        if limit in unmet(score)
-        else "within its limit"
-    )
+    place = "below its floor" if score.better == "higher" else "above its ceiling"
     return f"served {score.metric} {served} is {place} of {value} ({limit.source})"
-
-
-def unmet(score: Score) -> list[Limit]:
-    """The limits that the served score does not keep."""
-    return [limit for limit in score.limits if not meets(score.better, score.served, limit.value)]
 
 
 def ledger_failures(accuracy: Accuracy) -> list[str]:
     """A sentence for each score and each pair of stages of a ledger that misses its limit; empty where it holds."""
     failures = []
     for score in accuracy.scores:
-        worst = tightest(score, unmet(score))
-        failures += [limit_text(score, worst)] if worst else []
+        limit = tightest(score)  # which is missed where any is
+        if limit is not None and not meets(score.better, score.served, limit.value):
+            failures.append(_score_failure(score, limit))
     failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
     failures += [_output_failure(one) for one in accuracy.outputs if not within_limits(one)]
     if accuracy.same_answers is not None and not accuracy.same_answers.passed:
@@ -93,11 +84,10 @@ def tightest_text(score: Score) -> str:
     return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
 
 
-def tightest(score: Score, among: list[Limit] | None = None) -> Limit | None:
-    """The limit that is hardest to keep, of all or of some; None where there is none."""
+def tightest(score: Score) -> Limit | None:
+    """The limit that is hardest to keep; None where there is none."""
     choose = max if score.better == "higher" else min
-    limits = list(score.limits) if among is None else among
-    return choose(limits, key=lambda limit: limit.value, default=None)
+    return choose(score.limits, key=lambda limit: limit.value, default=None)
 
 
 def _disagreement(one: Disagreement) -> str:
@@ -123,7 +113,7 @@ def unscored(record: Record) -> str:
 
 
 def unmeasured(record: Record) -> str:
-    """Why there is no score."""
+    """What is said in place of a missing score: that there is none, and why where the record says it."""
     reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
     return unscored(record) + reason
 

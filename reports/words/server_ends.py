@@ -11,8 +11,3 @@ def end_text(end: ServerEnd) -> str:
 def ends_text(record: Record) -> str:
     """A sentence on each end of a case's servers; empty where none ended."""
     return " ".join(map(end_text, record.server_ends))
-
-
-def log_text(end: ServerEnd) -> str:
-    """The last lines of that server's log."""
-    return "\n".join(end.log)

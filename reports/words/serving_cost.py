@@ -10,7 +10,6 @@ from reports.record.quantities import (
     THROUGHPUT,
     WORK,
     WORK_RATE,
-    Quantity,
 )
 from reports.record.schema import BesideReference, Efficiency, Record
 from reports.record.verdicts import mark_codes, too_wide
@@ -56,11 +55,11 @@ def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
         parts.append(f"{name}{_share_of_in_process(one)}")
         fraction = fraction_of_peak(one)
         if fraction is not None and one.peak_flops_per_s is not None:
-            peak = work_rate(precision).text(one.peak_flops_per_s.value)
+            rate = INTEGER_WORK_RATE if precision == "int8" else WORK_RATE  # INT8 has no floating point
+            peak = rate.text(one.peak_flops_per_s.value)
             parts[-1] += f", {SHARE.text(fraction)} of the machine's {precision.upper()} peak of {peak}"
-        if (
-            one.beside is not None and one.beside.ratio.low < one.beside.ratio.high
-        ):  # else it is the reference
+        # Where its interval has no width it is the reference itself.
+        if one.beside is not None and one.beside.ratio.low < one.beside.ratio.high:
             parts[-1] += f", {_beside_text(one.beside)}"
         parts[-1] += mark_codes(one.marks)
     return "; ".join(parts)
@@ -168,7 +167,7 @@ def _row(one: Efficiency) -> list[str]:
 
 
 def _at(one: Efficiency) -> str:
-    """`offline, batch 8`."""
+    """The load point at which efficiency was measured: `offline, batch 8`."""
     return f"{one.scenario}, {size(one.scenario, one.batch, one.concurrency)}"
 
 
@@ -196,8 +195,3 @@ def _several(record: Record) -> str:
 def _share_cell(one: Efficiency) -> str:
     """`97 % (95 to 99)`, with the digits of the share; or `not shown`."""
     return SHARE_OF_SPEED.text_with_interval(one.ratio)
-
-
-def work_rate(precision: str) -> Quantity:
-    """Operations per second, which are none of floating point in INT8."""
-    return INTEGER_WORK_RATE if precision == "int8" else WORK_RATE

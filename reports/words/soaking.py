@@ -61,7 +61,7 @@ def speed_text(soak: Soak) -> str:
 
 
 def growth_text(one: Growth) -> str:
-    """`1,034 B a request (1,029 to 1,041)`."""
+    """By how much something grows, with its interval: `1,034 B a request (1,029 to 1,041)`."""
     return GROWTH[one.unit, one.per].text_with_interval(one.slope)
 
 

@@ -52,7 +52,7 @@ def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
 
 
 def _letter(number: int) -> str:
-    """A to Z, then A1 to Z1."""
+    """The letter of an argument by its number from 0: A to Z, then A1 to Z1."""
     return f"{ascii_uppercase[number % 26]}{number // 26 or ''}"
 
 

@@ -13,7 +13,8 @@ from fixtures.build.repository import BuiltModel
 from fixtures.compare import checkouts, other_builds
 from fixtures.errors import InputError, ProofError
 from fixtures.host import locks
-from fixtures.plugin.command_line.settings import Settings, parse, passed_on
+from fixtures.plugin.command_line.passed_options import passed_on
+from fixtures.plugin.command_line.settings import Settings, parse
 from tests.conftest import MakeBuild
 from tests.modes import closed
 from tests.options import options

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fixtures.plugin.command_line.networks import networks_of
+from fixtures.plugin.command_line.passed_options import options_for_nodes
 from fixtures.plugin.command_line.settings import parse
-from fixtures.plugin.fleet.passed_options import options_for_nodes
 from tests.given import networks
 from tests.options import parser as suites_parser
 

@@ -55,8 +55,8 @@ def linked(page: Path) -> list[Path]:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        (f"offline {CASE}", tables.offline_table(shown(SWEPT))),
-        (f"online {CASE}", tables.online_table(shown(SWEPT))),
+        (f"offline {CASE}", tables.points_table(shown(SWEPT), "offline")),
+        (f"online {CASE}", tables.points_table(shown(SWEPT), "online")),
         (f"parameters {CASE}", tables.parameters_table(shown(SWEPT), "online")),
         (f"configuration {CASE}", tables.configuration_list(shown(SWEPT), "online")),
         ("parameters cpu-nnunet-ts-trace-fp32", tables.parameters_table(shown(RECORDS[1]), "offline")),

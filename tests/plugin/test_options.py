@@ -8,7 +8,8 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.plugin.command_line.settings import Settings, check_python, parse, passed_on
+from fixtures.plugin.command_line.passed_options import passed_on
+from fixtures.plugin.command_line.settings import Settings, check_python, parse
 from fixtures.search.candidates import Goal
 from tests.collecting import Collect
 from tests.options import options

@@ -110,8 +110,7 @@ def point(row: PublishedRow) -> Load:
 
 def table_of(record: Record, scenario: str) -> list[list[str]]:
     """Header and rows of a scenario's table."""
-    table = {"offline": tables.offline_table, "online": tables.online_table}[scenario](shown(record))
-    return cells(table)
+    return cells(tables.points_table(shown(record), scenario))
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -24,7 +24,7 @@ SAMPLE = shown(samples.record())
 
 
 def test_the_offline_rows_are_in_order_of_batch_with_published_decimals() -> None:
-    assert cells(tables.offline_table(SAMPLE))[1:] == [
+    assert cells(tables.points_table(SAMPLE, "offline"))[1:] == [
         ["FP16", "TensorRT", "1", "491.5", "2.046", "2.111", "2.126", "2.031"],
         ["FP16", "TensorRT", "2", "811.8", "2.046", "2.111", "2.126", "2.031"],
         ["FP16", "TensorRT", "8", "1573.6", "2.046", "2.111", "2.126", "2.031"],
@@ -34,7 +34,7 @@ def test_the_offline_rows_are_in_order_of_batch_with_published_decimals() -> Non
 def test_the_online_rows_are_in_order_of_concurrency_with_every_component() -> None:
     components = ["0.000", "0.100", "0.200", "0.300", "0.400", "0.500", "0.600"]
     latencies = ["2.000", "2.046", "2.111", "2.126", "2.031"]
-    assert cells(tables.online_table(SAMPLE))[1:] == [
+    assert cells(tables.points_table(SAMPLE, "online"))[1:] == [
         ["16", "2543.7", *components, *latencies],
         ["32", "3166.7", *components, *latencies],
     ]
@@ -42,7 +42,7 @@ def test_the_online_rows_are_in_order_of_concurrency_with_every_component() -> N
 
 def test_a_latency_that_is_missing_leaves_its_cell_empty() -> None:
     load = samples.load("online", 16, 100, latency_ms={"p50": samples.estimate(2)}, components_ms={})
-    assert cells(tables.online_table(shown(samples.record(loads=(load,)))))[1] == [
+    assert cells(tables.points_table(shown(samples.record(loads=(load,))), "online"))[1] == [
         "16",
         "100.0",
         *"-" * 7,
@@ -52,7 +52,10 @@ def test_a_latency_that_is_missing_leaves_its_cell_empty() -> None:
 
 
 def test_a_scenario_without_points_says_so() -> None:
-    assert tables.online_table(shown(samples.random_weights())) == "No online load point has been measured."
+    assert (
+        tables.points_table(shown(samples.random_weights()), "online")
+        == "No online load point has been measured."
+    )
 
 
 def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
@@ -60,10 +63,10 @@ def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
         samples.load("offline", 1, 100),
         samples.load("offline", 8, 200, marks=samples.marks("a pass was repeated", "its file was damaged")),
     )
-    table = tables.offline_table(shown(samples.record(loads=loads)))
+    table = tables.points_table(shown(samples.record(loads=loads)), "offline")
     assert [row[3] for row in cells(table)[1:]] == ["100.0", "200.0*"]
     assert table.endswith("\n\nMarked points (*):\n\n- batch 8: a pass was repeated; its file was damaged")
-    assert "*" not in tables.offline_table(SAMPLE)
+    assert "*" not in tables.points_table(SAMPLE, "offline")
 
 
 def test_online_parameters_are_the_published_ones() -> None:
@@ -177,7 +180,7 @@ def test_a_cpu_case_is_headed_by_its_cpu_even_on_a_machine_with_a_gpu() -> None:
 )
 def test_a_failed_case_says_why_in_a_sentence(changes: dict[str, Any], reason: str) -> None:
     one = samples.record(**changes)
-    assert tables.offline_table(shown(one)) == f"No throughput is shown: {reason}"
+    assert tables.points_table(shown(one), "offline") == f"No throughput is shown: {reason}"
     assert f"- a: No throughput is shown: {reason}" in tables.summary_table([shown(one)])
 
 
@@ -338,6 +341,8 @@ def test_what_the_start_took_is_shown() -> None:
 def test_a_rate_stands_in_place_of_a_concurrency() -> None:
     load = samples.load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson")
 
-    table = tables.online_table(shown(samples.record(loads=(samples.load("online", 4, 300.0), load))))
+    table = tables.points_table(
+        shown(samples.record(loads=(samples.load("online", 4, 300.0), load))), "online"
+    )
 
     assert [line.split("|")[1].strip() for line in table.splitlines()[2:4]] == ["4", "120/s, poisson"]

@@ -186,11 +186,13 @@ def test_a_wrong_answer_is_told_with_its_point_its_sample_and_both_values() -> N
 def test_how_many_answers_were_verified_stands_below_the_points() -> None:
     load = samples.load("offline", 8, 1573.6, samples=63, answers=VerifiedAnswers(4100, 0, 520, 0.5))
 
-    said = tables.offline_table(shown(samples.record(loads=(load,))))
+    said = tables.points_table(shown(samples.record(loads=(load,))), "offline")
 
     assert "4,100 answers under load were compared" in said
     assert "none was wrong" in said
-    assert "compared" not in tables.offline_table(shown(samples.record())), "records from before do not say"
+    assert "compared" not in tables.points_table(shown(samples.record()), "offline"), (
+        "records from before do not say"
+    )
 
 
 @pytest.mark.parametrize("damage", ["gone", "half", "pipe"])

@@ -33,8 +33,8 @@ def finished(text: str, title: str, description: str, digest: str) -> str:
         "data-digest": digest,
         "font-family": FONTS,
     }
-    for place, (tag, words) in enumerate((("title", title), ("desc", description))):
-        name = {"title": "title", "desc": "description"}[tag]
+    texts = (("title", "title", title), ("desc", "description", description))
+    for place, (tag, name, words) in enumerate(texts):
         element = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{name}-{label}"})
         element.text = words
         root.insert(place, element)

@@ -48,7 +48,7 @@ def rows(content: Rows, page: Sheet) -> None:
         axes = page.axes(left, top, width, _ROW_IN * len(panel.rows))
         page.text(0.15, top - 0.09, panel.title, fontweight="bold")
         page.text(
-            (left + width),
+            left + width,
             top - 0.09,
             panel.axis,
             fontsize=SMALL_PT,
