@@ -54,6 +54,16 @@ def test_a_file_that_is_not_squad_is_refused_and_the_fault_named(
     assert str(path) in str(raised.value)
 
 
+def test_a_paragraph_that_nothing_is_asked_about_is_passed_over_whatever_it_lacks(
+    content: dict[str, Any], tmp_path: Path
+) -> None:
+    content["data"][0]["paragraphs"].insert(0, {"qas": []})
+    articles = squad_v1.read(written(content, tmp_path))
+    assert (
+        len(prepare(articles, wording.vocabulary(), WindowSizes(128, 64)).questions) == 2 * invented.QUESTIONS
+    )
+
+
 @pytest.mark.parametrize("damaged", ["", "{", "[]", '{"data": 3}', '{"version": "1.1"}'])
 def test_a_damaged_file_is_refused(damaged: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"dev-v1\.1\.json"):

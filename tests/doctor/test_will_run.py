@@ -23,7 +23,7 @@ TOOLKIT: dict[str, Any] = {"Runtimes": {"nvidia": {}}}
 def every_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is missing that some environment has."""
     whole = [dataclasses.replace(one, missing=lambda *_: None) for one in all_formats()]
-    monkeypatch.setattr(will_run, "all_formats", lambda: whole)
+    monkeypatch.setattr("fixtures.formats.all_formats", lambda: whole)
 
 
 def said(choice: Choice = EMBEDDED) -> list[str]:

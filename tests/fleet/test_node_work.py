@@ -54,7 +54,7 @@ class _LedgerOfAnAttempt:
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.problems: list[str | None] = []
-        attempt = Attempt(0, 1, "node", ("a.py::test",), files)
+        attempt = Attempt(0, 1, ("a.py::test",), files)
         self.begin = _Asked(lambda _group, _node: attempt)
         self.tell = _Asked(lambda _attempt, _told, _log: True)
         self.end = _Asked(lambda _attempt, problem: self.problems.append(problem))

@@ -200,7 +200,7 @@ IN_MEMORY: Rows = {
 
 
 @contextmanager
-def with_memory(memory: Memory, *, has_batch_axis: bool = True) -> Iterator[ServedModel]:
+def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel]:
     """A model of two inputs and three outputs on a server with shared memory."""
     with served_by(memory.answer, more=memory.handlers) as one:
         outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("SAME", "FP32", (4,))
@@ -209,7 +209,7 @@ def with_memory(memory: Memory, *, has_batch_axis: bool = True) -> Iterator[Serv
             Tensor("MORE", "FP32", (4,), optional=True),
             Tensor("BIAS", "INT64", (1,)),
         )
-        model = dataclasses.replace(one.job.model, inputs=inputs, outputs=outputs)
+        model = dataclasses.replace(one.job.model, inputs=inputs, outputs=outputs, batched=batched)
         data = LoadData(Path(), ["a", "b", "c"], {"IN": ROWS, "BIAS": BIASES})
-        job = dataclasses.replace(one.job, model=model, data=data, has_batch_axis=has_batch_axis)
+        job = dataclasses.replace(one.job, model=model, data=data)
         yield dataclasses.replace(one, job=job)

@@ -26,12 +26,21 @@ def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:
 
 
 def served_model(
-    count: int = 8, largest: int = 4, request_s: float = 0.001, gate_s: float = 0.2, **changes: Any
+    count: int = 8,
+    largest: int = 4,
+    request_s: float = 0.001,
+    gate_s: float = 0.2,
+    *,
+    batched: bool = True,
+    **changes: Any,
 ) -> ServedModel:
     """A model of FP32 rows of four with so many samples and this largest batch; `changes` are to the job."""
     job = simulated.job(LoadPoint("online", 1, 1), "toy", request_s)
     model = dataclasses.replace(
-        job.model, inputs=(Tensor("IN", "FP32", (4,)),), outputs=(Tensor("OUT", "FP32", (4,)),)
+        job.model,
+        inputs=(Tensor("IN", "FP32", (4,)),),
+        outputs=(Tensor("OUT", "FP32", (4,)),),
+        batched=batched,
     )
     data = LoadData(Path(), [f"row-{n}" for n in range(count)], {"IN": ROWS[:count]})
     fields: dict[str, Any] = {"model": model, "data": data} | changes

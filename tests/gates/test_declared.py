@@ -20,10 +20,10 @@ Change = Callable[[Any], None]
 Gate = Callable[..., tuple[AnswerGate, list[Any]]]
 
 
-def answer_to(request: Any, *, has_batch_axis: bool = True) -> Any:
+def answer_to(request: Any, *, batched: bool = True) -> Any:
     """Twice the input, and how many elements that are, as the model below declares it."""
     values = np.frombuffer(request.raw_input_contents[0], np.float32).reshape(-1, 4)
-    rows = [len(values)] if has_batch_axis else []
+    rows = [len(values)] if batched else []
     response = service_pb2.ModelInferResponse(model_name="toy")
     response.outputs.add(name="OUT", datatype="FP32", shape=[*rows, 4])
     response.raw_output_contents.append((2 * values).tobytes())
@@ -53,7 +53,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
         def send(job: Any, requests: Any) -> list[Reply]:
             sent[:] = requests
-            answers = [answer_to(one, has_batch_axis=job.has_batch_axis) for one in sent]
+            answers = [answer_to(one, batched=job.model.batched) for one in sent]
             change(answers[to])
             return [Reply(one) for one in answers]
 
@@ -77,7 +77,7 @@ def test_an_answer_that_is_as_declared_passes_in_a_batch_too(gate: Gate) -> None
 
 def test_a_model_without_batches_is_asked_for_samples_alone(gate: Gate) -> None:
     assert len(gate(served=model(largest=1))[1]) == 4
-    found, sent = gate(served=model(has_batch_axis=False))
+    found, sent = gate(served=model(batched=False))
     assert (found.wrong, len(sent)) == ("", 4)
     assert len(gate(served=model(count=2))[1]) == 3
 
@@ -124,7 +124,7 @@ def test_what_is_not_as_declared_is_said_with_the_request_it_answers(gate: Gate,
     assert said.format("sample row-0") in gate(change, 0)[0].wrong
     assert said.format("sample row-3") in gate(change, 3)[0].wrong
     assert said.format("2 samples in a batch") in gate(change, 4)[0].wrong
-    assert said.format("sample row-0") in gate(change, 0, model(has_batch_axis=False))[0].wrong
+    assert said.format("sample row-0") in gate(change, 0, model(batched=False))[0].wrong
 
 
 @pytest.mark.parametrize("given", ["BF16", "FP16", "FP64", "INT32", "UINT8", "BYTES"])

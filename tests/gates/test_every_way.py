@@ -65,10 +65,10 @@ def test_a_server_that_is_gone_has_refused_nothing(gone: ServedModel) -> None:
 # --- shared memory -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("has_batch_axis", [True, False])
-def test_answers_in_shared_memory_are_those_in_messages(has_batch_axis: bool) -> None:
+@pytest.mark.parametrize("batched", [True, False])
+def test_answers_in_shared_memory_are_those_in_messages(batched: bool) -> None:
     memory = Memory()
-    with with_memory(memory, has_batch_axis=has_batch_axis) as model:
+    with with_memory(memory, batched=batched) as model:
         found = transports.transports(model, IN_MEMORY, shared_memory=True)
 
     assert (found.wrong, found.tried, found.requests) == ("", "gRPC, gRPC with shared memory", 6)

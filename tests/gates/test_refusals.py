@@ -106,7 +106,7 @@ def test_a_server_that_takes_other_sizes_than_are_declared_fails(
 
 def test_a_model_without_batches_has_no_largest_one(serve: Any) -> None:
     got = serve(takes())
-    found = refusals.largest_batch(served_model(has_batch_axis=False))
+    found = refusals.largest_batch(served_model(batched=False))
 
     assert (found.wrong, found.requests, got) == ("", 0, [])
     assert "no batch axis" in found.tried

@@ -160,7 +160,7 @@ def test_no_more_than_sixteen_samples_are_sent_however_quick_the_model() -> None
 def test_a_model_takes_batches_where_it_has_an_axis_for_them_and_more_than_one_row() -> None:
     assert served_model(largest=2).takes_batches
     assert not served_model(largest=1).takes_batches
-    assert not served_model(largest=4, has_batch_axis=False).takes_batches
+    assert not served_model(largest=4, batched=False).takes_batches
 
 
 def test_the_second_batch_of_a_size_is_backwards_from_another_sample_on(gate: Gate) -> None:

@@ -6,16 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.measure.answers import Answer, Check, together, verify
+from fixtures.measure.answers import Answer, Check, Closeness, together, verify
 from fixtures.measure.load_data import LARGEST_BYTES, LoadData, input_data
 from fixtures.measure.verifying import verifying
 from fixtures.spec import LoadPoint, Samples, Tensor
 from tests import simulated, toy
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
-CHECK = Check(
-    [f"row-{n}" for n in range(6)], {"OUT": ROWS}, relative_error=0.01, mean_error=0.02, agreement=0.9
-)
+CHECK = Check([f"row-{n}" for n in range(6)], {"OUT": ROWS}, Closeness(0.01, 0.02, 0.9))
 SAMPLES = np.array([4, 1, 2])
 
 
@@ -74,7 +72,7 @@ def test_an_answer_of_too_few_rows_another_shape_or_none_is_wrong() -> None:
 
 def test_few_integers_of_a_long_output_may_differ() -> None:
     masks = np.zeros((6, 100), np.int64)
-    check = dataclasses.replace(CHECK, expected={"OUT": masks}, agreement=0.999)
+    check = dataclasses.replace(CHECK, expected={"OUT": masks}, near=Closeness(0.01, 0.02, 0.999))
     one, many = masks[SAMPLES].copy(), masks[SAMPLES].copy()
     one[0, :1], many[0, :5] = 1, 1
 
@@ -84,7 +82,9 @@ def test_few_integers_of_a_long_output_may_differ() -> None:
 
 def test_what_follows_a_near_tie_may_move_but_an_answer_to_another_sample_may_not() -> None:
     durations = np.random.default_rng(0).integers(1, 9, (6, 20))
-    check = dataclasses.replace(CHECK, expected={"DURATIONS": durations, "MEL": ROWS}, agreement=0.999)
+    check = dataclasses.replace(
+        CHECK, expected={"DURATIONS": durations, "MEL": ROWS}, near=Closeness(0.01, 0.02, 0.999)
+    )
     rounded = durations[SAMPLES].copy()
     rounded[1, 7] += 1
 
@@ -109,7 +109,7 @@ def test_a_class_of_its_own_excuses_no_probabilities() -> None:
 def test_answers_of_one_class_that_are_swapped_are_found_in_eight_bits() -> None:
     """A tolerance of half the largest value, which INT8 has against the framework, would let them pass."""
     scores = np.array([[10.0, 1, 2, 0], [8.0, 2, 0, 1]])
-    check = Check(["one", "two"], {"OUT": scores}, relative_error=0.5, mean_error=0.1, agreement=0.98)
+    check = Check(["one", "two"], {"OUT": scores}, Closeness(0.5, 0.1, 0.98))
 
     assert verify(check, [Answer(np.array([0, 1]), {"OUT": scores + 0.08})], 0).wrong == 0
     assert verify(check, [Answer(np.array([0, 1]), {"OUT": scores[[1, 0]]})], 0).wrong == 2

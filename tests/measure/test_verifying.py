@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.measure import measured, perf_analyzer, sweep
-from fixtures.measure.answers import Check
+from fixtures.measure.answers import Check, Closeness
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.record_entry import record_entry
@@ -44,7 +44,7 @@ def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterato
     rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
     with input_data(model, samples_of({model.inputs[0].name: rows}), server.scratch) as data:
         server.load(built, DEPLOYMENT, "online")
-        check = Check(data.ids, {model.outputs[0].name: 2 * rows}, 0.01, 0.01, 1.0)
+        check = Check(data.ids, {model.outputs[0].name: 2 * rows}, Closeness(0.01, 0.01, 1.0))
         yield Job(server, str(built.case), model, LoadPoint("online", 1, 4), "system", data, check=check)
 
 

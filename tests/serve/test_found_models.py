@@ -10,7 +10,7 @@ from fixtures.given.as_found import declared, with_config
 from fixtures.given.linked import link_repository
 from fixtures.given.repository import FoundModel, models_in
 from fixtures.measure import perf_analyzer
-from fixtures.measure.answers import Check, verify
+from fixtures.measure.answers import Check, Closeness, verify
 from fixtures.measure.job import Job, SharedMemory
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_once
@@ -111,8 +111,8 @@ def test_the_load_generator_sends_texts_and_variable_lengths(
     with input_data(model, samples, server.scratch) as data:
         point = LoadPoint("offline", 1, 1)
         expected = {"OUT": data.rows["IN"][:, ::-1]}
-        check = Check(data.ids, expected, 0.0, 0.0, 1.0)
-        job = Job(server, "texts", model, point, shared_memory, data, 0.01, check, has_batch_axis=False)
+        check = Check(data.ids, expected, Closeness(0.0, 0.0, 1.0))
+        job = Job(server, "texts", model, point, shared_memory, data, 0.01, check)
         run = perf_analyzer.take(job, 0.06)
         # Each once, however long that takes.
         answers = verify(check, ask_once(job, data.requests(point.batch)), 1.0)
