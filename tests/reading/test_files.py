@@ -4,8 +4,9 @@ import contextlib
 import functools
 import os
 import socket
+import tempfile
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,13 +141,20 @@ def as_another_user(read: Callable[[], Any]) -> str:
         return file.read().decode()
 
 
+@pytest.fixture
+def folder_of_root() -> Iterator[Path]:
+    """A folder that another user may enter and not list, as home folders are. Each run of pytest that begins closes those
+    above `tmp_path` again."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        yield folder
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="takes root, who may become another user")
 @pytest.mark.parametrize("name", ["labels.csv", "weights.pt", "network.onnx", "dev-v1.1.json", "sound.wav"])
-def test_a_file_that_this_user_may_not_read_is_said_to_be_so(name: str, tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.name.startswith(("test_", "popen-", "pytest-")):
-            folder.chmod(0o711)  # as home folders are: what one knows the name of can be read
-    path = tmp_path / name
+def test_a_file_that_this_user_may_not_read_is_said_to_be_so(name: str, folder_of_root: Path) -> None:
+    path = folder_of_root / name
     path.write_bytes(b"x")
     with contextlib.suppress(InputError):
         READERS[name](path)  # imports what another user may not
@@ -161,16 +169,13 @@ def test_a_file_that_this_user_may_not_read_is_said_to_be_so(name: str, tmp_path
 @pytest.mark.skipif(os.getuid() != 0, reason="takes root, who may become another user")
 @pytest.mark.parametrize("unreadable", ["imagenet", "imagenet/val"])
 def test_a_folder_of_images_that_this_user_may_not_read_is_said_to_be_so(
-    unreadable: str, tmp_path: Path
+    unreadable: str, folder_of_root: Path
 ) -> None:
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.name.startswith(("test_", "popen-", "pytest-")):
-            folder.chmod(0o711)
-    (tmp_path / "imagenet" / "val").mkdir(parents=True)
-    (tmp_path / unreadable).chmod(0o700)
-    said = as_another_user(lambda: imagenet("evaluation", tmp_path / "imagenet"))
+    (folder_of_root / "imagenet" / "val").mkdir(parents=True)
+    (folder_of_root / unreadable).chmod(0o700)
+    said = as_another_user(lambda: imagenet("evaluation", folder_of_root / "imagenet"))
     assert "permission denied" in said.lower()
-    assert str(tmp_path / "imagenet") in said
+    assert str(folder_of_root / "imagenet") in said
 
 
 @pytest.mark.parametrize(
