@@ -9,16 +9,14 @@ import pytest
 
 from fixtures.host import origin
 from fixtures.host.origin import commit_of
+from tests.git import git
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A git repository of one commit."""
-    for arguments in (
-        ("init", "-q"),
-        ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"),
-    ):
-        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
     return tmp_path
 
 
