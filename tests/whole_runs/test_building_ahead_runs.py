@@ -36,6 +36,17 @@ def pytest_runtest_setup(item):
             assert time.monotonic() < deadline, "nothing was built ahead"
             time.sleep(0.05)
 """
+UNCONVERTIBLE = """
+from fixtures.errors import ProofError
+from fixtures.formats import onnx
+
+
+def export(*_):
+    raise ProofError("it cannot be exported")
+
+
+onnx.export = export
+"""
 BROKEN = """
 import sys
 
@@ -102,11 +113,12 @@ def test_building_ahead_that_fails_changes_nothing(
 
 @pytest.mark.campaign
 def test_a_model_that_cannot_be_converted_is_a_failure_of_converting_alone(
-    given: tuple[str, ...], tmp_path: Path
+    given: tuple[str, ...], plugins: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "models").write_text("a file where the folder of models should be")
+    (plugins / "unconvertible.py").write_text(UNCONVERTIBLE)
+    options = ("-p", "unconvertible", "-k", GIVEN, "--convert-only")
 
-    done = suite(*given, "-k", GIVEN, "--convert-only", repos=tmp_path / "models", results=tmp_path)
+    done = suite(*given, *options, repos=tmp_path / "models", results=tmp_path)
 
     assert done.status == STATUS["infrastructure"], done.text
     assert f"test_build[{GIVEN}]" in done.text
