@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from fixtures.build import repository
 from fixtures.errors import ProofError
 from fixtures.spec import ConversionJob, Samples
 from tests.build.conversions import DEPLOYMENT, MICRO, WEIGHTS, build, case_with, writing
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 _WORKER = """
@@ -195,13 +195,6 @@ def worker(tmp_path: Path, seconds: float) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert path.exists()
-
-
 def test_two_processes_never_build_the_same_thing_twice(tmp_path: Path) -> None:
     workers = [worker(tmp_path, seconds=1) for _ in range(2)]
     said = sorted(one.communicate(timeout=60)[0].strip() for one in workers)
@@ -211,7 +204,7 @@ def test_two_processes_never_build_the_same_thing_twice(tmp_path: Path) -> None:
 
 def test_a_build_killed_half_way_is_never_taken_for_a_whole_one(tmp_path: Path) -> None:
     killed = worker(tmp_path, seconds=60)
-    wait_for(tmp_path / "log")
+    wait_until((tmp_path / "log").exists)
     killed.send_signal(signal.SIGKILL)
     killed.communicate(timeout=60)
     assert not (tmp_path / "cpu" / "cpu-resnet50-micro-onnx-fp32").exists()

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from fixtures.host import locks
 from fixtures.plugin.command_line.passed_options import passed_on
 from fixtures.plugin.command_line.settings import Settings, parse
 from tests.conftest import MakeBuild
+from tests.git import git
 from tests.modes import closed
 from tests.options import options
 from tests.repositories import contents
@@ -197,12 +197,6 @@ def checkout(tmp_path: Path) -> Path:
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "late")
     return folder
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=tester", "-c", "user.email=tester@example.org")
-    command = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_a_ref_names_a_commit_whose_files_are_kept_apart(checkout: Path, tmp_path: Path) -> None:

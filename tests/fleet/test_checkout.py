@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.fleet import checkout
-
-
-def git(folder: Path, *arguments: str) -> None:
-    """Call git in a folder, as a user that it knows."""
-    own = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", "-C", str(folder), *own, *arguments], check=True, capture_output=True)
+from tests.git import git
 
 
 @pytest.fixture

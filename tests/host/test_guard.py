@@ -17,6 +17,7 @@ from fixtures.host import guard
 from fixtures.host.process import guarded
 from tests.callers import ENDED_S, end, start_caller
 from tests.conftest import Household, command_line
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 SHM = Path("/dev/shm")
@@ -83,10 +84,7 @@ def running(
             **options,  # type: ignore[arg-type]
         ) as process,
     ):
-        deadline = time.monotonic() + ENDED_S
-        while b"up" not in log.read_bytes():
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.01)
+        wait_until(lambda: b"up" in log.read_bytes(), ENDED_S, log.read_text)
         yield process
 
 

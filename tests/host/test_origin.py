@@ -9,16 +9,14 @@ import pytest
 
 from fixtures.host import origin
 from fixtures.host.origin import commit_of
+from tests.git import git
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A git repository of one commit."""
-    for arguments in (
-        ("init", "-q"),
-        ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"),
-    ):
-        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
     return tmp_path
 
 
@@ -61,19 +59,16 @@ def test_one(request, worker_id):
 
 def test_all_workers_of_a_run_say_the_same_run_and_start(tmp_path: Path) -> None:
     (tmp_path / "test_workers.py").write_text(WORKER)
-    options = (
-        "-q",
-        "-n2",
-        "--dist=each",
-        "-p",
-        "fixtures.plugin.recording.recorder",
-        "-p",
-        "no:cacheprovider",
-    )
+    plugins = ("-p", "xdist", "-p", "fixtures.plugin.recording.recorder", "-p", "no:cacheprovider")
+    options = ("-q", "-n2", "--dist=each", *plugins)
+    own = {
+        "PYTHONPATH": os.pathsep.join([str(origin.ROOT), *sys.path]),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     subprocess.run(
         [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", *options],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(origin.ROOT), *sys.path])},
+        env=os.environ | own,
         check=True,
     )
     first, second = ((tmp_path / f"gw{number}.txt").read_text() for number in range(2))

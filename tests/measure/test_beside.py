@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from reports.record.schema import VerifiedAnswers
 from tests import simulated
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.inputs import samples_of
+from tests.waiting import wait_until
 
 POINT = LoadPoint("online", 1, 4)
 PLAN = MeasuringPlan(budget_s=30)
@@ -110,26 +111,18 @@ def answered(job: Job) -> Any:
     return job.server.client.get_inference_statistics(job.name).model_stats[0].inference_stats.success.count
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so; the deadline bounds a hang."""
-    deadline = time.monotonic() + 120
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.mark.campaign
 def test_a_model_is_kept_busy_for_the_length_of_the_block_and_no_longer(busy: Job) -> None:
     with keeping_busy(busy):
         first = answered(busy)
-        until(lambda: answered(busy) > first + 50)
+        wait_until(lambda: answered(busy) > first + 50)
 
     def is_at_rest() -> bool:
         before = answered(busy)
         time.sleep(0.5)
         return bool(answered(busy) == before)
 
-    until(is_at_rest)
+    wait_until(is_at_rest)
 
 
 @pytest.mark.campaign

@@ -4,8 +4,7 @@ import base64
 import json
 import re
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from reports.page.html import page
 from reports.record.schema import Case
 from reports.words.shown import shown
 from tests import samples as records
+from tests.waiting import wait_until
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -170,16 +170,16 @@ def test_all_words_of_the_filter_must_be_in_a_row(opened: webdriver.Chrome) -> N
 
 def test_choices_and_words_hold_together_and_are_reset_together(opened: webdriver.Chrome) -> None:
     choose(opened, "target", "cpu")
-    wait(lambda: seen(opened) == [FAILED, SLOW])
+    wait_until(lambda: seen(opened) == [FAILED, SLOW])
     choose(opened, "format", "ts-trace")
-    wait(lambda: seen(opened) == [SLOW])
+    wait_until(lambda: seen(opened) == [SLOW])
     opened.find_element(By.NAME, "text").send_keys("resnet")
     assert seen(opened) == []
     assert opened.find_element(By.ID, "nothing").is_displayed()
 
     opened.find_element(By.CSS_SELECTOR, "button[type=reset]").click()
 
-    wait(lambda: seen(opened) == ALL)
+    wait_until(lambda: seen(opened) == ALL)
     assert opened.find_element(By.ID, "count").text == "3 cases"
     assert not opened.find_element(By.ID, "nothing").is_displayed()
 
@@ -223,7 +223,7 @@ def test_one_column_at_a_time_is_the_order(opened: webdriver.Chrome) -> None:
 
 def test_the_address_keeps_filter_and_order(opened: webdriver.Chrome) -> None:
     choose(opened, "target", "cpu")
-    wait(lambda: seen(opened) == [FAILED, SLOW])
+    wait_until(lambda: seen(opened) == [FAILED, SLOW])
     header(opened, "Case").click()
     header(opened, "Case").click()
     kept = opened.current_url
@@ -251,8 +251,8 @@ def test_a_link_leads_to_a_case_even_where_the_filter_hid_it(opened: webdriver.C
 
     opened.get(f"{address}#{SLOW}")
 
-    wait(lambda: seen(opened) == ALL)
-    wait(lambda: abs(top_of(opened, SLOW)) < 40)
+    wait_until(lambda: seen(opened) == ALL)
+    wait_until(lambda: abs(top_of(opened, SLOW)) < 40)
     assert opened.current_url.endswith(f"#{SLOW}")
 
 
@@ -260,14 +260,6 @@ def top_of(browser: webdriver.Chrome, name: str) -> float:
     return float(
         browser.execute_script(f"return document.getElementById('{name}').getBoundingClientRect().top")
     )
-
-
-def wait(condition: Callable[[], bool]) -> None:
-    """Until it is so: scrolling and the events of a choice take a moment."""
-    ends = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.05)
 
 
 # --- screens and paper -------------------------------------------------------------------------------------
@@ -300,7 +292,7 @@ def test_the_dark_theme_has_light_text_and_pictures_of_its_own(opened: webdriver
     emulate(opened, scheme="dark")
 
     assert max(map(int, re.findall(r"\d+", background(opened)))) < 60
-    wait(lambda: opened.execute_script("return document.images[0].currentSrc") != light)
+    wait_until(lambda: opened.execute_script("return document.images[0].currentSrc") != light)
 
 
 def background(browser: webdriver.Chrome) -> str:

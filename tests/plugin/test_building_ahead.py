@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from fixtures.plugin.command_line.settings import parse
 from tests.collecting import WITHOUT
 from tests.options import words
 from tests.serve.programs import script
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
@@ -218,11 +218,8 @@ def test_nothing_of_it_outlives_the_run(how: signal.Signals | None, tmp_path: Pa
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    deadline = time.monotonic() + 300  # bounds a hang
-    while not started.exists():
-        assert run.poll() is None, log.read_text()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: started.exists() or run.poll() is not None, 300, log.read_text)
+    assert started.exists(), log.read_text()
     ahead = [psutil.Process(int(pid)) for pid in started.read_text().split() if psutil.pid_exists(int(pid))]
     if how is not None:
         assert len(ahead) == 2

@@ -16,6 +16,7 @@ import pytest
 
 from fixtures.plugin.telling import narrator
 from fixtures.plugin.telling.narrator import Narrator
+from tests.waiting import wait_until
 
 Clock = Callable[[float], None]
 Plain = Callable[..., tuple[Narrator, Callable[[], str]]]
@@ -144,9 +145,7 @@ def test_plain_says_again_what_takes_long_and_for_how_long(plain: Plain) -> None
 
     told.say("load into Triton")
 
-    deadline = time.monotonic() + 20
-    while len(text().splitlines()) < 3 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: len(text().splitlines()) >= 3, said=text)
     first, *later = text().splitlines()
     assert first == "load into Triton"
     assert later[0].startswith("load into Triton (")
@@ -299,11 +298,8 @@ def test_seconds_tick_while_nothing_else_happens(live: Live) -> None:
 
     told.say("convert")
     assert screen.seen() == ["  convert 0 s"]
-    deadline = time.monotonic() + 20
-    while screen.seen() == ["  convert 0 s"] and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: screen.seen() != ["  convert 0 s"])
     assert screen.seen()[0].startswith("  convert ")
-    assert screen.seen() != ["  convert 0 s"]
     told.rest()
     screen.seen()
     written = screen.writings

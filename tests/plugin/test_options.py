@@ -114,7 +114,8 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
     ("option", "value", "said"),
     [
         ("target", "a100,t5", "unknown target 't5'"),
-        ("gpus", "0", "not a number of GPUs"),
+        ("gpus", "0", "not a number of GPUs; write"),
+        ("gpus", "two", "not a number of GPUs; write"),
         ("request_rates", "50,x", "not a list of requests per second"),
         ("precision_target", "100", "not a percentage"),
         ("arrivals", "never", "poisson"),
@@ -160,6 +161,10 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
         ("triton", "docker:--privileged", "unknown server 'docker:--privileged'"),
         ("triton", f"127.0.0.1:{DIGITS}", "unknown server"),
         ("shard", f"1/{DIGITS}", "not a shard"),
+        *(
+            ("shard", value, f"{value!r} is not a shard")
+            for value in ("0/2", "2", "2/", "/2", "a/b", "1/0", "-1/2", "1/2/3", "1/1001", "", "²/3")
+        ),
         ("deployment", f"instances={DIGITS}", "whole numbers from 1 to"),
         ("deployment", "max_batch_size=99999999999", "whole numbers from 1 to"),
         ("batches", "99999999999", "not a list of whole numbers"),

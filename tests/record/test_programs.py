@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from fixtures.host.process import guarded
 from fixtures.serve import container
 from fixtures.serve.choice import parse_choice
 from reports.record.programs import ProgramError, run
+from tests.waiting import wait_until
 
 ENDED_S = 60.0
 """Bounds a hang; what is waited for takes a second."""
@@ -55,7 +55,7 @@ def test_a_program_that_never_ends_is_ended_with_what_it_has_started(tmp_path: P
         run(python(source), limit_s=2)
     started = [int(pid) for pid in pids.read_text().split()]
     assert len(started) == 2
-    wait_for(lambda: not any(map(is_running, started)))
+    wait_until(lambda: not any(map(is_running, started)))
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
@@ -104,13 +104,6 @@ def test_a_guarded_program_that_prints_without_end_is_ended_and_little_of_it_kep
     lines = log.read_bytes().splitlines()
     assert re.match(rb"ended, as it had printed [\d,]+ MiB", lines[-1])
     assert lines[0] == b"y" * 1000
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + ENDED_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def is_running(pid: int) -> bool:

@@ -2,13 +2,13 @@
 
 import os
 import signal
-import time
 from typing import Any
 
 import pytest
 import tritonclient.grpc
 
 from fixtures.serve.connection import grpc_client
+from tests.waiting import wait_until
 
 
 def test_a_ctrl_c_leaves_no_client_that_is_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,7 +28,5 @@ def test_a_ctrl_c_leaves_no_client_that_is_half_made(monkeypatch: pytest.MonkeyP
     finally:
         signal.signal(signal.SIGINT, before)
 
-    deadline = time.monotonic() + 5
-    while not made and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: made)
     assert made == ["127.0.0.1:1"]

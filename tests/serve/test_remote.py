@@ -28,6 +28,7 @@ from fixtures.serve.remote import connect
 from fixtures.serve.server import Limits, Server, lacks_backend
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.serve.programs import HANG_S, doubled_by, port_of
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -144,9 +145,7 @@ def test_a_load_that_is_given_up_leaves_no_model_on_a_remote_server(
         with pytest.raises(ProofError):
             hasty.load(built, DEPLOYMENT, "online")
 
-    deadline = time.monotonic() + HANG_S
-    while not loaded.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(loaded.exists)
     time.sleep(1)
     assert ready_on(server) == before
 
@@ -184,10 +183,7 @@ def test_a_remote_server_keeps_nothing_of_a_model_that_was_replaced(
     remote.load(built, DEPLOYMENT, "offline")
     remote.unload(remote.name_of(built.case))
 
-    deadline = time.monotonic() + HANG_S
-    while copies() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert copies() == []
+    wait_until(lambda: not copies(), said=copies)
 
 
 @pytest.mark.parametrize("backend", ["onnxruntime", "pytorch", "tensorrt"])

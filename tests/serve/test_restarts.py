@@ -11,6 +11,7 @@ from fixtures.errors import ProofError
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.restarts import End, Restarts
+from fixtures.serve.server import Server
 from tests.conftest import DEPLOYMENT
 from tests.serve.programs import doubled_by, process_of
 
@@ -80,19 +81,16 @@ def test_an_end_is_told_once_with_the_last_lines_of_its_log(tmp_path: Path) -> N
 
 
 def test_a_real_server_that_is_killed_is_followed_by_another_that_answers(
-    models: Path, doubling: BuiltModel, tmp_path: Path
+    server: Server, models: Path, doubling: BuiltModel, tmp_path: Path
 ) -> None:
-    with (
-        serve(Choice("embedded"), models, tmp_path / "first", device="cpu") as first,
-        serve(Choice("embedded"), models, tmp_path / "second", device="cpu") as second,
-    ):
-        found = Restarts(first, lambda _end: second)
+    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as first:
+        found = Restarts(first, lambda _end: server)
         process_of(found.running()).kill()
 
-        server = found.running()
-        server.load(doubling, DEPLOYMENT, "online")
+        second = found.running()
+        second.load(doubling, DEPLOYMENT, "online")
 
-        assert doubled_by(server, doubling)
+        assert doubled_by(second, doubling)
     (end,) = found.ends
     assert "SIGKILL" in end.how
     assert any("Started GRPCInferenceService" in line for line in end.log)

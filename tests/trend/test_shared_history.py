@@ -10,15 +10,10 @@ import pytest
 from reports.__main__ import main
 from reports.record.files import RecordError
 from reports.trend import files, sharing
+from tests.git import git
 from tests.trend import past
 
 ROOT = Path(__file__).parents[2]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b.invalid"]
-    command = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.fixture

@@ -13,6 +13,9 @@ ONNX = "cpu-resnet50-micro-onnx-fp32"
 TRACE = "cpu-resnet50-micro-ts-trace-fp32"
 """A case that is converted in a tenth of the time of ONNX. On busy cores PyTorch's threads wait for each other, so no load is
 measured of it."""
+GIVEN = "cpu-classifier-onnx-fp32"
+"""The case of an ONNX file that a run is given. Its conversion is a copy and it needs no framework, so that a run of it takes a
+third of one with PyTorch."""
 FAST = ("--point-budget-s", "0.5", "--batches", "1,8", "--concurrencies", "4")
 
 

@@ -3,41 +3,42 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 
-from fixtures.models import resnet50
 from reports.run.exit_status import STATUS
-from tests.whole_runs.suite import ONNX, suite
+from tests.collecting import Collect
+from tests.faults import classifier
+from tests.whole_runs.suite import GIVEN, suite
+
+OWN = """\
+from tests.faults import classifier
+
+classifier.SAMPLE_S = 0.0
+MODELS = classifier.MODELS
+"""
+"""A file of a model whose samples take no time."""
 
 
-def micro_weights(change: float, path: Path) -> Path:
-    """The committed weights with noise of `change` standard deviations."""
-    torch.manual_seed(0)
-    state = {k: v.float() for k, v in load_file(resnet50.MICRO_WEIGHTS).items()}
-    changed = {
-        k: v + change * v.std(correction=0) * torch.randn_like(v) if k.endswith("weight") else v
-        for k, v in state.items()
-    }
-    save_file(changed, path)
-    return path
-
-
-def test_a_worse_model_fails_the_gate_and_shows_no_speed(tmp_path: Path) -> None:
-    worse = micro_weights(0.3, tmp_path / "worse.safetensors")
+def test_a_worse_model_fails_the_gate_and_shows_no_speed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, worse = tmp_path / "own.py", tmp_path / "worse.onnx"
+    own.write_text(OWN)
+    monkeypatch.setattr(classifier, "WEIGHTS", np.array([[1, -1], [1, -1], [1, -1], [-1, 1]], np.float32))
+    classifier.write_network(worse)
     done = suite(
-        *("-k", f"{ONNX} and (conversion or accuracy or b001-c001)"),
-        *("--checkpoint", f"resnet50-micro={worse}", "--point-budget-s", "0.5"),
+        *("--models", str(own), "--checkpoint", f"classifier={worse}", "--point-budget-s", "0.5"),
+        *("-k", f"{GIVEN} and (conversion or accuracy or b001-c001)"),
         repos=tmp_path / "repos",
         results=tmp_path,
     )
     assert done.status == STATUS["accuracy"]
-    assert re.search(r"served top-1 [\d.]+ % is below its floor of 96\.6 %", done.text)
+    assert re.search(r"served accuracy [\d.]+ % is below its floor of 98\.0 %", done.text)
     assert "1 failed, 2 passed" in done.text
     assert "No throughput is shown" in done.text
-    assert done.record(ONNX).loads
-    assert "worse.safetensors, sha256" in done.record(ONNX).build.weights
+    assert done.record(GIVEN).loads
+    assert "worse.onnx, sha256" in done.record(GIVEN).build.weights
 
 
 def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Path) -> None:
@@ -68,16 +69,17 @@ def test_an_empty_data_set_is_one_error_before_anything_is_converted(repos: Path
     assert "Traceback" not in done.text
 
 
-def test_a_bad_option_is_a_usage_error(repos: Path, tmp_path: Path) -> None:
-    done = suite("--deployment", "instances=many", repos=repos, results=tmp_path)
+def test_a_bad_option_is_a_usage_error(collect: Collect) -> None:
+    done = collect("--deployment", "instances=many")
     assert done.status == pytest.ExitCode.USAGE_ERROR
     assert "instances is 'many'" in done.text
     assert re.search("cure:|; use |; write ", done.text)
     assert "Traceback" not in done.text
 
 
-def test_a_server_that_is_not_there_is_one_error(repos: Path, tmp_path: Path) -> None:
-    done = suite("-k", f"{ONNX} and b001-c001", "--triton", "127.0.0.1:1", repos=repos, results=tmp_path)
+def test_a_server_that_is_not_there_is_one_error(given: tuple[str, ...], tmp_path: Path) -> None:
+    options = (*given, "-k", f"{GIVEN} and b001-c001", "--triton", "127.0.0.1:1")
+    done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
     assert done.status == STATUS["infrastructure"]
     assert "--triton 127.0.0.1:1" in done.text
     assert "Traceback" not in done.text

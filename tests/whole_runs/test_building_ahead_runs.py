@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from reports.run.exit_status import STATUS
-from tests.whole_runs.suite import TRACE, suite
+from tests.given import networks
+from tests.whole_runs.suite import GIVEN, suite
 
-SCRIPT = TRACE.replace("trace", "script")
-"""The case before it."""
-PAIR = ("-k", "cpu-resnet50-micro and ts and fp32 and conversion")
+NEXT = GIVEN.replace("fp32", "int8")
+"""The case after it, which is calibrated with samples."""
+PAIR = ("-k", "onnx and conversion")
 LARGE_MACHINE = """\
 from fixtures.host import machine
 
@@ -35,6 +36,17 @@ def pytest_runtest_setup(item):
             assert time.monotonic() < deadline, "nothing was built ahead"
             time.sleep(0.05)
 """
+UNCONVERTIBLE = """
+from fixtures.errors import ProofError
+from fixtures.formats import onnx
+
+
+def export(*_):
+    raise ProofError("it cannot be exported")
+
+
+onnx.export = export
+"""
 BROKEN = """
 import sys
 
@@ -53,23 +65,31 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_next_case_is_built_ahead_and_later_runs_find_it(plugins: Path, tmp_path: Path) -> None:
-    (plugins / "patient.py").write_text(LARGE_MACHINE + PATIENT.format(case=TRACE))
+@pytest.fixture
+def both(given: tuple[str, ...], tmp_path: Path) -> tuple[str, ...]:
+    """The options of a run of both cases."""
+    return (*given, "--samples", str(networks.rows(tmp_path / "samples", 64)))
+
+
+def test_the_next_case_is_built_ahead_and_later_runs_find_it(
+    both: tuple[str, ...], plugins: Path, tmp_path: Path
+) -> None:
+    (plugins / "patient.py").write_text(LARGE_MACHINE + PATIENT.format(case=NEXT))
     models, results = tmp_path / "models", tmp_path / "results"
 
-    done = suite("-v", *PAIR, "-p", "patient", repos=models, results=results)
+    done = suite(*both, "-v", *PAIR, "-p", "patient", repos=models, results=results)
 
     assert done.status == 0, done.text
-    assert f"{SCRIPT}: built in" in done.text
-    assert f"{TRACE}: built ahead in" in done.text
-    written = json.loads((models / "cpu" / TRACE / "build.json").read_text())
-    assert done.record(TRACE).build.build_time_s == written["build_time_s"] > 0
+    assert f"{GIVEN}: built in" in done.text
+    assert f"{NEXT}: built ahead in" in done.text
+    written = json.loads((models / "cpu" / NEXT / "build.json").read_text())
+    assert done.record(NEXT).build.build_time_s == written["build_time_s"] > 0
     assert {path.name for path in models.iterdir()} == {"cpu"}
 
-    alone = suite("-v", *PAIR[:1], "cpu-resnet50-micro and ts and fp32", "--convert-only", repos=models)
+    alone = suite(*both, "-v", "-k", "onnx", "--convert-only", repos=models)
 
     assert alone.status == 0, alone.text
-    for case in (SCRIPT, TRACE):
+    for case in (GIVEN, NEXT):
         assert f"{case}: unchanged, reused" in alone.text
     assert "2 passed" in alone.text
     assert "start Triton" not in alone.text
@@ -77,23 +97,28 @@ def test_the_next_case_is_built_ahead_and_later_runs_find_it(plugins: Path, tmp_
 
 
 @pytest.mark.campaign
-def test_building_ahead_that_fails_changes_nothing(plugins: Path, tmp_path: Path) -> None:
+def test_building_ahead_that_fails_changes_nothing(
+    both: tuple[str, ...], plugins: Path, tmp_path: Path
+) -> None:
     (plugins / "broken.py").write_text(LARGE_MACHINE + BROKEN)
 
-    done = suite("-v", *PAIR, "-p", "broken", repos=tmp_path / "models", results=tmp_path / "results")
+    done = suite(*both, "-v", *PAIR, "-p", "broken", repos=tmp_path / "models", results=tmp_path / "results")
 
     assert done.status == 0, done.text
-    for case in (SCRIPT, TRACE):
+    for case in (GIVEN, NEXT):
         assert f"{case}: built in" in done.text
         assert done.record(case).conversion is not None
     assert "it breaks" not in done.text
 
 
 @pytest.mark.campaign
-def test_a_model_that_cannot_be_converted_is_a_failure_of_converting_alone(tmp_path: Path) -> None:
-    (tmp_path / "models").write_text("a file where the folder of models should be")
+def test_a_model_that_cannot_be_converted_is_a_failure_of_converting_alone(
+    given: tuple[str, ...], plugins: Path, tmp_path: Path
+) -> None:
+    (plugins / "unconvertible.py").write_text(UNCONVERTIBLE)
+    options = ("-p", "unconvertible", "-k", GIVEN, "--convert-only")
 
-    done = suite("-k", TRACE, "--convert-only", repos=tmp_path / "models", results=tmp_path)
+    done = suite(*given, *options, repos=tmp_path / "models", results=tmp_path)
 
     assert done.status == STATUS["infrastructure"], done.text
-    assert f"test_build[{TRACE}]" in done.text
+    assert f"test_build[{GIVEN}]" in done.text

@@ -9,10 +9,22 @@ import pytest
 from fixtures.build.runtimes import RUNTIMES
 from reports.record.verdicts import comparison_text
 from reports.run.exit_status import STATUS
-from tests.whole_runs.suite import ONNX, ROOT, suite
+from tests.whole_runs.suite import GIVEN, ROOT, Run, suite
 
-POINT = ("-v", "-k", f"{ONNX} and b001-c004", "--concurrencies", "4")
-"""The online point that the first run has too."""
+POINT = ("-v", "-k", f"{GIVEN} and b001-c004", "--concurrencies", "4")
+
+
+@pytest.fixture(scope="module")
+def repos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of converted models of the run against the commit."""
+    return tmp_path_factory.mktemp("repos")
+
+
+@pytest.fixture(scope="module")
+def against_commit(given: tuple[str, ...], repos: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run against the commit."""
+    options = (*given, *POINT, "--against", "HEAD", "--point-budget-s", "4")
+    return suite(*options, repos=repos, results=tmp_path_factory.mktemp("results"))
 
 
 @pytest.fixture
@@ -33,30 +45,29 @@ def slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     return ("-p", "slower")
 
 
-def test_a_run_against_a_commit_builds_it_and_shows_the_ratio(repos: Path, tmp_path: Path) -> None:
-    done = suite(*POINT, "--against", "HEAD", "--point-budget-s", "4", repos=repos, results=tmp_path)
+def test_a_run_against_a_commit_builds_it_and_shows_the_ratio(against_commit: Run, repos: Path) -> None:
     # A busy machine may favour one of two that are alike.
-    assert done.status in (0, STATUS["speed"]), done.text
+    assert against_commit.status in (0, STATUS["speed"]), against_commit.text
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
-    folder = repos / ".against" / commit / "model_repos" / "cpu" / ONNX
+    folder = repos / ".against" / commit / "model_repos" / "cpu" / GIVEN
     assert (folder / "config.pbtxt").is_file()
-    assert f"compared with: HEAD ({commit[:7]}); allowed slow-down: 3 %" in done.text
-    one = done.record().loads[0].comparison
+    assert f"compared with: HEAD ({commit[:7]}); allowed slow-down: 3 %" in against_commit.text
+    one = against_commit.record(GIVEN).loads[0].comparison
     assert one is not None
     assert one.reference == f"HEAD ({commit[:7]})"
-    assert comparison_text(one) in done.text
-    assert "Verdict" in done.text
+    assert comparison_text(one) in against_commit.text
+    assert "Verdict" in against_commit.text
 
 
-def test_a_slower_runtime_fails_the_run(repos: Path, slower: tuple[str, ...], tmp_path: Path) -> None:
-    other = tmp_path / "other" / ONNX
-    shutil.copytree(repos / "cpu" / ONNX, other)
-    options = ("--against", str(other.parent), "--point-budget-s", "60")
-    done = suite(*POINT, *slower, *options, repos=tmp_path / "repos", results=tmp_path)
+def test_a_slower_runtime_fails_the_run(
+    given: tuple[str, ...], against_commit: Run, repos: Path, slower: tuple[str, ...], tmp_path: Path
+) -> None:
+    options = (*given, *POINT, *slower, "--against", str(repos), "--point-budget-s", "60")
+    done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
     assert done.status == STATUS["speed"], done.text
     assert "slower than the 3 % allowed, shown at 99 %" in done.text
-    found = done.record().loads[0].comparison
+    found = done.record(GIVEN).loads[0].comparison
     assert found is not None
     assert found.verdict == "slower", "it is on record"

@@ -2,14 +2,14 @@
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.conftest import program_name
-from tests.whole_runs.suite import FAST, ONNX, ROOT, Run, command
+from tests.waiting import wait_until
+from tests.whole_runs.suite import FAST, GIVEN, ROOT, Run, command
 
 
 def below(pid: int) -> list[psutil.Process]:
@@ -46,14 +46,16 @@ def is_there(path: Path, inode: int) -> bool:
     ids=lambda how: how.name,
 )
 def test_a_run_that_is_ended_leaves_no_process_and_what_it_had_measured(
-    how: signal.Signals, repos: Path, tmp_path: Path
+    how: signal.Signals, given: tuple[str, ...], tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     with log.open("w") as output:
         run = subprocess.Popen(
             command(
-                *("-v", "-k", f"{ONNX} and (accuracy or online)", *FAST[4:], "--point-budget-s", "60"),
-                repos=repos,
+                *(*given, "-v", "-k", f"{GIVEN} and (accuracy or online)", *FAST[4:]),
+                # It is in the middle of its passes when it is ended.
+                *("--precision-target", "0.01", "--point-budget-s", "60"),
+                repos=tmp_path / "repos",
                 results=tmp_path,
             ),
             cwd=ROOT,
@@ -61,14 +63,17 @@ def test_a_run_that_is_ended_leaves_no_process_and_what_it_had_measured(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    deadline = time.monotonic() + 600  # bounds a hang
-    path = tmp_path / "cpu" / f"{ONNX}.json"
-    while time.monotonic() < deadline and not (path.is_file() and '"unfinished"' in path.read_text()):
-        time.sleep(0.05)
-    started, segments = below(run.pid), set[tuple[Path, int]]()
-    while time.monotonic() < deadline and not any(path.name.startswith("INPUT") for path, _ in segments):
+    path = tmp_path / "cpu" / f"{GIVEN}.json"
+    wait_until(lambda: path.is_file() and '"unfinished"' in path.read_text(), 600, log.read_text)
+    started, segments = list[psutil.Process](), set[tuple[Path, int]]()
+
+    def is_under_load() -> bool:
+        nonlocal started, segments
         started = below(run.pid)
         segments = segments_of(started)
+        return any(path.name.startswith("NUMBERS") for path, _ in segments)
+
+    wait_until(is_under_load, 600, log.read_text)
     names = {program_name(process) for process in started}
     assert "tritonserver" in names, log.read_text()
     assert len(segments) > 1, "those of the server, and those of the load generator"
@@ -76,7 +81,7 @@ def test_a_run_that_is_ended_leaves_no_process_and_what_it_had_measured(
     run.wait(timeout=300)
     _, alive = psutil.wait_procs(started, timeout=120)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
-    found = Run(run.returncode, log.read_text(), tmp_path).record(ONNX)
+    found = Run(run.returncode, log.read_text(), tmp_path).record(GIVEN)
     assert found.accuracy is not None
     (load,) = found.loads
     assert load.marks[0].code == "unfinished"

@@ -11,11 +11,10 @@ import pytest
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from reports.record import schema
-from reports.run.exit_status import STATUS
 from reports.trend import files as history
 from reports.words.serving_cost import efficiency_text
-from tests.serve.programs import script
-from tests.whole_runs.suite import FAST, ONNX, TRACE, Run, suite
+from tests.faults.classifier import write_network
+from tests.whole_runs.suite import FAST, GIVEN, ONNX, Run, suite
 
 
 def says_what_the_record_says(run: Run) -> bool:
@@ -169,51 +168,46 @@ def test_without_a_point_in_the_run_the_best_of_the_record_is_taken(
     assert again.record().efficiency != first.record().efficiency
 
 
-def test_workers_share_the_cases_and_lose_nothing(repos: Path, tmp_path: Path) -> None:
-    selected = f"({ONNX} and (accuracy or offline)) or ({TRACE} and accuracy)"
-    done = suite("-n", "2", "-k", selected, *FAST, repos=repos, results=tmp_path)
-    assert done.status == 0, done.text
-    assert len(done.record(ONNX).loads) == 2
-    for case, format_ in ((ONNX, "ONNX"), (TRACE, "TorchScript Trace")):
-        assert done.record(case).accuracy is not None
-        assert re.search(rf"\| resnet50-micro +\| {format_} +\| FP32 ", done.text)
-        # All of a case went to one worker, which said what it did.
-        (worker,) = set(re.findall(rf"\[(gw\d)\] {case}: start Triton", done.text))
-        assert re.search(rf"\[{worker}\] {case}: (built|unchanged)", done.text)
-
-
-def test_overridden_settings_are_served_and_recorded(repos: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def by_workers(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of two networks with settings of its own, by two workers of xdist."""
+    folder = tmp_path_factory.mktemp("by_workers")
+    networks = [arg for name in ("left", "right") for arg in ("--onnx", f"{name}={folder / name}.onnx")]
+    for name in ("left", "right"):
+        write_network(folder / f"{name}.onnx")
     settings = "instances=2,max_queue_delay_us=100,preferred_batch_sizes=4+8"
-    done = suite(
-        "-k", f"{ONNX} and (accuracy or conversion)", "--deployment", settings, repos=repos, results=tmp_path
-    )
-    assert done.status == 0, done.text
-    assert done.record(ONNX).deployment == schema.Deployment(32, 2, (4, 8), 100, False, True)
+    options = ("-n", "2", "-k", "onnx and (accuracy or (left and offline))", "--deployment", settings)
+    return suite(*networks, *options, *FAST, repos=folder / "repos", results=folder / "results")
 
 
-def test_a_native_backend_is_given_the_malloc_of_the_runtime(repos: Path, tmp_path: Path) -> None:
-    program = script(
-        tmp_path / "bin" / "tritonserver", 'echo "malloc $MALLOC_MMAP_MAX_ $MALLOC_TRIM_THRESHOLD_"; exit 1'
-    )
-    library = tmp_path / "backends" / "pytorch" / "libtriton_pytorch.so"
-    library.parent.mkdir(parents=True)
-    library.touch()
-    selection = f"{TRACE} and offline and b001-c001"
-    found = suite("-k", selection, "--triton", f"local:{program}", repos=repos, results=tmp_path / "results")
-    assert found.status == STATUS["infrastructure"]
-    assert "malloc 0 2147483647" in found.text
+def test_workers_share_the_cases_and_lose_nothing(by_workers: Run) -> None:
+    assert by_workers.status == 0, by_workers.text
+    assert len(by_workers.record("cpu-left-onnx-fp32").loads) == 2
+    for model in ("left", "right"):
+        case = f"cpu-{model}-onnx-fp32"
+        assert by_workers.record(case).accuracy is not None
+        assert re.search(rf"\| {model} +\| ONNX +\| FP32 ", by_workers.text)
+        # All of a case went to one worker, which said what it did.
+        (worker,) = set(re.findall(rf"\[(gw\d)\] {case}: start Triton", by_workers.text))
+        assert re.search(rf"\[{worker}\] {case}: (built|unchanged)", by_workers.text)
 
 
-def test_a_server_that_was_started_apart_is_given_the_models(repos: Path, tmp_path: Path) -> None:
+def test_overridden_settings_are_served_and_recorded(by_workers: Run) -> None:
+    found = by_workers.record("cpu-left-onnx-fp32")
+    assert found.deployment == schema.Deployment(32, 2, (4, 8), 100, False, True)
+
+
+def test_a_server_that_was_started_apart_is_given_the_models(given: tuple[str, ...], tmp_path: Path) -> None:
     models, results = tmp_path / "models", tmp_path / "results"
     models.mkdir()
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu", open_to_all=True) as apart:
-        given = ("--triton", apart.address, *FAST[:2], "--batches", "8", "--concurrencies", "4")
-        done = suite("-k", f"{ONNX} and not efficiency", *given, repos=repos, results=results)
+        options = ("--triton", apart.address, *FAST[:2], "--batches", "8", "--concurrencies", "4")
+        chosen = ("-k", f"{GIVEN} and not efficiency")
+        done = suite(*given, *chosen, *options, repos=tmp_path / "repos", results=results)
         assert done.status == 0, done.text
         left = [one.name for one in apart.client.get_inference_statistics().model_stats]
         assert left == [], "the model is unloaded at the end"
-    found = done.record(ONNX)
+    found = done.record(GIVEN)
     assert found.serving == schema.Serving("remote", "2.51.0", "python", "none")
     assert found.accuracy is not None
     assert len(found.loads) == 2

@@ -12,34 +12,34 @@ from fixtures.serve.launch import serve
 from fixtures.spec import Deployment
 from reports.run.exit_status import STATUS
 from reports.words.latency_budget import found_text
-from tests.whole_runs.suite import ONNX, suite
+from tests.whole_runs.suite import GIVEN, suite
 
 SMALL = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")
 
 
-def test_the_winner_can_be_taken_away(repos: Path, tmp_path: Path) -> None:
+def test_the_winner_can_be_taken_away(given: tuple[str, ...], tmp_path: Path) -> None:
     # Any machine keeps a budget of ten seconds, however busy it is.
     done = suite(
-        *("-v", "-k", f"{ONNX} and search", "--latency-budget-ms", "10000", *SMALL),
+        *(*given, "-v", "-k", f"{GIVEN} and search", "--latency-budget-ms", "10000", *SMALL),
         *("--deployment", "instances=1,preferred_batch_sizes=4+8,max_queue_delay_us=100"),
-        repos=repos,
+        repos=tmp_path / "repos",
         results=tmp_path,
     )
 
     assert done.status == 0, done.text
-    found = done.record(ONNX).search
+    found = done.record(GIVEN).search
     assert found is not None
     assert (found.budget_ms, found.percentile, found.verdict) == (10_000, "p99", "within")
     assert found.configurations == 2
     assert found.passes >= 8 + 6
     assert found.accuracy is not None
     assert found.accuracy.passed
-    assert found.accuracy.samples == 500
+    assert found.accuracy.samples == 64
     assert found.load.throughput_per_s.value > 0
     assert found.load.answers is not None
     assert found.load.answers.verified > 0
     assert found.deployment == Deployment(32, 1, (4, 8), 100, cuda_graphs=False, warmup=True)
-    figure = re.search(rf"test_search\[{ONNX}\] PASSED (.*)", done.text)
+    figure = re.search(rf"test_search\[{GIVEN}\] PASSED (.*)", done.text)
     assert figure is not None
     assert figure[1].startswith(found_text(found))
     interval = r"\([\d.]+ (to [\d.]+|or more)\)"
@@ -52,24 +52,26 @@ def test_the_winner_can_be_taken_away(repos: Path, tmp_path: Path) -> None:
     text = (tmp_path / "cpu" / found.config).read_text()
     config = text_format.Parse(text, model_config_pb2.ModelConfig())
     assert config.HasField("dynamic_batching") == (found.load.scenario == "online")
-    models = tmp_path / "taken" / ONNX
-    shutil.copytree(repos / "cpu" / ONNX, models)
+    models = tmp_path / "taken" / GIVEN
+    shutil.copytree(tmp_path / "repos" / "cpu" / GIVEN, models)
     (models / "config.pbtxt").write_text(text)
     with serve(Choice("embedded"), models.parent, tmp_path / "log", device="cpu") as server:
-        server.client.load_model(ONNX)
-        assert server.client.is_model_ready(ONNX)
+        server.client.load_model(GIVEN)
+        assert server.client.is_model_ready(GIVEN)
 
 
-def test_a_budget_that_nothing_keeps_fails_with_the_lowest_latency(repos: Path, tmp_path: Path) -> None:
-    stale = tmp_path / "cpu" / f"{ONNX}.search" / "config.pbtxt"
+def test_a_budget_that_nothing_keeps_fails_with_the_lowest_latency(
+    given: tuple[str, ...], tmp_path: Path
+) -> None:
+    stale = tmp_path / "cpu" / f"{GIVEN}.search" / "config.pbtxt"
     stale.parent.mkdir(parents=True)
     stale.write_text("of another search")
 
     done = suite(
-        *("-k", f"{ONNX} and search", "--latency-budget-ms", "0.01", "--latency-percentile", "90"),
+        *(*given, "-k", f"{GIVEN} and search", "--latency-budget-ms", "0.01", "--latency-percentile", "90"),
         *("--batches", "1", "--concurrencies", "1", "--point-budget-s", "0.5"),
         *("--deployment", "instances=1,preferred_batch_sizes=4+8,max_queue_delay_us=0"),
-        repos=repos,
+        repos=tmp_path / "repos",
         results=tmp_path,
     )
 
@@ -77,7 +79,7 @@ def test_a_budget_that_nothing_keeps_fails_with_the_lowest_latency(repos: Path, 
     assert re.search(
         r"none of 2 configurations keeps p90 within 0.01 ms; the lowest reached is [\d.]+ ms", done.text
     )
-    found = done.record(ONNX).search
+    found = done.record(GIVEN).search
     assert found is not None
     assert (found.verdict, found.accuracy, found.config) == ("beyond", None, "")
     assert not stale.exists()
