@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.doctor import __main__ as doctor
-from fixtures.model_files import adding
+from fixtures.doctor import model_files
+from fixtures.model_files.adding import Added, add_from
 from tests.model_files.files import write
 
 Look = Callable[[Path], tuple[int, str]]
@@ -15,15 +16,14 @@ Look = Callable[[Path], tuple[int, str]]
 @pytest.fixture
 def look(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Look]:
     """What the doctor says of a file, with no other check, and its status."""
-    done: list[adding.Added] = []
-    add_from = adding.add_from
+    done: list[Added] = []
     monkeypatch.setattr(doctor, "checks", lambda _choice: iter(()))
 
-    def noted(texts: Sequence[str]) -> adding.Added:
+    def noted(texts: Sequence[str]) -> Added:
         done.append(add_from(texts))
         return done[-1]
 
-    monkeypatch.setattr(adding, "add_from", noted)
+    monkeypatch.setattr(model_files, "add_from", noted)
 
     def run(file: Path) -> tuple[int, str]:
         return doctor.main(["--models", str(file)]), capsys.readouterr().out

@@ -90,4 +90,4 @@ def test_help_explains_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     for part in ("published figures", "--results DIR", "-k SUBSTRING", "--other-formats", "--csv"):
         assert part in text
     assert main([]) == 0
-    assert "published set the records beside" in " ".join(capsys.readouterr().out.split())
+    assert "published compare the records with" in " ".join(capsys.readouterr().out.split())
