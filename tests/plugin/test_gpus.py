@@ -93,6 +93,7 @@ def test_the_header_names_the_gpus_that_are_used(nvml: Nvml, collect: Collect) -
     assert FIRST_A100 in one
     assert SECOND_A100 not in one
     assert f"{FIRST_A100}, {SECOND_A100}" in two
+    assert "not watched" not in one + two
 
 
 def test_the_header_names_the_hardware_that_is_selected_and_what_of_it_is_not_here(

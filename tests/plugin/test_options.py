@@ -114,8 +114,8 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
     ("option", "value", "said"),
     [
         ("target", "a100,t5", "unknown target 't5'"),
-        ("gpus", "0", "not a number of GPUs; write"),
-        ("gpus", "two", "not a number of GPUs; write"),
+        ("gpus", "0", "--gpus: '0' is not a number of GPUs; write a whole number from 1, such as 2"),
+        ("gpus", "two", "--gpus: 'two' is not a number of GPUs; write a whole number from 1, such as 2"),
         ("request_rates", "50,x", "not a list of requests per second"),
         ("precision_target", "100", "not a percentage"),
         ("arrivals", "never", "poisson"),
@@ -162,7 +162,7 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
         ("triton", f"127.0.0.1:{DIGITS}", "unknown server"),
         ("shard", f"1/{DIGITS}", "not a shard"),
         *(
-            ("shard", value, f"{value!r} is not a shard")
+            ("shard", value, f"--shard: {value!r} is not a shard")
             for value in ("0/2", "2", "2/", "/2", "a/b", "1/0", "-1/2", "1/2/3", "1/1001", "", "²/3")
         ),
         ("deployment", f"instances={DIGITS}", "whole numbers from 1 to"),
