@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from fixtures.prove import parity
+from fixtures.prove.precision_cost import measure_cost
+from fixtures.prove.stages import evaluate_in_process
 from fixtures.spec import (
     Arrays,
     Case,
@@ -19,7 +22,7 @@ from fixtures.spec import (
     Tolerance,
     Weights,
 )
-from reports.record.schema import Limit
+from reports.record.schema import Limit, Parity
 
 INPUT, OUTPUT = "INPUT__0", "OUTPUT__0"
 CLASSES = 4
@@ -116,6 +119,33 @@ def case(toy: Model | None = None, precision: str = "fp32", tolerance: Tolerance
         source=Path(__file__),
     )
     return Case(Target("cpu", "CPU", "cpu"), toy or model(), format_, None, precision)
+
+
+def compare_conversion(
+    one: Case,
+    of: Weights,
+    converted: Callable[[Arrays], Arrays],
+    given: Samples,
+    batch: int,
+    *,
+    tf32: bool | None = None,
+    emulated: Callable[[Arrays], Arrays] | None = None,
+) -> Parity:
+    """What the conversion test finds: both stages evaluated, and what the precision costs where it is known."""
+    toy, ids = one.model, given.ids
+
+    def run(inputs: Arrays) -> Arrays:
+        return toy.run(of.network, inputs)
+
+    def training() -> Samples:
+        return toy.samples("training", None, None)
+
+    framework, after = (
+        evaluate_in_process(name, toy, how, given, batch, with_outputs=True)
+        for name, how in (("framework", run), ("converted", converted))
+    )
+    cost = measure_cost(one, of, given, training, batch, tf32=tf32, emulated=emulated)
+    return parity.compare_conversion(one, framework, after, ids, cost, trained=of.trained, tf32=tf32)
 
 
 def rows(indices: Sequence[int]) -> np.ndarray:

@@ -11,7 +11,7 @@ from fixtures.formats import all_formats
 from fixtures.frameworks import pytorch
 from fixtures.host.targets import recognise
 from fixtures.models import all_models
-from fixtures.prove.parity import compare_conversion
+from tests.toy import compare_conversion
 from fixtures.spec import Arrays, Case, Model, Tolerance
 from tests.frameworks.emulated_tf32 import EmulatedTf32, rounded
 

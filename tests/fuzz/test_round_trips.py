@@ -16,7 +16,7 @@ from fixtures.gates import recorded
 from fixtures.gates.recorded import RecordedAnswers
 from fixtures.given.labels import read_labels
 from fixtures.given.samples import read_samples
-from fixtures.measure.answers import Closeness
+from fixtures.prove.sameness import Closeness
 from fixtures.measure.perf_analyzer_files import read_profile
 from fixtures.plugin.command_line.passed_options import passed_on
 from fixtures.plugin.command_line.settings import parse

@@ -18,7 +18,7 @@ from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.gates.sameness import Rows
 from fixtures.gates.served import ServedModel
-from fixtures.measure.answers import Closeness
+from fixtures.prove.sameness import Closeness
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.messages import raw_content

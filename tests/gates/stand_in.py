@@ -9,7 +9,7 @@ import numpy as np
 
 from fixtures.gates.sameness import Rows, rows_of
 from fixtures.gates.served import ServedModel
-from fixtures.measure.answers import Answer, Closeness
+from fixtures.prove.sameness import Answer, Closeness
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import LoadPoint, Tensor
 from tests import simulated

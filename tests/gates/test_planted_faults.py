@@ -12,7 +12,7 @@ import pytest
 from fixtures.gates import declared, refusals, same, transports
 from fixtures.gates.sameness import Rows
 from fixtures.gates.served import ServedModel, ask_alone
-from fixtures.measure.answers import Closeness
+from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve.server import Server

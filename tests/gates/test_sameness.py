@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fixtures.gates.sameness import Sameness, compare, rows_of, with_same_answers
-from fixtures.measure.answers import Answer, Closeness
+from fixtures.prove.sameness import Answer, Closeness
 from reports.words.answers import same_answers_text
 from reports.words.rightness import ledger_failures
 from tests import samples

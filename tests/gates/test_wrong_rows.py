@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fixtures.gates.sameness import Sameness, compare, joined, rows_of
-from fixtures.measure.answers import Answer, Closeness
+from fixtures.prove.sameness import Answer, Closeness
 from reports.record.schema import SameAnswers
 
 IDS = [f"row-{n}" for n in range(6)]

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.measure.answers import Answer, Check, Closeness, together, verify
+from fixtures.measure.answers import Check, together, verify
+from fixtures.prove.sameness import Answer, Closeness
 from fixtures.measure.load_data import LARGEST_BYTES, LoadData, input_data
 from fixtures.measure.verifying import verifying
 from fixtures.spec import LoadPoint, Samples, Tensor

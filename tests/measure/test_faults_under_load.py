@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from fixtures.measure import answers
-from fixtures.measure.answers import Check, Closeness
+from fixtures.measure.answers import Check
+from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_server

@@ -11,7 +11,8 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.measure import shared_region
-from fixtures.measure.answers import Check, Closeness, verify
+from fixtures.measure.answers import Check, verify
+from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job, SharedMemory
 from fixtures.measure.load_data import LoadData
 from fixtures.measure.verifying import ask_once, ask_server

@@ -10,7 +10,8 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.measure import measured, perf_analyzer, sweep
-from fixtures.measure.answers import Check, Closeness
+from fixtures.measure.answers import Check
+from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.record_entry import record_entry

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fixtures.prove.parity import compare_conversion
+from tests.toy import compare_conversion
 from fixtures.spec import Arrays
 from reports.record.schema import Parity
 from tests import toy

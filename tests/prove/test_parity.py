@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fixtures.errors import ProofError
-from fixtures.prove.parity import compare_conversion
+from tests.toy import compare_conversion
 from fixtures.spec import Arrays, Tolerance
 from tests import toy
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fixtures.errors import AccuracyError
-from fixtures.prove.parity import compare_conversion
+from tests.toy import compare_conversion
 from fixtures.spec import Arrays, Tensor, Tolerance, Weights
 from reports.record.schema import Parity
 from tests import toy

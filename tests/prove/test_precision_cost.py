@@ -15,7 +15,7 @@ from fixtures.frameworks import pytorch_rounding
 from fixtures.frameworks.pytorch import in_precision
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.prove.parity import compare_conversion
+from tests.toy import compare_conversion
 from fixtures.prove.precision_cost import ERROR_LIMITS, emulated_precision, least_agreement
 from fixtures.spec import Arrays, Case, Model, Samples, Weights
 from reports.record.schema import Parity

@@ -10,7 +10,8 @@ from fixtures.given.as_found import declared, with_config
 from fixtures.given.linked import link_repository
 from fixtures.given.repository import FoundModel, models_in
 from fixtures.measure import perf_analyzer
-from fixtures.measure.answers import Check, Closeness, verify
+from fixtures.measure.answers import Check, verify
+from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job, SharedMemory
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_once

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fixtures.measure.answers import Check, Closeness
+from fixtures.measure.answers import Check
+from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job, jobs_of
 from fixtures.measure.load_data import input_data
 from fixtures.serve.choice import Choice

@@ -22,13 +22,46 @@ GATES = {
 
 
 @dataclass(frozen=True)
+class OutputDifference:
+    """How far an output of a stage is from that of the stage before it, on all samples: of the converted model from the
+    framework's, of the served one from the same file in process.
+
+    Where integer outputs differ, the other outputs of the same row are not compared: a duration rounded up moves all
+    that follows it.
+    """
+
+    output: str
+    """The output's name."""
+    kind: Literal["error", "differing"]
+    """What `largest` and `mean` are. error: the largest absolute difference of a floating-point number beyond rounding, as
+    a share of the spread of its column over all samples, and the mean difference as a share of the mean magnitude;
+    differing: the fraction of integers that are not equal, of the worst row and of all."""
+    largest: float
+    largest_limit: float
+    mean: float
+    mean_limit: float
+    sample: str
+    """The id of the row with the largest difference; empty where nothing differs."""
+    expected: float
+    """What the stage before gave at the place of the largest difference."""
+    given: float
+    """What this stage gave there."""
+    source: str
+    """Where the limits come from, in words."""
+    compared: float = 1.0
+    """The share of rows that were compared: of a floating-point output those whose integers agree."""
+    compared_limit: float = 0.0
+    """The least share of rows that must be."""
+
+
+@dataclass(frozen=True)
 class Parity:
     """The converted model in process against the framework, on the same samples."""
 
     samples: int
     relative_error: float | None
-    """The largest absolute difference over the largest absolute reference value, over all floating-point outputs;
-    None where the model has none."""
+    """The largest absolute difference beyond rounding, as a share of the spread of its column over all samples, of the
+    floating-point output that comes nearest to its limit; None where the model has none."""
     relative_error_limit: float
     """The largest relative error that passes."""
     agreement: float
@@ -41,12 +74,14 @@ class Parity:
     """Where it comes from; None in records from before."""
     precision_cost: float | None = None
     """What the precision itself costs the output that is the worst by it: the mean absolute error of the framework's own
-    network with its values rounded as the precision holds them, over the mean absolute value. None in FP32, where no
-    output is a floating-point number, and in records from before."""
+    network with its values rounded as the precision holds them, or for FP32 beside the same network in FP64, over the mean
+    absolute value. None where no output is a floating-point number, and where no framework's network is known."""
     error_in_costs: float | None = None
     """The mean error of that output of the converted model, in such costs; about 1 for a right one."""
     error_in_costs_limit: float | None = None
     """The largest `error_in_costs` that passes."""
+    outputs: Sequence[OutputDifference] = ()
+    """How far each output is from the framework's, with its limits."""
 
 
 @dataclass(frozen=True)
@@ -94,34 +129,6 @@ class Score:
 
 
 @dataclass(frozen=True)
-class OutputDifference:
-    """How far an output of the served model is from that of the same file in process, on all samples.
-
-    Where integer outputs differ, the other outputs of the same row are not compared: a duration rounded up moves all
-    that follows it.
-    """
-
-    output: str
-    """The output's name."""
-    kind: Literal["error", "differing"]
-    """What `largest` and `mean` are. error: absolute differences of floating-point numbers as a share of the largest, and
-    of the mean absolute value in process; differing: the fraction of integers that are not equal, of the worst row and
-    of all."""
-    largest: float
-    largest_limit: float
-    mean: float
-    mean_limit: float
-    sample: str
-    """The id of the row with the largest difference; empty where nothing differs."""
-    expected: float
-    """What the model gave in process at the place of the largest difference."""
-    given: float
-    """What the server answered there."""
-    source: str
-    """Where the limits come from, in words."""
-
-
-@dataclass(frozen=True)
 class SameAnswers:
     """Whether a sample gets the same answer however it is sent: alone, among others, at any place of a batch, with many
     requests in flight."""
@@ -131,14 +138,22 @@ class SameAnswers:
     answers: int
     """How many answers were compared, of all samples and ways."""
     relative_difference: float | None
-    """The largest difference between an answer and the first to the same sample, over the largest absolute value of the
-    output; of all floating-point outputs. None where the model has none, or where an answer was no number."""
+    """The largest difference beyond rounding between an answer and the first to the same sample, as a share of the spread
+    of its column over all samples; of all floating-point outputs. None where the model has none, or where an answer was
+    no number."""
     agreement: float
-    """The least share of equal elements between an integer output of an answer and of the first to the same sample."""
+    """The least share of equal elements between an integer or text output of an answer and of the first to the same
+    sample."""
     passed: bool
-    """Whether both are within the case's tolerance."""
+    """Whether all answers are as near as they have to be."""
     sample: str = ""
     """The id of the sample whose answers differ most; empty where none do."""
+    limit: float | None = None
+    """The largest `relative_difference` that passes; None without floating-point outputs."""
+    left_out: int = 0
+    """Answers whose floating-point outputs were not compared, as a few of their integers differ."""
+    tells_apart: bool = True
+    """Whether different samples get different answers: if they do not, nothing shows whose answer one is."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +225,8 @@ class VerifiedAnswers:
     held_to: Literal["in process", "alone"] = "in process"
     """What they were compared with. in process: the converted model's answers in process; alone: the server's own to the same
     samples, one request at a time."""
+    left_out: int = 0
+    """Answers whose floating-point outputs were not compared, as a few of their integers differ."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +248,9 @@ class Conversation:
 
 def within_limits(one: OutputDifference) -> bool:
     """Whether an output is as near to that in process as it has to be, on the mean and where it is the farthest off."""
-    return one.largest <= one.largest_limit and one.mean <= one.mean_limit
+    return (
+        one.largest <= one.largest_limit and one.mean <= one.mean_limit and one.compared >= one.compared_limit
+    )
 
 
 def meets(better: str, score: float, limit: float) -> bool:
