@@ -15,12 +15,12 @@ from fixtures.frameworks import pytorch_rounding
 from fixtures.frameworks.pytorch import in_precision
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from tests.toy import compare_conversion
 from fixtures.prove.precision_cost import ERROR_LIMITS, emulated_precision, least_agreement
-from fixtures.spec import Arrays, Case, Model, Samples, Weights
+from fixtures.spec import Arrays, Case, Model, Samples, Tensor, Weights
 from reports.record.schema import Parity
 from reports.words.rightness import conversion_failure
 from tests import toy
+from tests.toy import compare_conversion
 
 ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
 BERT, SPEECH = (
@@ -72,9 +72,20 @@ def test_a_dropped_bias_that_the_static_tolerance_lets_pass_is_found() -> None:
     assert "times what the precision itself costs this model" in str(conversion_failure(found))
 
 
-def test_fp32_is_held_to_its_tolerance_alone() -> None:
-    found = compared(SPEECH, "fp32", weights_of(SPEECH).network)
-    assert (found.passed, found.precision_cost, found.error_in_costs) == (True, None, None)
+def test_fp32_is_held_to_what_its_own_rounding_costs() -> None:
+    """A LayerNorm with another epsilon is far within the digits that the format allows."""
+    network = copy.deepcopy(weights_of(SPEECH).network)
+    right = compared(SPEECH, "fp32", network)
+    for module in network.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = 1e-4
+
+    wrong = compared(SPEECH, "fp32", network)
+
+    assert right.passed, conversion_failure(right)
+    assert right.error_in_costs is not None
+    assert right.error_in_costs < ERROR_LIMITS["fp32"] < (wrong.error_in_costs or 0)
+    assert not wrong.passed
 
 
 class Two(torch.nn.Module):
@@ -159,6 +170,7 @@ def test_decisions_are_held_to_as_many_as_the_precision_changes(
         return lambda _inputs: {"masks": masks}
 
     model = toy.model(
+        outputs=(Tensor("masks", "INT64", (1000,)),),
         run=lambda _network, _inputs: {"masks": right},
         keep=lambda outputs: outputs,
         decide=lambda kept: kept["masks"],
