@@ -58,7 +58,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
             return [Reply(one) for one in answers]
 
         monkeypatch.setattr(declared, "send", send)
-        return declared.declared(served, alone(served.samples)), sent
+        return declared.declared(served, alone(served.samples).rows), sent
 
     return run
 
@@ -159,12 +159,14 @@ def test_a_refusal_is_told_in_the_servers_words(monkeypatch: pytest.MonkeyPatch)
     refused = [Reply(None, "no room")] * 5
     monkeypatch.setattr(declared, "send", lambda _job, _requests: refused)
 
-    assert declared.declared(model(), alone()).wrong == "the request of sample row-0 was refused: no room"
+    assert (
+        declared.declared(model(), alone().rows).wrong == "the request of sample row-0 was refused: no room"
+    )
 
 
 def test_answers_that_were_given_before_have_to_be_finite_too(gate: Gate) -> None:
     gate()  # its answers stand in for the server's
-    given = {n: dict(outputs) for n, outputs in alone().items()}
+    given = {n: dict(outputs) for n, outputs in alone().rows.items()}
     given[6]["OUT"] = np.array([1.0, -np.inf, 2.0, 3.0])
 
     found = declared.declared(model(), given)
