@@ -18,8 +18,8 @@ from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.gates.sameness import Alone, alone_of
 from fixtures.gates.served import ServedModel
-from fixtures.prove.sameness import Closeness
 from fixtures.measure.load_data import LoadData
+from fixtures.prove.sameness import Closeness
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.messages import raw_content
 from fixtures.serve.server import Server

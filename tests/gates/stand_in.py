@@ -9,8 +9,8 @@ import numpy as np
 
 from fixtures.gates.sameness import Alone, alone_of
 from fixtures.gates.served import ServedModel
-from fixtures.prove.sameness import Answer, Closeness
 from fixtures.measure.load_data import LoadData
+from fixtures.prove.sameness import Answer, Closeness
 from fixtures.spec import Arrays, LoadPoint, Tensor
 from tests import simulated
 

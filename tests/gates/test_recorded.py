@@ -13,8 +13,8 @@ from fixtures.gates import recorded
 from fixtures.gates.recorded import RecordedAnswers
 from fixtures.gates.sameness import Rows
 from fixtures.gates.served import ServedModel
-from fixtures.prove.sameness import Answer, Closeness
 from fixtures.measure.load_data import LoadData
+from fixtures.prove.sameness import Answer, Closeness
 from fixtures.serve.server import Server
 from fixtures.spec import Tensor
 from tests.gates import stand_in
