@@ -1,5 +1,6 @@
 """Samples sent again, in flight and in batches: what is sent, and what is said of a model whose answers depend on it."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,6 @@ from tritonclient.grpc import service_pb2
 from fixtures.gates import same, served
 from fixtures.gates.replies import Reply
 from fixtures.gates.sameness import alone_of
-from fixtures.gates.served import ServedModel
 from fixtures.measure.load_data import LoadData
 from fixtures.prove.sameness import Closeness
 from fixtures.spec import Arrays, Tensor
@@ -34,8 +34,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
         server = Server(model)
         for module in (same, served):
             monkeypatch.setattr(module, "ask", server.ask)
-        fields = {one: changes.pop(one) for one in ("first", "joins", "kernels_may_change") if one in changes}
-        toy = ServedModel(**{**vars(served_model(count, **changes)), "near": near, **fields})
+        of_load = {one: changes.pop(one) for one in ("first", "kernels_may_change") if one in changes}
+        toy = dataclasses.replace(served_model(count, **changes), near=near, **of_load)
         of_alone = served.ask_alone(toy)
         server.asked.clear()
         return getattr(same, name)(toy, of_alone), server
@@ -96,10 +96,10 @@ def test_of_large_samples_fewer_are_in_flight_and_two_at_least() -> None:
 def test_the_sizes_by_which_kernels_are_chosen_have_those_beside_them(
     largest: int, preferred: tuple[int, ...], sizes: list[int]
 ) -> None:
-    fields = vars(served_model(largest=largest)) | {"preferred": preferred}
+    model = dataclasses.replace(served_model(largest=largest), preferred=preferred)
 
-    assert ServedModel(**fields).sizes == sizes
-    assert ServedModel(**fields).every_size == list(range(1, largest + 1))
+    assert model.sizes == sizes
+    assert model.every_size == list(range(1, largest + 1))
 
 
 def test_of_any_number_of_rows_those_up_to_64_are_tried_and_1024_at_most() -> None:
@@ -214,7 +214,7 @@ def test_wrong_rows_are_found_where_the_server_forms_batches(
     def answer(samples: np.ndarray, in_flight: int, spoil: Fault = spoil) -> Arrays:
         # What is in flight together has each sample beside the next one.
         joined = np.append(samples, (samples[-1] + 1) % 8) if in_flight > 1 else samples
-        rows = {name: values[joined] for name, values in right.items()}
+        rows: Arrays = {name: values[joined] for name, values in right.items()}
         rows = spoil(rows) if len(joined) > 1 else rows
         return {name: values[: len(samples)] for name, values in rows.items()}
 
@@ -290,7 +290,7 @@ def optional_gate(
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     one = served_model()
     data = LoadData(one.job.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
-    toy = served_model(data=data, model=type(one.job.model)(**{**vars(one.job.model), "inputs": inputs}))
+    toy = served_model(data=data, model=dataclasses.replace(one.job.model, inputs=inputs))
 
     def send(_job: Any, requests: Any) -> list[Reply]:
         replies = []
