@@ -46,6 +46,18 @@ def test_right_answers_are_counted_row_by_row() -> None:
     assert (found.verified, found.wrong, found.requests, found.first_wrong) == (6, 0, 2, None)
 
 
+def test_a_model_that_answers_nan_to_one_sample_is_wrong_there_alone() -> None:
+    expected = ROWS.copy()
+    expected[1, 2] = np.nan
+
+    found = verify(check(OUT=expected), [answer(expected[SAMPLES])], 0)
+
+    assert (found.verified, found.wrong) == (3, 1)
+    assert found.first_wrong is not None
+    told = found.first_wrong
+    assert (told.sample, told.output, told.given) == ("row-1", "OUT[2]", "nan")
+
+
 def test_a_difference_is_a_share_of_the_spread_between_samples() -> None:
     spread = ROWS[:, 0].std()
 
@@ -106,6 +118,27 @@ def test_what_follows_a_near_tie_may_move_but_an_answer_to_another_sample_may_no
         assert verify(of_speech, [answer(DURATIONS=rounded, MEL=ROWS[SAMPLES] + mel)], 0).wrong == wrong
     swapped = answer(DURATIONS=durations[[1, 4, 2]], MEL=ROWS[[1, 4, 2]])
     assert verify(of_speech, [swapped], 0).wrong == 2
+
+
+def test_no_more_rows_are_left_out_for_a_tie_than_the_precision_makes_ties() -> None:
+    """A duration of each row is off by one, as many as INT8 may change: what follows it is random."""
+    durations = np.random.default_rng(0).integers(1, 9, (20, 40))
+    mel = np.random.default_rng(1).standard_normal((20, 4))
+    which = np.arange(20)
+    ties = (np.arange(40) == 3) & (which[:, None] < 6)
+
+    def found(ties: np.ndarray, compared: float) -> tuple[int, int]:
+        near = Closeness(0.01, 0.02, 0.95, 1e-3, compared)
+        moved = mel + 5 * ties.any(axis=1)[:, None]
+        one = verify(
+            check(near, DURATIONS=durations, MEL=mel),
+            [Answer(which, {"DURATIONS": durations + ties, "MEL": moved})],
+            0,
+        )
+        return one.wrong, one.left_out
+
+    assert found(ties, 0.7) == (0, 6)
+    assert found(ties, 0.75) == (6, 0)
 
 
 def test_answers_of_one_class_that_are_swapped_are_found_in_eight_bits() -> None:
