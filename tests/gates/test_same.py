@@ -196,8 +196,15 @@ def test_the_first_answer_after_a_load_is_held_to_the_others(gate: Gate) -> None
             2 * ROWS[samples] + 0.001 * ROWS[samples].mean(axis=0) * (len(samples) > 1)
         ),
         lambda samples, _in_flight: 2 * ROWS[samples] + (np.arange(len(samples)) == 3)[:, None],
+        lambda samples, in_flight: 2 * ROWS[samples] * np.float32(1.001 if in_flight > 1 else 1),
     ],
-    ids=["batches of three", "batches in flight", "a thousandth of the neighbours", "the fourth row"],
+    ids=[
+        "batches of three",
+        "batches in flight",
+        "a thousandth of the neighbours",
+        "the fourth row",
+        "an instance that is a thousandth off",
+    ],
 )
 def test_what_only_a_batch_does_to_answers_is_found(gate: Gate, fault: Model) -> None:
     assert "answers differ" in gate("batches", fault, near=WIDE)[0].wrong

@@ -100,6 +100,14 @@ def test_rows_that_lie_within_2_percent_of_the_largest_magnitude_are_told_apart(
     assert compared(right, spoil(right), range(12), NEAR).wrong >= 10
 
 
+def test_a_row_is_held_to_its_mean_difference_too() -> None:
+    near = Closeness(0.5, 0.01, 1.0)
+    one_element, every_element = (ROWS[[4]] + np.float32(0.03) * which for which in (np.arange(4) == 1, 1))
+
+    assert compared({"OUT": ROWS}, {"OUT": one_element.astype(np.float32)}, [4], near).wrong == 0
+    assert compared({"OUT": ROWS}, {"OUT": every_element.astype(np.float32)}, [4], near).wrong == 1
+
+
 def test_an_output_that_is_gone_is_another_answer() -> None:
     assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong == 1
     assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong == 1, "one number for a whole batch"
