@@ -1,6 +1,7 @@
 """Sequences, and models that give any number of answers, on a real Triton and on one that forgets."""
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from fixtures.serve.conversation import Answers, Message
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.spec import Model, Samples
+from reports.record.schema import Conversation
 from tests.repositories import IN_PARTS, SUMMING, config, write_model
 
 _SEQUENCE = """
@@ -80,3 +82,77 @@ def test_answers_that_go_missing_the_second_time_are_found(models: tuple[Server,
 
     assert not found.passed
     assert "request 1 got 2 answers, and 1" in found.difference
+
+
+# --- models that are made up ---------------------------------------------------------------------------------
+
+Answering = Callable[[int, Message], Answers]
+"""The answers to a message, which is the one of this number since the beginning."""
+
+
+def conversation(models: tuple[Server, dict[str, Model]], name: str, answering: Answering) -> Conversation:
+    """What is found of a model of this name that answers so."""
+    server, by_name = models
+    numbers = itertools.count()
+
+    def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+        return [answering(next(numbers), one) for one in messages]
+
+    return compare_conversations(server, by_name[name], SAMPLES, say)
+
+
+def parts(message: Message) -> Answers:
+    """Each number of the message, as a part of its own."""
+    return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
+
+
+@pytest.mark.parametrize("every", [20, 50])
+def test_a_part_that_every_so_many_requests_lack_is_found(
+    models: tuple[Server, dict[str, Model]], every: int
+) -> None:
+    def lacking(number: int, message: Message) -> Answers:
+        return parts(message)[: 2 if number % every == every - 1 else 3]
+
+    assert conversation(models, "parts", lambda _number, message: parts(message)).passed
+    assert not conversation(models, "parts", lacking).passed
+
+
+def test_a_part_that_is_off_by_a_thousandth_now_and_then_is_found(
+    models: tuple[Server, dict[str, Model]],
+) -> None:
+    def off(number: int, message: Message) -> Answers:
+        factor = np.float32(1.001 if number % 30 == 29 else 1)
+        return [{"OUT": factor * one["OUT"]} for one in parts(message)]
+
+    assert not conversation(models, "parts", off).passed
+
+
+class Summing:
+    """Adds up what a sequence sends, from a share of the sum before it on, of the same sequence or of any."""
+
+    def __init__(self, share: float, *, of_any: bool = False, noise: float = 0.0) -> None:
+        self._share, self._of_any, self._noise = share, of_any, noise
+        self._sums: dict[int, np.ndarray] = {}
+        self._generator = np.random.default_rng(0)
+
+    def __call__(self, _number: int, message: Message) -> Answers:
+        key = 0 if self._of_any else message.sequence
+        left = self._sums.get(key, np.zeros((1, 3)))
+        own = self._sums.get(message.sequence, left)
+        before = self._share * left if message.is_first else own
+        self._sums[message.sequence] = self._sums[key] = before + message.rows["IN"]
+        noise = self._noise * self._generator.standard_normal((1, 3))
+        return [{"OUT": (self._sums[message.sequence] + noise).astype(np.float32)}]
+
+
+@pytest.mark.parametrize("of_any", [True, False], ids=["any sequence", "its own"])
+@pytest.mark.parametrize("share", [0.01, 0.001])
+def test_a_thousandth_of_the_sequence_before_is_found_in_the_next(
+    models: tuple[Server, dict[str, Model]], share: float, of_any: bool
+) -> None:
+    assert conversation(models, "sums", Summing(0.0, of_any=of_any)).passed
+    assert not conversation(models, "sums", Summing(share, of_any=of_any)).passed
+
+
+def test_a_conversation_is_held_to_its_own_noise(models: tuple[Server, dict[str, Model]]) -> None:
+    assert conversation(models, "sums", Summing(0.0, noise=1e-3)).passed
