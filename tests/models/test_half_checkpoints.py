@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fixtures.formats import all_formats
 from fixtures.host.targets import CPU
@@ -20,8 +21,12 @@ ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
 
 def in_half_digits(network: Any) -> Any:
     """The network with the weights that a checkpoint in FP16 keeps of it, computing in FP32."""
-    if hasattr(network, "half"):
-        return copy.deepcopy(network).half().float()
+    if isinstance(network, torch.nn.Module):
+        other = copy.deepcopy(network)
+        # Not network.half(), which rounds tables too that no checkpoint has.
+        kept = {name: value.half().to(value.dtype) for name, value in network.state_dict().items()}
+        other.load_state_dict(kept)
+        return other
     import keras
 
     other = keras.models.clone_model(network)
