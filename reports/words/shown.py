@@ -22,6 +22,7 @@ from reports.words.rightness import (
     has_random_weights,
     ledger_failures,
     main_score,
+    stage_failures,
     unmeasured,
 )
 
@@ -110,6 +111,8 @@ def read_all(results: Path, *, anonymous: bool = False) -> list[Shown]:
 
 
 def _why_no_speed(record: Record) -> str:
+    if record.failures:
+        return f"No throughput is shown: {', and '.join(stage_failures(record))}."
     failures = [
         f"{failure} ({full_point(load)})" for load in record.loads if (failure := wrong_answers(load))
     ]
@@ -157,7 +160,9 @@ def _search(record: Record) -> tuple[Search | None, str]:
     if verdict_of(search) == "failed":
         load = dataclasses.replace(search.load, throughput_per_s=_NO_FIGURE, passes=())
         return dataclasses.replace(search, load=load, goodput_per_s=None), ""
-    why = _why_no_speed(dataclasses.replace(record, accuracy=search.accuracy, loads=(search.load,)))
+    failures = tuple(one for one in record.failures if one.stage != "accuracy")  # of the case's own settings
+    of_search = dataclasses.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
+    why = _why_no_speed(of_search)
     if not why:
         return search, ""
     load = dataclasses.replace(
