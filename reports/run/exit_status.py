@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reports.record.arguments import ACCURACY, LEAK, SPEED
+from reports.record.arguments import ACCURACY, LEAK, SPEED, UNREADABLE
 from reports.run.outcomes import Failure, Outcomes, is_worker, outcomes_of
 
 STATUS = {"speed": SPEED, "infrastructure": LEAK, "accuracy": ACCURACY}
@@ -31,6 +31,8 @@ def status_of(own: int, outcomes: Outcomes) -> int:
         own = pytest.ExitCode.TESTS_FAILED
     if own == pytest.ExitCode.TESTS_FAILED and kinds and not outcomes.others_failed:
         return max(STATUS[kind] for kind in kinds)
+    if own == pytest.ExitCode.OK and outcomes.unreadable:
+        return UNREADABLE
     if own == pytest.ExitCode.OK and outcomes.skipped and not outcomes.passed:
         return pytest.ExitCode.NO_TESTS_COLLECTED
     return own
@@ -54,6 +56,8 @@ def status_sentence(outcomes: Outcomes) -> str:
         if missing := len(outcomes.missing):
             parts.append(f"{missing} {'file' if missing == 1 else 'files'} could not be written")
         return f"exit status {status}, {names[status]}: {', '.join(parts)}"
+    if status == UNREADABLE:
+        return f"exit status {status}, records: {len(outcomes.unreadable)} of this run cannot be read"
     if status == pytest.ExitCode.INTERRUPTED:
         return f"exit status {status}: ended before its end, so that it has proven what is shown here and no more"
     if status == pytest.ExitCode.NO_TESTS_COLLECTED and outcomes.skipped:

@@ -53,6 +53,9 @@ def failing(*kinds: str) -> Outcomes:
         (1, dataclasses.replace(failing("accuracy"), missing=["junit.xml"]), 12),
         (1, dataclasses.replace(failing("speed"), others_failed=True, missing=["junit.xml"]), 1),
         (2, Outcomes(passed=1, missing=["junit.xml"]), 2),
+        (0, Outcomes(passed=1, unreadable=["a.json"]), 6),
+        (1, dataclasses.replace(failing("speed"), unreadable=["a.json"]), 10),
+        (0, Outcomes(passed=1, unreadable=["a.json"], missing=["junit.xml"]), 11),
     ],
 )
 def test_a_status_that_pytest_gives_as_a_number_counts_as_its_name_does(
