@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.errors import ProofError
+from fixtures.errors import NotAvailableError, ProofError
+from fixtures.given.repository import models_in
 from fixtures.serve.choice import Choice
+from fixtures.serve.found_models import load_found
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from tests.repositories import ENSEMBLE, code, config, write_model
@@ -16,6 +18,7 @@ backend: "python"
 input { name: "IN" data_type: TYPE_FP32 dims: 4 }
 output { name: "OUT" data_type: TYPE_FP32 }
 """
+ON_GPU = 'backend: "python" instance_group [{ kind: KIND_GPU }]'
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("repository")
     write_model(root, "shapeless", code("values"), WITHOUT_DIMS)
     write_model(root, "renamed", code("values"), f'name: "former"\n{config()}')
+    write_model(root, "doubler", code("2 * values"), config(more=ON_GPU))
+    write_model(root, "chain", None, config(more=ENSEMBLE))
     inside = write_model(root, "inside", None, None)
     (inside / "1" / "config.pbtxt").write_text(config(more=ENSEMBLE))
     return root
@@ -57,3 +62,14 @@ def test_a_configuration_in_the_folder_of_a_version_is_found_there(server: Serve
 
     assert refused.value.cure is not None
     assert str(repository / "inside" / "1") in refused.value.cure
+
+
+def test_an_ensemble_of_a_model_for_gpus_alone_is_skipped_as_that_model_is(
+    server: Server, repository: Path
+) -> None:
+    found = {one.name: one for one in models_in(repository, "--repository")}
+
+    for name in ("doubler", "chain"):
+        others = {other: one for other, one in found.items() if other != name}
+        with pytest.raises(NotAvailableError, match="doubler needs a GPU"):
+            load_found(server, found[name], others)
