@@ -159,6 +159,25 @@ def test_whether_a_server_takes_models_is_known_before_one_is_built(models: Path
         check_accepts_models(theirs.address)
 
 
+@pytest.mark.parametrize("obstacle", ["log", "results"])
+def test_a_log_that_cannot_be_written_is_one_error_of_the_place(
+    models: Path, tmp_path: Path, obstacle: str
+) -> None:
+    log = tmp_path / "results" / "log"
+    if obstacle == "log":
+        log.mkdir(parents=True)
+    else:
+        log.parent.write_text("in the way of a folder")
+
+    with (
+        pytest.raises(SetupError) as refused,
+        serve(Choice("embedded"), models, log, device="cpu"),
+    ):
+        pass
+    assert refused.value.where.startswith(str(log))
+    assert "--results" in refused.value.cure
+
+
 # --- servers that do not start -----------------------------------------------------------------------------
 
 
