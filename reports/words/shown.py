@@ -5,7 +5,7 @@ the record and the reason is put in their place, so that no other module has to 
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,17 +96,22 @@ def shown(record: Record, of_machine: str = "", kept_as: str = "") -> Shown:
 
 
 def read_all(results: Path, *, anonymous: bool = False) -> list[Shown]:
-    """Every record below a results folder as a reader may see it; raises as `reports.record.files.read_named`.
+    """Every record below a results folder as a reader may see it; raises as `reports.record.files.read_all`.
 
     Where it is to be anonymous, neither hosts nor UUIDs of GPUs are in it; machines that measured the same case are
     numbered.
     """
-    found = files.read_named(results)
+    return of_files(files.read_folder(results).all(), anonymous=anonymous)
+
+
+def of_files(found: Mapping[Path, Record], *, anonymous: bool = False) -> list[Shown]:
+    """The records of several files as a reader may see them, with machines that are called as in the names of the files."""
+    named = [(files.machine_in(path), record) for path, record in found.items()]
     if not anonymous:
-        return [shown(record, name, name) for name, record in found]
-    several = [record for name, record in found if name or len(machines.machines_of(record)) > 1]
+        return [shown(record, name, name) for name, record in named]
+    several = [record for name, record in named if name or len(machines.machines_of(record)) > 1]
     names = numbered(machine for record in several for machine in machines.machines_of(record))
-    told = [(name, without_names(record, names)) for name, record in found]
+    told = [(name, without_names(record, names)) for name, record in named]
     return [shown(record, machines.label_of(record) if name else "", name) for name, record in told]
 
 
