@@ -17,6 +17,7 @@ from fixtures.given.made_up import made_up
 from fixtures.given.onnx_file import GivenNetwork, description, model_of
 from fixtures.host.targets import CPU
 from fixtures.prove.accuracy import missing_options
+from fixtures.prove.precision_cost import closeness_of, output_limits
 from fixtures.spec import Case, ConversionJob, Model, Tensor
 from tests.given import networks
 from tests.given.test_samples import write_tokenizer
@@ -147,6 +148,22 @@ def test_a_batch_that_is_fixed_at_one_row_is_served_without_batching(tmp_path: P
     config = model_config(case(usual), matrix_of(usual, CPU).deployment, native=True)
     assert config.max_batch_size > 1
     assert list(config.input[0].dims) == [4]
+
+
+def test_a_given_tolerance_holds_for_the_conversion_and_between_answers_and_is_on_record(tmp_path: Path) -> None:
+    path = networks.linear(tmp_path / "net.onnx")
+    usual, wide = (model_of("mine", GivenNetwork(path, tolerance=share)) for share in (None, 0.25))
+    for same_file in (False, True):
+        limits = output_limits(case(wide), None, {"scores": 10}, 10, None, same_file=same_file)
+        assert (limits.largest["scores"], limits.mean["scores"]) == (0.25, 0.25)
+        assert "--tolerance" in limits.source
+        usual_limits = output_limits(case(usual), None, {"scores": 10}, 10, None, same_file=same_file)
+        assert usual_limits.largest["scores"] < 0.25
+    assert closeness_of(case(wide), None, None, {"scores": 10}).element == 0.25
+    error = model_of(
+        "mine", GivenNetwork(networks.through(tmp_path / "n.onnx", "Neg", "FLOAT", 6, 20), tolerance=0.25)
+    ).metrics[0]
+    assert error.limits["fp32"].value == 0.25
 
 
 def test_without_labels_its_accuracy_is_its_agreement_and_is_not_left_out(tmp_path: Path) -> None:
