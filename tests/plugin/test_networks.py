@@ -68,10 +68,12 @@ def test_what_is_told_to_another_run_says_the_same(tmp_path: Path) -> None:
         labels=[str(tmp_path / "l.csv")],
         metric=["dice:average=micro"],
         floor=["75%"],
+        tolerance=["a=0.5%"],
     )
     found = networks_of(given)["a"]
     assert found.labels is not None
     assert found.labels.floor == 0.75
+    assert found.tolerance == 0.005
     told = as_options("a", found)
     again = options()
     for option, value in zip(told[::2], told[1::2], strict=True):
@@ -106,6 +108,10 @@ BAD: dict[str, dict[str, list[str]]] = {
         "metric": ["top-1"],
         "floor": ["٣"],
     },
+    "a tolerance that is no number": {"onnx": ["a={net}"], "tolerance": ["a=wide"]},
+    "a tolerance of nothing": {"onnx": ["a={net}"], "tolerance": ["0"]},
+    "a tolerance of everything": {"onnx": ["a={net}"], "tolerance": ["100%"]},
+    "a tolerance for no model": {"onnx": ["a={net}"], "tolerance": ["b=0.1"]},
 }
 
 
