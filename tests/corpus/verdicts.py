@@ -1,0 +1,110 @@
+"""What the suite says of each model in one of its runs, and whether that is the verdict which the model deserves."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reports.record import files
+from reports.record.schema import Record
+
+ROOT = Path(__file__).parents[2]
+ACCURACY, INPUT, INFRASTRUCTURE = "accuracy", "input", "infrastructure"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The verdict that a model deserves."""
+
+    kind: str = ""
+    """The kind of its failures; empty for a model that passes, `skipped` for one of which nothing is proven, `alike` for one
+    that passes with the remark that all samples got one answer."""
+    by: frozenset[str] = frozenset()
+    """The tests, of which one at least has to find it; empty where any may."""
+
+    def __str__(self) -> str:
+        of = f" in {' or '.join(sorted(self.by))}" if self.by else ""
+        return f"{self.kind or 'passes'}{of}"
+
+
+PASSES, SKIPPED, ALIKE = Expected(), Expected("skipped"), Expected("alike")
+
+
+@dataclass
+class Found:
+    """What a run found of one model, by the names of the tests without `test_`."""
+
+    passed: set[str] = field(default_factory=set)
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Why."""
+    failed: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The kind of each failure and its sentence."""
+    record: Record | None = None
+
+    def mismatch(self, expected: Expected) -> str:
+        """What is not as expected; empty where all is."""
+        kinds = {kind for kind, _sentence in self.failed.values()}
+        found = f"failed: {self.failed or 'nothing'}; passed: {sorted(self.passed)}; skipped: {self.skipped or 'nothing'}"
+        if expected.kind == "skipped":
+            right = bool(self.skipped) and not self.failed and not self.passed
+        elif expected.kind in ("", "alike"):
+            right = bool(self.passed) and not self.failed
+        else:
+            right = expected.kind in kinds and (not expected.by or bool(expected.by & self.failed.keys()))
+        if right and expected.kind == "alike":
+            same = [] if self.record is None else [gate.same for gate in self.record.gates]
+            right = any(one is not None and not one.tells_apart for one in same)
+            found = f"no gate says that all samples got one answer: {found}"
+        return "" if right else f"expected: {expected}; {found}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the suite that has ended."""
+
+    status: int
+    text: str
+    models: dict[str, Found]
+    """What it found of each model, by the model's name."""
+
+
+def run(folder: Path, options: Sequence[str], formats: Sequence[str] = ("asis",)) -> Run:
+    """Run the suite as a user does, with the records in a folder, and read what it found of the cases of some formats."""
+    xml, results = folder / "junit.xml", folder / "results"
+    words = ["-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider", "--results", str(results)]
+    done = subprocess.run(
+        [sys.executable, *words, "--model-repos", str(folder / "built"), "--junit-xml", str(xml), *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    (folder / "output.txt").write_text(done.stdout)
+    assert xml.exists(), done.stdout
+    found: dict[str, Found] = {}
+    for case in ET.parse(xml).iter("testcase"):
+        name, _, where = str(case.get("name")).removesuffix("]").partition("[")
+        model = next(
+            (where.removeprefix("cpu-").partition(f"-{one}")[0] for one in formats if f"-{one}" in where), ""
+        )
+        if not model:
+            continue
+        _note(found.setdefault(model, Found()), name.removeprefix("test_"), case)
+    for model, one in found.items():
+        path = results / "cpu" / f"cpu-{model}-{formats[0]}.json"
+        one.record = files.read(path) if path.exists() else None
+    return Run(done.returncode, done.stdout, found)
+
+
+def _note(found: Found, test: str, case: ET.Element) -> None:
+    failure = next((one for tag in ("failure", "error") for one in case.iter(tag)), None)
+    if failure is not None:
+        kinds = (one.get("value") for one in case.iter("property") if one.get("name") == "failure")
+        found.failed[test] = (str(next(kinds, INFRASTRUCTURE)), str(failure.get("message")))
+    elif (skipped := next(case.iter("skipped"), None)) is not None:
+        found.skipped[test] = str(skipped.get("message"))
+    else:
+        found.passed.add(test)
