@@ -23,10 +23,12 @@ class Expected:
     that passes with the remark that all samples got one answer."""
     by: frozenset[str] = frozenset()
     """The tests, of which one at least has to find it; empty where any may."""
+    says: str = ""
+    """What the first line of a failure has to name."""
 
     def __str__(self) -> str:
         of = f" in {' or '.join(sorted(self.by))}" if self.by else ""
-        return f"{self.kind or 'passes'}{of}"
+        return f"{self.kind or 'passes'}{of}{f', saying {self.says!r}' if self.says else ''}"
 
 
 PASSES, SKIPPED, ALIKE = Expected(), Expected("skipped"), Expected("alike")
@@ -41,23 +43,39 @@ class Found:
     """Why."""
     failed: dict[str, tuple[str, str]] = field(default_factory=dict)
     """The kind of each failure and its sentence."""
+    figures: dict[str, str] = field(default_factory=dict)
+    """What the tests that passed printed."""
     record: Record | None = None
 
-    def mismatch(self, expected: Expected) -> str:
-        """What is not as expected; empty where all is."""
+    def hold_to(self, expected: Expected) -> None:
+        """Raises AssertionError, with what was found, where that is not as expected."""
         kinds = {kind for kind, _sentence in self.failed.values()}
-        found = f"failed: {self.failed or 'nothing'}; passed: {sorted(self.passed)}; skipped: {self.skipped or 'nothing'}"
         if expected.kind == "skipped":
             right = bool(self.skipped) and not self.failed and not self.passed
         elif expected.kind in ("", "alike"):
             right = bool(self.passed) and not self.failed
         else:
             right = expected.kind in kinds and (not expected.by or bool(expected.by & self.failed.keys()))
+            right &= any(expected.says in sentence for _kind, sentence in self.failed.values())
         if right and expected.kind == "alike":
-            same = [] if self.record is None else [gate.same for gate in self.record.gates]
-            right = any(one is not None and not one.tells_apart for one in same)
-            found = f"no gate says that all samples got one answer: {found}"
-        return "" if right else f"expected: {expected}; {found}"
+            gates = [] if self.record is None else [one.same for one in self.record.gates]
+            right = any(one is not None and not one.tells_apart for one in gates)
+        if not right:
+            raise AssertionError(f"expected: {expected}; found: {self}")
+
+    def __str__(self) -> str:
+        parts = [
+            f"test_{test} fails for {kind}: {sentence}" for test, (kind, sentence) in self.failed.items()
+        ]
+        parts += (
+            [
+                f"{len(self.passed)} pass ({'; '.join(f'{test}: {text}' for test, text in self.figures.items())})"
+            ]
+            if self.passed
+            else []
+        )
+        parts += [f"test_{test} skips: {reason}" for test, reason in self.skipped.items()]
+        return "; ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -108,3 +126,8 @@ def _note(found: Found, test: str, case: ET.Element) -> None:
         found.skipped[test] = str(skipped.get("message"))
     else:
         found.passed.add(test)
+        figure = next(
+            (one.get("value") for one in case.iter("property") if one.get("name") == "figure"), None
+        )
+        if figure is not None:
+            found.figures[test] = figure
