@@ -31,6 +31,8 @@ _EACH = """
     def answer(self, request):
 """
 _IDENTITY = "return response(OUTPUT0=value_of(request, 'INPUT0'))"
+_PASSED_ON = """tensor = pb_utils.get_input_tensor_by_name(request, 'INPUT0')
+return pb_utils.InferenceResponse([pb_utils.Tensor.from_dlpack('OUTPUT0', tensor.to_dlpack())])"""
 _ADD_SUB = """one, other = value_of(request, 'INPUT0'), value_of(request, 'INPUT1')
 return response(OUTPUT0=one + other, OUTPUT1=one - other)"""
 _OPTIONAL = """zero = np.zeros(1, np.int32)
@@ -182,9 +184,7 @@ _WARM_UP = """model_warmup [ { name: "zeros" batch_size: 1
 EXAMPLES = [
     Example("add_sub", _each(_ADD_SUB), _config(*_FOUR)),
     Example("identity_fp32", _each(_IDENTITY), _config(("INPUT0 FP32 -1",), ("OUTPUT0 FP32 -1",), 64)),
-    Example(
-        "identity_bf16", _each(_IDENTITY), _config(("INPUT0 BF16 -1",), ("OUTPUT0 BF16 -1",), 64), SKIPPED
-    ),
+    Example("identity_bf16", _each(_PASSED_ON), _config(("INPUT0 BF16 -1",), ("OUTPUT0 BF16 -1",), 64)),
     Example("string_identity", _each(_IDENTITY), _config(("INPUT0 STRING 1",), ("OUTPUT0 STRING 1",))),
     Example("square_int32", _SQUARE, _config(("IN INT32 1",), ("OUT INT32 1",), more=_DECOUPLED)),
     Example(

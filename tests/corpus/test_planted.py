@@ -15,9 +15,8 @@ pytestmark = pytest.mark.campaign
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Found]:
     """What one run finds of all models that are asked for."""
     folder = tmp_path_factory.mktemp("planted")
-    items = [one for one in request.session.items if isinstance(one, pytest.Function)]
-    selected = {one.callspec.params["model"].name for one in items if one.module is request.module}
-    chosen = [one for one in (*FAULTS, *CONTROLS) if one.name in selected]
+    names = verdicts.selected(request)
+    chosen = [one for one in (*FAULTS, *CONTROLS) if one.name in names]
     options = []
     for one in chosen:
         planted.write(folder / "models", one)

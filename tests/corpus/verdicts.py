@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from reports.record import files
 from reports.record.schema import Record
 
@@ -88,8 +90,39 @@ class Run:
     """What it found of each model, by the model's name."""
 
 
-def run(folder: Path, options: Sequence[str], formats: Sequence[str] = ("asis",)) -> Run:
-    """Run the suite as a user does, with the records in a folder, and read what it found of the cases of some formats."""
+def selected(request: pytest.FixtureRequest) -> set[str]:
+    """The ids of the parameters that the tests of a module are run for, so that no other model is served."""
+    items = [one for one in request.session.items if isinstance(one, pytest.Function)]
+    return {one.callspec.id for one in items if one.module is request.module and hasattr(one, "callspec")}
+
+
+def refused(options: Sequence[str]) -> Found:
+    """What the suite says of these options before anything runs: a failure where it refuses them."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "benchmarks",
+            "--collect-only",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *options,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        return Found()
+    kind = INPUT if done.returncode == pytest.ExitCode.USAGE_ERROR else INFRASTRUCTURE
+    return Found(failed={"collect": (kind, done.stderr.strip()[-1000:] or done.stdout[-1000:])})
+
+
+def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
+    """Run the suite as a user does, with the records in a folder, and read what it found of the cases of a format."""
     xml, results = folder / "junit.xml", folder / "results"
     words = ["-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider", "--results", str(results)]
     done = subprocess.run(
@@ -105,14 +138,12 @@ def run(folder: Path, options: Sequence[str], formats: Sequence[str] = ("asis",)
     found: dict[str, Found] = {}
     for case in ET.parse(xml).iter("testcase"):
         name, _, where = str(case.get("name")).removesuffix("]").partition("[")
-        model = next(
-            (where.removeprefix("cpu-").partition(f"-{one}")[0] for one in formats if f"-{one}" in where), ""
-        )
-        if not model:
+        if f"-{format_}" not in where:
             continue
+        model = where.removeprefix("cpu-").partition(f"-{format_}")[0]
         _note(found.setdefault(model, Found()), name.removeprefix("test_"), case)
     for model, one in found.items():
-        path = results / "cpu" / f"cpu-{model}-{formats[0]}.json"
+        path = results / "cpu" / f"cpu-{model}-{format_}.json"
         one.record = files.read(path) if path.exists() else None
     return Run(done.returncode, done.stdout, found)
 
