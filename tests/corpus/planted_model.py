@@ -319,8 +319,8 @@ def fault_off_by_some(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays
 
 
 def fault_clock(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    """Every second second all is off by a share."""
-    return {"OUT": (outputs["OUT"] * (1 + model.size * (int(time.time()) % 2))).astype(np.float32)}
+    """Every second tenth of a second all is off by a share."""
+    return {"OUT": (outputs["OUT"] * (1 + model.size * (int(10 * time.time()) % 2))).astype(np.float32)}
 
 
 def fault_not_a_number_by_input(model: TritonPythonModel, inputs: Arrays, outputs: Arrays) -> Arrays:

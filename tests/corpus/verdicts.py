@@ -1,5 +1,6 @@
 """What the suite says of each model in one of its runs, and whether that is the verdict which the model deserves."""
 
+import contextlib
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reports.record import files
+from reports.record.parsing import RecordError
 from reports.record.schema import Record
 
 ROOT = Path(__file__).parents[2]
@@ -135,17 +137,22 @@ def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
     )
     (folder / "output.txt").write_text(done.stdout)
     assert xml.exists(), done.stdout
+    return Run(done.returncode, done.stdout, found_in(folder, format_))
+
+
+def found_in(folder: Path, format_: str) -> dict[str, Found]:
+    """What the run with its records in this folder found of each model."""
     found: dict[str, Found] = {}
-    for case in ET.parse(xml).iter("testcase"):
+    for case in ET.parse(folder / "junit.xml").iter("testcase"):
         name, _, where = str(case.get("name")).removesuffix("]").partition("[")
         if f"-{format_}" not in where:
             continue
         model = where.removeprefix("cpu-").partition(f"-{format_}")[0]
         _note(found.setdefault(model, Found()), name.removeprefix("test_"), case)
     for model, one in found.items():
-        path = results / "cpu" / f"cpu-{model}-{format_}.json"
-        one.record = files.read(path) if path.exists() else None
-    return Run(done.returncode, done.stdout, found)
+        with contextlib.suppress(FileNotFoundError, RecordError):
+            one.record = files.read(folder / "results" / "cpu" / f"cpu-{model}-{format_}.json")
+    return found
 
 
 def _note(found: Found, test: str, case: ET.Element) -> None:
