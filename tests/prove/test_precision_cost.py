@@ -15,7 +15,14 @@ from fixtures.frameworks import pytorch_rounding
 from fixtures.frameworks.pytorch import in_precision
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.prove.precision_cost import ERROR_LIMITS, emulated_precision, least_agreement
+from fixtures.prove.precision_cost import (
+    ERROR_LIMITS,
+    closeness_as_found,
+    emulated_precision,
+    least_agreement,
+    precision_shown,
+)
+from fixtures.prove.sameness import Closeness
 from fixtures.spec import Arrays, Case, Model, Samples, Tensor, Weights
 from reports.record.schema import Parity
 from reports.words.rightness import conversion_failure
@@ -204,3 +211,23 @@ def test_integer_sums_are_emulated_on_training_samples_alone() -> None:
     error = np.abs(run(inputs)["OUTPUT__0"] - expected).mean() / np.abs(expected).mean()
     assert 0.002 < error < 0.1
     assert len(seen) == asked == len(set(seen))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shown"), [(torch.float32, ""), (torch.float16, "fp16"), (torch.bfloat16, "bf16")]
+)
+def test_a_model_shows_the_half_in_which_it_computes_by_its_last_bits(dtype: torch.dtype, shown: str) -> None:
+    values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
+    asked = Closeness(2e-4, 1e-4, 1.0)
+
+    near = closeness_as_found(asked, [{"y": values}], "cpu")
+
+    assert precision_shown([{"y": values}]) == shown
+    assert (near == asked) is (shown == "")
+    assert near.element >= asked.element
+
+
+def test_whole_numbers_show_no_precision() -> None:
+    """The ids of customers are numbers of BF16 too, up to 256."""
+    assert precision_shown([{"ids": np.arange(200, dtype=np.float32)}]) == ""
+    assert precision_shown([{"labels": np.arange(200)}]) == ""
