@@ -114,9 +114,14 @@ FAULTS = [
     *_planted("leak", [0.05, 0.01, 0.005, 0.001, 0.0001], [AGAIN]),
     *_planted("leak", [0.01, 0.001], [AGAIN], "prices"),
     *_planted("leak", [0.01, 0.001], [AGAIN], "boxes"),
+    *_planted("leak", [0.01], [AGAIN], "half"),
+    *_planted("leak", [0.01, 0.001], [AGAIN], "rare"),
     *_planted("sum_leak", [0.01, 0.001], [AGAIN]),
     # Others in the batch.
     *_planted("neighbour", [0.05, 0.01, 0.001], [BATCHES]),
+    *_planted("neighbour", [0.01], [BATCHES], "half"),
+    *_planted("neighbour", [0.01, 0.001], [BATCHES], "prices"),
+    *_planted("kernel_off", [0.05, 0.005, 0.0005], [BATCHES]),
     *_planted("batch_statistics", [0.05, 0.005], [BATCHES]),
     *_planted("softmax_over_batch", [1], [BATCHES]),
     *_planted("swapped", [1], [BATCHES], "plain"),
@@ -132,7 +137,7 @@ FAULTS = [
     *_planted("reversed_above", [4], [BATCHES]),
     *_planted("reversed_at", [37], [BATCHES]),
     *_planted("swapped_column", [4, 5], [BATCHES], "boxes"),
-    *_planted("padding", [0.5, 0.05], [BATCHES]),
+    *_planted("padding", [0.5, 0.05, 0.005], [BATCHES]),
     *_planted("swallowed", [1], [BATCHES]),
     *_planted("reused_buffer", [16], [BATCHES]),
     *_planted("not_a_number_at_size", [23], [BATCHES]),
@@ -147,12 +152,12 @@ FAULTS = [
     *_planted("random_column", [1, 0.1], [AGAIN], "boxes"),
     *_planted("off_by_some", [14, 1], [AGAIN], "classes"),
     *_planted("added_noise", [0.05, 0.005], [AGAIN], "narrow"),
-    *_planted("noise", [0.05], [AGAIN]),
+    *_planted("noise", [0.05, 0.005, 0.0005], [AGAIN]),
     *_planted("clock", [0.015, 0.0015], [AGAIN, IN_FLIGHT, BATCHES, WAYS]),
     *_planted("not_a_number_at_random", [1 / 200, 1 / 2000], [BATCHES, IN_FLIGHT]),
     *_planted("outlier_at_random", [0.5, 0.05], [BATCHES, IN_FLIGHT]),
     *_planted("label_at_random", [1 / 200, 1 / 2000], [BATCHES, IN_FLIGHT], "labelled"),
-    *_planted("refuses", [1 / 100], [IN_FLIGHT, BATCHES], kind="infrastructure"),
+    *_planted("refuses", [1 / 100], [], kind="infrastructure"),
     *_planted("time_stamp", [1], [AGAIN], "texts"),
     *_planted("after_requests", [200], [IN_FLIGHT, BATCHES]),
     *_planted("first", [1, 0.01], [AGAIN]),
@@ -207,6 +212,14 @@ CONTROLS = [
     # The same answer to everything proves nothing, which is said.
     _honest("zeros", expected=ALIKE),
 ]
+UNDER_LOAD = [
+    *_planted("after_requests", [2000], ["online", "offline"]),
+    *_planted("random_column", [0.01], [], "boxes"),
+    _honest("prices"),
+    _honest("tied"),
+    _honest("half"),
+]
+"""Models that load is measured of too: what only thousands of requests show, and what shows a speed."""
 CONTROLS = [
     Planted(**{**vars(one), "name": f"{one.name}_{suffix}"}) if suffix else one
     for one in CONTROLS

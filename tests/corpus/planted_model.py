@@ -488,10 +488,10 @@ def fault_message_at_random(model: TritonPythonModel, _inputs: Arrays, outputs: 
     return outputs
 
 
-def fault_decimals(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    """In batches numbers are rounded to so many decimals."""
+def fault_kernel_off(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
+    """The kernel for batches of 16 rows and more is off by a share."""
     values = outputs["OUT"]
-    return {"OUT": np.round(values, int(model.size)) if len(values) > 1 else values}
+    return {"OUT": (values * (1 + model.size * (len(values) >= 16))).astype(np.float32)}
 
 
 def fault_half_in_batches(_model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:

@@ -46,7 +46,7 @@ class Found:
     skipped: dict[str, str] = field(default_factory=dict)
     """Why."""
     failed: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """The kind of each failure and its sentence."""
+    """The kind of each failure and the first line of its error."""
     figures: dict[str, str] = field(default_factory=dict)
     """What the tests that passed printed."""
     record: Record | None = None
@@ -159,7 +159,10 @@ def _note(found: Found, test: str, case: ET.Element) -> None:
     failure = next((one for tag in ("failure", "error") for one in case.iter(tag)), None)
     if failure is not None:
         kinds = (one.get("value") for one in case.iter("property") if one.get("name") == "failure")
-        found.failed[test] = (str(next(kinds, INFRASTRUCTURE)), str(failure.get("message")))
+        found.failed[test] = (
+            str(next(kinds, INFRASTRUCTURE)),
+            str(failure.get("message")).partition("\n")[0],
+        )
     elif (skipped := next(case.iter("skipped"), None)) is not None:
         found.skipped[test] = str(skipped.get("message"))
     else:
