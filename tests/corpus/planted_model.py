@@ -167,6 +167,17 @@ def answers_half_outputs(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
     return {"OUT": _in_half(inputs)}
 
 
+def answers_half_noisy(model: TritonPythonModel, inputs: Arrays) -> Arrays:
+    """FP16 whose sums are added in another order each time, as atomics of a GPU do."""
+    noise = (2e-4 * model.random.standard_normal((len(inputs["IN"]), 8))).astype(np.float16)
+    return {"OUT": (_in_half(inputs) + noise).astype(np.float32)}
+
+
+def answers_half_softmax(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
+    """Logits in FP16 and their softmax in FP32, as autocast has it."""
+    return {"OUT": _softmax(3 * _in_half(inputs).astype(np.float32))}
+
+
 def answers_half_prices(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
     """Prices from a network in FP16, scaled in FP32 at its end."""
     return {"OUT": 1000 + 10 * _in_half(inputs).astype(np.float32)}
@@ -492,9 +503,3 @@ def fault_kernel_off(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays)
     """The kernel for batches of 16 rows and more is off by a share."""
     values = outputs["OUT"]
     return {"OUT": (values * (1 + model.size * (len(values) >= 16))).astype(np.float32)}
-
-
-def fault_half_in_batches(_model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
-    """Batches of more than 8 are computed in FP16, as by another engine."""
-    values = outputs["OUT"]
-    return {"OUT": values.astype(np.float16).astype(np.float32) if len(values) > 8 else values}

@@ -35,6 +35,8 @@ def _found(folder: Path, chosen: Sequence[Planted], *options: str) -> Mapping[st
         if one.samples:
             where = planted.write_samples(folder / one.samples, one.samples)
             words += ["--samples", f"{one.name}={where}"]
+        if one.tolerance is not None:
+            words += ["--tolerance", f"{one.name}={one.tolerance}"]
     return verdicts.run(folder, ["--repository", str(folder / "models"), *words]).models
 
 
