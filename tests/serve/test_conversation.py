@@ -5,10 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from google.protobuf import text_format
-from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from fixtures.given.as_found import declared, sequences_at_once
+from fixtures.given.as_found import declared
 from fixtures.given.linked import link_repository
 from fixtures.given.repository import models_in
 from fixtures.prove.same_conversation import compare_conversations
@@ -40,7 +38,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, d
     parts = config("INT32", "3", batch=0, more=in_parts)
     write_model(root, "parts", IN_PARTS, parts)
     write_model(root, "sums", SUMMING, config("INT32", "3", more=_SEQUENCE))
-    write_model(root, "single", SUMMING, config("INT32", "3", batch=1, more=_SEQUENCE))
     write_model(
         root, "leaks", SUMMING.replace("key = ", "key = 0 and "), config("INT32", "3", more=_SEQUENCE)
     )
@@ -71,16 +68,6 @@ def test_a_sequence_gets_the_same_answers_beside_another(models: tuple[Server, d
     assert "beside another sequence" in leaks.difference
 
 
-def test_a_model_that_takes_one_sequence_at_a_time_is_asked_so(
-    models: tuple[Server, dict[str, Model]],
-) -> None:
-    server, by_name = models
-
-    found = compare_conversations(server, by_name["single"], SAMPLES, at_once=1)
-
-    assert (found.passed, found.alone) == (True, True)
-
-
 def test_answers_that_go_missing_the_second_time_are_found(models: tuple[Server, dict[str, Model]]) -> None:
     server, by_name = models
     asked: list[int] = []
@@ -93,16 +80,3 @@ def test_answers_that_go_missing_the_second_time_are_found(models: tuple[Server,
 
     assert not found.passed
     assert "request 1 got 2 answers, and 1" in found.difference
-
-
-@pytest.mark.parametrize(
-    ("more", "at_once"),
-    [
-        ("max_batch_size: 0 sequence_batching { }", 1),
-        ("max_batch_size: 4 sequence_batching { direct { } }", 4),
-        ("instance_group [ { count: 3 } ] sequence_batching { }", 3),
-        ("sequence_batching { oldest { max_candidate_sequences: 8 } } instance_group [ { count: 2 } ]", 16),
-    ],
-)
-def test_how_many_sequences_a_model_takes_is_in_its_configuration(more: str, at_once: int) -> None:
-    assert sequences_at_once(text_format.Parse(more, ModelConfig())) == at_once
