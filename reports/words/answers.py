@@ -58,7 +58,7 @@ def verified_answers(loads: Sequence[Load]) -> str:
 def conversation_text(found: Conversation) -> str:
     """The number of requests and answers of a conversation with a model that does not give one answer to each request."""
     asked = (
-        f"a sequence of {found.requests} requests"
+        f"a sequence of {found.requests} requests{', alone as the model takes one at a time' if found.alone else ''}"
         if found.kind == "sequence"
         else f"{found.requests} requests"
     )

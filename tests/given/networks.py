@@ -24,7 +24,7 @@ def _save(
     return path
 
 
-def _value(name: str, dtype: str, *shape: int | str) -> Any:
+def _value(name: str, dtype: str, *shape: int | str | None) -> Any:
     from onnx import TensorProto, helper
 
     return helper.make_tensor_value_info(name, getattr(TensorProto, dtype), shape)
@@ -217,7 +217,7 @@ def steps_first(path: Path) -> Path:
     )
 
 
-def through(path: Path, operator: str, dtype: str = "FLOAT", *shape: int | str, **settings: int) -> Path:
+def through(path: Path, operator: str, dtype: str = "FLOAT", *shape: int | str, **settings: Any) -> Path:
     """x, [batch, ...], through one operator to y of the same shape."""
     from onnx import helper
 

@@ -96,7 +96,7 @@ def test_answers_that_go_missing_the_second_time_are_found(models: tuple[Server,
         asked.append(len(messages))
         return [[{"OUT": np.zeros(1)}] * (2 - len(asked) // 2) for _ in messages]
 
-    found = compare_conversations(server, by_name["parts"], SAMPLES, forget)
+    found = compare_conversations(server, by_name["parts"], SAMPLES, say=forget)
 
     assert not found.passed
     assert "request 1 got 2 answers, and 1" in found.difference
@@ -116,7 +116,7 @@ def conversation(models: tuple[Server, dict[str, Model]], name: str, answering: 
     def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
         return [answering(next(numbers), one) for one in messages]
 
-    return compare_conversations(server, by_name[name], SAMPLES, say)
+    return compare_conversations(server, by_name[name], SAMPLES, say=say)
 
 
 def parts(message: Message) -> Answers:
