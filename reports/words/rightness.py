@@ -45,7 +45,11 @@ def ledger_failures(accuracy: Accuracy) -> list[str]:
         if limit is not None and not meets(score.better, score.served, limit.value):
             failures.append(_score_failure(score, limit))
     failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
-    failures += [_output_failure(one) for one in accuracy.outputs if not within_limits(one)]
+    failures += [
+        f"the served output {one.output} is not what the same file gives in process ({_output_failure(one)})"
+        for one in accuracy.outputs
+        if not within_limits(one)
+    ]
     if accuracy.same_answers is not None and not accuracy.same_answers.passed:
         failures.append(same_answers_text(accuracy.same_answers))
     if failures or accuracy.passed:
@@ -124,7 +128,12 @@ def conversion_failure(conversion: Parity | None) -> str | None:
         return "the converted model was not compared with the framework"
     if conversion.passed:
         return None
-    return f"the converted model differs from the framework ({parity_text(conversion)})"
+    outputs = [
+        f"; output {one.output}: {_output_failure(one)}"
+        for one in conversion.outputs
+        if not within_limits(one)
+    ]
+    return f"the converted model differs from the framework ({parity_text(conversion)}{''.join(outputs)})"
 
 
 def parity_text(conversion: Parity) -> str:
@@ -163,10 +172,15 @@ def _output_failure(one: OutputDifference) -> str:
     else:
         how = (
             f"on the mean {RELATIVE_ERROR.text(one.mean)}, limit {RELATIVE_ERROR.text(one.mean_limit)}; "
-            f"at most {RELATIVE_ERROR.text(one.largest)}, limit {RELATIVE_ERROR.text(one.largest_limit)}"
+            f"at most {RELATIVE_ERROR.text(one.largest)} of the spread, limit {RELATIVE_ERROR.text(one.largest_limit)}"
+        )
+    if one.compared < one.compared_limit:
+        how += (
+            f"; compared on {AGREEMENT.text(one.compared)} of the samples, limit {AGREEMENT.text(one.compared_limit)}, as "
+            "integers beside it differ on the others"
         )
     place = f"sample {one.sample}: expected {one.expected:.6g}, given {one.given:.6g}"
-    return f"the served output {one.output} is not what the same file gives in process ({how}; worst in {place}; {one.source})"
+    return f"{how}; worst in {place}; {one.source}" if one.sample else f"{how}; {one.source}"
 
 
 def metric_text(score: Score, value: float) -> str:
