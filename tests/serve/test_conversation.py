@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fixtures.errors import ProofError
 from fixtures.given.as_found import declared
 from fixtures.given.linked import link_repository
 from fixtures.given.repository import models_in
 from fixtures.prove.same_conversation import compare_conversations
 from fixtures.serve.choice import Choice
-from fixtures.serve.conversation import Answers, Message
+from fixtures.serve.conversation import Answers, Message, converse
+from fixtures.serve.found_samples import sized
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.spec import Model, Samples
@@ -25,6 +27,10 @@ sequence_batching { direct {}
   control_input [
     { name: "START" control [{ kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] }] },
     { name: "CORRID" control [{ kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 }] } ] }
+"""
+ONE_FLAG = """        both = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START | pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
+        if any(one.flags() == both for one in requests):
+            raise pb_utils.TritonModelException("a request is the first or the last")
 """
 SAMPLES = Samples(
     [f"sample-{number}" for number in range(6)],
@@ -40,6 +46,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, d
     parts = config("INT32", "3", batch=0, more=in_parts)
     write_model(root, "parts", IN_PARTS, parts)
     write_model(root, "sums", SUMMING, config("INT32", "3", more=_SEQUENCE))
+    picky = SUMMING.replace("        return [self.answer", ONE_FLAG + "        return [self.answer")
+    write_model(root, "picky", picky, config("INT32", "3", more=_SEQUENCE))
     write_model(
         root, "leaks", SUMMING.replace("key = ", "key = 0 and "), config("INT32", "3", more=_SEQUENCE)
     )
@@ -68,6 +76,16 @@ def test_a_sequence_gets_the_same_answers_beside_another(models: tuple[Server, d
     assert (sums.kind, sums.answers, sums.passed) == ("sequence", sums.requests, True)
     assert not leaks.passed
     assert "beside another sequence" in leaks.difference
+
+
+def test_a_model_for_which_no_request_is_the_first_and_the_last_is_asked_with_two(
+    models: tuple[Server, dict[str, Model]],
+) -> None:
+    server, by_name = models
+
+    assert sized(server, by_name["picky"], None).samples
+    with pytest.raises(ProofError, match="the first or the last"):
+        converse(server, by_name["picky"], [Message(SAMPLES.load([0]))])
 
 
 def test_answers_that_go_missing_the_second_time_are_found(models: tuple[Server, dict[str, Model]]) -> None:
