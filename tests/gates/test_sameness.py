@@ -206,6 +206,18 @@ def test_a_class_is_tied_where_the_scores_beside_it_show_it() -> None:
     assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), NEAR).wrong == 1
 
 
+def test_a_class_that_rounding_alone_chooses_may_be_another_in_every_row() -> None:
+    """Two classes have one score, up to the noise of FP32."""
+    scores = np.stack([ROWS[:, 0], ROWS[:, 0], ROWS[:, 0] - 1], axis=1)
+    right = {"SCORES": scores, "LABEL": np.zeros((20, 1), np.int64)}
+
+    def wrong(label: int) -> int:
+        given = {"SCORES": noisy(scores, 1e-7), "LABEL": np.full((20, 1), label)}
+        return compared(right, given, range(20)).wrong
+
+    assert (wrong(1), wrong(2)) == (0, 20)
+
+
 def test_a_few_integers_of_a_long_output_may_differ_and_what_follows_them_is_left_out() -> None:
     masks = np.arange(2000).reshape(20, 100)
     right = {"MASK": masks, "OUT": ROWS}
