@@ -124,7 +124,13 @@ def conversion_failure(conversion: Parity | None) -> str | None:
         return "the converted model was not compared with the framework"
     if conversion.passed:
         return None
-    return f"the converted model differs from the framework ({parity_text(conversion)})"
+    differ = (
+        "ONNX Runtime with its optimisations differs from ONNX Runtime without them"
+        if conversion.same_file
+        else "the converted model differs from the framework"
+    )
+    outputs = [f"output {one.output}: {_how(one)}" for one in conversion.outputs if not within_limits(one)]
+    return "; ".join([f"{differ} ({parity_text(conversion)})", *outputs])
 
 
 def parity_text(conversion: Parity) -> str:
@@ -158,6 +164,10 @@ def _agreement_failure(one: Disagreement) -> str:
 
 
 def _output_failure(one: OutputDifference) -> str:
+    return f"the served output {one.output} is not what the same file gives in process ({_how(one)})"
+
+
+def _how(one: OutputDifference) -> str:
     if one.kind == "differing":
         how = f"{AGREEMENT.text(one.mean)} of its integers differ, limit {AGREEMENT.text(one.mean_limit)}"
     else:
@@ -166,7 +176,7 @@ def _output_failure(one: OutputDifference) -> str:
             f"at most {RELATIVE_ERROR.text(one.largest)}, limit {RELATIVE_ERROR.text(one.largest_limit)}"
         )
     place = f"sample {one.sample}: expected {one.expected:.6g}, given {one.given:.6g}"
-    return f"the served output {one.output} is not what the same file gives in process ({how}; worst in {place}; {one.source})"
+    return f"{how}; worst in {place}; {one.source}"
 
 
 def metric_text(score: Score, value: float) -> str:

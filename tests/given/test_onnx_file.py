@@ -150,7 +150,9 @@ def test_a_batch_that_is_fixed_at_one_row_is_served_without_batching(tmp_path: P
     assert list(config.input[0].dims) == [4]
 
 
-def test_a_given_tolerance_holds_for_the_conversion_and_between_answers_and_is_on_record(tmp_path: Path) -> None:
+def test_a_given_tolerance_holds_for_the_conversion_and_between_answers_and_is_on_record(
+    tmp_path: Path,
+) -> None:
     path = networks.linear(tmp_path / "net.onnx")
     usual, wide = (model_of("mine", GivenNetwork(path, tolerance=share)) for share in (None, 0.25))
     for same_file in (False, True):
