@@ -180,7 +180,7 @@ def with_rate(path: Path) -> Path:
             ],
             name,
             [],
-            [_value(f"{name}_y", "FLOAT", None)],
+            [_value(f"{name}_y", "FLOAT", "any")],
         )
         for name, operator in (("then", "Add"), ("else", "Mul"))
     }
@@ -221,7 +221,7 @@ def through(path: Path, operator: str, dtype: str = "FLOAT", *shape: int | str, 
     """x, [batch, ...], through one operator to y of the same shape."""
     from onnx import helper
 
-    node = helper.make_node(operator, ["x"], ["y"], **settings)
+    node = helper.make_node(operator, ["x"], ["y"], None, None, None, **settings)
     return _save(path, [node], [_value("x", dtype, "batch", *shape)], [_value("y", "FLOAT", "batch", *shape)])
 
 
