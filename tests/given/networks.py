@@ -217,11 +217,11 @@ def steps_first(path: Path) -> Path:
     )
 
 
-def through(path: Path, operator: str, dtype: str = "FLOAT", *shape: int | str, **settings: int) -> Path:
+def through(path: Path, operator: str, dtype: str = "FLOAT", *shape: int | str, **settings: Any) -> Path:
     """x, [batch, ...], through one operator to y of the same shape."""
     from onnx import helper
 
-    node = helper.make_node(operator, ["x"], ["y"], None, None, None, **settings)
+    node = helper.make_node(operator, ["x"], ["y"], **settings)
     return _save(path, [node], [_value("x", dtype, "batch", *shape)], [_value("y", "FLOAT", "batch", *shape)])
 
 
