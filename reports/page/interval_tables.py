@@ -82,8 +82,7 @@ def ledger(accuracy: Accuracy) -> str:
     )
     blocks = [said, *([scores] if accuracy.scores else []), differ]
     if accuracy.outputs:
-        columns = ("Output, beside the same file in process", "Mean", "Limit", "Largest", "Limit", "Sample")
-        blocks.append(markdown(columns, [_output_row(one) for one in accuracy.outputs], "lrrrrl"))
+        blocks.append(_outputs_table("the same file in process", accuracy.outputs))
     return "\n\n".join(blocks)
 
 
@@ -106,6 +105,8 @@ _AS_FOUND = (
 def accuracy_text(record: Record) -> str:
     """The parity and the ledger of a case, or why there is none."""
     blocks = [_AS_FOUND if record.build.as_found else conversion_sentence(record.conversion)]
+    if record.conversion is not None and record.conversion.outputs:
+        blocks.append(_outputs_table("the framework's", record.conversion.outputs))
     if record.conversation is not None:
         blocks.append(text(f"{conversation_text(record.conversation)}."))
     if record.accuracy is None or record.accuracy_missing:
@@ -166,10 +167,16 @@ def _score_rows(score: Score) -> list[list[str]]:
     ]
 
 
+def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> str:
+    """How far each output is from those that it stands beside."""
+    columns = (f"Output, beside {beside}", "Mean", "Limit", "Largest, of the spread", "Limit", "Sample")
+    return markdown(columns, [_output_row(one) for one in outputs], "lrrrrl")
+
+
 def _output_row(one: OutputDifference) -> list[str]:
     quantity = AGREEMENT if one.kind == "differing" else RELATIVE_ERROR
     figures = (one.mean, one.mean_limit, one.largest, one.largest_limit)
-    what = "integers that differ" if one.kind == "differing" else "relative error"
+    what = "integers that differ" if one.kind == "differing" else "error"
     return [f"{one.output}, {what}", *map(quantity.cell, figures), one.sample or "-"]
 
 

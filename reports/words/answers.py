@@ -10,6 +10,11 @@ from reports.record.schema import (
     VerifiedAnswers,
 )
 
+NOISY = 1e-4
+"""The share of the spread between samples beyond which answers that pass are marked: those of right models in FP32 were
+measured to be 0 to 1.5e-6 apart."""
+ALL_ALIKE = "all samples get one answer, so that nothing shows whose answer one is"
+
 
 def wrong_answers(load: Load) -> str:
     """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was looked at."""
@@ -38,6 +43,9 @@ def verified_answers(loads: Sequence[Load]) -> str:
     alone = found[0].held_to == "alone"
     those = "the server's own to the same samples, one request at a time" if alone else "those in process"
     seen = f"{COUNT.text(verified)} answers under load were compared with {those}"
+    left_out = sum(one.left_out for one in found)
+    if left_out:
+        seen += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
     if wrong:
         return f"{seen}: {COUNT.text(wrong)} were wrong."
     # Of so many right ones in a row: 1 - 0.05 ** (1 / n) is less than 3 / n (the rule of three).
@@ -50,7 +58,7 @@ def verified_answers(loads: Sequence[Load]) -> str:
 def conversation_text(found: Conversation) -> str:
     """The number of requests and answers of a conversation with a model that does not give one answer to each request."""
     asked = (
-        f"a sequence of {found.requests} requests"
+        f"a sequence of {found.requests} requests{', alone as the model takes one at a time' if found.alone else ''}"
         if found.kind == "sequence"
         else f"{found.requests} requests"
     )
@@ -69,7 +77,7 @@ def same_answers_text(found: SameAnswers) -> str:
     """How far answers to one sample are apart, however it is sent."""
     size = apart_text(found)
     if found.passed:
-        return f"answers to one sample differ by {size} at most, however it is sent"
+        return f"answers to one sample differ by {size} at most, however it is sent{remarks(found)}"
     given = "no numbers" if found.relative_difference is None and found.agreement == 1 else f"{size} apart"
     return (
         f"answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
@@ -77,8 +85,28 @@ def same_answers_text(found: SameAnswers) -> str:
     )
 
 
+def remarks(found: SameAnswers) -> str:
+    """What a reader has to know of answers that are near enough: that they are noisy, that some were not compared, or that
+    nothing tells them apart. Empty where there is nothing of that kind."""
+    said = []
+    if is_noisy(found):
+        said.append(f"noisy: most models stay below {NOISY:g}")
+    if found.left_out:
+        said.append(
+            f"{COUNT.text(found.left_out)} compared by their integers alone, as a few of these differ"
+        )
+    if not found.tells_apart:
+        said.append(ALL_ALIKE)
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def is_noisy(found: SameAnswers) -> bool:
+    """Whether answers that pass are further apart than those of most models."""
+    return found.relative_difference is not None and found.relative_difference > NOISY
+
+
 def apart_text(found: SameAnswers) -> str:
-    """By how much answers to one sample differ: `3e-07`, or `0.12 % of the elements`."""
+    """By how much answers to one sample differ: `3e-07 of the spread`, or `0.12 % of the elements`."""
     if found.relative_difference is not None:
-        return RELATIVE_ERROR.text(found.relative_difference)
+        return f"{RELATIVE_ERROR.text(found.relative_difference)} of the spread"
     return f"{AGREEMENT.text(1 - found.agreement)} of the elements"

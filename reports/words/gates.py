@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from reports.record.quantities import COUNT
 from reports.record.schema import GATES, AnswerGate
-from reports.words.answers import apart_text
+from reports.words.answers import apart_text, remarks
 from reports.words.markdown import markdown
 
 
@@ -13,7 +13,8 @@ def gate_text(found: AnswerGate) -> str:
     said = [found.tried]
     if found.same is not None and not found.wrong:
         said.append(
-            f"answers differ {'by' if found.same.relative_difference is not None else 'in'} at most {apart_text(found.same)}"
+            f"answers differ {'by' if found.same.relative_difference is not None else 'in'} at most "
+            f"{apart_text(found.same)}{remarks(found.same)}"
         )
     return ", ".join(said)
 
@@ -32,7 +33,7 @@ def gates_table(found: Sequence[AnswerGate]) -> str:
             GATES.get(one.gate, one.gate),
             one.tried,
             COUNT.cell(one.requests),
-            "-" if one.same is None else apart_text(one.same),
+            "-" if one.same is None else apart_text(one.same) + remarks(one.same),
             one.wrong or "passed",
         ]
         for one in _ordered(found)

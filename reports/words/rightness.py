@@ -45,7 +45,11 @@ def ledger_failures(accuracy: Accuracy) -> list[str]:
         if limit is not None and not meets(score.better, score.served, limit.value):
             failures.append(_score_failure(score, limit))
     failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
-    failures += [_output_failure(one) for one in accuracy.outputs if not within_limits(one)]
+    failures += [
+        f"the served output {one.output} is not what the same file gives in process ({_output_failure(one)})"
+        for one in accuracy.outputs
+        if not within_limits(one)
+    ]
     if accuracy.same_answers is not None and not accuracy.same_answers.passed:
         failures.append(same_answers_text(accuracy.same_answers))
     if failures or accuracy.passed:
@@ -105,10 +109,17 @@ def has_random_weights(record: Record) -> bool:
     return record.build.weights.startswith("random")
 
 
+def stage_failures(record: Record) -> list[str]:
+    """A sentence on each test that failed before it had a result."""
+    return [f"{one.stage} failed: {one.what}" for one in record.failures]
+
+
 def unscored(record: Record) -> str:
     """The two words that are shown in place of a missing score."""
     if record.build.as_found:
         return "no labels"
+    if any(one.stage == "accuracy" for one in record.failures):
+        return "failed"
     return "random weights" if has_random_weights(record) else "not measured"
 
 
@@ -129,8 +140,12 @@ def conversion_failure(conversion: Parity | None) -> str | None:
         if conversion.same_file
         else "the converted model differs from the framework"
     )
-    outputs = [f"output {one.output}: {_how(one)}" for one in conversion.outputs if not within_limits(one)]
-    return "; ".join([f"{differ} ({parity_text(conversion)})", *outputs])
+    outputs = [
+        f"; output {one.output}: {_output_failure(one)}"
+        for one in conversion.outputs
+        if not within_limits(one)
+    ]
+    return f"{differ} ({parity_text(conversion)}{''.join(outputs)})"
 
 
 def parity_text(conversion: Parity) -> str:
@@ -164,19 +179,20 @@ def _agreement_failure(one: Disagreement) -> str:
 
 
 def _output_failure(one: OutputDifference) -> str:
-    return f"the served output {one.output} is not what the same file gives in process ({_how(one)})"
-
-
-def _how(one: OutputDifference) -> str:
     if one.kind == "differing":
         how = f"{AGREEMENT.text(one.mean)} of its integers differ, limit {AGREEMENT.text(one.mean_limit)}"
     else:
         how = (
             f"on the mean {RELATIVE_ERROR.text(one.mean)}, limit {RELATIVE_ERROR.text(one.mean_limit)}; "
-            f"at most {RELATIVE_ERROR.text(one.largest)}, limit {RELATIVE_ERROR.text(one.largest_limit)}"
+            f"at most {RELATIVE_ERROR.text(one.largest)} of the spread, limit {RELATIVE_ERROR.text(one.largest_limit)}"
+        )
+    if one.compared < one.compared_limit:
+        how += (
+            f"; compared on {AGREEMENT.text(one.compared)} of the samples, limit {AGREEMENT.text(one.compared_limit)}, as "
+            "integers beside it differ on the others"
         )
     place = f"sample {one.sample}: expected {one.expected:.6g}, given {one.given:.6g}"
-    return f"{how}; worst in {place}; {one.source}"
+    return f"{how}; worst in {place}; {one.source}" if one.sample else f"{how}; {one.source}"
 
 
 def metric_text(score: Score, value: float) -> str:

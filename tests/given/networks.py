@@ -24,7 +24,7 @@ def _save(
     return path
 
 
-def _value(name: str, dtype: str, *shape: int | str) -> Any:
+def _value(name: str, dtype: str, *shape: int | str | None) -> Any:
     from onnx import TensorProto, helper
 
     return helper.make_tensor_value_info(name, getattr(TensorProto, dtype), shape)

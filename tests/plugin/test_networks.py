@@ -115,6 +115,8 @@ BAD: dict[str, dict[str, list[str]]] = {
         "metric": ["top-1"],
         "floor": ["high"],
     },
+    "samples of a network that there is not": {"onnx": ["a={net}"], "samples": ["b=/nowhere"]},
+    "labels of a network that there is not": {"onnx": ["a={net}"], "labels": ["b=/nowhere"]},
     "a floor in digits of another script": {
         "onnx": ["a={net}"],
         "samples": ["{rows}"],
@@ -136,6 +138,20 @@ def test_options_that_cannot_be_are_refused_with_a_cure(tmp_path: Path, given: d
     with pytest.raises(InputError, match="--") as raised:
         networks_of(options(**texts))
     assert raised.value.cure
+
+
+def test_a_name_that_no_model_has_is_the_one_that_is_named(tmp_path: Path) -> None:
+    net = networks.linear(tmp_path / "net.onnx")
+
+    with pytest.raises(InputError, match="there is no model b") as raised:
+        networks_of(options(onnx=[f"a={net}"], labels=["b=/nowhere"]))
+    assert raised.value.cure.endswith(": a")
+
+
+def test_a_folder_with_an_equals_sign_in_its_name_is_one_of_samples(tmp_path: Path) -> None:
+    net, rows = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "k=v", 1)
+
+    assert networks_of(options(onnx=[f"a={net}"], samples=[str(rows)]))["a"].samples == rows
 
 
 def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(

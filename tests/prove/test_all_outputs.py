@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.formats import all_formats
 from fixtures.models import all_models
-from fixtures.prove.all_outputs import MEAN_LIMITS
+from fixtures.prove.precision_cost import UNKNOWN_COST
 from fixtures.spec import ConversionJob, Model
 
 ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
@@ -61,5 +61,4 @@ def mean_difference(model: Model, precision: str, folder: Path) -> float:
 def test_other_kernels_take_at_most_half_of_what_a_server_may_differ_by(
     name: str, precision: str, tmp_path: Path
 ) -> None:
-    limit, source = MEAN_LIMITS[precision]
-    assert mean_difference(MODELS[name], precision, tmp_path) <= limit / 2, source
+    assert mean_difference(MODELS[name], precision, tmp_path) <= UNKNOWN_COST[precision] / 2

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.toy import compare_conversion
 from fixtures.spec import Arrays
 from reports.record.schema import Parity
 from tests import toy
+from tests.toy import compare_conversion
 
 COST = 0.002
 """The error of the precision in each value, whose mean is a quarter: each row is three zeros and a one."""

@@ -14,7 +14,8 @@ from fixtures.prove.accuracy import (
     score_each_sample,
     served_ledger,
 )
-from fixtures.prove.all_outputs import RunningDifferences, add
+from fixtures.prove.all_outputs import differences_of
+from fixtures.prove.precision_cost import output_limits
 from fixtures.prove.stages import Stage
 from fixtures.spec import Samples
 from reports.record.schema import Accuracy, Limit
@@ -24,18 +25,20 @@ from tests.prove.test_accuracy import stage
 # --- every output of the server ------------------------------------------------------------------------------
 
 
-def with_outputs(error: float, *, right: int = 100, **weights: Any) -> Accuracy:
-    """The ledger of a server whose one output is off by so much of its largest value, in one element."""
+def with_outputs(error: float, *, right: int = 100) -> Accuracy:
+    """The ledger of a server whose one output is off by so much, in one element."""
     wanted = np.tile(np.linspace(0.1, 1, 4, dtype=np.float32), (100, 1))
     given = wanted.copy()
     given[7, 3] += np.float32(error)
-    differences = RunningDifferences({toy.OUTPUT: wanted}, toy.samples(100).ids, "served")
-    add(differences, {toy.OUTPUT: given}, range(100))
-    three = stage("framework", 100), stage("converted", 100), stage("served", right, differences=differences)
-    case = toy.case()
-    return accuracy_ledger(
-        case, toy.samples(100), three, score_each_sample(case, toy.samples(100), three), tf32=False, **weights
+    case, ids = toy.case(), toy.samples(100).ids
+    limits = output_limits(case, None, {toy.OUTPUT: wanted.size}, 100, False, same_file=True)
+    differences = differences_of(
+        {toy.OUTPUT: wanted}, ids, "served", "in process it", limits.rounding, limits.largest
     )
+    differences.add({toy.OUTPUT: given}, range(100))
+    three = stage("framework", 100), stage("converted", 100), stage("served", right, differences=differences)
+    scores = score_each_sample(case, toy.samples(100), three)
+    return accuracy_ledger(case, toy.samples(100), three, scores, tf32=False, limits=limits)
 
 
 def test_a_ledger_fails_for_an_output_alone_that_is_another_than_in_process() -> None:
@@ -46,16 +49,6 @@ def test_a_ledger_fails_for_an_output_alone_that_is_another_than_in_process() ->
     assert not wrong.passed
     assert wrong.outputs[0].sample == "toy-007"
     assert not with_outputs(0.0, right=80).passed, "and for its score alone"
-
-
-def test_weights_count_as_trained_unless_it_is_said() -> None:
-    """An error on its way through random weights may be larger."""
-    usual, trained, random = (
-        with_outputs(0.0, **weights).outputs[0] for weights in ({}, {"trained": True}, {"trained": False})
-    )
-
-    assert usual == trained
-    assert random.mean_limit > trained.mean_limit
 
 
 def test_without_outputs_to_compare_none_are_on_record() -> None:

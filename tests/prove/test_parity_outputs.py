@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 from fixtures.errors import AccuracyError
-from tests.toy import compare_conversion
-from fixtures.spec import Arrays, Tensor, Tolerance, Weights
+from fixtures.prove.sameness import ROUNDING
+from fixtures.spec import Arrays, Tolerance, Weights
 from reports.record.schema import Parity
 from tests import toy
+from tests.toy import compare_conversion
 
 LARGE, COUNTS = "LARGE__1", "COUNTS__2"
+SPREAD = float(toy.rows(range(40)).std(axis=0).min())
+"""What tells the samples apart in the column in which they differ least; of LARGE it is a hundred times that."""
 
 
 def outputs(inputs: Arrays) -> Arrays:
@@ -75,25 +78,25 @@ def shares_off(first: float, second: float) -> Callable[[Arrays, int], None]:
 
 
 @pytest.mark.parametrize("only", [0, 2, 4])
-def test_an_error_in_any_batch_is_held_to_the_largest_value_of_all(only: int) -> None:
-    parity = found(off(0.02, only=only), precision="fp32")
+def test_an_error_in_any_batch_is_held_to_the_spread_over_all(only: int) -> None:
+    parity = found(off(0.02 * SPREAD, only=only), precision="fp32")
 
-    assert parity.relative_error == pytest.approx(0.02, rel=1e-3)
+    assert parity.relative_error == pytest.approx(0.02, rel=1e-2)
     assert (parity.samples, parity.passed) == (40, False)
 
 
-def test_each_output_is_held_to_its_own_largest_value() -> None:
-    assert found(off(0.5, LARGE), precision="fp32").relative_error == pytest.approx(0.005, rel=1e-3)
+def test_each_output_is_held_to_its_own_spread() -> None:
+    large = found(off(0.5 * SPREAD, LARGE), precision="fp32")
+    assert large.relative_error == pytest.approx(0.005, rel=1e-2)
 
     def both_off(one: Arrays, number: int) -> None:
-        off(0.5, LARGE)(one, number)
-        off(0.008)(one, number)
+        off(0.5 * SPREAD, LARGE)(one, number)
+        off(0.008 * SPREAD)(one, number)
 
-    both = found(both_off, precision="fp32")
-    assert both.relative_error == pytest.approx(0.008, rel=1e-3)
+    assert found(both_off, precision="fp32").relative_error == pytest.approx(0.008, rel=1e-2)
 
 
-def test_an_output_that_is_nothing_but_zeros_is_held_to_its_difference_itself() -> None:
+def test_an_output_that_is_nothing_but_zeros_allows_rounding_alone() -> None:
     def zeros(inputs: Arrays) -> Arrays:
         return {toy.OUTPUT: np.zeros_like(inputs[toy.INPUT])}
 
@@ -105,7 +108,9 @@ def test_an_output_that_is_nothing_but_zeros_is_held_to_its_difference_itself() 
         8,
     )
 
-    assert parity.relative_error == pytest.approx(0.25)
+    assert parity.relative_error is not None
+    assert parity.relative_error > 1
+    assert not parity.passed
 
 
 def test_of_several_outputs_the_worst_in_costs_of_its_own_counts() -> None:
@@ -124,19 +129,28 @@ def test_rows_whose_integers_differ_are_left_out_of_what_is_off_and_of_what_it_i
         one[toy.OUTPUT][4:] += np.float32(0.00025)
         one[LARGE][4:] += np.float32(0.025)
 
-    parity = found(longer, emulated=off(0.00025), keep=lambda kept: kept, decide=lambda kept: kept[COUNTS])
+    parity = found(
+        longer, emulated=shares_off(0.001, 0.001), keep=lambda kept: kept, decide=lambda kept: kept[COUNTS]
+    )
 
-    assert parity.relative_error == pytest.approx(0.00025, rel=1e-2)
     assert parity.error_in_costs is not None
+    assert parity.error_in_costs < 2
     assert parity.agreement == 0.5
-    assert not parity.passed, "by its decisions"
+    assert not parity.passed, "by its decisions and by the rows that are left to compare"
+    assert [one.compared for one in parity.outputs if one.kind == "error"] == [0.5, 0.5]
 
 
-def test_the_limit_of_the_largest_error_follows_what_the_precision_costs() -> None:
-    """At most what the format's tolerance says, unless the precision itself comes near it; and eight times its own."""
-    assert found(off(0.0), emulated=off(0.0005)).relative_error_limit == pytest.approx(0.004, rel=1e-3)
-    assert found(off(0.0), emulated=off(0.004)).relative_error_limit == pytest.approx(0.01)
-    assert found(off(0.0), emulated=off(0.05)).relative_error_limit == pytest.approx(0.1, rel=1e-3)
+def test_the_limit_of_the_largest_error_is_eight_times_what_the_precision_costs() -> None:
+    """The format's tolerance decides only where nobody knows what it costs; and FP16's rounding itself is no error."""
+    cost = (0.05 - ROUNDING["fp16"]) / SPREAD
+
+    def both_off(one: Arrays, number: int) -> None:
+        off(0.05)(one, number)
+        off(5.0, LARGE)(one, number)
+
+    known = found(off(0.0), emulated=both_off)
+
+    assert known.relative_error_limit == pytest.approx(8 * cost, rel=1e-2)
     assert found(off(0.0), precision="fp32").relative_error_limit == 0.01
 
 
@@ -147,32 +161,13 @@ def test_each_limit_alone_fails_a_conversion() -> None:
     wide = Tolerance(10, 0.95, "chosen")
     by_decisions = found(some_wrong, precision="fp32", tolerance=wide)
     assert (by_decisions.agreement, by_decisions.agreement_limit, by_decisions.passed) == (0.875, 0.95, False)
-    by_costs = found(off(0.003), emulated=off(0.001), tolerance=wide)
+    by_costs = found(off(0.03), emulated=off(0.01))
     assert by_costs.error_in_costs == pytest.approx(3, rel=0.01)
     assert by_costs.relative_error is not None
     assert by_costs.relative_error < by_costs.relative_error_limit
     assert not by_costs.passed
     random = found(some_wrong, precision="fp32", tolerance=wide, weights=toy.weights(trained=False))
     assert (random.agreement_limit, random.passed) == (None, True)
-
-
-@pytest.mark.parametrize("batch", [1, 7, 40, 64])
-def test_progress_is_told_after_each_batch_up_to_the_last_sample(batch: int) -> None:
-    said: list[str] = []
-    compare_conversion(toy.case(), toy.weights(), toy.network, toy.samples(), batch, said.append)
-
-    ends = [min(start + batch, 40) for start in range(0, 40, batch)]
-    assert said == [f"{end} of 40" for end in ends]
-
-
-@pytest.mark.parametrize(("mib", "batch", "samples"), [(32, 2, 32), (512, 2, 2), (2048, 3, 3), (1, 2, 40)])
-def test_a_gib_of_inputs_is_compared_and_one_batch_at_least(mib: int, batch: int, samples: int) -> None:
-    large = toy.model(inputs=(Tensor(toy.INPUT, "FP32", (mib * 2**18,)),))
-
-    assert (
-        compare_conversion(toy.case(large), toy.weights(), toy.network, toy.samples(), batch).samples
-        == samples
-    )
 
 
 def test_a_sample_that_is_no_number_is_named_wherever_it_is() -> None:
@@ -187,7 +182,7 @@ def test_a_sample_that_is_no_number_is_named_wherever_it_is() -> None:
 def test_integers_that_differ_in_some_rows_of_each_batch_leave_the_others_to_compare() -> None:
     def last_only(one: Arrays, number: int) -> None:
         one[COUNTS] += number != 4
-        one[toy.OUTPUT] += np.float32(0.003)
+        one[toy.OUTPUT] += np.float32(0.003 * SPREAD)
 
     assert found(last_only, precision="fp32").relative_error == pytest.approx(0.003, rel=1e-2)
 

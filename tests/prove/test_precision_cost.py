@@ -15,12 +15,19 @@ from fixtures.frameworks import pytorch_rounding
 from fixtures.frameworks.pytorch import in_precision
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from tests.toy import compare_conversion
-from fixtures.prove.precision_cost import ERROR_LIMITS, emulated_precision, least_agreement
-from fixtures.spec import Arrays, Case, Model, Samples, Weights
+from fixtures.prove.precision_cost import (
+    ERROR_LIMITS,
+    closeness_as_found,
+    emulated_precision,
+    least_agreement,
+    precision_shown,
+)
+from fixtures.prove.sameness import Closeness
+from fixtures.spec import Arrays, Case, Model, Samples, Tensor, Weights
 from reports.record.schema import Parity
 from reports.words.rightness import conversion_failure
 from tests import toy
+from tests.toy import compare_conversion
 
 ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
 BERT, SPEECH = (
@@ -72,9 +79,20 @@ def test_a_dropped_bias_that_the_static_tolerance_lets_pass_is_found() -> None:
     assert "times what the precision itself costs this model" in str(conversion_failure(found))
 
 
-def test_fp32_is_held_to_its_tolerance_alone() -> None:
-    found = compared(SPEECH, "fp32", weights_of(SPEECH).network)
-    assert (found.passed, found.precision_cost, found.error_in_costs) == (True, None, None)
+def test_fp32_is_held_to_what_its_own_rounding_costs() -> None:
+    """A LayerNorm with another epsilon is far within the digits that the format allows."""
+    network = copy.deepcopy(weights_of(SPEECH).network)
+    right = compared(SPEECH, "fp32", network)
+    for module in network.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = 1e-4
+
+    wrong = compared(SPEECH, "fp32", network)
+
+    assert right.passed, conversion_failure(right)
+    assert right.error_in_costs is not None
+    assert right.error_in_costs < ERROR_LIMITS["fp32"] < (wrong.error_in_costs or 0)
+    assert not wrong.passed
 
 
 class Two(torch.nn.Module):
@@ -159,6 +177,7 @@ def test_decisions_are_held_to_as_many_as_the_precision_changes(
         return lambda _inputs: {"masks": masks}
 
     model = toy.model(
+        outputs=(Tensor("masks", "INT64", (1000,)),),
         run=lambda _network, _inputs: {"masks": right},
         keep=lambda outputs: outputs,
         decide=lambda kept: kept["masks"],
@@ -192,3 +211,23 @@ def test_integer_sums_are_emulated_on_training_samples_alone() -> None:
     error = np.abs(run(inputs)["OUTPUT__0"] - expected).mean() / np.abs(expected).mean()
     assert 0.002 < error < 0.1
     assert len(seen) == asked == len(set(seen))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shown"), [(torch.float32, ""), (torch.float16, "fp16"), (torch.bfloat16, "bf16")]
+)
+def test_a_model_shows_the_half_in_which_it_computes_by_its_last_bits(dtype: torch.dtype, shown: str) -> None:
+    values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
+    asked = Closeness(2e-4, 1e-4, 1.0)
+
+    near = closeness_as_found(asked, [{"y": values}], "cpu")
+
+    assert precision_shown([{"y": values}]) == shown
+    assert (near == asked) is (shown == "")
+    assert near.element >= asked.element
+
+
+def test_whole_numbers_show_no_precision() -> None:
+    """The ids of customers are numbers of BF16 too, up to 256."""
+    assert precision_shown([{"ids": np.arange(200, dtype=np.float32)}]) == ""
+    assert precision_shown([{"labels": np.arange(200)}]) == ""

@@ -23,7 +23,7 @@ def test_an_output_that_is_off_says_by_how_much_and_how_much_it_may_be() -> None
     said = failure("error")
 
     numbers = re.search(
-        rf"mean {NUMBER}, limit {NUMBER}; at most {NUMBER}, limit {NUMBER}; worst in sample row-7: "
+        rf"mean {NUMBER}, limit {NUMBER}; at most {NUMBER} of the spread, limit {NUMBER}; worst in sample row-7: "
         rf"expected {NUMBER}, given {NUMBER};",
         said,
     )

@@ -244,6 +244,8 @@ class Conversation:
     difference: str
     """The first difference of the second time from the first, in words; empty where there was none."""
     passed: bool
+    alone: bool = False
+    """Whether no other sequence's messages came between, as the model takes one sequence at a time."""
     origin: Origin | None = None
     """Where it comes from."""
 

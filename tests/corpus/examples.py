@@ -1,0 +1,290 @@
+"""Model repositories in the shape of the examples that Triton's repositories publish, in words of our own: names, types, dims and
+settings are theirs, the code is not."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.corpus.verdicts import INFRASTRUCTURE, PASSES, SKIPPED, Expected
+
+_HEAD = """
+import asyncio
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+def value_of(request, name, default=None):
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    return default if tensor is None else tensor.as_numpy()
+
+
+def response(**outputs):
+    return pb_utils.InferenceResponse([pb_utils.Tensor(name, value) for name, value in outputs.items()])
+
+
+class TritonPythonModel:
+"""
+_EACH = """
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+"""
+_IDENTITY = "return response(OUTPUT0=value_of(request, 'INPUT0'))"
+_PASSED_ON = """tensor = pb_utils.get_input_tensor_by_name(request, 'INPUT0')
+return pb_utils.InferenceResponse([pb_utils.Tensor.from_dlpack('OUTPUT0', tensor.to_dlpack())])"""
+_ADD_SUB = """one, other = value_of(request, 'INPUT0'), value_of(request, 'INPUT1')
+return response(OUTPUT0=one + other, OUTPUT1=one - other)"""
+_OPTIONAL = """zero = np.zeros(1, np.int32)
+one, other = value_of(request, 'INPUT0', zero), value_of(request, 'INPUT1', zero)
+return response(OUTPUT0=one + other, OUTPUT1=one - other)"""
+_TRANSPOSED = """values = value_of(request, 'INPUT0')
+return response(OUTPUT0=values, OUTPUT1=values.T, OUTPUT2=values.transpose(1, 0, 4, 2, 3))"""
+_CALLED = """inputs = [pb_utils.get_input_tensor_by_name(request, name) for name in ('INPUT0', 'INPUT1')]
+called = pb_utils.InferenceRequest(
+    model_name=value_of(request, 'MODEL_NAME').reshape(-1)[0].decode(),
+    requested_output_names=['OUTPUT0', 'OUTPUT1'],
+    inputs=inputs,
+).exec()
+if called.has_error():
+    raise pb_utils.TritonModelException(called.error().message())
+return pb_utils.InferenceResponse(called.output_tensors())"""
+_REFUSED = "return pb_utils.InferenceResponse([], pb_utils.TritonError('it never answers'))"
+_DOUBLED = "return response(OUTPUT=2 * value_of(request, 'INPUT'))"
+_SQUARE = """
+    def execute(self, requests):
+        for request in requests:
+            sender, value = request.get_response_sender(), value_of(request, "IN")
+            for _time in range(int(value[0])):
+                sender.send(response(OUT=value))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+_REPEAT = """
+    def execute(self, requests):
+        for request in requests:
+            sender, values = request.get_response_sender(), value_of(request, "IN")
+            for place, value in enumerate(values):
+                sender.send(response(OUT=np.array([value], np.int32), IDX=np.array([place], np.uint32)))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+_SUMS = """
+    def initialize(self, args):
+        self.total = np.zeros(1, np.int32)
+
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        kept = np.zeros(1, np.int32) if value_of(request, "START").reshape(-1)[0] else self.total
+        self.total = kept + value_of(request, "INPUT")
+        return response(OUTPUT=self.total)
+"""
+_FLAGS = """
+    sums = {}
+
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        number = request.correlation_id()
+        if request.flags() == pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START:
+            self.sums[number] = 0
+        elif number not in self.sums:
+            raise pb_utils.TritonModelException("no such sequence was started")
+        self.sums[number] += 1
+        return response(OUTPUT0=np.array([self.sums[number]], np.int32))
+"""
+_BLS_ASYNC = """
+    async def execute(self, requests):
+        return [await self.answer(request) for request in requests]
+
+    async def answer(self, request):
+        def to(model):
+            inputs = [pb_utils.get_input_tensor_by_name(request, name) for name in ("INPUT0", "INPUT1")]
+            names = ["OUTPUT0", "OUTPUT1"]
+            return pb_utils.InferenceRequest(model_name=model, requested_output_names=names, inputs=inputs)
+
+        one, other = await asyncio.gather(to("add_sub").async_exec(), to("add_sub").async_exec())
+        tensors = [pb_utils.get_output_tensor_by_name(*of) for of in ((one, "OUTPUT0"), (other, "OUTPUT1"))]
+        return pb_utils.InferenceResponse(tensors)
+"""
+_COMPLETED = """
+    @staticmethod
+    def auto_complete_config(config):
+        for name in ("INPUT0", "INPUT1"):
+            config.add_input({"name": name, "data_type": "TYPE_FP32", "dims": [4]})
+        for name in ("OUTPUT0", "OUTPUT1"):
+            config.add_output({"name": name, "data_type": "TYPE_FP32", "dims": [4]})
+        config.set_max_batch_size(4)
+        config.set_dynamic_batching()
+        return config
+"""
+_BROKEN = """
+    def initialize(self, args):
+        raise RuntimeError("weights.bin is not there")
+"""
+
+
+def _each(body: str) -> str:
+    indented = "".join(f"        {line}\n" for line in body.splitlines())
+    return _EACH + indented
+
+
+def _tensors(kind: str, *tensors: str) -> str:
+    """Lines of a configuration from `NAME TYPE DIMS`, and what else an entry says after them."""
+    lines = []
+    for tensor in tensors:
+        name, dtype, dims, *more = tensor.split(" ", 3)
+        lines.append(
+            f'{kind} [ {{ name: "{name}" data_type: TYPE_{dtype} dims: [ {dims} ] {" ".join(more)} }} ]'
+        )
+    return "\n".join(lines)
+
+
+def _config(inputs: tuple[str, ...], outputs: tuple[str, ...], batch: int = 0, more: str = "") -> str:
+    backend = "" if "platform" in more else 'backend: "python"'
+    tensors = f"{_tensors('input', *inputs)}\n{_tensors('output', *outputs)}"
+    return f"{backend}\nmax_batch_size: {batch}\n{tensors}\n{more}\n"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A model of an example's shape, and its verdict."""
+
+    name: str
+    code: str | None
+    """The body of its class; None for an ensemble."""
+    config: str | None
+    """None where the code completes it."""
+    expected: Expected = PASSES
+
+
+_FOUR = (("INPUT0 FP32 4", "INPUT1 FP32 4"), ("OUTPUT0 FP32 4", "OUTPUT1 FP32 4"))
+_DECOUPLED = "model_transaction_policy { decoupled: true }"
+_STEPS = """platform: "ensemble"
+ensemble_scheduling { step [
+  { model_name: "add_sub" model_version: -1
+    input_map { key: "INPUT0" value: "INPUT0" } input_map { key: "INPUT1" value: "INPUT1" }
+    output_map { key: "OUTPUT0" value: "sum" } output_map { key: "OUTPUT1" value: "difference" } },
+  { model_name: "add_sub" model_version: -1
+    input_map { key: "INPUT0" value: "sum" } input_map { key: "INPUT1" value: "difference" }
+    output_map { key: "OUTPUT0" value: "OUTPUT0" } output_map { key: "OUTPUT1" value: "OUTPUT1" } }
+] }"""
+_SEQUENCE = """sequence_batching {
+  max_sequence_idle_microseconds: 5000000
+  control_input [
+    { name: "START" control [ { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } ] },
+    { name: "READY" control [ { kind: CONTROL_SEQUENCE_READY int32_false_true: [ 0, 1 ] } ] }
+  ]
+}
+instance_group [ { count: 1 kind: KIND_CPU } ]"""
+_WARM_UP = """model_warmup [ { name: "zeros" batch_size: 1
+  inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 16 ] zero_data: true } } } ]"""
+
+EXAMPLES = [
+    Example("add_sub", _each(_ADD_SUB), _config(*_FOUR)),
+    Example("identity_fp32", _each(_IDENTITY), _config(("INPUT0 FP32 -1",), ("OUTPUT0 FP32 -1",), 64)),
+    Example("identity_bf16", _each(_PASSED_ON), _config(("INPUT0 BF16 -1",), ("OUTPUT0 BF16 -1",), 64)),
+    Example("string_identity", _each(_IDENTITY), _config(("INPUT0 STRING 1",), ("OUTPUT0 STRING 1",))),
+    Example("square_int32", _SQUARE, _config(("IN INT32 1",), ("OUT INT32 1",), more=_DECOUPLED)),
+    Example(
+        "repeat_int32",
+        _REPEAT,
+        _config(
+            ("IN INT32 -1", "DELAY UINT32 -1", "WAIT UINT32 1"),
+            ("OUT INT32 1", "IDX UINT32 1"),
+            more=_DECOUPLED,
+        ),
+    ),
+    Example(
+        "input_optional",
+        _each(_OPTIONAL),
+        _config(
+            ("INPUT0 INT32 1 optional: true", "INPUT1 INT32 1 optional: true"),
+            ("OUTPUT0 INT32 1", "OUTPUT1 INT32 1"),
+        ),
+    ),
+    Example("ensemble", None, _config(*_FOUR, more=_STEPS)),
+    Example("batch_auto_complete", _COMPLETED + _each(_ADD_SUB), None),
+    Example(
+        "reshape",
+        _each(_DOUBLED),
+        _config(("INPUT FP32 1 reshape { shape: [ ] }",), ("OUTPUT FP32 1 reshape { shape: [ ] }",), 8),
+    ),
+    Example("sequence_int32", _SUMS, _config(("INPUT INT32 1",), ("OUTPUT INT32 1",), more=_SEQUENCE)),
+    Example(
+        "sequence_py",
+        _FLAGS,
+        _config(("INPUT0 INT32 1",), ("OUTPUT0 INT32 1",), more="sequence_batching { }"),
+    ),
+    Example("bls_sync", _each(_CALLED), _config(("MODEL_NAME STRING 1", *_FOUR[0]), _FOUR[1]), SKIPPED),
+    Example("bls_async", _BLS_ASYNC, _config(*_FOUR)),
+    Example("warm_up", _each(_IDENTITY), _config(("INPUT0 FP32 16",), ("OUTPUT0 FP32 16",), 8, _WARM_UP)),
+    Example(
+        "non_contiguous",
+        _each(_TRANSPOSED),
+        _config(
+            ("INPUT0 FP32 -1,-1,-1,-1,-1",),
+            ("OUTPUT0 FP32 -1,-1,-1,-1,-1", "OUTPUT1 FP32 -1,-1,-1,-1,-1", "OUTPUT2 FP32 -1,-1,-1,-1,-1"),
+        ),
+    ),
+    # Each is broken in its own way, and takes nothing away from the others.
+    Example(
+        "wrong_name",
+        _each(_IDENTITY),
+        'name: "identity_fp32"\n' + _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 4",)),
+        Expected(INFRASTRUCTURE, says="wrong_name"),
+    ),
+    Example(
+        "no_dims",
+        _each(_IDENTITY),
+        _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 ",), 4),
+        Expected(INFRASTRUCTURE, says="must specify 'dims'"),
+    ),
+    Example(
+        "init_error",
+        _BROKEN + _each(_IDENTITY),
+        _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 4",)),
+        Expected(INFRASTRUCTURE, says="weights.bin is not there"),
+    ),
+    Example(
+        "execute_error",
+        _each(_REFUSED),
+        _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 4",)),
+        Expected(INFRASTRUCTURE, says="it never answers"),
+    ),
+    Example(
+        "for_gpus",
+        _each(_IDENTITY),
+        _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 4",), more="instance_group [ { kind: KIND_GPU } ]"),
+        SKIPPED,
+    ),
+    Example(
+        "ensemble_for_gpus",
+        None,
+        _config(*_FOUR, more=_STEPS.replace("add_sub", "add_sub_for_gpus")),
+        SKIPPED,
+    ),
+    Example(
+        "add_sub_for_gpus",
+        _each(_ADD_SUB),
+        _config(*_FOUR, more="instance_group [ { kind: KIND_GPU } ]"),
+        SKIPPED,
+    ),
+    Example(
+        "other_backend",
+        None,
+        _config(("INPUT0 FP32 4",), ("OUTPUT0 FP32 4",), more='platform: "onnxruntime_onnx"'),
+        SKIPPED,
+    ),
+]
+
+
+def write(root: Path, one: Example) -> None:
+    """Put an example into a repository."""
+    version = root / one.name / "1"
+    version.mkdir(parents=True)
+    if one.code is not None:
+        (version / "model.py").write_text(_HEAD + one.code)
+    if one.config is not None:
+        (root / one.name / "config.pbtxt").write_text(one.config)

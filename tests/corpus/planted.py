@@ -1,0 +1,275 @@
+"""The planted faults and the honest models beside them: what each computes, what is wrong with it, and what finds it."""
+
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tests.corpus.verdicts import ACCURACY, ALIKE, PASSES, Expected
+
+AGAIN, IN_FLIGHT, BATCHES = "same_answer_again", "same_answer_in_flight", "same_answer_in_batches"
+WAYS, DECLARED, RELOADED = "same_answer_over_every_way", "declared_output", "same_answer_after_a_reload"
+CONVERSATION = "conversation"
+
+_MODEL = Path(__file__).with_name("planted_model.py")
+_VECTOR, _LABEL = ("FP32", "8"), {"OUT": ("FP32", "10"), "LABEL": ("INT32", "1")}
+_INPUTS = {"IN": ("FP32", "16")}
+_BATCHING = "dynamic_batching { }"
+_SEQUENCE = """sequence_batching {
+  control_input [
+    { name: "START" control [ { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } ] },
+    { name: "CORRID" control [ { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } ] }
+  ]
+}"""
+_DECOUPLED = "model_transaction_policy { decoupled: true }"
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A model of planted_model.py, and its verdict."""
+
+    name: str
+    fault: str
+    size: float
+    """How large the fault is, in the unit of its function."""
+    answers: str
+    expected: Expected
+    inputs: dict[str, tuple[str, str]]
+    """Type and dims of each input."""
+    outputs: dict[str, tuple[str, str]]
+    scheduling: str = _BATCHING
+    instances: int = 1
+    samples: str = ""
+    """The kind of its samples; empty where inputs are made up."""
+    tolerance: float | None = None
+    """What a user has to say of its precision, if anything."""
+
+
+def _outputs_of(answers: str) -> dict[str, tuple[str, str]]:
+    vectors = {"boxes": ("FP32", "10, 6"), "rare": ("FP32", "200"), "half_outputs": ("FP16", "8")}
+    if answers in ("labelled", "tied"):
+        return _LABEL
+    if answers == "texts":
+        return {"OUT": ("STRING", "1")}
+    return {"OUT": ("FP32", "16" if answers == "sums" else vectors.get(answers, _VECTOR)[1])} | (
+        {"OUT": vectors[answers]} if answers in vectors else {}
+    )
+
+
+def _inputs_of(answers: str) -> dict[str, tuple[str, str]]:
+    if answers == "texts":
+        return {"IN": ("STRING", "1")}
+    return _INPUTS | ({"BIAS": ("FP32", "8")} if answers == "biased" else {})
+
+
+def _planted(
+    fault: str,
+    sizes: Sequence[float],
+    by: Iterable[str],
+    answers: str = "plain",
+    scheduling: str = _BATCHING,
+    instances: int = 1,
+    samples: str = "",
+    kind: str = ACCURACY,
+) -> list[Planted]:
+    """A fault in each of several sizes, which any of these tests has to find."""
+    return [
+        Planted(
+            "_".join(filter(None, [fault, answers if answers != "plain" else "", _text(size)])),
+            fault,
+            size,
+            answers,
+            Expected(kind, frozenset(by)),
+            _inputs_of(answers),
+            _outputs_of(answers),
+            scheduling,
+            instances,
+            samples,
+        )
+        for size in sizes
+    ]
+
+
+def _text(size: float) -> str:
+    return f"{size:g}".replace(".", "p").replace("-", "m")
+
+
+def _honest(
+    answers: str,
+    fault: str = "none",
+    size: float = 0,
+    expected: Expected = PASSES,
+    scheduling: str = _BATCHING,
+    instances: int = 1,
+    samples: str = "",
+    tolerance: float | None = None,
+) -> Planted:
+    (model,) = _planted(fault, [size], (), answers, scheduling, instances, samples)
+    name = f"honest_{answers}" + (f"_{fault}_{_text(size)}" if fault != "none" else "")
+    name += f"_{instances}_instances" if instances > 1 else ""
+    return Planted(**{**vars(model), "name": name, "expected": expected, "tolerance": tolerance})
+
+
+FAULTS = [
+    # The request before, in shares of its answer; ever smaller ones down to a hundredth of what FP16 rounds off.
+    *_planted("leak", [0.05, 0.01, 0.005, 0.001, 0.0001], [AGAIN]),
+    *_planted("leak", [0.01, 0.001], [AGAIN], "prices"),
+    *_planted("leak", [0.01, 0.001], [AGAIN], "boxes"),
+    *_planted("leak", [0.01], [AGAIN], "half"),
+    *_planted("leak", [0.01, 0.001], [AGAIN], "rare"),
+    *_planted("sum_leak", [0.01, 0.001], [AGAIN]),
+    # Others in the batch.
+    *_planted("neighbour", [0.05, 0.01, 0.001], [BATCHES]),
+    *_planted("neighbour", [0.01], [BATCHES], "half"),
+    *_planted("neighbour", [0.01, 0.001], [BATCHES], "prices"),
+    *_planted("kernel_off", [0.05, 0.005, 0.0005], [BATCHES]),
+    *_planted("batch_statistics", [0.05, 0.005], [BATCHES]),
+    *_planted("softmax_over_batch", [1], [BATCHES]),
+    *_planted("swapped", [1], [BATCHES], "plain"),
+    *_planted("swapped", [1], [BATCHES], "prices"),
+    *_planted("swapped", [1], [BATCHES], "identifiers"),
+    *_planted("swapped", [1], [BATCHES], "masked"),
+    *_planted("swapped", [1], [BATCHES], "narrow"),
+    *_planted("swapped", [1], [BATCHES], "boxes"),
+    *_planted("swapped", [1], [BATCHES], "rare"),
+    *_planted("swapped", [1], [BATCHES], "labelled"),
+    *_planted("swapped", [1], [BATCHES], "half_prices"),
+    *_planted("two_swapped", [1], [BATCHES], "prices"),
+    *_planted("reversed_above", [4], [BATCHES]),
+    *_planted("reversed_at", [37], [BATCHES]),
+    *_planted("swapped_column", [4, 5], [BATCHES], "boxes"),
+    *_planted("padding", [0.5, 0.05, 0.005], [BATCHES]),
+    *_planted("swallowed", [1], [BATCHES]),
+    *_planted("reused_buffer", [16], [BATCHES]),
+    *_planted("not_a_number_at_size", [23], [BATCHES]),
+    *_planted("label_when_joined", [6, 17], [BATCHES], "labelled"),
+    # Other instances, threads and files.
+    *_planted("instance", [0.05, 0.01, 0.001], [AGAIN, IN_FLIGHT, BATCHES], instances=2),
+    *_planted("threads", [1], [BATCHES]),
+    *_planted("shared_file", [1], [IN_FLIGHT, BATCHES], instances=2),
+    *_planted("cached_by_first_row", [1], [BATCHES]),
+    *_planted("cached_by_shape", [1], [BATCHES]),
+    # Chance and time.
+    *_planted("random_column", [1, 0.1], [AGAIN], "boxes"),
+    *_planted("off_by_some", [14, 1], [AGAIN], "classes"),
+    *_planted("added_noise", [0.05, 0.005], [AGAIN], "narrow"),
+    *_planted("noise", [0.05, 0.005, 0.0005], [AGAIN]),
+    *_planted("clock", [0.015, 0.0015], [AGAIN, IN_FLIGHT, BATCHES, WAYS]),
+    *_planted("not_a_number_at_random", [1 / 200, 1 / 2000], [BATCHES, IN_FLIGHT]),
+    *_planted("outlier_at_random", [0.5, 0.05], [BATCHES, IN_FLIGHT]),
+    *_planted("label_at_random", [1 / 200, 1 / 2000], [BATCHES, IN_FLIGHT], "labelled"),
+    *_planted("refuses", [1 / 100], [], kind="infrastructure"),
+    *_planted("time_stamp", [1], [AGAIN], "texts"),
+    *_planted("after_requests", [200], [IN_FLIGHT, BATCHES]),
+    *_planted("first", [1, 0.01], [AGAIN]),
+    # What is sent, and what is declared.
+    *_planted("not_a_number_by_input", [2.8], [DECLARED], samples="vectors"),
+    *_planted("cut", [1], [BATCHES], "texts", samples="texts"),
+    *_planted("cut_above", [40, 20], [BATCHES], "texts", samples="texts"),
+    *_planted("bias_remembered", [1, 0.01], [AGAIN], "biased"),
+    *_planted("none", [64], [DECLARED], "wide"),
+    *_planted("none", [2], [DECLARED], "deeper"),
+    # Sequences and any number of answers.
+    *_planted("leak", [0.05, 0.01, 0.001], [CONVERSATION], "sums", _SEQUENCE),
+    *_planted("start_ignored", [1], [CONVERSATION], "sums", _SEQUENCE),
+    *_planted("leak", [0.05, 0.01, 0.001], [CONVERSATION], "plain", _DECOUPLED),
+    *_planted("message_lacking", [20, 150], [CONVERSATION], "plain", _DECOUPLED),
+    *_planted("message_at_random", [1 / 20], [CONVERSATION], "plain", _DECOUPLED),
+]
+FAULTS = [
+    Planted(**{**vars(one), "name": f"{one.name}_decoupled"}) if one.scheduling == _DECOUPLED else one
+    for one in FAULTS
+]
+
+CONTROLS = [
+    _honest("plain"),
+    _honest("plain", instances=2),
+    _honest("plain", "noise", 1e-7),
+    _honest("prices"),
+    _honest("prices", "noise", 3e-8),
+    _honest("identifiers"),
+    _honest("masked"),
+    _honest("boxes"),
+    _honest("boxes", "noise", 1e-7),
+    _honest("narrow"),
+    _honest("narrow", "noise", 3e-8),
+    _honest("classes"),
+    _honest("labelled"),
+    _honest("tied"),
+    _honest("rare"),
+    _honest("rare", "noise", 1e-7),
+    _honest("half"),
+    _honest("half_noisy"),
+    _honest("half_outputs"),
+    # Nothing shows that they compute in FP16, which the user has to say.
+    _honest("half_prices", tolerance=0.01),
+    _honest("half_softmax", tolerance=0.01),
+    _honest("kernels"),
+    _honest("kernel_prices"),
+    _honest("texts"),
+    _honest("texts", samples="texts"),
+    _honest("biased"),
+    _honest("sums", scheduling=_SEQUENCE),
+    _honest("plain", scheduling=_DECOUPLED),
+    # The same answer to everything proves nothing, which is said.
+    _honest("zeros", expected=ALIKE),
+]
+UNDER_LOAD = [
+    *_planted("after_requests", [2000], ["online", "offline"]),
+    *_planted("random_column", [0.01], [], "boxes"),
+    _honest("prices"),
+    _honest("tied"),
+    _honest("half"),
+]
+"""Models that load is measured of too: what only thousands of requests show, and what shows a speed."""
+CONTROLS = [
+    Planted(**{**vars(one), "name": f"{one.name}_{suffix}"}) if suffix else one
+    for one in CONTROLS
+    for suffix in ["decoupled" if one.scheduling == _DECOUPLED else "long" if one.samples else ""]
+]
+
+
+def write(root: Path, one: Planted) -> Path:
+    """Put a model into a repository; returns its folder."""
+    folder = root / one.name
+    (folder / "1").mkdir(parents=True)
+    shutil.copyfile(_MODEL, folder / "1" / "model.py")
+    parameters = {"answers": one.answers, "fault": one.fault, "size": repr(float(one.size))}
+    (folder / "config.pbtxt").write_text(
+        "\n".join(
+            [
+                'backend: "python"',
+                f"max_batch_size: {1 if one.scheduling in (_SEQUENCE, _DECOUPLED) else 64}",
+                *(_tensor("input", name, *of, is_optional=name == "BIAS") for name, of in one.inputs.items()),
+                *(_tensor("output", name, *of) for name, of in one.outputs.items()),
+                f"instance_group [ {{ count: {one.instances}, kind: KIND_CPU }} ]",
+                one.scheduling,
+                *(
+                    f'parameters {{ key: "{name}" value {{ string_value: "{text}" }} }}'
+                    for name, text in parameters.items()
+                ),
+            ]
+        )
+    )
+    return folder
+
+
+def _tensor(kind: str, name: str, dtype: str, dims: str, *, is_optional: bool = False) -> str:
+    optional = ", optional: true" if is_optional else ""
+    return f'{kind} [ {{ name: "{name}", data_type: TYPE_{dtype}, dims: [ {dims} ]{optional} }} ]'
+
+
+def write_samples(folder: Path, kind: str) -> Path:
+    """Samples of a kind, in a folder of their own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if kind == "vectors":
+        # One in 200 is what the model fails on, and it is not among the first.
+        values = np.clip(np.random.default_rng(0).standard_normal((400, 16)), -2.5, 2.5).astype(np.float32)
+        values[[150, 333], 0] = 3
+        np.save(folder / "IN.npy", values)
+    else:
+        lines = [f"{'a longer text ' * (3 + number % 4)}of customer {number}" for number in range(40)]
+        (folder / "lines.txt").write_text("\n".join(lines) + "\n")
+    return folder

@@ -1,0 +1,140 @@
+"""Trains little models of scikit-learn and writes them as ONNX files, with samples and labels beside them: `python sklearn_models.py
+FOLDER`, where skl2onnx can be imported."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from skl2onnx import to_onnx
+from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.ensemble import GradientBoostingRegressor, IsolationForest, RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+NO_MAPS = {"zipmap": False}
+_SUBJECTS = [
+    "the match was won in the last minute",
+    "the bank has raised its rates",
+    "the rain goes on until night",
+]
+
+
+def _classifier(folder: Path, name: str, model: Any, options: dict[str, Any], *, named: bool = False) -> None:
+    values, classes = load_iris(return_X_y=True)
+    values = values.astype(np.float32)
+    texts = np.array(load_iris().target_names)[classes]
+    model.fit(values, texts if named else classes)
+    _write(folder, name, to_onnx(model, values[:1], options={id(model): options}, target_opset=17))
+    np.save(_samples(folder, name) / "X.npy", values[::3])
+    if not named:
+        _labels(folder, name, classes[::3])
+
+
+def forest(folder: Path) -> None:
+    _classifier(folder, "forest", RandomForestClassifier(20, random_state=0), NO_MAPS)
+
+
+def neighbours(folder: Path) -> None:
+    _classifier(folder, "neighbours", KNeighborsClassifier(), NO_MAPS)
+
+
+def named_classes(folder: Path) -> None:
+    _classifier(folder, "named_classes", LogisticRegression(max_iter=1000), NO_MAPS, named=True)
+
+
+def maps(folder: Path) -> None:
+    """As skl2onnx writes it unless it is told otherwise: the probabilities are a sequence of maps."""
+    _classifier(folder, "maps", RandomForestClassifier(5, random_state=0), {})
+
+
+def boosted(folder: Path) -> None:
+    values, targets = load_diabetes(return_X_y=True)
+    model = GradientBoostingRegressor(random_state=0).fit(values, targets)
+    _write(folder, "boosted", to_onnx(model, values[:1].astype(np.float32), target_opset=17))
+    np.save(_samples(folder, "boosted") / "X.npy", values[::5].astype(np.float32))
+
+
+def outliers(folder: Path) -> None:
+    values = load_iris(return_X_y=True)[0].astype(np.float32)
+    model = IsolationForest(n_estimators=20, random_state=0).fit(values)
+    _write(folder, "outliers", to_onnx(model, values[:1], target_opset={"": 17, "ai.onnx.ml": 3}))
+    np.save(_samples(folder, "outliers") / "X.npy", values[::3])
+
+
+def _texts(folder: Path, name: str, locale: dict[str, str]) -> None:
+    lines = [
+        f"{subject} {word}"
+        for subject in _SUBJECTS
+        for word in ("here", "there", "again", "they say", "at last")
+    ]
+    vectorizer = TfidfVectorizer()
+    model = make_pipeline(vectorizer, LogisticRegression())
+    model.fit(lines, [place // 5 for place in range(15)])
+    options: dict[Any, Any] = {id(model): NO_MAPS}
+    if locale:
+        options[TfidfVectorizer] = locale
+    _write(
+        folder, name, to_onnx(model, initial_types=[("text", StringTensorType([None, 1]))], options=options)
+    )
+    (_samples(folder, name) / "lines.txt").write_text("\n".join(lines) + "\n")
+
+
+def texts(folder: Path) -> None:
+    _texts(folder, "texts", {"locale": "C"})
+
+
+def mixed(folder: Path) -> None:
+    random = np.random.default_rng(0)
+    count = 60
+    colours = random.choice(["red", "green", "blue"], count).astype(object)
+    rooms, sizes = random.integers(1, 6, count), random.normal(50, 20, count).astype(np.float32)
+    frame = np.column_stack([colours, rooms, sizes])
+    model = make_pipeline(
+        ColumnTransformer(
+            [
+                ("colour", OneHotEncoder(), [0]),
+                ("rooms", StandardScaler(), [1]),
+                ("size", StandardScaler(), [2]),
+            ]
+        ),
+        LogisticRegression(),
+    )
+    model.fit(frame, (sizes > 50) & (colours != "red"))
+    types = [
+        ("colour", StringTensorType([None, 1])),
+        ("rooms", Int64TensorType([None, 1])),
+        ("size", FloatTensorType([None, 1])),
+    ]
+    _write(folder, "mixed", to_onnx(model, initial_types=types, options={id(model): NO_MAPS}))
+    columns = {"colour": colours.astype(str), "rooms": rooms, "size": sizes}
+    np.savez(_samples(folder, "mixed") / "rows.npz", **{name: one[:, None] for name, one in columns.items()})
+
+
+def _write(folder: Path, name: str, network: Any) -> None:
+    (folder / f"{name}.onnx").write_bytes(network.SerializeToString())
+
+
+def _samples(folder: Path, name: str) -> Path:
+    where = folder / "samples" / name
+    where.mkdir(parents=True)
+    return where
+
+
+def _labels(folder: Path, name: str, classes: np.ndarray) -> None:
+    np.save(folder / "samples" / name / "labels.npy", classes.astype(np.int64))
+
+
+MODELS: list[Callable[[Path], None]] = [
+    forest, neighbours, named_classes, texts, boosted, outliers, mixed, maps,
+]  # fmt: skip
+
+if __name__ == "__main__":
+    for write in MODELS:
+        write(Path(sys.argv[1]))

@@ -1,0 +1,33 @@
+"""Repositories in the shape of Triton's published examples, all in one: those that are right pass, and each of the others
+fails or skips for its own reason."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import examples, verdicts
+from tests.corpus.examples import EXAMPLES, Example
+from tests.corpus.verdicts import Run
+
+pytestmark = pytest.mark.campaign
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One run of all of them."""
+    folder: Path = tmp_path_factory.mktemp("examples")
+    for one in EXAMPLES:
+        examples.write(folder / "models", one)
+    return verdicts.run(folder, ["--repository", str(folder / "models"), "-m", "not load"])
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[one.name for one in EXAMPLES])
+def test_an_example_gets_the_verdict_that_it_deserves(example: Example, run: Run) -> None:
+    run.models[example.name].hold_to(example.expected)
+
+
+@pytest.mark.parametrize("example", [one for one in EXAMPLES if one.expected == verdicts.PASSES], ids=str)
+def test_a_model_that_passes_is_in_the_summary(example: Example, run: Run) -> None:
+    summary = run.text.partition(" summary ")[2]
+    assert f"| {example.name} " in summary
+    assert run.models[example.name].record is not None

@@ -1,0 +1,89 @@
+"""Public ONNX files and scikit-learn's models get the verdicts that they deserve."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import verdicts
+from tests.corpus.networks import NETWORKS, SKLEARN, Network, downloaded
+from tests.corpus.verdicts import Expected, Found
+
+pytestmark = pytest.mark.campaign
+
+_CHOSEN = ("-k", "onnx and fp32", "-m", "not load")
+
+
+def _run(folder: Path, options: Mapping[str, Sequence[str]]) -> dict[str, Found]:
+    """What the suite says of some networks, each given by these options: those that it refuses before anything runs, and then
+    all others in one run."""
+    found = {name: verdicts.refused([*own, *_CHOSEN]) for name, own in options.items()}
+    taken = [word for name, own in options.items() if not found[name].failed for word in own]
+    run = verdicts.run(folder, [*taken, *_CHOSEN], "onnx-fp32") if taken else None
+    return {name: one if one.failed or run is None else run.models[name] for name, one in found.items()}
+
+
+@pytest.fixture(scope="module")
+def of_packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
+    """What the suite says of the networks of packages."""
+    folder = tmp_path_factory.mktemp("packages")
+    names = verdicts.selected(request)
+    chosen = [one for one in NETWORKS if one.name in names]
+    try:
+        unpacked = downloaded(folder, {one.package for one in chosen})
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"the packages cannot be downloaded: {error.stderr.decode()[-300:]}")
+    options = {}
+    for one in chosen:
+        options[one.name] = ["--onnx", f"{one.name}={unpacked / one.file}", *one.options]
+        if one.samples is not None:
+            samples = folder / "samples" / one.name
+            samples.mkdir(parents=True)
+            one.samples(samples)
+            options[one.name] += ["--samples", f"{one.name}={samples}"]
+    return _run(folder, options)
+
+
+@pytest.fixture(scope="module")
+def of_sklearn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
+    """What the suite says of scikit-learn's models."""
+    folder = tmp_path_factory.mktemp("sklearn")
+    install = [
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(folder / "packages"),
+        "skl2onnx==1.20.0",
+    ]
+    if subprocess.run([sys.executable, "-m", *install], check=False).returncode:
+        pytest.skip("skl2onnx cannot be downloaded")
+    script = Path(__file__).with_name("sklearn_models.py")
+    environment = {**os.environ, "PYTHONPATH": str(folder / "packages")}
+    subprocess.run([sys.executable, str(script), str(folder)], env=environment, check=True)
+    options = {}
+    for name in SKLEARN.keys() & verdicts.selected(request):
+        samples = folder / "samples" / name
+        options[name] = ["--onnx", f"{name}={folder / name}.onnx", "--samples", f"{name}={samples}"]
+        if (samples / "labels.npy").exists():
+            options[name] += ["--labels", f"{name}={samples / 'labels.npy'}", "--metric", f"{name}=top-1"]
+            options[name] += ["--floor", f"{name}=0.9"]
+    return _run(folder, options)
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=[one.name for one in NETWORKS])
+def test_a_public_network_gets_the_verdict_that_it_deserves(
+    network: Network, of_packages: dict[str, Found]
+) -> None:
+    of_packages[network.name].hold_to(network.expected)
+
+
+@pytest.mark.parametrize(("model", "expected"), SKLEARN.items(), ids=SKLEARN)
+def test_a_model_of_scikit_learn_gets_the_verdict_that_it_deserves(
+    model: str, expected: Expected, of_sklearn: dict[str, Found]
+) -> None:
+    of_sklearn[model].hold_to(expected)

@@ -1,0 +1,174 @@
+"""What the suite says of each model in one of its runs, and whether that is the verdict which the model deserves."""
+
+import contextlib
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from reports.record import files
+from reports.record.parsing import RecordError
+from reports.record.schema import Record
+
+ROOT = Path(__file__).parents[2]
+ACCURACY, INPUT, INFRASTRUCTURE = "accuracy", "input", "infrastructure"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The verdict that a model deserves."""
+
+    kind: str = ""
+    """The kind of its failures; empty for a model that passes, `skipped` for one of which nothing is proven, `alike` for one
+    that passes with the remark that all samples got one answer."""
+    by: frozenset[str] = frozenset()
+    """The tests, of which one at least has to find it; empty where any may."""
+    says: str = ""
+    """What the first line of a failure has to name."""
+
+    def __str__(self) -> str:
+        of = f" in {' or '.join(sorted(self.by))}" if self.by else ""
+        return f"{self.kind or 'passes'}{of}{f', saying {self.says!r}' if self.says else ''}"
+
+
+PASSES, SKIPPED, ALIKE = Expected(), Expected("skipped"), Expected("alike")
+
+
+@dataclass
+class Found:
+    """What a run found of one model, by the names of the tests without `test_`."""
+
+    passed: set[str] = field(default_factory=set)
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Why."""
+    failed: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """The kind of each failure and the first line of its error."""
+    figures: dict[str, str] = field(default_factory=dict)
+    """What the tests that passed printed."""
+    record: Record | None = None
+
+    def hold_to(self, expected: Expected) -> None:
+        """Raises AssertionError, with what was found, where that is not as expected."""
+        kinds = {kind for kind, _sentence in self.failed.values()}
+        if expected.kind == "skipped":
+            right = bool(self.skipped) and not self.failed and not self.passed
+        elif expected.kind in ("", "alike"):
+            right = bool(self.passed) and not self.failed
+        else:
+            right = expected.kind in kinds and (not expected.by or bool(expected.by & self.failed.keys()))
+            right &= any(expected.says in sentence for _kind, sentence in self.failed.values())
+        if right and expected.kind == "alike":
+            gates = [] if self.record is None else [one.same for one in self.record.gates]
+            right = any(one is not None and not one.tells_apart for one in gates)
+        if not right:
+            raise AssertionError(f"expected: {expected}; found: {self}")
+
+    def __str__(self) -> str:
+        parts = [
+            f"test_{test} fails for {kind}: {sentence}" for test, (kind, sentence) in self.failed.items()
+        ]
+        parts += (
+            [
+                f"{len(self.passed)} pass ({'; '.join(f'{test}: {text}' for test, text in self.figures.items())})"
+            ]
+            if self.passed
+            else []
+        )
+        parts += [f"test_{test} skips: {reason}" for test, reason in self.skipped.items()]
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the suite that has ended."""
+
+    status: int
+    text: str
+    models: dict[str, Found]
+    """What it found of each model, by the model's name."""
+
+
+def selected(request: pytest.FixtureRequest) -> set[str]:
+    """The ids of the parameters that the tests of a module are run for, so that no other model is served."""
+    items = [one for one in request.session.items if isinstance(one, pytest.Function)]
+    return {one.callspec.id for one in items if one.module is request.module and hasattr(one, "callspec")}
+
+
+def refused(options: Sequence[str]) -> Found:
+    """What the suite says of these options before anything runs: a failure where it refuses them."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "benchmarks",
+            "--collect-only",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *options,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        return Found()
+    kind = INPUT if done.returncode == pytest.ExitCode.USAGE_ERROR else INFRASTRUCTURE
+    return Found(failed={"collect": (kind, done.stderr.strip()[-1000:] or done.stdout[-1000:])})
+
+
+def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
+    """Run the suite as a user does, with the records in a folder, and read what it found of the cases of a format."""
+    xml, results = folder / "junit.xml", folder / "results"
+    words = ["-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider", "--results", str(results)]
+    done = subprocess.run(
+        [sys.executable, *words, "--model-repos", str(folder / "built"), "--junit-xml", str(xml), *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    (folder / "output.txt").write_text(done.stdout)
+    assert xml.exists(), done.stdout
+    return Run(done.returncode, done.stdout, found_in(folder, format_))
+
+
+def found_in(folder: Path, format_: str) -> dict[str, Found]:
+    """What the run with its records in this folder found of each model."""
+    found: dict[str, Found] = {}
+    for case in ET.parse(folder / "junit.xml").iter("testcase"):
+        name, _, where = str(case.get("name")).removesuffix("]").partition("[")
+        if f"-{format_}" not in where:
+            continue
+        model = where.removeprefix("cpu-").partition(f"-{format_}")[0]
+        _note(found.setdefault(model, Found()), name.removeprefix("test_"), case)
+    for model, one in found.items():
+        with contextlib.suppress(FileNotFoundError, RecordError):
+            one.record = files.read(folder / "results" / "cpu" / f"cpu-{model}-{format_}.json")
+    return found
+
+
+def _note(found: Found, test: str, case: ET.Element) -> None:
+    failure = next((one for tag in ("failure", "error") for one in case.iter(tag)), None)
+    if failure is not None:
+        kinds = (one.get("value") for one in case.iter("property") if one.get("name") == "failure")
+        found.failed[test] = (
+            str(next(kinds, INFRASTRUCTURE)),
+            str(failure.get("message")).partition("\n")[0],
+        )
+    elif (skipped := next(case.iter("skipped"), None)) is not None:
+        found.skipped[test] = str(skipped.get("message"))
+    else:
+        found.passed.add(test)
+        figure = next(
+            (one.get("value") for one in case.iter("property") if one.get("name") == "figure"), None
+        )
+        if figure is not None:
+            found.figures[test] = figure
