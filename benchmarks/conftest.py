@@ -1,5 +1,6 @@
 """The assertions that both scenarios share, and those of the tests that need no labels."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +11,25 @@ from fixtures.measure.record_entry import Measurement
 from fixtures.plugin.gating import FindGate
 from fixtures.plugin.recording.recorder import Recorder
 from fixtures.plugin.telling.benchmark_entries import Entry
+from fixtures.spec import Model, Samples
 from reports.record.verdicts import speed_failures
 from reports.words.answers import wrong_answers
 from reports.words.gates import gate_text
 
+Wrong = Callable[..., AccuracyError]
+
+
+@pytest.fixture
+def wrong(model: Model, samples: Samples) -> Wrong:
+    """`wrong(what, where=...)`: the error of wrong answers, which says so where the inputs are made up, as a right model may
+    be unstable on what it was never trained on."""
+    cure = f"its inputs are made up; see whether it holds with real ones: --samples {model.name}=DIR"
+    return functools.partial(AccuracyError, cure=cure if samples.are_made_up else None)
+
 
 @pytest.fixture
 def prove_speed(
-    measure_point: Callable[[], Measurement], recorder: Recorder, benchmark: Any, entry: Entry
+    measure_point: Callable[[], Measurement], recorder: Recorder, benchmark: Any, entry: Entry, wrong: Wrong
 ) -> Callable[[], None]:
     """Measure the test's load point; raises AccuracyError where an answer was wrong, SpeedError where it is shown to be
     slower than asked for, or its latency to be beyond its budget."""
@@ -25,7 +37,7 @@ def prove_speed(
     def prove() -> None:
         measured = measure_point()
         if failure := wrong_answers(measured.load):
-            raise AccuracyError(failure)
+            raise wrong(failure)
         recorder.figure(entry(benchmark, measured))
         if failures := speed_failures(measured.load):
             raise SpeedError("; ".join(failures))
@@ -34,7 +46,7 @@ def prove_speed(
 
 
 @pytest.fixture
-def prove_gate(find_gate: FindGate, recorder: Recorder) -> Callable[[str], None]:
+def prove_gate(find_gate: FindGate, recorder: Recorder, wrong: Wrong) -> Callable[[str], None]:
     """`prove_gate("batches")` records what the gate finds, and raises AccuracyError if something was wrong."""
 
     def prove(gate: str) -> None:
@@ -42,6 +54,6 @@ def prove_gate(find_gate: FindGate, recorder: Recorder) -> Callable[[str], None]
         recorder.gate(deployed.serving, found)
         recorder.figure(gate_text(found))
         if found.wrong:
-            raise AccuracyError(found.wrong)
+            raise wrong(found.wrong)
 
     return prove

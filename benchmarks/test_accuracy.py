@@ -18,6 +18,7 @@ def test_accuracy(
     recorder: Recorder,
     evaluation: Evaluation,
     same_however_sent: Callable[[], SameAnswers],
+    wrong: Callable[..., AccuracyError],
 ) -> None:
     """Each metric, computed from Triton's answers, keeps the model's own limit and nearly the framework's score, and a
     sample gets the same answer however it is sent."""
@@ -27,6 +28,6 @@ def test_accuracy(
     recorder.samples(evaluation.samples)
     recorder.figure("; ".join([*map(score_text, ledger.scores), same_answers_text(same)]))
     if failures := ledger_failures(ledger):
-        raise AccuracyError("; ".join(failures))
+        raise wrong("; ".join(failures))
     if evaluation.missing:
         pytest.skip(evaluation.missing)

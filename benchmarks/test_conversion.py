@@ -1,5 +1,7 @@
 """The converted model computes in process what the framework's model computes."""
 
+from collections.abc import Callable
+
 import pytest
 
 from fixtures.errors import AccuracyError
@@ -11,7 +13,13 @@ from reports.words.rightness import conversion_failure
 
 
 @pytest.mark.stage("conversion")
-def test_conversion(case: Case, deployment: Deployment, parity: Parity, recorder: Recorder) -> None:
+def test_conversion(
+    case: Case,
+    deployment: Deployment,
+    parity: Parity,
+    recorder: Recorder,
+    wrong: Callable[..., AccuracyError],
+) -> None:
     """The relative error and the share of equal decisions are within the tolerance, and within what the precision
     itself costs the model."""
     recorder.conversion(parity)
@@ -24,4 +32,4 @@ def test_conversion(case: Case, deployment: Deployment, parity: Parity, recorder
         found.append(f"{AGREEMENT.text(parity.agreement)} of decisions agree")
     recorder.figure(", ".join(found))
     if failure := conversion_failure(parity):
-        raise AccuracyError(failure, where=f"tolerance: {case.tolerance(deployment.tf32).source}")
+        raise wrong(failure, where=f"tolerance: {case.tolerance(deployment.tf32).source}")

@@ -135,12 +135,17 @@ def conversion_failure(conversion: Parity | None) -> str | None:
         return "the converted model was not compared with the framework"
     if conversion.passed:
         return None
+    differ = (
+        "ONNX Runtime with its optimisations differs from ONNX Runtime without them"
+        if conversion.same_file
+        else "the converted model differs from the framework"
+    )
     outputs = [
         f"; output {one.output}: {_output_failure(one)}"
         for one in conversion.outputs
         if not within_limits(one)
     ]
-    return f"the converted model differs from the framework ({parity_text(conversion)}{''.join(outputs)})"
+    return f"{differ} ({parity_text(conversion)}{''.join(outputs)})"
 
 
 def parity_text(conversion: Parity) -> str:

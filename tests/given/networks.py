@@ -180,7 +180,7 @@ def with_rate(path: Path) -> Path:
             ],
             name,
             [],
-            [_value(f"{name}_y", "FLOAT", None)],
+            [_value(f"{name}_y", "FLOAT", "any")],
         )
         for name, operator in (("then", "Add"), ("else", "Mul"))
     }

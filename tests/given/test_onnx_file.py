@@ -9,7 +9,7 @@ import pytest
 from fixtures.build.configuration import model_config
 from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
-from fixtures.errors import InputError
+from fixtures.errors import InputError, ProofError
 from fixtures.formats import onnx
 from fixtures.frameworks import onnx_running
 from fixtures.given.labels import GivenLabels
@@ -97,6 +97,28 @@ def test_no_sample_that_calibrates_int8_is_evaluated(tmp_path: Path, has_folder:
         assert not set(evaluation.ids) & set(calibration.ids)
         assert len(evaluation) + len(calibration) == 12
     assert len(evaluation.load([0, 1])["x"]) == 2
+
+
+def test_a_quantised_graph_that_onnx_runtime_does_not_open_is_named_with_a_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onnxruntime import quantization
+
+    def broken(_prepared: str, path: str, *_settings: Any, **_more: Any) -> None:
+        networks.through(Path(path), "Transpose", "FLOAT", 4, perm=3)
+
+    monkeypatch.setattr(quantization, "quantize_static", broken)
+    given = GivenNetwork(networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 9))
+    with pytest.raises(ProofError, match="INT8") as raised:
+        converted(model_of("mine", given), tmp_path / "small.onnx", "int8")
+    assert raised.value.cure
+    assert not isinstance(raised.value, InputError)
+
+
+def test_a_network_without_products_has_no_int8(tmp_path: Path) -> None:
+    path = networks.through(tmp_path / "net.onnx", "Neg", "FLOAT", 4)
+    model = model_of("mine", GivenNetwork(path, networks.rows(tmp_path / "samples", 12)))
+    assert "nothing to quantise" in model.excluded["onnx-int8"]
 
 
 def test_too_few_samples_leave_int8_out_and_say_why(tmp_path: Path) -> None:

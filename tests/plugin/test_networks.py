@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import InputError
+from fixtures.frameworks import openvino
 from fixtures.plugin.command_line.networks import add_networks, as_options, networks_of
 from tests.collecting import Collect
 from tests.given import networks
@@ -13,7 +14,8 @@ from tests.options import options
 
 def test_the_networks_run_alone_in_every_format_of_an_onnx_file(tmp_path: Path, collect: Collect) -> None:
     path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
-    found = collect("--onnx", f"mine={path}", "--samples", str(samples), "--target", "cpu")
+    given = ("--onnx", f"mine={path}", "--samples", str(samples))
+    found = collect(*given, "--target", "cpu", "-k", "onnx or int8 or openvino")
     ways = ("onnx-fp32", "onnx-int8", "openvino-fp32")
     assert found.cases("test_conversion") == {f"cpu-mine-{way}" for way in ways}
     assert all("cpu-mine-" in name for name in found.names)
@@ -24,6 +26,20 @@ def test_the_networks_run_alone_in_every_format_of_an_onnx_file(tmp_path: Path, 
         for precision in ("fp32", "fp16")
     }
     assert not [name for name in collect("--target", "cpu").names if "mine" in name]
+
+
+def test_int8_and_a_format_without_its_package_have_to_be_named(
+    tmp_path: Path, collect: Collect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openvino, "missing", lambda: "needs OpenVINO: a command")
+    path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
+    given = ("--onnx", f"mine={path}", "--samples", str(samples), "--target", "cpu")
+    found = collect(*given)
+    assert found.cases("test_conversion") == {"cpu-mine-onnx-fp32"}
+    assert "needs OpenVINO: a command" in found.text
+    assert "INT8 is left out" in found.text
+    assert collect(*given, "-k", "mine and int8").cases("test_conversion") == {"cpu-mine-onnx-int8"}
+    assert collect(*given, "-k", "openvino").cases("test_conversion") == {"cpu-mine-openvino-fp32"}
 
 
 def test_a_network_of_one_row_is_measured_with_that_batch_whatever_the_others_are_asked_for(

@@ -82,6 +82,8 @@ class Parity:
     """The largest `error_in_costs` that passes."""
     outputs: Sequence[OutputDifference] = ()
     """How far each output is from the framework's, with its limits."""
+    same_file: bool = False
+    """Whether nothing was converted: it is the user's ONNX file, and what differs is what ONNX Runtime optimises."""
 
 
 @dataclass(frozen=True)
