@@ -1,19 +1,32 @@
 """A case's server that ends by itself is started again once; each end is known, with the end of its log."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError
+from fixtures.measure import perf_analyzer
+from fixtures.measure.job import Job as LoadJob
+from fixtures.measure.load_data import input_data
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.restarts import End, Restarts
 from fixtures.serve.server import Server
+from fixtures.spec import LoadPoint
 from tests.conftest import DEPLOYMENT
-from tests.serve.programs import doubled_by, process_of
+from tests.inputs import samples_of
+from tests.serve.programs import VALUES, doubled_by, process_of
+
+
+class Job(NamedTuple):
+    """A model that a server has loaded."""
+
+    server: Server
+    built: BuiltModel
 
 
 class StandIn:
@@ -94,3 +107,39 @@ def test_a_real_server_that_is_killed_is_followed_by_another_that_answers(
     (end,) = found.ends
     assert "SIGKILL" in end.how
     assert any("Started GRPCInferenceService" in line for line in end.log)
+
+
+def a_request(job: Job) -> None:
+    doubled_by(job.server, job.built)
+
+
+def a_load_point(job: Job) -> None:
+    inputs = {job.built.case.model.inputs[0].name: VALUES}
+    with input_data(job.built.case.model, samples_of(inputs), job.server.scratch) as data:
+        name = job.server.name_of(job.built.case)
+        perf_analyzer.take(
+            LoadJob(job.server, name, job.built.case.model, LoadPoint("online", 1, 4), "none", data), 0.1
+        )
+
+
+@pytest.mark.parametrize("meet", [a_request, a_load_point])
+def test_a_server_that_lost_the_process_of_its_model_is_ended_and_followed_by_another(
+    meet: Callable[[Job], None], server: Server, models: Path, doubling: BuiltModel, tmp_path: Path
+) -> None:
+    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as first:
+        found = Restarts(first, lambda _end: server)
+        first.load(doubling, DEPLOYMENT, "online")
+        assert doubled_by(first, doubling)
+        for process in process_of(first).children(recursive=True):
+            process.kill()
+
+        with pytest.raises(ProofError) as raised:
+            meet(Job(first, doubling))
+
+        assert "attempts" not in raised.value.what, "each would end alike"
+        assert first.process is not None
+        assert first.process.poll() is not None
+        found.running().load(doubling, DEPLOYMENT, "online")
+        assert doubled_by(found.running(), doubling)
+    (end,) = found.ends
+    assert "lost the process" in end.how
