@@ -48,7 +48,13 @@ class Planted:
 
 
 def _outputs_of(answers: str) -> dict[str, tuple[str, str]]:
-    vectors = {"boxes": ("FP32", "10, 6"), "rare": ("FP32", "200"), "half_outputs": ("FP16", "8")}
+    vectors = {
+        "boxes": ("FP32", "10, 6"),
+        "rare": ("FP32", "200"),
+        "half_outputs": ("FP16", "8"),
+        "pictures": ("FP32", "64, 64"),
+        "maps": ("INT32", "64, 64"),
+    }
     if answers in ("labelled", "tied"):
         return _LABEL
     if answers == "texts":
@@ -139,6 +145,10 @@ FAULTS = [
     *_planted("two_swapped", [1], [BATCHES], "prices"),
     *_planted("reversed_above", [4], [BATCHES]),
     *_planted("reversed_at", [37], [BATCHES]),
+    *_planted("pixel", [0.1, 0.01], [BATCHES], "pictures"),
+    *_planted("pixel", [1], [BATCHES], "maps"),
+    *_planted("two_swapped", [1], [BATCHES], "maps"),
+    *_planted("two_swapped", [1], [BATCHES], "texts", samples="texts"),
     *_planted("swapped_column", [4, 5], [BATCHES], "boxes"),
     *_planted("padding", [0.5, 0.05, 0.005], [BATCHES]),
     *_planted("swallowed", [1], [BATCHES]),
@@ -211,6 +221,9 @@ CONTROLS = [
     _honest("texts"),
     _honest("texts", samples="texts"),
     _honest("biased"),
+    _honest("pictures"),
+    _honest("pictures", "noise", 1e-7),
+    _honest("maps"),
     _honest("sums", scheduling=_SEQUENCE),
     _honest("plain", scheduling=_DECOUPLED),
     # The same answer to everything proves nothing, which is said.
