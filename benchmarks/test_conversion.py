@@ -15,13 +15,13 @@ def test_conversion(case: Case, deployment: Deployment, parity: Parity, recorder
     """The relative error and the share of equal decisions are within the tolerance, and within what the precision
     itself costs the model."""
     recorder.conversion(parity)
-    error = (
-        ""
-        if parity.relative_error is None
-        else f"relative error {RELATIVE_ERROR.text(parity.relative_error)}, "
-    )
+    found = []
+    if parity.relative_error is not None:
+        found.append(f"relative error {RELATIVE_ERROR.text(parity.relative_error)}")
     if parity.error_in_costs is not None:
-        error += f"{RATIO.text(parity.error_in_costs)} times what {case.precision.upper()} itself costs, "
-    recorder.figure(f"{error}{AGREEMENT.text(parity.agreement)} of decisions agree")
+        found.append(f"{RATIO.text(parity.error_in_costs)} times what {case.precision.upper()} itself costs")
+    if parity.agreement is not None:
+        found.append(f"{AGREEMENT.text(parity.agreement)} of decisions agree")
+    recorder.figure(", ".join(found))
     if failure := conversion_failure(parity):
         raise AccuracyError(failure, where=f"tolerance: {case.tolerance(deployment.tf32).source}")

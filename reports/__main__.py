@@ -33,7 +33,7 @@ _COMMANDS = (tables, html, plots, csv, export, compare, trend, merge, matrix, pu
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0; 1 if `readme --check` found a difference; 4 for what cannot be read, written
-    or done as asked; 10, 11 or 12 if `compare` or `trend` failed by --fail-on."""
+    or done as asked; 6 where some of the records cannot be read and the others are shown; 10, 11 or 12 if `compare` or `trend` failed by --fail-on."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:

@@ -30,6 +30,7 @@ from reports.record.schema import (
     Score,
     Search,
     Serving,
+    StageFailure,
     VerifiedAnswers,
     WrongAnswer,
     place,
@@ -212,6 +213,12 @@ def gate(name: str = "batches", wrong: str = "", **changes: Any) -> AnswerGate:
     same = SameAnswers(16, 96, 2e-7, 1.0, passed=not wrong)
     fields: dict[str, Any] = {"requests": 24, "tried": "32 of 32 batch sizes", "wrong": wrong, "same": same}
     return AnswerGate(name, **(fields | changes))
+
+
+def stage_failure(test: str = "test_accuracy", **changes: Any) -> StageFailure:
+    """A test of the accuracy that failed before it had a result."""
+    fields: dict[str, Any] = {"stage": "accuracy", "what": "the served outputs are NaN for 3 of 26 samples"}
+    return StageFailure(test, **(fields | changes))
 
 
 def failed_conversion() -> Parity:

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 from reports.plots import THEMES
 from reports.plots.theme import Theme
-from reports.record.arguments import Parser
+from reports.record import files
+from reports.record.arguments import Parser, status_of_unreadable
 from reports.record.foreign import is_printable, quoted
 from reports.words import shown
 from reports.words.shown import Shown
@@ -107,15 +108,19 @@ def themes_of(options: argparse.Namespace) -> Sequence[Theme]:
     return THEMES if options.theme == "both" else (options.theme,)
 
 
-def chosen(options: argparse.Namespace) -> list[Shown]:
-    """The records that the options select, as a reader may see them; raises UsageError if there are none."""
-    records = shown.read_all(options.results, anonymous=options.anonymous)
-    if not records:
+def chosen(options: argparse.Namespace) -> tuple[list[Shown], int]:
+    """The records that the options select, as a reader may see them, and the exit status of a command that shows them: it tells
+    of records that cannot be read, which are named. Raises UsageError if there is none to show."""
+    every = files.read_folder(options.results)
+    if not every.records:
+        every.all()
         raise UsageError(
             f"{options.results}: no records (TARGET/CASE.json). Measure some: .venv/bin/tox run -e benchmarks"
         )
+    records = shown.of_files(every.records, anonymous=options.anonymous)
+    status = status_of_unreadable(why for path, why in every.unreadable.items() if options.k in path.stem)
     found = [r for r in records if options.k in shown.name_of(r)]
     if not found:
         names = ", ".join(map(shown.name_of, records))
         raise UsageError(f"{options.results}: no case has {options.k!r} in its name. There are: {names}")
-    return found
+    return found, status

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from reports.commands import Commands, UsageError, path, shared
-from reports.record.arguments import ACCURACY, LEAK, SPEED
+from reports.record.arguments import ACCURACY, LEAK, SPEED, status_of_unreadable
 
 if TYPE_CHECKING:  # it needs numpy and scipy
     from reports.compare.records import Changes
@@ -83,7 +83,8 @@ def _run(options: argparse.Namespace) -> int:
         show(text)
     else:
         print(text)
-    return max(map(_status, found)) if options.fail_on else 0
+    unreadable = status_of_unreadable(why for source in (base, *others) for why in source.unreadable)
+    return max(unreadable, *map(_status, found)) if options.fail_on else unreadable
 
 
 _MAY_DIFFER = ("machine.gpu_driver", "machine.gpu_uuids")

@@ -21,5 +21,6 @@ def _run(options: argparse.Namespace) -> int:
     from reports.export.cells import csv_text
     from reports.export.frame import load_points
 
-    print(csv_text(load_points(chosen(options))), end="")
-    return 0
+    records, status = chosen(options)
+    print(csv_text(load_points(records)), end="")
+    return status

@@ -29,8 +29,8 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    records = chosen(options)
+    records, status = chosen(options)
     print(json.dumps(services.FORMATS[options.format](records), indent=2))
     for line in services.left_out(records):
         print(line, file=sys.stderr)
-    return 0
+    return status

@@ -35,7 +35,7 @@ def _run(options: argparse.Namespace) -> int:
     from reports.trend import files as histories
     from reports.trend.series import all_series
 
-    records = chosen(options)
+    records, status = chosen(options)
     found = histories.read(options.history or histories.folder_of(options.results))
     for sentence in found.damaged:
         print(sentence, file=sys.stderr)
@@ -48,4 +48,4 @@ def _run(options: argparse.Namespace) -> int:
     # A page that goes where this is printed would end with it.
     place = sys.stderr if writing.is_standard_output(options.output) else sys.stdout
     print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=place)
-    return 0
+    return status

@@ -55,7 +55,7 @@ def _positive(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    records = chosen(options)
+    records, status = chosen(options)
     groups = [(name_of(one), [one]) for one in records] + ([("", records)] if len(records) > 1 else [])
     for case, group in groups:
         names = plots.available(group)
@@ -67,4 +67,4 @@ def _run(options: argparse.Namespace) -> int:
             content = draw(name, group, theme, options.latency_budget_ms)
             files.replace(path, content if isinstance(content, bytes) else content.encode())
             print(path)
-    return 0
+    return status

@@ -37,11 +37,12 @@ def _run(options: argparse.Namespace) -> int:
     from reports.published.joined import joined
     from reports.published.matching import match
 
-    matches = [match(one, options.other_formats) for one in chosen(options)]
+    records, status = chosen(options)
+    matches = [match(one, options.other_formats) for one in records]
     if not options.csv:
         print(document(matches))
-        return 0
+        return status
     print(csv_text(joined(matches)), end="")
     for line in remarks(matches):
         print(line, file=sys.stderr)
-    return 0
+    return status

@@ -20,11 +20,11 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    records = chosen(options)
+    records, status = chosen(options)
     print(f"# Summary\n\n{tables.summary_table(records)}")
     for target, group in itertools.groupby(records, key=lambda r: r.case.target):
         of_target = list(group)
         print(f"\n## {target}\n\n{tables.machine_sentence(of_target)}")
         for one in of_target:
             print(f"\n### {name_of(one)}\n\n{tables.case_section(one)}")
-    return 0
+    return status

@@ -19,7 +19,7 @@ from reports.commands import (
 )
 from reports.record import files as records
 from reports.record import writing
-from reports.record.arguments import ACCURACY, LEAK, SPEED
+from reports.record.arguments import ACCURACY, LEAK, SPEED, status_of_unreadable
 from reports.record.foreign import quoted
 from reports.words import sources
 
@@ -98,8 +98,7 @@ def _run(options: argparse.Namespace) -> int:
     folder = options.history or files.folder_of(options.results)
     if options.output is not None:
         writing.check_folder(options.output)  # before the history is added to
-    if options.add:
-        _add(folder, options.add)
+    status = _add(folder, options.add)
     if options.share:
         _share(folder, options.share)
     found_rows = files.read(folder)
@@ -113,7 +112,7 @@ def _run(options: argparse.Namespace) -> int:
     print(words.document(found))
     if options.output is not None:
         _draw(found, options)
-    return _status(found, options) if options.fail_on else 0
+    return max(status, _status(found, options)) if options.fail_on else status
 
 
 def _nothing(folder: Path, substring: str, cases: Sequence[str]) -> str:
@@ -127,18 +126,22 @@ def _nothing(folder: Path, substring: str, cases: Sequence[str]) -> str:
     return f"{folder}: no case has {substring!r} in its name. There are: {names}"
 
 
-def _add(folder: Path, given: list[Path]) -> None:
+def _add(folder: Path, given: list[Path]) -> int:
+    """Add the measurements of what is given; returns the exit status, which tells of records that cannot be read."""
     from reports.record.folders import matching
     from reports.trend import files
     from reports.trend.rows import rows_of, without_origin
 
+    unreadable: list[str] = []
     for source in given:
         found = files.read(source if matching(source, f"*{files.SUFFIX}") else files.folder_of(source))
         for sentence in found.damaged:
             print(sentence, file=sys.stderr)
         stored = []
         if records.record_paths(source) or records.record_paths_in(source) or not found.rows:
-            stored = [one.record for one in sources.read([source])[0].records.values()]
+            (read,) = sources.read([source])
+            stored = [one.record for one in read.records.values()]
+            unreadable += read.unreadable
         added = files.append(folder, [*found.rows, *(row for one in stored for row in rows_of(one))])
         print(f"{source}: added {added} measurements to {folder}", file=sys.stderr)
         if silent := sum(map(without_origin, stored)):
@@ -146,6 +149,7 @@ def _add(folder: Path, given: list[Path]) -> None:
                 f"{source}: {silent} measurements are of an earlier version, which did not record their run: left out",
                 file=sys.stderr,
             )
+    return status_of_unreadable(unreadable)
 
 
 def _share(folder: Path, branch: str) -> None:

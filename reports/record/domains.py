@@ -62,6 +62,8 @@ Confidence = Annotated[float, Domain(least=0.01, most=0.999999)]
 MOST_LOADS = Domain(longest=500)
 """Load points of a case, and what its soak watched: several times those of the longest sweep; of thousands a page would take
 minutes."""
+Axis = Annotated[int, Domain(least=-1, most=_MOST_WHOLE)]
+"""The length of an axis in a shape; -1 where it may be any, as in Triton's `dims: [ -1 ]`."""
 Counted = Annotated[int, Domain(least=1, most=_MOST_WHOLE)]
 """A number of what is there at least once."""
 

@@ -6,7 +6,7 @@ It needs the standard library alone; with msgspec it reads faster.
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -119,56 +119,63 @@ def _plain(kind: type[_Kind], path: Path, content: bytes, version: int) -> _Kind
     return parsing.parsed(kind, content, version, str(path))
 
 
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """The records of several files, and what is wrong with each file that holds none."""
+
+    records: Mapping[Path, Record]
+    unreadable: Mapping[Path, str]
+    """Why a file cannot be read, with its name and what to do about it."""
+
+    def all(self) -> Mapping[Path, Record]:
+        """The records of a reader that cannot do without one; raises one RecordError that names every unreadable file."""
+        if self.unreadable:
+            raise RecordError("\n".join(self.unreadable.values()))
+        return self.records
+
+
 def read_all(results: Path) -> list[Record]:
     """Every record below `results`, in the order of their names. Superseded ones are left out.
 
-    Raises RecordError as `read_named` does.
+    Raises RecordError as `read_folder` does, and for a file that cannot be read.
     """
-    return [record for _, record in read_named(results)]
+    return list(read_folder(results).all().values())
 
 
-def read_named(results: Path) -> list[tuple[str, Record]]:
-    """Every record below `results` after the machine that its file's name says, which is empty where the case was measured
-    on one.
+def read_folder(results: Path) -> Found:
+    """Every record below `results`, in the order of their names. A file whose name is not that of its case and machine is
+    unreadable too: a copy of a record would be a second row for one measurement.
 
-    Raises RecordError as `read_each` does, and where a file's name is not that of its case and machine: a copy of a
-    record would be a second row for one measurement.
+    Raises RecordError as `record_paths` does.
     """
-    paths = record_paths(results)
-    found = read_each(paths)
-    names = [
-        machines.label_of(record) if machine_in(path) else ""
-        for path, record in zip(paths, found, strict=True)
-    ]
-    places = [path_of(record.case, results, name) for record, name in zip(found, names, strict=True)]
-    wrong = [
-        f"{path}: holds the case whose file is {place}. Give it that name, or take it out of the folder."
-        for path, place in zip(paths, places, strict=True)
-        if path != place
-    ]
-    several = {path_of(record.case, results) for record, name in zip(found, names, strict=True) if name}
-    wrong += [
-        f"{path}: lies beside records of the same case that name their machines ({path.stem}{MACHINE_SIGN}...). Move it "
-        "to a folder of its own, and join the two with `python -m reports merge`."
-        for path in places
-        if path in several
-    ]
-    if wrong:
-        raise RecordError("\n".join(wrong))
-    return list(zip(names, found, strict=True))
+    found = read_each(record_paths(results))
+    names = {
+        path: machines.label_of(record) if machine_in(path) else "" for path, record in found.records.items()
+    }
+    several = {path_of(found.records[path].case, results) for path, name in names.items() if name}
+    unreadable = dict(found.unreadable)
+    for path, record in found.records.items():
+        if path != (place := path_of(record.case, results, names[path])):
+            unreadable[path] = (
+                f"{path}: holds the case whose file is {place}. Give it that name, or take it out of the folder."
+            )
+        elif path in several:
+            unreadable[path] = (
+                f"{path}: lies beside records of the same case that name their machines ({path.stem}{MACHINE_SIGN}...). "
+                "Move it to a folder of its own, and join the two with `python -m reports merge`."
+            )
+    return Found({path: one for path, one in found.records.items() if path not in unreadable}, unreadable)
 
 
-def read_each(paths: Sequence[Path]) -> list[Record]:
-    """Read several records; raises one RecordError that names every file that is not a whole one."""
-    found, wrong = [], []
+def read_each(paths: Sequence[Path]) -> Found:
+    """Read several records. One that cannot be read never takes away the others."""
+    found, unreadable = {}, {}
     for path in paths:
         try:
-            found.append(read(path))
+            found[path] = read(path)
         except RecordError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise RecordError("\n".join(wrong))
-    return found
+            unreadable[path] = str(error)
+    return Found(found, unreadable)
 
 
 def record_paths(results: Path) -> list[Path]:

@@ -24,6 +24,7 @@ from reports.record.schema import (
     Search,
     ServerEnd,
     Soak,
+    StageFailure,
     Start,
     place,
 )
@@ -154,6 +155,7 @@ SINGLE: Mapping[str, type[Any]] = {
 """The fields of a record that hold one measurement, or None, by name, which is its key, with the type."""
 SEVERAL: Mapping[str, Several] = {
     "server_ends": Several("server-end", ServerEnd, lambda end: (end.stage,)),
+    "failures": Several("failure", StageFailure, lambda failure: (failure.test,)),
     "gates": Several("gate", AnswerGate, lambda gate: (gate.gate,)),
     "starts": Several("start", Start, lambda start: (start.scenario,)),
     "loads": Several("load", Load, place),

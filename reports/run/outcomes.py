@@ -1,6 +1,7 @@
 """How the benchmarks of a run ended, collected from all workers."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +36,8 @@ class Outcomes:
     """Whether a test failed that is no benchmark."""
     missing: list[str] = field(default_factory=list)
     """A sentence for each file that was asked for and could not be written."""
+    unreadable: Sequence[str] = ()
+    """A sentence for each record of the run that its tables lack, as it cannot be read."""
     status: int = pytest.ExitCode.OK
     """The exit status of the run, once it has ended."""
 

@@ -109,10 +109,17 @@ def has_random_weights(record: Record) -> bool:
     return record.build.weights.startswith("random")
 
 
+def stage_failures(record: Record) -> list[str]:
+    """A sentence on each test that failed before it had a result."""
+    return [f"{one.stage} failed: {one.what}" for one in record.failures]
+
+
 def unscored(record: Record) -> str:
     """The two words that are shown in place of a missing score."""
     if record.build.as_found:
         return "no labels"
+    if any(one.stage == "accuracy" for one in record.failures):
+        return "failed"
     return "random weights" if has_random_weights(record) else "not measured"
 
 

@@ -5,7 +5,7 @@ the record and the reason is put in their place, so that no other module has to 
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from reports.words.rightness import (
     has_random_weights,
     ledger_failures,
     main_score,
+    stage_failures,
     unmeasured,
 )
 
@@ -95,21 +96,28 @@ def shown(record: Record, of_machine: str = "", kept_as: str = "") -> Shown:
 
 
 def read_all(results: Path, *, anonymous: bool = False) -> list[Shown]:
-    """Every record below a results folder as a reader may see it; raises as `reports.record.files.read_named`.
+    """Every record below a results folder as a reader may see it; raises as `reports.record.files.read_all`.
 
     Where it is to be anonymous, neither hosts nor UUIDs of GPUs are in it; machines that measured the same case are
     numbered.
     """
-    found = files.read_named(results)
+    return of_files(files.read_folder(results).all(), anonymous=anonymous)
+
+
+def of_files(found: Mapping[Path, Record], *, anonymous: bool = False) -> list[Shown]:
+    """The records of several files as a reader may see them, with machines that are called as in the names of the files."""
+    named = [(files.machine_in(path), record) for path, record in found.items()]
     if not anonymous:
-        return [shown(record, name, name) for name, record in found]
-    several = [record for name, record in found if name or len(machines.machines_of(record)) > 1]
+        return [shown(record, name, name) for name, record in named]
+    several = [record for name, record in named if name or len(machines.machines_of(record)) > 1]
     names = numbered(machine for record in several for machine in machines.machines_of(record))
-    told = [(name, without_names(record, names)) for name, record in found]
+    told = [(name, without_names(record, names)) for name, record in named]
     return [shown(record, machines.label_of(record) if name else "", name) for name, record in told]
 
 
 def _why_no_speed(record: Record) -> str:
+    if record.failures:
+        return f"No throughput is shown: {', and '.join(stage_failures(record))}."
     failures = [
         f"{failure} ({full_point(load)})" for load in record.loads if (failure := wrong_answers(load))
     ]
@@ -157,7 +165,9 @@ def _search(record: Record) -> tuple[Search | None, str]:
     if verdict_of(search) == "failed":
         load = dataclasses.replace(search.load, throughput_per_s=_NO_FIGURE, passes=())
         return dataclasses.replace(search, load=load, goodput_per_s=None), ""
-    why = _why_no_speed(dataclasses.replace(record, accuracy=search.accuracy, loads=(search.load,)))
+    failures = tuple(one for one in record.failures if one.stage != "accuracy")  # of the case's own settings
+    of_search = dataclasses.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
+    why = _why_no_speed(of_search)
     if not why:
         return search, ""
     load = dataclasses.replace(

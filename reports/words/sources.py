@@ -31,12 +31,14 @@ class Source:
     """Whether the argument is a single record, and not a folder."""
     records: Mapping[str, Stored]
     """The records by what they are called, in the order of these: the case, and its machine where several measured it."""
+    unreadable: Sequence[str] = ()
+    """What is wrong with each file of the folder that cannot be read."""
 
 
 def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
     """The records of every argument, of the cases whose name contains `substring`.
 
-    Raises RecordError where an argument has none, holds a damaged one, or is there twice.
+    Raises RecordError where an argument has none that can be read, or is there twice.
     """
     sources = [_source(argument, _letter(number), substring) for number, argument in enumerate(arguments)]
     owners: dict[Path, Source] = {}
@@ -59,7 +61,8 @@ def _letter(number: int) -> str:
 def _source(argument: Path, letter: str, substring: str) -> Source:
     records: dict[str, Stored] = {}
     paths = record_files(argument)
-    for path, record in zip(paths, files.read_each(paths), strict=True):
+    found = files.read_each(paths)
+    for path, record in (found.records or found.all()).items():
         machine = files.machine_in(path)
         stored = Stored(shown(record, machine, machine), path, letter)
         name = files.name_of(record.case, machine)
@@ -74,7 +77,8 @@ def _source(argument: Path, letter: str, substring: str) -> Source:
         raise RecordError(
             f"{argument}: no case has {substring!r} in its name. There are: {', '.join(records)}"
         )
-    return Source(str(argument), letter, argument.is_file(), chosen)
+    unreadable = [why for path, why in found.unreadable.items() if substring in path.stem]
+    return Source(str(argument), letter, argument.is_file(), chosen, unreadable)
 
 
 def record_files(argument: Path) -> list[Path]:

@@ -199,6 +199,33 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
+def test_of_a_shallow_clone_the_rest_of_the_history_is_to_be_fetched(checkout: Path, tmp_path: Path) -> None:
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{checkout}", str(shallow))
+
+    assert other_builds.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
+    with pytest.raises(InputError) as raised:
+        other_builds.parse("HEAD~1", shallow)
+    assert "git fetch --unshallow" in raised.value.cure
+    assert "fetch-depth: 0" in raised.value.cure
+
+
+def test_outside_of_a_repository_the_suite_is_to_be_run_in_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a git repository") as raised:
+        other_builds.parse("HEAD~1", tmp_path)
+    assert "git clone" in raised.value.cure
+
+
+def test_without_git_it_is_to_be_installed(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(InputError, match="git cannot be started") as raised:
+        other_builds.parse("HEAD", checkout)
+    assert "install git" in raised.value.cure
+
+
 def test_a_ref_names_a_commit_whose_files_are_kept_apart(checkout: Path, tmp_path: Path) -> None:
     other = other_builds.parse("trunk", checkout)
     commit = git(checkout, "rev-parse", "HEAD")

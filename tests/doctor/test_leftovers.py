@@ -12,7 +12,8 @@ INIT = Process(1, 0, ("/sbin/init",))
 GUARD = Process(10, 1, ("python", "-I", "-S", "/somewhere/fixtures/host/guard.py", "--caller", "9"))
 GUARDED = Process(11, 10, ("/opt/tritonserver", "--id=tritonproof-abc"))
 STUB = Process(12, 11, ("/x/triton_python_backend_stub",))
-LEFT = Process(20, 1, ("/opt/tritonserver",))
+LEFT = Process(20, 1, ("/opt/tritonserver", "--id=tritonproof-def"))
+THEIRS = Process(21, 1, ("/opt/tritonserver", "--model-repository=/srv/models"))
 
 
 def by_id(*processes: Process) -> dict[int, Process]:
@@ -25,6 +26,17 @@ def test_a_server_without_a_guard_is_left_over() -> None:
 
     assert states(sound, found) == ["ok", "warning"]
     assert found.cure.startswith("kill 20,")
+
+
+def test_a_server_of_somebody_elses_is_named_and_not_to_be_killed() -> None:
+    theirs = leftovers.processes(by_id(INIT, THEIRS))
+    both = leftovers.processes(by_id(INIT, THEIRS, LEFT))
+
+    assert states(theirs, both) == ["warning", "warning"]
+    assert "tritonserver 21" in theirs.found
+    assert "kill" not in theirs.cure
+    assert "20" in both.cure
+    assert "21" not in both.cure
 
 
 def test_own_processes_are_seen_with_their_parents() -> None:

@@ -86,6 +86,7 @@ def test_networks_reach_the_node_with_their_samples_and_labels(tmp_path: Path) -
     (tmp_path / "labels.csv").write_text("00,1\n01,2\n")
     given = ["--onnx", f"a={path}", "--onnx", f"b={path}", "--samples", str(samples)]
     given += ["--labels", f"a={tmp_path / 'labels.csv'}", "--metric", "a=top-1", "--floor", "a=0.5"]
+    given += ["--tolerance", "b=0.01"]
 
     controller, node = on_a_node(*given)
 

@@ -10,9 +10,9 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.plugin.fleet import replaying
 from reports.record import files
-from reports.record.schema import Conversation
+from reports.record.schema import Conversation, Record
 from reports.run.outcomes import Outcomes
-from tests.samples import gate, load, record
+from tests.samples import gate, load, record, stage_failure
 from tests.soak.made_up import soak
 
 
@@ -122,6 +122,20 @@ def test_results_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:
     assert joined.accuracy == here.accuracy
     assert joined.gates == (gate("batches"), gate("malformed"), gate("repeated"))
     assert [one for one in path.parent.iterdir() if one.suffix == ".arrived"] == []
+
+
+def test_a_failure_on_a_node_is_on_record_here_until_its_test_has_a_result_on_one(tmp_path: Path) -> None:
+    here = record()
+    path = files.path_of(here.case, tmp_path)
+    files.write(here, path)
+
+    def keep(sent: Record) -> Record:
+        replaying.keep({str(path.relative_to(tmp_path)): files.encode(sent)}, tmp_path, "test_accuracy")
+        return files.read(path)
+
+    failed = keep(dataclasses.replace(here, accuracy=None, failures=(stage_failure(),)))
+    assert failed.failures == (stage_failure(),)
+    assert keep(here).failures == ()
 
 
 def test_a_soak_and_a_conversation_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from fixtures.build import integrity
 from fixtures.gates import recorded
 from fixtures.gates.recorded import RecordedAnswers
 from fixtures.measure import perf_analyzer_files
-from fixtures.prove.sameness import Closeness
 from fixtures.measure.perf_analyzer_files import BadRunError
+from fixtures.prove.sameness import Closeness
 from reports import tables
 from reports.__main__ import main
 from reports.record import files, per_sample

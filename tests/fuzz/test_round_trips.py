@@ -16,10 +16,10 @@ from fixtures.gates import recorded
 from fixtures.gates.recorded import RecordedAnswers
 from fixtures.given.labels import read_labels
 from fixtures.given.samples import read_samples
-from fixtures.prove.sameness import Closeness
 from fixtures.measure.perf_analyzer_files import read_profile
 from fixtures.plugin.command_line.passed_options import passed_on
 from fixtures.plugin.command_line.settings import parse
+from fixtures.prove.sameness import Closeness
 from fixtures.spec import Tensor
 from reports.record import files, per_sample
 from reports.record.per_sample import Part, Sample, SampleScores

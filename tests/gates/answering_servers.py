@@ -16,10 +16,10 @@ import numpy as np
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
-from fixtures.gates.sameness import Rows
+from fixtures.gates.sameness import Alone, alone_of
 from fixtures.gates.served import ServedModel
-from fixtures.prove.sameness import Closeness
 from fixtures.measure.load_data import LoadData
+from fixtures.prove.sameness import Closeness
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.messages import raw_content
 from fixtures.serve.server import Server
@@ -27,7 +27,9 @@ from fixtures.spec import LoadPoint, Tensor
 from tests import simulated
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
-ALONE: Rows = {n: {"OUT": 2 * ROWS[n]} for n in range(3)}
+IDS = ["a", "b", "c"]
+NEAR = Closeness(1e-4, 1e-4, 1.0)
+ALONE: Alone = alone_of(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(3)}, NEAR)
 Answer = Callable[[Any, grpc.ServicerContext], Any]
 
 
@@ -85,10 +87,8 @@ def served_by(
     )
     try:
         one = Server("embedded", address, "2.51.0", None, client, http_address=http_address)
-        data = LoadData(Path(), ["a", "b", "c"], {"IN": ROWS})
-        yield ServedModel(
-            dataclasses.replace(job, server=one, model=model, data=data), 4, Closeness(1e-4, 1e-4, 1.0), 0.2
-        )
+        data = LoadData(Path(), IDS, {"IN": ROWS})
+        yield ServedModel(dataclasses.replace(job, server=one, model=model, data=data), 4, NEAR)
     finally:
         client.close()
         server.stop(None).wait()
@@ -189,14 +189,18 @@ class Memory:
 
 
 BIASES = np.array([[3], [5], [8]])
-IN_MEMORY: Rows = {
-    n: {
-        "OUT": 2 * ROWS[n] + BIASES[n],
-        "TEXT": np.array([b"text of %d" % BIASES[n, 0]], object),
-        "SAME": 2 * ROWS[n] + BIASES[n],
-    }
-    for n in range(3)
-}
+IN_MEMORY: Alone = alone_of(
+    IDS,
+    {
+        n: {
+            "OUT": (2 * ROWS[n] + BIASES[n]).astype(np.float32),
+            "TEXT": np.array([b"text of %d" % BIASES[n, 0]], object),
+            "SAME": (2 * ROWS[n] + BIASES[n]).astype(np.float32),
+        }
+        for n in range(3)
+    },
+    NEAR,
+)
 
 
 @contextmanager
@@ -210,6 +214,6 @@ def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel
             Tensor("BIAS", "INT64", (1,)),
         )
         model = dataclasses.replace(one.job.model, inputs=inputs, outputs=outputs, batched=batched)
-        data = LoadData(Path(), ["a", "b", "c"], {"IN": ROWS, "BIAS": BIASES})
+        data = LoadData(Path(), IDS, {"IN": ROWS, "BIAS": BIASES})
         job = dataclasses.replace(one.job, model=model, data=data)
         yield dataclasses.replace(one, job=job)

@@ -7,17 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from fixtures.gates.sameness import Rows, rows_of
+from fixtures.gates.sameness import Alone, alone_of
 from fixtures.gates.served import ServedModel
-from fixtures.prove.sameness import Answer, Closeness
 from fixtures.measure.load_data import LoadData
-from fixtures.spec import LoadPoint, Tensor
+from fixtures.prove.sameness import Answer, Closeness
+from fixtures.spec import Arrays, LoadPoint, Tensor
 from tests import simulated
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 
-Model = Callable[[np.ndarray, int], np.ndarray]
-"""The samples of a request, by their indices, and how many requests are in flight, to the rows of its answer."""
+NEAR = Closeness(1e-4, 1e-4, 1.0)
+IDS = [f"row-{n}" for n in range(len(ROWS))]
+Model = Callable[[np.ndarray, int], np.ndarray | Arrays]
+"""The samples of a request, by their indices, and how many requests are in flight, to the rows of its answer; of one
+output OUT, or of several."""
 
 
 def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:
@@ -28,23 +31,21 @@ def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:
 def served_model(
     count: int = 8,
     largest: int = 4,
-    request_s: float = 0.001,
-    gate_s: float = 0.2,
     *,
     batched: bool = True,
     **changes: Any,
 ) -> ServedModel:
     """A model of FP32 rows of four with so many samples and this largest batch; `changes` are to the job."""
-    job = simulated.job(LoadPoint("online", 1, 1), "toy", request_s)
+    job = simulated.job(LoadPoint("online", 1, 1), "toy")
     model = dataclasses.replace(
         job.model,
         inputs=(Tensor("IN", "FP32", (4,)),),
         outputs=(Tensor("OUT", "FP32", (4,)),),
         batched=batched,
     )
-    data = LoadData(Path(), [f"row-{n}" for n in range(count)], {"IN": ROWS[:count]})
+    data = LoadData(Path(), IDS[:count], {"IN": ROWS[:count]})
     fields: dict[str, Any] = {"model": model, "data": data} | changes
-    return ServedModel(dataclasses.replace(job, **fields), largest, Closeness(1e-4, 1e-4, 1.0), gate_s)
+    return ServedModel(dataclasses.replace(job, **fields), largest, NEAR)
 
 
 class Server:
@@ -58,9 +59,11 @@ class Server:
     def ask(self, _served: ServedModel, which: Sequence[Any], in_flight: int = 1) -> list[Answer]:
         requests = [np.asarray(one) for one in which]
         self.asked += [(one.tolist(), in_flight) for one in requests]
-        return [Answer(one, {"OUT": self._model(one, in_flight)}) for one in requests]
+        found = [self._model(one, in_flight) for one in requests]
+        outputs = [{"OUT": one} if isinstance(one, np.ndarray) else one for one in found]
+        return [Answer(*one) for one in zip(requests, outputs, strict=True)]
 
 
-def alone(count: int = 8) -> Rows:
+def alone(count: int = 8) -> Alone:
     """What the sound model answers to each sample alone."""
-    return rows_of([Answer(np.array([n]), {"OUT": 2 * ROWS[[n]]}) for n in range(count)])
+    return alone_of(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, NEAR)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from tritonclient.grpc import service_pb2
 from fixtures.gates import declared
 from fixtures.gates.replies import Reply
 from fixtures.gates.served import ServedModel
+from fixtures.measure.load_data import LoadData
+from fixtures.prove.sameness import Answer
 from fixtures.spec import Tensor
 from reports.record.schema import AnswerGate
 from tests.gates.stand_in import alone, served_model
@@ -30,6 +33,11 @@ def answer_to(request: Any, *, batched: bool = True) -> Any:
     response.outputs.add(name="COUNT", datatype="INT64", shape=[*rows, 1])
     response.raw_output_contents.append(np.full(len(values), 4).tobytes())
     return response
+
+
+def given_alone(count: int = 8) -> dict[int, dict[str, np.ndarray]]:
+    """The right answers to so many samples, each sent alone."""
+    return {n: {**outputs, "COUNT": np.array([4])} for n, outputs in alone(count).rows.items()}
 
 
 def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
@@ -58,7 +66,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
             return [Reply(one) for one in answers]
 
         monkeypatch.setattr(declared, "send", send)
-        return declared.declared(served, alone(served.samples)), sent
+        return declared.declared(served, given_alone(served.samples)), sent
 
     return run
 
@@ -159,12 +167,14 @@ def test_a_refusal_is_told_in_the_servers_words(monkeypatch: pytest.MonkeyPatch)
     refused = [Reply(None, "no room")] * 5
     monkeypatch.setattr(declared, "send", lambda _job, _requests: refused)
 
-    assert declared.declared(model(), alone()).wrong == "the request of sample row-0 was refused: no room"
+    assert (
+        declared.declared(model(), given_alone()).wrong == "the request of sample row-0 was refused: no room"
+    )
 
 
 def test_answers_that_were_given_before_have_to_be_finite_too(gate: Gate) -> None:
     gate()  # its answers stand in for the server's
-    given = {n: dict(outputs) for n, outputs in alone().items()}
+    given = given_alone()
     given[6]["OUT"] = np.array([1.0, -np.inf, 2.0, 3.0])
 
     found = declared.declared(model(), given)
@@ -172,9 +182,48 @@ def test_answers_that_were_given_before_have_to_be_finite_too(gate: Gate) -> Non
     assert found.wrong == "OUT holds -inf in the answer to sample row-6 (1 of 4 elements are not finite)"
 
 
+def test_an_output_that_the_answer_to_one_sample_lacks_is_found(gate: Gate) -> None:
+    gate()
+    given = given_alone()
+    del given[7]["COUNT"]
+
+    assert declared.declared(model(), given).wrong == "the answer to sample row-7 lacks the output COUNT"
+
+
+@pytest.mark.parametrize("wrong", [None, 137])
+def test_every_sample_s_answer_has_to_be_finite_not_only_those_that_other_gates_send(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch, wrong: int | None
+) -> None:
+    gate()
+    ids = [f"row-{n}" for n in range(200)]
+    rest = [
+        LoadData(Path(), ids[start : start + 64], {"IN": np.zeros((len(ids[start : start + 64]), 4))})
+        for start in (8, 72, 136)
+    ]
+    asked: list[str] = []
+
+    def ask(served: ServedModel, which: list[list[int]], in_flight: int) -> list[Answer]:
+        assert in_flight == 64
+        names = [served.job.data.ids[one] for (one,) in which]
+        asked.extend(names)
+        outputs = [np.full((1, 4), np.nan if name == f"row-{wrong}" else 1.0) for name in names]
+        return [
+            Answer(np.array(samples), {"OUT": values, "COUNT": np.array([[4]])})
+            for samples, values in zip(which, outputs, strict=True)
+        ]
+
+    monkeypatch.setattr(declared, "ask", ask)
+
+    found = declared.declared(model(), given_alone(), rest)
+
+    assert asked == ids[8:]
+    assert found.requests == 5 + 192
+    assert ("row-137" in found.wrong) == (wrong is not None)
+
+
 def test_whole_numbers_and_texts_are_always_numbers_enough(gate: Gate) -> None:
     gate()
-    given = {0: {"OUT": np.array([1, 2]), "TEXT": np.array([b"nan"], object)}}
+    given = {0: {"OUT": np.array([1, 2]), "COUNT": np.array([b"nan"], object)}}
 
     assert declared.declared(model(), given).wrong == ""
 

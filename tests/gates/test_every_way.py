@@ -11,13 +11,15 @@ from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.errors import ProofError
 from fixtures.gates import refusals, transports
-from fixtures.gates.sameness import Rows
+from fixtures.gates.sameness import alone_of
 from fixtures.gates.served import ServedModel
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.server import Server
 from tests.gates.answering_servers import (
     ALONE,
+    IDS,
     IN_MEMORY,
+    NEAR,
     ROWS,
     Memory,
     careful,
@@ -89,10 +91,12 @@ def test_each_of_several_inputs_has_a_place_of_its_own_in_the_region() -> None:
 
 @pytest.mark.parametrize("datatype", ["BOOL", "UINT8", "INT32", "FP16", "BF16", "FP64"])
 def test_an_output_of_any_type_is_read_from_the_region(datatype: str) -> None:
-    right = {
-        sample: {**outputs, "SAME": outputs["SAME"].astype(triton_to_np_dtype(datatype))}
-        for sample, outputs in IN_MEMORY.items()
+    dtype = triton_to_np_dtype(datatype)
+    rows = {
+        sample: {**outputs, "SAME": outputs["SAME"].astype(dtype)}
+        for sample, outputs in IN_MEMORY.rows.items()
     }
+    right = alone_of(IDS, rows, NEAR)
     with with_memory(Memory(same_as=datatype)) as model:
         outputs = tuple(
             dataclasses.replace(one, dtype=datatype) if one.name == "SAME" else one
@@ -116,7 +120,8 @@ def test_an_output_that_an_answer_lacks_in_shared_memory_is_not_read_from_there(
             response.raw_output_contents.append(bytes(4))
         return response
 
-    none = {sample: {**outputs, "SAME": np.zeros(1, np.float32)} for sample, outputs in IN_MEMORY.items()}
+    zero = {"SAME": np.zeros(1, np.float32)}
+    none = alone_of(IDS, {sample: {**outputs, **zero} for sample, outputs in IN_MEMORY.rows.items()}, NEAR)
     with with_memory(memory) as model, served_by(answer, more=memory.handlers) as other:
         *outputs, same = model.job.model.outputs
         declared = dataclasses.replace(
@@ -153,13 +158,14 @@ def test_four_samples_are_sent_in_each_way_and_fewer_where_there_are() -> None:
         )
         many = dataclasses.replace(model, job=dataclasses.replace(model.job, data=data))
         rows = {n: {"OUT": 2 * data.rows["IN"][n]} for n in range(8)}
-        assert transports.transports(many, rows, shared_memory=False).requests == 4
-        assert transports.transports(many, {7: rows[7]}, shared_memory=False).requests == 1
+        for chosen, requests in ((rows, 4), ({7: rows[7]}, 1)):
+            right_ones = alone_of(data.ids, chosen, NEAR)
+            assert transports.transports(many, right_ones, shared_memory=False).requests == requests
 
 
 def test_of_several_ways_that_are_wrong_the_first_is_told() -> None:
     with web_server(2.5) as address, served_by(careful, address) as model:
-        wrong: Rows = {n: {"OUT": 3 * ROWS[n] + 1} for n in range(3)}
+        wrong = alone_of(IDS, {n: {"OUT": 3 * ROWS[n] + 1} for n in range(3)}, NEAR)
         found = transports.transports(model, wrong, shared_memory=False)
 
     assert found.wrong.startswith("over gRPC 3 of 3 answers differ")

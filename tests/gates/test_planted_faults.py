@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from fixtures.gates import declared, refusals, same, transports
-from fixtures.gates.sameness import Rows
+from fixtures.gates.sameness import Alone
 from fixtures.gates.served import ServedModel, ask_alone
-from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
+from fixtures.prove.sameness import Closeness
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Scenario
 from reports.record.schema import GATES, AnswerGate
@@ -43,9 +43,10 @@ FAULTS = {
     "rows swapped in batches": ({"batches"}, "if len(x) > 1: out = out[::-1].copy()"),
     "an answer that depends on its neighbours": (
         {"batches"},
-        "if len(x) > 1: out = out + 0.05 * x.mean(axis=0)",
+        "if len(x) > 1: out = out + 0.001 * x.mean(axis=0)",
     ),
-    "a leak of state between requests": ({"repeated"}, "out = out + np.float32(0.01 * before)"),
+    "batches of three alone": ({"batches"}, "if len(x) == 3: out = out * np.float32(1.001)"),
+    "a leak of a thousandth of the answer before": ({"repeated"}, "out = out + np.float32(0.001 * before)"),
     "the answer to the request before": (
         {"repeated"},
         "kept['out'], out = out, (kept.get('out') if len(kept.get('out', [])) == len(x) else out)",
@@ -75,19 +76,19 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
             )
             triton.load(built, dataclasses.replace(DEPLOYMENT, max_queue_delay_us=20_000), scenario)
             job = Job(triton, name, model, LoadPoint("online", 1, 1), "none", data, request_s=0.002)
-            return ServedModel(job, DEPLOYMENT.max_batch_size, NEAR, gate_s=0.2)
+            return ServedModel(job, DEPLOYMENT.max_batch_size, NEAR)
 
         yield load
 
 
-def gates_of(served: ServedModel, alone: Rows) -> dict[str, Callable[[], AnswerGate]]:
+def gates_of(served: ServedModel, alone: Alone) -> dict[str, Callable[[], AnswerGate]]:
     """Each gate of a model that is not loaded anew, by its name."""
     return {
         "repeated": lambda: same.repeated(served, alone),
         "in-flight": lambda: same.in_flight(served, alone),
         "batches": lambda: same.batches(served, alone),
         "transports": lambda: transports.transports(served, alone, shared_memory=True),
-        "declared": lambda: declared.declared(served, alone),
+        "declared": lambda: declared.declared(served, alone.rows),
         "largest-batch": lambda: refusals.largest_batch(served),
         "malformed": lambda: refusals.malformed(served, alone),
     }

@@ -13,8 +13,8 @@ from fixtures.gates import recorded
 from fixtures.gates.recorded import RecordedAnswers
 from fixtures.gates.sameness import Rows
 from fixtures.gates.served import ServedModel
-from fixtures.prove.sameness import Answer, Closeness
 from fixtures.measure.load_data import LoadData
+from fixtures.prove.sameness import Answer, Closeness
 from fixtures.serve.server import Server
 from fixtures.spec import Tensor
 from tests.gates import stand_in
@@ -61,7 +61,7 @@ def test_answers_come_back_from_their_file_as_they_were(
     path, found = kept
     answering(monkeypatch)
 
-    gate = recorded.hold(served_model(), found, path)
+    gate = recorded.hold_to(served_model(), found, path)
 
     assert found.rows.keys() == {f"row-{n}" for n in range(8)}
     assert (gate.gate, gate.requests, gate.wrong) == ("recorded", 8, "")
@@ -79,7 +79,7 @@ def test_another_answer_than_the_recorded_one_is_found(
 ) -> None:
     answering(monkeypatch, **changed)
 
-    gate = recorded.hold(served_model(), kept[1], kept[0])
+    gate = recorded.hold_to(served_model(), kept[1], kept[0])
 
     assert "row-" in gate.wrong
     assert "recorded" in gate.wrong
@@ -91,8 +91,8 @@ def test_a_format_may_differ_by_what_its_own_tolerance_lets(
     answering(monkeypatch, outputs=ROWS * np.float32(1.05))
     coarse = dataclasses.replace(served_model(), near=Closeness(0.5, 0.1, 0.98))
 
-    assert recorded.hold(served_model(), kept[1], kept[0]).wrong
-    assert not recorded.hold(coarse, kept[1], kept[0]).wrong
+    assert recorded.hold_to(served_model(), kept[1], kept[0]).wrong
+    assert not recorded.hold_to(coarse, kept[1], kept[0]).wrong
 
 
 def test_answers_to_other_samples_are_refused_with_the_file_and_a_cure(
@@ -101,7 +101,7 @@ def test_answers_to_other_samples_are_refused_with_the_file_and_a_cure(
     path, found = kept
 
     with pytest.raises(InputError, match="other samples") as refused:
-        recorded.hold(served_model(inputs=ROWS + 1), found, path)
+        recorded.hold_to(served_model(inputs=ROWS + 1), found, path)
 
     assert str(path) in str(refused.value)
     assert "--record-answers" in str(refused.value)
@@ -114,16 +114,16 @@ def test_one_sample_that_is_another_one_is_refused_and_named(
     changed = ROWS + (np.arange(8) == sample)[:, None].astype(np.float32)
 
     with pytest.raises(InputError, match=f"'row-{sample}' is not among those of this run"):
-        recorded.hold(served_model(inputs=changed), kept[1], kept[0])
+        recorded.hold_to(served_model(inputs=changed), kept[1], kept[0])
 
 
 def test_answers_of_another_model_are_refused(kept: tuple[Path, RecordedAnswers]) -> None:
     with pytest.raises(
         InputError, match="another model: of 'toy' with the outputs OUT, TEXT; this is other with OUT, TEXT"
     ):
-        recorded.hold(served_model(name="other"), kept[1], kept[0])
+        recorded.hold_to(served_model(name="other"), kept[1], kept[0])
     with pytest.raises(InputError, match="another model"):
-        recorded.hold(served_model(outputs=(Tensor("MORE", "FP32", (4,)),)), kept[1], kept[0])
+        recorded.hold_to(served_model(outputs=(Tensor("MORE", "FP32", (4,)),)), kept[1], kept[0])
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_an_answer_that_is_larger_than_all_that_are_kept_is_not_available() -> N
         recorded.record(served_model(), {0: {"OUT": np.zeros((16 << 20) + 1, np.uint8)}}, "case", "run")
 
 
-@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("version", [1, 3])
 def test_a_file_of_an_older_or_a_newer_form_is_refused(
     kept: tuple[Path, RecordedAnswers], version: int
 ) -> None:
@@ -172,7 +172,7 @@ def test_a_file_of_an_older_or_a_newer_form_is_refused(
         about = json.loads(arrays["about"].tobytes()) | {"version": version}
         np.savez(path, about=np.frombuffer(json.dumps(about).encode(), np.uint8), content=arrays["content"])
 
-    with pytest.raises(InputError, match=f"version {version}, not 1"):
+    with pytest.raises(InputError, match=f"version {version}, not 2"):
         recorded.read(path)
 
 
@@ -205,4 +205,4 @@ def test_a_digest_tells_samples_apart_by_content_and_shape(
 ) -> None:
     assert len(set(kept[1].digests.values())) == 8
     with pytest.raises(InputError, match="other samples"):
-        recorded.hold(served_model(inputs=ROWS.reshape(8, 2, 2)), kept[1], kept[0])
+        recorded.hold_to(served_model(inputs=ROWS.reshape(8, 2, 2)), kept[1], kept[0])

@@ -10,12 +10,12 @@ from tritonclient.grpc import service_pb2
 
 from fixtures.gates import refusals
 from fixtures.gates.replies import Reply
-from fixtures.gates.sameness import Rows
+from fixtures.gates.sameness import Alone, alone_of
 from fixtures.gates.served import ServedModel
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Tensor
 from reports.record.schema import AnswerGate
-from tests.gates.stand_in import ROWS, alone, served_model
+from tests.gates.stand_in import NEAR, ROWS, alone, served_model
 
 FAULTS = (
     "an input of another type",
@@ -112,7 +112,11 @@ def test_a_model_without_batches_has_no_largest_one(serve: Any) -> None:
     assert "no batch axis" in found.tried
 
 
-def malformed(served: ServedModel | None = None, first: Rows | None = None) -> AnswerGate:
+NOTHING = alone_of([], {}, NEAR)
+"""No sample was answered alone."""
+
+
+def malformed(served: ServedModel | None = None, first: Alone | None = None) -> AnswerGate:
     return refusals.malformed(served or served_model(), alone() if first is None else first)
 
 
@@ -170,7 +174,7 @@ def with_inputs(*inputs: Tensor, row: np.ndarray = ROWS) -> ServedModel:
 def test_the_other_type_is_another_one_whatever_is_declared(serve: Any) -> None:
     got = serve(lambda request: fault_in(request, "INT32"))
 
-    assert malformed(with_inputs(Tensor("IN", "INT32", (4,))), {}).wrong == ""
+    assert malformed(with_inputs(Tensor("IN", "INT32", (4,))), NOTHING).wrong == ""
     assert got[0].inputs[0].datatype != "INT32"
 
 
@@ -189,7 +193,7 @@ def test_a_model_that_can_do_without_any_input_is_asked_with_the_other_faults(se
 def test_an_input_without_content_cannot_be_cut(serve: Any) -> None:
     serve(lambda request: "refused" if fault_in(request) else "")
 
-    found = malformed(with_inputs(Tensor("IN", "FP32", (-1,)), row=np.zeros((8, 0), np.float32)), {})
+    found = malformed(with_inputs(Tensor("IN", "FP32", (-1,)), row=np.zeros((8, 0), np.float32)), NOTHING)
 
     assert "an input cut in half" not in found.tried
 
@@ -197,7 +201,7 @@ def test_an_input_without_content_cannot_be_cut(serve: Any) -> None:
 def test_what_was_not_answered_alone_is_held_to_nothing(serve: Any) -> None:
     serve(fault_in)
 
-    assert malformed(first={}).wrong == ""
+    assert malformed(first=NOTHING).wrong == ""
 
 
 def test_a_request_of_another_shape_holds_as_many_bytes_as_its_shape_says(serve: Any) -> None:

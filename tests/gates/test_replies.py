@@ -80,6 +80,6 @@ def test_each_of_the_gates_samples_is_asked_alone() -> None:
     with served_by(careful) as model:
         found = served.ask_alone(model)
 
-    assert found.keys() == {0, 1, 2}
-    for sample, outputs in found.items():
-        np.testing.assert_array_equal(outputs["OUT"], ALONE[sample]["OUT"])
+    assert found.rows.keys() == {0, 1, 2}
+    for sample, outputs in found.rows.items():
+        np.testing.assert_array_equal(outputs["OUT"], ALONE.rows[sample]["OUT"])

@@ -24,7 +24,7 @@ def _save(
     return path
 
 
-def _value(name: str, dtype: str, *shape: int | str) -> Any:
+def _value(name: str, dtype: str, *shape: int | str | None) -> Any:
     from onnx import TensorProto, helper
 
     return helper.make_tensor_value_info(name, getattr(TensorProto, dtype), shape)
@@ -148,12 +148,142 @@ def endless(path: Path) -> Path:
     )
 
 
-def scalar(path: Path) -> Path:
-    """x, a single number, through nothing."""
+def classifier(path: Path) -> Path:
+    """x, [batch, 4], and its weight, [batch], to a label, [batch], and to scores, [batch, 3], as scikit-learn's are."""
     from onnx import helper
 
-    node = helper.make_node("Identity", ["x"], ["y"], name="node")
-    return _save(path, [node], [_value("x", "FLOAT")], [_value("y", "FLOAT")])
+    nodes = [
+        helper.make_node("Unsqueeze", ["weight", "one"], ["column"]),
+        helper.make_node("Mul", ["x", "column"], ["heavy"]),
+        helper.make_node("MatMul", ["heavy", "weights"], ["scores"]),
+        helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
+    ]
+    return _save(
+        path,
+        nodes,
+        [_value("x", "FLOAT", "batch", 4), _value("weight", "FLOAT", "batch")],
+        [_value("label", "INT64", "batch"), _value("scores", "FLOAT", "batch", 3)],
+        weights=np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32),
+        one=np.array([1]),
+    )
+
+
+def with_rate(path: Path) -> Path:
+    """x, [any], and rate, a single number that branches take from outside, to y, [any], and to their sum, a single number."""
+    from onnx import helper
+
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [
+                helper.make_node("Cast", ["rate"], [f"{name}_rate"], to=1),
+                helper.make_node(operator, ["x", f"{name}_rate"], [f"{name}_y"]),
+            ],
+            name,
+            [],
+            [_value(f"{name}_y", "FLOAT", None)],
+        )
+        for name, operator in (("then", "Add"), ("else", "Mul"))
+    }
+    nodes = [
+        helper.make_node("Greater", ["rate", "hundred"], ["is_fast"]),
+        helper.make_node("If", ["is_fast"], ["y"], **branches),
+        helper.make_node("ReduceSum", ["y"], ["sum"], keepdims=0),
+    ]
+    return _save(
+        path,
+        nodes,
+        [_value("x", "FLOAT", "length"), _value("rate", "INT64")],
+        [_value("y", "FLOAT", "length"), _value("sum", "FLOAT")],
+        hundred=np.array(100),
+    )
+
+
+def steps_first(path: Path) -> Path:
+    """pictures, [1, 1, 2, width], to steps, [width, 1, 3]: the first axis of the output is no batch."""
+    from onnx import helper
+
+    nodes = [
+        helper.make_node("Transpose", ["pictures"], ["turned"], perm=[3, 0, 1, 2]),
+        helper.make_node("Squeeze", ["turned", "two"], ["columns"]),
+        helper.make_node("MatMul", ["columns", "weights"], ["steps"]),
+    ]
+    return _save(
+        path,
+        nodes,
+        [_value("pictures", "FLOAT", 1, 1, 2, "width")],
+        [_value("steps", "FLOAT", "width", 1, 3)],
+        two=np.array([2]),
+        weights=np.ones((2, 3), np.float32),
+    )
+
+
+def through(path: Path, operator: str, dtype: str = "FLOAT", *shape: int | str, **settings: Any) -> Path:
+    """x, [batch, ...], through one operator to y of the same shape."""
+    from onnx import helper
+
+    node = helper.make_node(operator, ["x"], ["y"], **settings)
+    return _save(path, [node], [_value("x", dtype, "batch", *shape)], [_value("y", "FLOAT", "batch", *shape)])
+
+
+def bytes_read(path: Path, dtype: str = "INT32") -> Path:
+    """content, [batch, 8] of whole numbers of which each below 256 has a meaning, to scores."""
+    from onnx import helper
+
+    nodes = [
+        helper.make_node("Cast", ["content"], ["numbers"], to=1),
+        helper.make_node("MatMul", ["numbers", "weights"], ["scores"]),
+    ]
+    return _save(
+        path,
+        nodes,
+        [_value("content", dtype, "batch", 8)],
+        [_value("scores", "FLOAT", "batch", 3)],
+        weights=np.random.default_rng(0).standard_normal((8, 3)).astype(np.float32),
+    )
+
+
+def picks(path: Path) -> Path:
+    """which, [batch, 5] of INT32, that picks from a table of 40 rows once it is INT64, and flag, [batch, 1], from one of 2 that
+    the graph computes."""
+    from onnx import helper
+
+    nodes = [
+        helper.make_node("Cast", ["which"], ["index"], to=7),
+        helper.make_node("Gather", ["table", "index"], ["rows"]),
+        helper.make_node("Identity", ["pair"], ["computed"]),
+        helper.make_node("Gather", ["computed", "flag"], ["flags"]),
+        helper.make_node("Add", ["rows", "flags"], ["y"]),
+    ]
+    return _save(
+        path,
+        nodes,
+        [_value("which", "INT32", "batch", 5), _value("flag", "INT64", "batch", 1)],
+        [_value("y", "FLOAT", "batch", 5)],
+        table=np.arange(40, dtype=np.float32),
+        pair=np.arange(2, dtype=np.float32),
+    )
+
+
+def probable(path: Path) -> Path:
+    """A classifier whose probabilities are a sequence of maps, as skl2onnx writes them."""
+    from onnx import helper
+
+    node = helper.make_node(
+        "ZipMap", ["x"], ["output_probability"], domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2, 3]
+    )
+    kind = helper.make_sequence_type_proto(
+        helper.make_map_type_proto(7, helper.make_tensor_type_proto(1, None))
+    )
+    output = helper.make_value_info("output_probability", kind)
+    return _save(path, [node], [_value("x", "FLOAT", "batch", 4)], [output])
+
+
+def normalised(path: Path, locale: str) -> Path:
+    """word, [1] of texts, in lower case by the rules of a locale."""
+    from onnx import helper
+
+    node = helper.make_node("StringNormalizer", ["word"], ["low"], case_change_action="LOWER", locale=locale)
+    return _save(path, [node], [_value("word", "STRING", 1)], [_value("low", "STRING", 1)])
 
 
 def words(path: Path) -> Path:

@@ -17,6 +17,7 @@ from fixtures.given.made_up import made_up
 from fixtures.given.onnx_file import GivenNetwork, description, model_of
 from fixtures.host.targets import CPU
 from fixtures.prove.accuracy import missing_options
+from fixtures.prove.precision_cost import closeness_of, output_limits
 from fixtures.spec import Case, ConversionJob, Model, Tensor
 from tests.given import networks
 from tests.given.test_samples import write_tokenizer
@@ -37,8 +38,9 @@ def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
     return open_in_process(case(model, precision), path, deployment)
 
 
-def agreement(model: Model, run: Any) -> float:
-    """The share of evaluation samples' decisions that are the reference's."""
+def score(model: Model, run: Any) -> float:
+    """What the model's one metric gives all evaluation samples: the share of decisions that are the reference's, or the mean
+    error where nothing is decided."""
     inputs = model.samples("evaluation", None, None).load(range(len(model.samples("evaluation", None, None))))
     kept, expected = (model.keep(one) for one in (run(inputs), model.run(model.load(None).network, inputs)))
     (metric,) = model.metrics
@@ -109,9 +111,9 @@ def test_weights_that_lie_apart_are_served_with_the_graph(tmp_path: Path) -> Non
     model = model_of("mine", GivenNetwork(path, networks.rows(tmp_path / "samples", 9)))
     artifact = tmp_path / "build" / "model.onnx"
     artifact.parent.mkdir()
-    assert agreement(model, converted(model, artifact)) == 1.0
+    assert score(model, converted(model, artifact)) == 1.0
     assert (artifact / "model.onnx").read_bytes() == path.read_bytes()
-    assert agreement(model, converted(model, tmp_path / "small.onnx", "int8")) > 0.5
+    assert score(model, converted(model, tmp_path / "small.onnx", "int8")) > 0.5
 
 
 def test_a_build_is_of_the_files_content_and_of_the_samples_that_calibrate(tmp_path: Path) -> None:
@@ -130,7 +132,7 @@ def test_a_build_is_of_the_files_content_and_of_the_samples_that_calibrate(tmp_p
 def test_the_mask_of_attention_survives_int8(tmp_path: Path) -> None:
     path = networks.tokens(tmp_path / "model.onnx")
     model = model_of("mine", GivenNetwork(path, networks.texts(tmp_path / "samples", 40)))
-    assert agreement(model, converted(model, tmp_path / "small.onnx", "int8")) > 0.9
+    assert score(model, converted(model, tmp_path / "small.onnx", "int8")) < 0.01
 
 
 def test_a_batch_that_is_fixed_at_one_row_is_served_without_batching(tmp_path: Path) -> None:
@@ -148,13 +150,30 @@ def test_a_batch_that_is_fixed_at_one_row_is_served_without_batching(tmp_path: P
     assert list(config.input[0].dims) == [4]
 
 
+def test_a_given_tolerance_holds_for_the_conversion_and_between_answers_and_is_on_record(
+    tmp_path: Path,
+) -> None:
+    path = networks.linear(tmp_path / "net.onnx")
+    usual, wide = (model_of("mine", GivenNetwork(path, tolerance=share)) for share in (None, 0.25))
+    for same_file in (False, True):
+        limits = output_limits(case(wide), None, {"scores": 10}, 10, None, same_file=same_file)
+        assert (limits.largest["scores"], limits.mean["scores"]) == (0.25, 0.25)
+        assert "--tolerance" in limits.source
+        usual_limits = output_limits(case(usual), None, {"scores": 10}, 10, None, same_file=same_file)
+        assert usual_limits.largest["scores"] < 0.25
+    assert closeness_of(case(wide), None, None, {"scores": 10}).element == 0.25
+    error = model_of(
+        "mine", GivenNetwork(networks.through(tmp_path / "n.onnx", "Neg", "FLOAT", 6, 20), tolerance=0.25)
+    ).metrics[0]
+    assert error.limits["fp32"].value == 0.25
+
+
 def test_without_labels_its_accuracy_is_its_agreement_and_is_not_left_out(tmp_path: Path) -> None:
     model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx")))
     samples = model.samples("evaluation", None, None)
     assert missing_options(model, model.load(None), samples) is None
     assert (
-        agreement(model, lambda inputs: {"scores": -model.run(model.load(None).network, inputs)["scores"]})
-        < 0.5
+        score(model, lambda inputs: {"scores": -model.run(model.load(None).network, inputs)["scores"]}) < 0.5
     )
 
 
@@ -226,7 +245,18 @@ def of_many_dimensions(folder: Path) -> GivenNetwork:
 
 BAD = {
     "a file that is no ONNX": (no_onnx, "the ONNX file cannot be read"),
-    "a value without an axis": (lambda folder: GivenNetwork(networks.scalar(folder / "n.onnx")), "input x"),
+    "an output of maps": (
+        lambda folder: GivenNetwork(networks.probable(folder / "n.onnx")),
+        "'zipmap': False",
+    ),
+    "a locale that is not installed": (
+        lambda folder: GivenNetwork(networks.normalised(folder / "n.onnx", "xx_YY.UTF-8")),
+        "locale-gen xx_YY.UTF-8",
+    ),
+    "an input of BF16": (
+        lambda folder: GivenNetwork(networks.through(folder / "n.onnx", "Cast", "BFLOAT16", 4, to=1)),
+        "input x is BF16",
+    ),
     "an output that is no batch": (
         lambda folder: GivenNetwork(networks.single(folder / "n.onnx", "Transpose")),
         "is not the batch",
@@ -257,6 +287,55 @@ def test_what_cannot_be_a_model_is_refused_with_reason_and_cure(
     assert named in str(raised.value)
     assert str(tmp_path) in str(raised.value)
     assert raised.value.cure
+
+
+@pytest.mark.parametrize("operator", ["NonZero"])
+def test_without_samples_too_an_output_whose_shape_hangs_on_the_data_is_refused(
+    tmp_path: Path, operator: str
+) -> None:
+    with pytest.raises(InputError, match="output y"):
+        model_of("mine", GivenNetwork(networks.single(tmp_path / "net.onnx", operator)))
+
+
+def test_integers_are_made_up_from_all_that_the_graph_takes(tmp_path: Path) -> None:
+    def largest(path: Path) -> list[int]:
+        samples = model_of("mine", GivenNetwork(path)).samples("evaluation", None, None)
+        return [int(values.max()) for values in samples.load(range(len(samples))).values()]
+
+    assert largest(networks.picks(tmp_path / "picks.onnx")) == [39, 1]
+    assert largest(networks.bytes_read(tmp_path / "bytes.onnx")) > [200]
+    assert largest(networks.bytes_read(tmp_path / "signed.onnx", "INT8")) == [127]
+
+
+def decided(path: Path) -> tuple[str, Any]:
+    """The name of the network's one metric, and its decisions for two samples."""
+    model = model_of("mine", GivenNetwork(path))
+    inputs = model.samples("evaluation", None, None).load([0, 1])
+    return model.metrics[0].name, model.decide(model.keep(model.run(model.load(None).network, inputs)))
+
+
+def test_a_network_decides_by_classes_signs_and_halves_and_else_nothing(tmp_path: Path) -> None:
+    """The values of a detector's boxes along their axis are no classes, and zeros that a ReLU leaves have no sign."""
+    name, decisions = decided(networks.linear(tmp_path / "scores.onnx"))
+    assert (name, decisions.shape) == ("agreement", (2, 1))
+    for operator, shape in (("Relu", (1, 8, 8)), ("Neg", (6, 20)), ("Neg", (2, 8, 8))):
+        name, decisions = decided(networks.through(tmp_path / "map.onnx", operator, "FLOAT", *shape))
+        assert (name, decisions.size) == ("mean error", 0)
+    name, decisions = decided(networks.through(tmp_path / "map.onnx", "Sigmoid", "FLOAT", 1, 8, 8))
+    assert (name, decisions.shape) == ("agreement", (2, 64))
+    assert 0 < decisions.mean() < 1
+    name, decisions = decided(networks.through(tmp_path / "steps.onnx", "Softmax", "FLOAT", 7, 5, axis=2))
+    assert (name, decisions.shape) == ("agreement", (2, 7))
+
+
+def test_where_nothing_is_decided_the_error_is_of_the_largest_magnitude(tmp_path: Path) -> None:
+    model = model_of("mine", GivenNetwork(networks.through(tmp_path / "n.onnx", "Neg", "FLOAT", 6, 20)))
+    network = model.load(None).network
+    assert score(model, lambda inputs: model.run(network, inputs)) == 0
+    off = score(model, lambda inputs: {"y": model.run(network, inputs)["y"] * np.float32(1.1)})
+    assert 0.01 < off < 0.1
+    limits = model.metrics[0].limits
+    assert limits["fp32"].value < off < limits["int8"].value
 
 
 def test_an_output_whose_shape_hangs_on_the_data_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.spec import Model
 from tests.given import networks
-from tests.given.test_onnx_file import agreement, case, converted
+from tests.given.test_onnx_file import case, converted, score
 
 TEXTS = np.array([["yes"], ["nö"], ["perhaps"], [""]])
 MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]
@@ -88,8 +88,8 @@ def test_it_computes_the_same_converted_quantised_and_served(tmp_path: Path) -> 
     inputs = model.samples("evaluation", None, None).load([0, 1, 2])
     expected = model.run(model.load(None).network, inputs)["scores"]
     assert expected.shape == (3, 3, 2)
-    assert agreement(model, converted(model, tmp_path / "exact.onnx")) == 1.0
-    assert agreement(model, converted(model, tmp_path / "small.onnx", "int8")) > 0.9
+    assert score(model, converted(model, tmp_path / "exact.onnx")) < 1e-6
+    assert score(model, converted(model, tmp_path / "small.onnx", "int8")) < 0.1
     np.testing.assert_allclose(served(model, tmp_path, inputs)["scores"], expected, rtol=1e-5)
 
 
@@ -121,3 +121,52 @@ def test_openvino_is_a_format_of_networks_whose_types_it_has(tmp_path: Path) -> 
     assert "openvino" not in model.excluded
     texts = of_texts(tmp_path)
     assert "BYTES" in texts.excluded["openvino"]
+
+
+def test_a_row_that_is_a_single_number_is_served_with_an_axis(tmp_path: Path) -> None:
+    """As the label of a classifier of scikit-learn. The file stays as it is: the configuration reshapes."""
+    path = networks.classifier(tmp_path / "net.onnx")
+    model = model_of("mine", GivenNetwork(path))
+    config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
+    label = next(one for one in config.output if one.name == "label")
+    assert (list(label.dims), label.HasField("reshape"), list(label.reshape.shape)) == ([1], True, [])
+    assert [one.HasField("reshape") for one in config.input] == [False, True]
+    inputs = model.samples("evaluation", None, None).load([0, 1, 2])
+    expected = model.run(model.load(None).network, inputs)
+    assert expected["label"].shape == (3, 1)
+    assert score(model, converted(model, tmp_path / "exact.onnx")) == 1.0
+    assert (tmp_path / "exact.onnx").read_bytes() == path.read_bytes()
+    for name, values in served(model, tmp_path, inputs).items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-5)
+    with in_process(built(model, tmp_path / "repos"), matrix_of(model, CPU).deployment, inputs) as worker:
+        worker.wait_ready()
+        assert worker.batches_per_s(2, 0.01, 1) > 0
+
+
+def test_a_single_number_beside_no_batch_gets_an_axis_in_the_graph(tmp_path: Path) -> None:
+    """Triton reshapes to nothing behind a batch alone."""
+    model = model_of("mine", GivenNetwork(networks.with_rate(tmp_path / "net.onnx")))
+    assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [
+        ("x", (16,)),
+        ("rate", (1,)),
+        ("y", (16,)),
+        ("sum", (1,)),
+    ]
+    inputs = {
+        "x": np.arange(32, dtype=np.float32).reshape(2, 16),
+        "rate": np.array([[3], [200]]),
+    }
+    expected = model.run(model.load(None).network, inputs)
+    np.testing.assert_allclose(expected["y"], [inputs["x"][0] * 3, inputs["x"][1] + 200])
+    for answers in (converted(model, tmp_path / "exact.onnx")(inputs), served(model, tmp_path, inputs)):
+        for name in ("y", "sum"):
+            np.testing.assert_allclose(answers[name], expected[name], rtol=1e-5)
+
+
+def test_a_batch_of_one_that_an_output_lacks_is_no_batch(tmp_path: Path) -> None:
+    model = model_of("mine", GivenNetwork(networks.steps_first(tmp_path / "net.onnx")))
+    assert not model.batched
+    assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [
+        ("pictures", (1, 1, 2, 16)),
+        ("steps", (16, 1, 3)),
+    ]

@@ -12,10 +12,10 @@ import pytest
 
 from fixtures.measure import answers
 from fixtures.measure.answers import Check
-from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_server
+from fixtures.prove.sameness import Closeness, expect
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers
@@ -86,7 +86,7 @@ def job_of(
             instances = 2 if "is_first" in fault else 1
             triton.load(built, dataclasses.replace(DEPLOYMENT, instances=instances), point.scenario)
             stack.callback(triton.unload, name)
-            check = Check(data.ids, {model.outputs[0].name: 3 * rows + 1}, Closeness(1e-4, 5e-4, 1.0))
+            check = Check(expect(data.ids, {model.outputs[0].name: 3 * rows + 1}), Closeness(1e-4, 5e-4, 1.0))
             return Job(triton, name, model, point, "system", data, check=check)
 
         yield load

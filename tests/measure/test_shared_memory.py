@@ -12,10 +12,10 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.measure import shared_region
 from fixtures.measure.answers import Check, verify
-from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job, SharedMemory
 from fixtures.measure.load_data import LoadData
 from fixtures.measure.verifying import ask_once, ask_server
+from fixtures.prove.sameness import Closeness, expect
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers
@@ -36,7 +36,7 @@ def job_of(
         "COUNT": generator.integers(100, 1000, (samples, 1)),
     }
     ids = [f"row-{number}" for number in range(samples)]
-    check = Check(ids, answers(rows["VALUES"], rows["COUNT"]), Closeness(1e-4, 5e-4, 1.0))
+    check = Check(expect(ids, answers(rows["VALUES"], rows["COUNT"])), Closeness(1e-4, 5e-4, 1.0))
     model = dataclasses.replace(toy.model(), inputs=INPUTS, outputs=OUTPUTS)
     return Job(server, "m", model, point, through, LoadData(Path(), ids, rows), check=check)
 

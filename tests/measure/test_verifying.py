@@ -11,12 +11,12 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.measure import measured, perf_analyzer, sweep
 from fixtures.measure.answers import Check
-from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.record_entry import record_entry
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.verifying import ask_server, verifying
+from fixtures.prove.sameness import Closeness, expect
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.words.answers import wrong_answers
@@ -45,7 +45,7 @@ def job(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterato
     rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
     with input_data(model, samples_of({model.inputs[0].name: rows}), server.scratch) as data:
         server.load(built, DEPLOYMENT, "online")
-        check = Check(data.ids, {model.outputs[0].name: 2 * rows}, Closeness(0.01, 0.01, 1.0))
+        check = Check(expect(data.ids, {model.outputs[0].name: 2 * rows}), Closeness(0.01, 0.01, 1.0))
         yield Job(server, str(built.case), model, LoadPoint("online", 1, 4), "system", data, check=check)
 
 

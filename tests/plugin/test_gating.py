@@ -14,7 +14,7 @@ from fixtures.gates.served import ServedModel
 from reports.record.schema import GATES, AnswerGate, Load, VerifiedAnswers
 from reports.run.exit_status import STATUS
 from tests import samples
-from tests.collecting import ROOT, WITHOUT
+from tests.collecting import ROOT, WITHOUT, Collect
 from tests.gates.answering_servers import Memory, with_memory
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
@@ -142,6 +142,37 @@ def test_the_answers_after_a_reload_are_of_a_model_that_was_loaded_anew(seen: Se
     assert "test_recorded_answers" not in seen.ran, "there are none, and nobody is told that"
     assert seen.loaded == ["online", "offline"]
     assert seen.gates["test_same_answer_after_a_reload"][0] == "offline"
+
+
+@pytest.mark.parametrize("there", [(), ("bert-dist4l-micro",)], ids=["none", "another model's"])
+def test_recorded_answers_that_are_asked_for_and_not_there_end_the_run(
+    collect: Collect, tmp_path: Path, there: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "typo"
+    folder.mkdir()
+    for model in there:
+        (folder / f"{model}.npz").touch()
+
+    found = collect("-k", f"{CASE} and recorded", "--answers", str(folder))
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert str(folder) in found.text
+    assert all(model in found.text for model in there)
+
+
+def test_recorded_answers_of_one_of_the_models_are_enough(collect: Collect, tmp_path: Path) -> None:
+    (tmp_path / "resnet50-micro.npz").touch()
+
+    found = collect("-k", "micro and onnx and fp32 and recorded", "--answers", str(tmp_path))
+
+    assert found.status == 0, found.text
+    assert len(found.names) > 1
+
+
+def test_a_folder_of_answers_that_are_to_be_recorded_may_be_empty(collect: Collect, tmp_path: Path) -> None:
+    found = collect("-k", f"{CASE} and recorded", "--answers", str(tmp_path), "--record-answers")
+
+    assert found.status == 0, found.text
 
 
 SLOWER = {"comparison": samples.comparison(passes=16, chance=0.0001)}

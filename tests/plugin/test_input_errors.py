@@ -20,7 +20,7 @@ def test_of_case(case, number):
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_alone(number):
-    raise InputError("no such sample", where="samples.csv", cure="look")
+    raise InputError(f"no such sample {number}", where="samples.csv", cure="look")
 """
 
 

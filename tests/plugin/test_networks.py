@@ -68,10 +68,12 @@ def test_what_is_told_to_another_run_says_the_same(tmp_path: Path) -> None:
         labels=[str(tmp_path / "l.csv")],
         metric=["dice:average=micro"],
         floor=["75%"],
+        tolerance=["a=0.5%"],
     )
     found = networks_of(given)["a"]
     assert found.labels is not None
     assert found.labels.floor == 0.75
+    assert found.tolerance == 0.005
     told = as_options("a", found)
     again = options()
     for option, value in zip(told[::2], told[1::2], strict=True):
@@ -97,6 +99,8 @@ BAD: dict[str, dict[str, list[str]]] = {
         "metric": ["top-1"],
         "floor": ["high"],
     },
+    "samples of a network that there is not": {"onnx": ["a={net}"], "samples": ["b=/nowhere"]},
+    "labels of a network that there is not": {"onnx": ["a={net}"], "labels": ["b=/nowhere"]},
     "a floor in digits of another script": {
         "onnx": ["a={net}"],
         "samples": ["{rows}"],
@@ -104,6 +108,10 @@ BAD: dict[str, dict[str, list[str]]] = {
         "metric": ["top-1"],
         "floor": ["٣"],
     },
+    "a tolerance that is no number": {"onnx": ["a={net}"], "tolerance": ["a=wide"]},
+    "a tolerance of nothing": {"onnx": ["a={net}"], "tolerance": ["0"]},
+    "a tolerance of everything": {"onnx": ["a={net}"], "tolerance": ["100%"]},
+    "a tolerance for no model": {"onnx": ["a={net}"], "tolerance": ["b=0.1"]},
 }
 
 
@@ -114,6 +122,20 @@ def test_options_that_cannot_be_are_refused_with_a_cure(tmp_path: Path, given: d
     with pytest.raises(InputError, match="--") as raised:
         networks_of(options(**texts))
     assert raised.value.cure
+
+
+def test_a_name_that_no_model_has_is_the_one_that_is_named(tmp_path: Path) -> None:
+    net = networks.linear(tmp_path / "net.onnx")
+
+    with pytest.raises(InputError, match="there is no model b") as raised:
+        networks_of(options(onnx=[f"a={net}"], labels=["b=/nowhere"]))
+    assert raised.value.cure.endswith(": a")
+
+
+def test_a_folder_with_an_equals_sign_in_its_name_is_one_of_samples(tmp_path: Path) -> None:
+    net, rows = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "k=v", 1)
+
+    assert networks_of(options(onnx=[f"a={net}"], samples=[str(rows)]))["a"].samples == rows
 
 
 def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(

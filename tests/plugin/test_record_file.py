@@ -90,6 +90,24 @@ def test_how_a_server_ended_in_a_stage_stays_until_another_run_gets_through_it()
     assert got_through.server_ends == (other,)
 
 
+def test_a_failure_takes_what_its_stage_found_in_another_run_and_stays_until_its_test_has_a_result() -> None:
+    failed = samples.stage_failure(origin=samples.origin(run=2))
+    stored = record_file.with_failure(samples.record(accuracy=samples.accuracy()), failed)
+
+    assert stored.accuracy is None
+    assert stored.conversion == WHOLE.conversion
+    assert stored.failures == (failed,)
+    assert record_file.without_failure(stored, "test_own").failures == (failed,)
+    assert record_file.without_failure(stored, "test_accuracy").failures == ()
+
+
+def test_a_failure_leaves_what_its_stage_found_in_the_same_run() -> None:
+    found = dataclasses.replace(samples.accuracy(), origin=samples.origin(run=2))
+    failed = samples.stage_failure("test_own", origin=samples.origin(run=2))
+
+    assert record_file.with_failure(samples.record(accuracy=found), failed).accuracy == found
+
+
 def test_a_conversion_joins_a_record_that_has_been_served(tmp_path: Path, path: Path) -> None:
     unserved = dataclasses.replace(FRESH, serving=None)
     failed = samples.failed_conversion()

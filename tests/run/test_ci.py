@@ -147,7 +147,7 @@ def test_failures_of_all_kinds_reach_the_exit_status(either: Run) -> None:
     assert said in either.text
 
 
-def test_what_was_given_and_cannot_be_used_is_a_usage_error(tmp_path: Path) -> None:
+def test_unusable_input_alone_is_a_usage_error(tmp_path: Path) -> None:
     done = run(tmp_path, "-k", "given", "-n", "1")
     assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
     assert done.text.count("exit status 4, input: 1 failed for input") == 1

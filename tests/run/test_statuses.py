@@ -33,7 +33,9 @@ def failing(*kinds: str) -> Outcomes:
         (1, failing("accuracy"), 12),
         (1, failing("speed", "infrastructure"), 11),
         (1, failing("accuracy", "infrastructure", "speed"), 12),
-        (1, failing("input", "accuracy"), 4),
+        (1, failing("input", "accuracy"), 12),
+        (1, failing("input", "speed"), 10),
+        (2, failing("input", "accuracy"), 12),
         (1, failing("input"), 4),
         (2, failing("input"), 4),
         (0, Outcomes(skipped=Counter({"needs an A100": 1})), 5),
@@ -53,6 +55,9 @@ def failing(*kinds: str) -> Outcomes:
         (1, dataclasses.replace(failing("accuracy"), missing=["junit.xml"]), 12),
         (1, dataclasses.replace(failing("speed"), others_failed=True, missing=["junit.xml"]), 1),
         (2, Outcomes(passed=1, missing=["junit.xml"]), 2),
+        (0, Outcomes(passed=1, unreadable=["a.json"]), 6),
+        (1, dataclasses.replace(failing("speed"), unreadable=["a.json"]), 10),
+        (0, Outcomes(passed=1, unreadable=["a.json"], missing=["junit.xml"]), 11),
     ],
 )
 def test_a_status_that_pytest_gives_as_a_number_counts_as_its_name_does(
@@ -71,17 +76,17 @@ def test_the_sentence_counts_the_failures_of_each_kind_worst_first() -> None:
     )
 
 
-def test_bad_input_is_named_before_all_else() -> None:
-    outcomes = failing("accuracy", "input")
-    outcomes.status = int(pytest.ExitCode.USAGE_ERROR)
+def test_bad_input_hides_no_wrong_model() -> None:
+    outcomes = failing("input", "accuracy")
+    outcomes.status = status_of(1, outcomes)
 
     assert status_sentence(outcomes).startswith(
-        "exit status 4, input: 1 failed for input, 1 failed for accuracy"
+        "exit status 12, accuracy: 1 failed for accuracy, 1 failed for input"
     )
     assert [one.kind for one in worst_first(failing("speed", "input", "accuracy").failures)] == [
-        "input",
         "accuracy",
         "speed",
+        "input",
     ]
 
 

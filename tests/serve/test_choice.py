@@ -46,7 +46,6 @@ def test_a_variable_that_is_not_set_is_no_image_and_no_program(text: str) -> Non
         "host:0",
         "host:65536",
         "host:http",
-        "http://host:8001",
     ],
 )
 def test_an_option_that_names_no_server_says_what_would(text: str) -> None:
@@ -54,6 +53,14 @@ def test_an_option_that_names_no_server_says_what_would(text: str) -> None:
         InputError, match=r"unknown server .*\n.*--triton\n.*embedded, local\[:PATH\], docker"
     ):
         parse_choice(text)
+
+
+@pytest.mark.parametrize("text", ["http://host:8001", "grpc://host:8001/", "https://host:8001/v2"])
+def test_a_scheme_is_to_be_left_out(text: str) -> None:
+    with pytest.raises(InputError, match="unknown server") as raised:
+        parse_choice(text)
+    assert f"{text.partition('://')[0]}://" in raised.value.cure
+    assert raised.value.cure.endswith("--triton host:8001")
 
 
 @pytest.mark.parametrize("host", ["h" * 10_000, "[" + ":" * 10_000 + "]"], ids=["name", "address"])

@@ -11,10 +11,10 @@ from fixtures.given.linked import link_repository
 from fixtures.given.repository import FoundModel, models_in
 from fixtures.measure import perf_analyzer
 from fixtures.measure.answers import Check, verify
-from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job, SharedMemory
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_once
+from fixtures.prove.sameness import Closeness, expect
 from fixtures.serve.choice import Choice
 from fixtures.serve.found_models import LoadedModel, load_found, loaded_on
 from fixtures.serve.found_samples import ask_each_version, sized
@@ -111,8 +111,7 @@ def test_the_load_generator_sends_texts_and_variable_lengths(
 
     with input_data(model, samples, server.scratch) as data:
         point = LoadPoint("offline", 1, 1)
-        expected = {"OUT": data.rows["IN"][:, ::-1]}
-        check = Check(data.ids, expected, Closeness(0.0, 0.0, 1.0))
+        check = Check(expect(data.ids, {"OUT": data.rows["IN"][:, ::-1]}), Closeness(1e-4, 1e-4, 1.0))
         job = Job(server, "texts", model, point, shared_memory, data, 0.01, check)
         run = perf_analyzer.take(job, 0.06)
         # Each once, however long that takes.

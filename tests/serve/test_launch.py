@@ -12,16 +12,17 @@ import psutil
 import pytest
 
 from fixtures.build.repository import BuiltModel
-from fixtures.errors import InputError, ProofError
+from fixtures.errors import InputError, ProofError, SetupError
 from fixtures.serve import cleanup, launch, wheels
 from fixtures.serve.choice import Choice, parse_choice
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
-from fixtures.serve.remote import connect
+from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild, command_line
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.waiting import wait_until
+from tests.whole_runs.suite import TRACE, suite
 
 EMBEDDED = Choice("embedded")
 SHM = Path("/dev/shm")
@@ -140,6 +141,41 @@ def test_a_server_that_refuses_models_is_an_input_error(
         pytest.raises(InputError, match=r"does not accept models\n.*\n.*--model-control-mode=explicit"),
     ):
         connect(theirs.address).load(doubling, DEPLOYMENT, "online")
+
+
+def test_whether_a_server_takes_models_is_known_before_one_is_built(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refusing = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
+    taking = Choice("embedded")
+    with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as theirs:
+        with pytest.raises(SetupError, match="does not accept models"):
+            check_accepts_models(theirs.address)
+        places = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
+        run = suite("-k", TRACE, "-m", "not load", "--triton", theirs.address, **places)
+        assert (run.status, "does not accept models" in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
+        assert not list(places["repos"].glob("cpu-*")), "nothing was built"
+    check_accepts_models(theirs.address)  # what does not answer is told by what needs it
+    with serve(taking, models, tmp_path / "log", device="cpu", open_to_all=True) as theirs:
+        check_accepts_models(theirs.address)
+
+
+@pytest.mark.parametrize("obstacle", ["log", "results"])
+def test_a_log_that_cannot_be_written_is_one_error_of_the_place(
+    models: Path, tmp_path: Path, obstacle: str
+) -> None:
+    log = tmp_path / "results" / "log"
+    if obstacle == "log":
+        log.mkdir(parents=True)
+    else:
+        log.parent.write_text("in the way of a folder")
+
+    with (
+        pytest.raises(SetupError) as refused,
+        serve(Choice("embedded"), models, log, device="cpu"),
+    ):
+        pass
+    assert refused.value.where.startswith(str(log))
+    assert "--results" in refused.value.cure
 
 
 # --- servers that do not start -----------------------------------------------------------------------------

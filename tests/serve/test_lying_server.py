@@ -154,6 +154,19 @@ def test_what_a_server_calls_its_version_fits_into_a_record(answering: Callable[
     assert len(server.version) <= 200
 
 
+def test_another_server_of_the_protocol_is_called_what_it_is(answering: Callable[..., Server]) -> None:
+    said = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
+
+    with pytest.raises(SetupError, match=r"this is mlserver 1\.7\.1, not Triton"):
+        answering(ServerMetadata=said)
+
+
+def test_a_triton_may_have_any_name(answering: Callable[..., Server]) -> None:
+    said = pb.ServerMetadataResponse(name="ours", version="2.51.0", extensions=["model_configuration"])
+
+    assert answering(ServerMetadata=said).version == "2.51.0"
+
+
 @pytest.fixture
 def largest_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
     """How large answers may be but for tensors: smaller than they may be else, which takes seconds to send."""

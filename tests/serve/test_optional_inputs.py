@@ -24,7 +24,7 @@ class Asked:
         self.got.add(frozenset(rows))
         if self.needed not in rows:
             raise ProofError(f"a request failed: no {self.needed}")
-        return {"OUT": np.zeros((1, 2), np.float32)}
+        return {"OUT": np.full((1, 2), len(rows) - 1, np.float32)}
 
     def is_live(self) -> bool:
         return True
@@ -38,8 +38,10 @@ def model() -> Model:
 def test_a_request_goes_with_and_one_without_the_optional_inputs() -> None:
     server = Asked("IN")
 
-    sized(server, model(), None)  # type: ignore[arg-type]
+    found = sized(server, model(), None)  # type: ignore[arg-type]
 
+    assert found.first is not None
+    assert found.first["OUT"].tolist() == [[1.0, 1.0]], "the first answer is kept, with all inputs"
     assert server.got == {frozenset({"IN", "MORE"}), frozenset({"IN"})}
 
 

@@ -158,8 +158,10 @@ def test_a_request_that_nothing_computes_on_is_given_up_and_nothing_else_waits_a
         impatient.load(waiting, DEPLOYMENT, "online")
         with pytest.raises(ProofError, match=r"a request failed: the server has computed nothing for \d+ s"):
             doubled_by(impatient, waiting)
-        with pytest.raises(ProofError, match="in an earlier test of the case"):
+        with pytest.raises(ProofError, match="in an earlier test of the case") as ended:
             server.check_running()
+        assert "by this suite" in ended.value.what.splitlines()[0]
+        assert "memory" not in ended.value.what.splitlines()[0]
 
 
 def test_a_server_that_hangs_is_given_up(server: Server, doubling: BuiltModel) -> None:

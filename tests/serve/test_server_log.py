@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fixtures.serve.server_log import last_words, tail_of
+from fixtures.serve.server_log import last_words, tail_of, why_not_loaded
 
 WHAT = "  what():  Failed to create temporary directory for Python environments."
 FRAMES = [f"{number:2}# 0x00007F4AD225A050 in /lib/libc.so.6" for number in range(20)]
@@ -41,3 +41,23 @@ def test_a_short_log_is_shown_as_it_is_and_none_as_nothing(tmp_path: Path) -> No
     assert last_words(written(tmp_path, "E1123 first", "", "second")) == ("E1123 first", "second")
     assert last_words(None) == ()
     assert tail_of(tmp_path / "gone") == ""
+
+
+def test_the_reason_why_a_model_did_not_load_is_its_own_and_of_the_last_time(tmp_path: Path) -> None:
+    def failed(name: str, reason: str) -> str:
+        return f"E1124 03:18:53.9 12 manager.cc:1460] \"Poll failed for model directory '{name}': {reason}\""
+
+    waiting = "I1124 03:18:55.2 13 pb_stub.cc:2105]  Failed to preinitialize Python stub: no file 'model.py'"
+    log = written(
+        tmp_path,
+        failed("mine", "no dims"),
+        failed("yours", "no backend"),
+        'I1124 03:18:55.2 12 lifecycle.cc:472] "loading: third:1"',
+        waiting,
+        'I1124 03:18:56.2 12 lifecycle.cc:472] "loading: fourth:1"',
+    )
+
+    assert why_not_loaded(log, "yours") == "no backend"
+    assert why_not_loaded(log, "third") == "no file 'model.py'"
+    assert why_not_loaded(log, "fourth") == ""
+    assert why_not_loaded(None, "mine") == ""

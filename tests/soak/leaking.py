@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from fixtures.measure.answers import Check
-from fixtures.prove.sameness import Closeness
 from fixtures.measure.job import Job, jobs_of
 from fixtures.measure.load_data import input_data
+from fixtures.prove.sameness import Closeness, expect
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.server import inputs_of
@@ -95,7 +95,7 @@ def served(
         serve(Choice("embedded"), folder / "models", folder / "server.log", device="cpu") as server,
         input_data(model, renamed, server.scratch) as data,
     ):
-        check = Check(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}, Closeness(1e-6, 1e-6, 1.0))
+        check = Check(expect(data.ids, {f"{name}_OUT": data.rows[f"{name}_IN"]}), Closeness(1e-6, 1e-6, 1.0))
         point = LoadPoint("online", 1, concurrency)
         one = {f"{name}_IN": np.ones((1, 4), np.float32)}
 

@@ -12,7 +12,7 @@ from fixtures.thresholds import Thresholds, read
 from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Limit, Load
 from reports.record.verdicts import speed_failures
 from tests import samples, toy
-from tests.collecting import Collect
+from tests.collecting import Collect, run_pytest
 
 ROOT = Path(__file__).parents[2]
 CASE = toy.case()
@@ -134,6 +134,55 @@ def test_a_budget_is_kept_by_an_interval_that_is_open_above_where_the_p99_is_cer
 
     assert budget is not None
     assert budget.verdict == verdict
+
+
+def test_a_limit_of_a_metric_that_cannot_be_measured_is_refused(tmp_path: Path) -> None:
+    asked = thresholds(tmp_path, '[[cases]]\nmatch = "*-int8"\nlimits.top-1 = 0.8\n')
+
+    with pytest.raises(InputError) as raised:
+        asked.check_measured(INT8, "top-1 needs --dataset toy=PATH")
+    assert "asked.toml: entry 1: limits.top-1" in raised.value.where
+    assert "--dataset toy=PATH" in raised.value.what
+
+    asked.check_measured(INT8, None)
+    asked.check_measured(CASE, "top-1 needs --dataset toy=PATH")
+
+
+UNLABELLED = """\
+from types import SimpleNamespace
+import pytest
+
+@pytest.fixture(scope="session")
+def weights():
+    return SimpleNamespace(trained=True)
+
+@pytest.fixture(scope="session")
+def samples():
+    return SimpleNamespace(labels=None)
+
+@pytest.mark.stage("accuracy")
+def test_of_case(case, accuracy_missing):
+    pytest.skip(accuracy_missing)
+"""
+
+
+@pytest.mark.parametrize(("limits", "status"), [("limits.top-1 = 0.9", 4), ("p99_ms = 5", 5)])
+def test_a_run_whose_samples_have_no_labels_for_a_limit_ends_with_a_status_of_its_own(
+    limits: str, status: int, tmp_path: Path
+) -> None:
+    asked, tests = tmp_path / "asked.toml", tmp_path / "benchmarks" / "test_unlabelled.py"
+    asked.write_text(f"[[cases]]\nmatch = 'cpu-resnet50-micro-onnx-fp32'\n{limits}\n")
+    tests.parent.mkdir()
+    tests.write_text(UNLABELLED)
+
+    done = run_pytest(
+        *(str(tests), "--rootdir", str(tmp_path), "-c", str(ROOT / "pyproject.toml"), "-p", "conftest"),
+        *("-k", "cpu-resnet50-micro-onnx-fp32", "--thresholds", str(asked)),
+        *("--results", str(tmp_path / "results")),
+    )
+
+    assert done.returncode == status, done.stdout + done.stderr
+    assert (str(asked) in done.stdout) is (status == 4)
 
 
 @pytest.mark.parametrize(

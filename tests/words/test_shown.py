@@ -46,6 +46,7 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
     "answers that depend on their neighbours": lambda: planted(
         gates=(samples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
     ),
+    "an accuracy that failed before it had a result": lambda: planted(failures=(samples.stage_failure(),)),
     "a wrong answer beside another model": lambda: dataclasses.replace(
         planted(),
         loads=tuple(samples.wrong_beside_another(load) for load in planted().loads),

@@ -79,6 +79,20 @@ class ServerEnd:
 
 
 @dataclass(frozen=True)
+class StageFailure:
+    """A test that proves the case right and failed before it had a result, as where an output was no number."""
+
+    test: Name
+    """The function of the test: test_accuracy."""
+    stage: Name
+    """Its stage: conversion, accuracy, answers, conversation or reload."""
+    what: str
+    """What was wrong, as a sentence."""
+    origin: Origin | None = None
+    """Where it comes from."""
+
+
+@dataclass(frozen=True)
 class MachinePart:
     """What one machine's record said besides its measurements, where several machines measured parts of a case."""
 
@@ -119,6 +133,8 @@ class Record:
     """The load point that was under load for a long time; None where none was, and in records from before."""
     server_ends: Sequence[ServerEnd] = ()
     """Which stages of the case a server did not outlive, each until a run gets through it; empty in records from before."""
+    failures: Sequence[StageFailure] = ()
+    """Which tests failed before they had a result, each until a run gets through it."""
     price_per_hour: float | None = None
     """What an hour of the machine costs, in any currency."""
     stage_seconds: Mapping[str, float] = field(default_factory=dict)

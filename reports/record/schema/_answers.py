@@ -64,11 +64,11 @@ class Parity:
     floating-point output that comes nearest to its limit; None where the model has none."""
     relative_error_limit: float
     """The largest relative error that passes."""
-    agreement: float
-    """The mean fraction of decisions per sample that are equal."""
+    agreement: float | None
+    """The mean fraction of decisions per sample that are equal; None of a model that decides nothing."""
     agreement_limit: float | None
-    """The least agreement that passes; None where weights are random, as their decisions are ties that any rounding
-    breaks."""
+    """The least agreement that passes; None where nothing is decided, and where weights are random, as their decisions are
+    ties that any rounding breaks."""
     passed: bool
     origin: Origin | None = None
     """Where it comes from; None in records from before."""

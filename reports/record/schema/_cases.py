@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reports.record.domains import Counted, NotNegative
+from reports.record.domains import Axis, Counted, NotNegative
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Artifact:
     """The format as a reader knows it: `TorchScript Trace`."""
     engine: str
     """The library that computes, as a reader knows it: `PyTorch`."""
-    inputs: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    inputs: Mapping[str, Sequence[Axis]] = field(default_factory=dict)
     """The model's inputs and their shapes without the batch dimension; empty in records that do not say."""
     as_found: bool = False
     """Whether the model was served as it was found in a repository: nothing was converted, and its answers are held to

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
+from fixtures.errors import AccuracyError
 from fixtures.models import nnunet
 
 
@@ -25,3 +26,15 @@ def test_an_absent_class_counts_one_where_it_is_not_found_and_nothing_where_it_i
     assert nnunet.mean_dice(one, empty) == pytest.approx(2 / 3)
     assert nnunet.mean_dice(empty, one) == pytest.approx(2 / 3)
     assert nnunet.mean_dice(one, one) == 1
+
+
+@pytest.mark.parametrize("wrong", [-1, 4, 256, 257])
+def test_a_voxel_of_no_class_is_no_answer_and_never_another_class(wrong: int) -> None:
+    classes = np.ones((2, 4, 4, 4), np.int64)
+    kept = nnunet.MODELS[0].keep({nnunet.OUTPUT: classes})["classes"]
+    assert (kept == classes).all()
+
+    classes[1, 2, 3, 0] = wrong
+    with pytest.raises(AccuracyError) as raised:
+        nnunet.MODELS[0].keep({nnunet.OUTPUT: classes})
+    assert nnunet.OUTPUT in raised.value.where

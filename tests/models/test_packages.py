@@ -1,0 +1,39 @@
+"""A build's name holds the version of every package that its model's network comes from."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.build.repository import content_of
+from fixtures.cases import matrix_of
+from fixtures.formats import all_formats
+from fixtures.host import machine
+from fixtures.host.targets import CPU
+from fixtures.models import all_models
+from fixtures.spec import Case, Model
+
+
+def imported(file: Path) -> set[str]:
+    """The packages that a file imports, by the first parts of their names."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    of_import = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    of_from = [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
+    names = {name.partition(".")[0] for name in [*of_import, *of_from]}
+    # Arrays are what goes into a network, and nothing of it.
+    return names - sys.stdlib_module_names - {"fixtures", "numpy"}
+
+
+@pytest.mark.parametrize("model", all_models(), ids=lambda one: one.name)
+def test_another_version_of_what_a_network_is_made_by_makes_another_build(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "version_of", lambda _name: "1.0")
+    needed = imported(model.source.with_name("architecture.py"))
+
+    assert needed
+    for format_ in all_formats():
+        if model.framework in format_.frameworks and not format_.as_found:
+            case = Case(CPU, model, format_, None, "fp32")
+            assert needed <= content_of(case, "digest", matrix_of(model, CPU).deployment)["versions"].keys()

@@ -1,0 +1,60 @@
+"""A whole run over a repository of unlike models: none of them hides another, and each that is served is on record."""
+
+from pathlib import Path
+
+import pytest
+
+from reports.__main__ import main
+from reports.record import files
+from tests.repositories import code, config, write_model
+from tests.whole_runs.suite import Run, suite
+
+LEAKING = code("values + self.before(values)") + (
+    "\n    kept = 0\n\n    def before(self, values):\n"
+    "        kept, self.kept = self.kept, values.mean()\n        return kept\n"
+)
+ONE_LONG = code("values if values.shape[-1] == 1 else None[0]")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run without load over NVIDIA's identity_fp32, a model of five dimensions of any length, one whose rows no request can
+    hold, one that leaks, and one that does not load. In the order of their names each comes after one that fails."""
+    root = tmp_path_factory.mktemp("repository")
+    write_model(root, "broken", code("values"), f'name: "other"\n{config()}')
+    write_model(root, "huge", code("values"), config(dims="100000, 100000"))
+    write_model(root, "identity_fp32", code("values"), config(dims="-1", batch=64))
+    write_model(root, "leaking", LEAKING, config())
+    write_model(root, "non_contiguous", ONE_LONG, config(dims="-1, -1, -1, -1, -1", batch=0))
+    chosen = ("-m", "not load", "-k", "same_answer_again or declared", "--triton", "embedded")
+    return suite("--repository", str(root), *chosen, results=tmp_path_factory.mktemp("results"))
+
+
+def test_the_status_is_that_of_the_worst_failure_of_any_model(run: Run) -> None:
+    assert run.status == 12, run.text
+
+
+def test_every_model_that_is_served_is_on_record(run: Run) -> None:
+    found = {record.case.model: record for record in files.read_all(run.results)}
+
+    assert found.keys() == {"identity_fp32", "leaking", "non_contiguous"}
+    assert found["identity_fp32"].build.inputs == {"IN": (-1,)}
+    assert "1 long" in found["non_contiguous"].build.requests
+
+
+def test_the_tables_have_every_model(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tables", "--results", str(run.results)]) == 0
+    shown = capsys.readouterr().out
+    for text in (run.text, shown):
+        assert "identity_fp32" in text.partition("ummary")[2]
+
+
+def test_an_error_that_several_tests_of_a_model_share_is_told_once(run: Run) -> None:
+    told = run.text.partition("= ERRORS =")[2]
+
+    assert told.count("for model 'other'") == 2, "as the error, and in pytest's list of errors at the end"
+    assert "as above" not in told.rpartition("=====")[0].partition("= ERRORS =")[2]
+
+
+def test_nothing_is_left_of_a_model_that_was_refused(run: Run) -> None:
+    assert not [path for path in Path(run.results).rglob("*.json") if "huge" in path.name]
