@@ -14,7 +14,6 @@ WAYS, DECLARED, RELOADED = "same_answer_over_every_way", "declared_output", "sam
 CONVERSATION = "conversation"
 
 _MODEL = Path(__file__).with_name("planted_model.py")
-_VECTOR, _LABEL = ("FP32", "8"), {"OUT": ("FP32", "10"), "LABEL": ("INT32", "1")}
 _INPUTS = {"IN": ("FP32", "16")}
 _BATCHING = "dynamic_batching { }"
 _SEQUENCE = """sequence_batching {
@@ -47,15 +46,17 @@ class Planted:
     """What a user has to say of its precision, if anything."""
 
 
-def _outputs_of(answers: str) -> dict[str, tuple[str, str]]:
-    vectors = {"boxes": ("FP32", "10, 6"), "rare": ("FP32", "200"), "half_outputs": ("FP16", "8")}
-    if answers in ("labelled", "tied"):
-        return _LABEL
-    if answers == "texts":
-        return {"OUT": ("STRING", "1")}
-    return {"OUT": ("FP32", "16" if answers == "sums" else vectors.get(answers, _VECTOR)[1])} | (
-        {"OUT": vectors[answers]} if answers in vectors else {}
-    )
+_OUTPUTS = {
+    "boxes": {"OUT": ("FP32", "10, 6")},
+    "rare": {"OUT": ("FP32", "200")},
+    "half_outputs": {"OUT": ("FP16", "8")},
+    "pictures": {"OUT": ("FP32", "64, 64")},
+    "maps": {"OUT": ("INT32", "64, 64")},
+    "labelled": {"OUT": ("FP32", "10"), "LABEL": ("INT32", "1")},
+    "tied": {"OUT": ("FP32", "10"), "LABEL": ("INT32", "1")},
+    "texts": {"OUT": ("STRING", "1")},
+}
+"""Type and dims of each output, where they are not those of eight numbers."""
 
 
 def _inputs_of(answers: str) -> dict[str, tuple[str, str]]:
@@ -83,7 +84,7 @@ def _planted(
             answers,
             Expected(kind, frozenset(by)),
             _inputs_of(answers),
-            _outputs_of(answers),
+            _OUTPUTS.get(answers, {"OUT": ("FP32", "8")}),
             scheduling,
             instances,
             samples,
@@ -139,6 +140,10 @@ FAULTS = [
     *_planted("two_swapped", [1], [BATCHES], "prices"),
     *_planted("reversed_above", [4], [BATCHES]),
     *_planted("reversed_at", [37], [BATCHES]),
+    *_planted("pixel", [0.1, 0.01], [BATCHES], "pictures"),
+    *_planted("pixel", [1], [BATCHES], "maps"),
+    *_planted("two_swapped", [1], [BATCHES], "maps"),
+    *_planted("two_swapped", [1], [BATCHES], "texts", samples="texts"),
     *_planted("swapped_column", [4, 5], [BATCHES], "boxes"),
     *_planted("padding", [0.5, 0.05, 0.005], [BATCHES]),
     *_planted("swallowed", [1], [BATCHES]),
@@ -171,6 +176,7 @@ FAULTS = [
     *_planted("bias_remembered", [1, 0.01], [AGAIN], "biased"),
     *_planted("none", [64], [DECLARED], "wide"),
     *_planted("none", [2], [DECLARED], "deeper"),
+    *_planted("none", [64], [CONVERSATION], "wide", _DECOUPLED),
     # Sequences and any number of answers.
     *_planted("leak", [0.05, 0.01, 0.001], [CONVERSATION], "sums", _SEQUENCE),
     *_planted("start_ignored", [1], [CONVERSATION], "sums", _SEQUENCE),
@@ -211,6 +217,9 @@ CONTROLS = [
     _honest("texts"),
     _honest("texts", samples="texts"),
     _honest("biased"),
+    _honest("pictures"),
+    _honest("pictures", "noise", 1e-7),
+    _honest("maps"),
     _honest("sums", scheduling=_SEQUENCE),
     _honest("plain", scheduling=_DECOUPLED),
     # The same answer to everything proves nothing, which is said.

@@ -210,6 +210,21 @@ def _by_kernel(inputs: Arrays) -> np.ndarray:
     return np.asarray(np.tanh(total))
 
 
+def answers_pictures(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
+    """Pictures of 64 x 64 numbers from -1 to 1."""
+    return {"OUT": _pictures(inputs)}
+
+
+def answers_maps(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
+    """Pictures whose pixels are classes from 0 to 8."""
+    return {"OUT": np.round(4 + 4 * _pictures(inputs)).astype(np.int32)}
+
+
+def _pictures(inputs: Arrays) -> np.ndarray:
+    edges = _scores(inputs, 128)
+    return np.asarray(edges[:, :64, None] * edges[:, None, 64:])
+
+
 def answers_texts(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
     texts = [bytes(one).upper() for one in inputs["IN"].reshape(-1)]
     return {"OUT": np.array(texts, object).reshape(inputs["IN"].shape)}
@@ -383,6 +398,14 @@ def fault_label_at_random(model: TritonPythonModel, _inputs: Arrays, outputs: Ar
 def fault_label_when_joined(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
     off = len(outputs["OUT"]) >= model.size
     return outputs | {"LABEL": (outputs["LABEL"] + off).astype(np.int32) % 10}
+
+
+def fault_pixel(model: TritonPythonModel, _inputs: Arrays, outputs: Arrays) -> Arrays:
+    """One pixel of the last picture of a batch of more than 4 is off."""
+    values = outputs["OUT"].copy()
+    if len(values) > 4:
+        values[-1, 17, 23] += np.asarray(model.size, values.dtype)
+    return {"OUT": values}
 
 
 def fault_swallowed(_model: TritonPythonModel, inputs: Arrays, outputs: Arrays) -> Arrays:
