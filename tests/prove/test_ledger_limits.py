@@ -149,6 +149,14 @@ def test_what_a_metric_needs_to_mean_something_is_named(
     assert missing_options(toy.model(), toy.weights(trained=trained), samples) == said
 
 
+def test_a_data_set_that_was_given_is_not_asked_for_again() -> None:
+    bare = Samples(toy.samples().ids, toy.samples().load)
+    said = missing_options(toy.model(), toy.weights(), bare, has_dataset=True)
+    assert said is not None
+    assert "--dataset" not in said
+    assert "labels" in said
+
+
 def test_a_model_whose_metrics_need_no_labels_needs_no_options() -> None:
     unlabelled = toy.metric(name="error", labelled=False)
     bare = Samples(toy.samples().ids, toy.samples().load)
