@@ -330,13 +330,3 @@ def texts(folder: Path, count: int) -> Path:
         mask = np.arange(9) < (9 if number % 2 else 5)
         np.save(folder / "attention_mask" / f"{number:02d}.npy", mask.astype(np.int64))
     return folder
-
-
-def categories(path: Path) -> Path:
-    """x, [batch, 2], of the integers 1 to 3, each to a one among zeros, [batch, 2, 3]; any other integer is refused."""
-    from onnx import helper
-
-    node = helper.make_node(
-        "OneHotEncoder", ["x"], ["y"], domain="ai.onnx.ml", cats_int64s=[1, 2, 3], zeros=0
-    )
-    return _save(path, [node], [_value("x", "INT64", "batch", 2)], [_value("y", "FLOAT", "batch", 2, 3)])

@@ -186,16 +186,3 @@ def test_a_batch_of_one_that_an_output_lacks_is_no_batch(tmp_path: Path) -> None
         ("pictures", (1, 1, 2, 16)),
         ("steps", (16, 1, 3)),
     ]
-
-
-def test_a_network_that_refuses_zeros_is_served_without_a_warm_up(tmp_path: Path) -> None:
-    """Triton warms a model up with zeros, and would not load it."""
-    (tmp_path / "samples").mkdir()
-    rows = np.arange(8).reshape(4, 2) % 3 + 1
-    np.save(tmp_path / "samples" / "x.npy", rows)
-    path = networks.categories(tmp_path / "net.onnx")
-
-    model = model_of("mine", GivenNetwork(path, tmp_path / "samples"))
-    answers = served(model, tmp_path, {"x": rows})
-
-    np.testing.assert_array_equal(answers["y"].argmax(axis=2), rows - 1)
