@@ -89,9 +89,9 @@ NETWORKS = [
     Network("ocr_cls", _OCR, f"{_OCR_FILES}/ch_ppocr_mobile_v2.0_cls_infer.onnx"),
     Network("magika", *_MAGIKA),
     Network("magika_code", *_MAGIKA, samples=_source_code),
-    # ONNX Runtime's optimisations change more here than rounding does.
+    # ONNX Runtime's optimisations change it by a fifth of the spread, where its outputs hardly move.
     Network("pitch", *_PITCH, Expected(ACCURACY), _chords),
-    Network("pitch_tolerant", *_PITCH, PASSES, _chords, ("--tolerance", "pitch_tolerant=0.02")),
+    Network("pitch_tolerant", *_PITCH, PASSES, _chords, ("--tolerance", "pitch_tolerant=0.5")),
     Network("nudenet", "nudenet==3.4.2", "nudenet/320n.onnx"),
     Network("dddd_det", _DDDD, "ddddocr/common_det.onnx"),
     Network("dddd_common", _DDDD, "ddddocr/common.onnx"),
@@ -103,7 +103,6 @@ NETWORKS = [
     Network("vad_half", _VAD, f"{_VAD_FILES}/silero_vad_half.onnx", samples=_voices_without_rate),
     Network("vad_sequence", _VAD, f"{_VAD_FILES}/silero_vad_16k_sequence.onnx"),
     Network("vad_openvino", _VAD, f"{_VAD_FILES}/silero_vad_openvino_16k.onnx", samples=_voices_with_context),
-    # The first axis of its input is the batch and that of its outputs is not, so what it gives for a batch is refused.
 ]
 SKLEARN = {
     "forest": PASSES,

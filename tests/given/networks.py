@@ -117,6 +117,19 @@ def single(path: Path, operator: str) -> Path:
     return _save(path, [node], [_value("x", "FLOAT", "batch", 4)], [_value("y", dtype, "a", "b")])
 
 
+def categories(path: Path) -> Path:
+    """text, [batch, 1], to ones at the place of its digit; any other text is refused."""
+    from onnx import helper
+
+    digits = [str(digit) for digit in range(10)]
+    node = helper.make_node(
+        "OneHotEncoder", ["text"], ["ones"], domain="ai.onnx.ml", cats_strings=digits, zeros=0
+    )
+    return _save(
+        path, [node], [_value("text", "STRING", "batch", 1)], [_value("ones", "FLOAT", "batch", 1, 10)]
+    )
+
+
 def without_batch(path: Path) -> Path:
     """x, [3, 4] as a whole, to the scores of three things in two classes."""
     from onnx import helper

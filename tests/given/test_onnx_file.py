@@ -1,5 +1,6 @@
 """An ONNX file is a model: its interface, its samples, its builds."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -393,3 +394,12 @@ def test_options_of_other_models_are_refused_with_those_of_this_one(tmp_path: Pa
     model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx")))
     with pytest.raises(InputError, match=f"--{option}"):
         model.load(tmp_path) if option == "checkpoint" else model.samples("evaluation", tmp_path, None)
+
+
+@pytest.mark.parametrize(("network", "is_warmed_up"), [(networks.linear, True), (networks.categories, False)])
+def test_triton_warms_up_with_zeros_only_what_computes_them(
+    network: Callable[[Path], Path], is_warmed_up: bool, tmp_path: Path
+) -> None:
+    model = model_of("mine", GivenNetwork(network(tmp_path / "model.onnx"), None))
+    config = model_config(case(model), matrix_of(model, CPU).deployment, native=False)
+    assert bool(config.model_warmup) is is_warmed_up

@@ -50,6 +50,12 @@ def test_an_archive_holds_one_sample_or_many(tmp_path: Path) -> None:
     np.testing.assert_array_equal(samples.load([0, 2])["RIGHT"].sum(axis=1), [4, 0])
 
 
+def test_a_number_without_any_axis_is_a_row_of_one(tmp_path: Path) -> None:
+    rate = Tensor("RATE", "INT64", (1,))
+    np.savez(tmp_path / "one.npz", LEFT=TWO[0], RATE=np.array(16_000))
+    np.testing.assert_array_equal(read_samples(tmp_path, (LEFT, rate)).load([0])["RATE"], [[16_000]])
+
+
 def test_the_files_of_a_model_of_one_input_need_no_folder(tmp_path: Path) -> None:
     save(tmp_path / "x.npy", TWO[0])
     save(tmp_path / "more" / "y.npy", TWO)
