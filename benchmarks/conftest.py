@@ -1,6 +1,5 @@
 """The assertions that both scenarios share, and those of the tests that need no labels."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,10 +7,10 @@ import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.measure.record_entry import Measurement
-from fixtures.plugin.gating import FindGate
+from fixtures.plugin.gating import FindGate, Wrong
 from fixtures.plugin.recording.recorder import Recorder
 from fixtures.plugin.telling.benchmark_entries import Entry
-from fixtures.spec import Case, Model, Samples
+from fixtures.spec import Case
 from reports.record.verdicts import speed_failures
 from reports.words.answers import wrong_answers
 from reports.words.gates import gate_text
@@ -20,16 +19,6 @@ _KERNELS_DIFFER = ("in-flight", "batches")
 """The gates in which the server computes samples in batches of other sizes than alone."""
 _OF_HALVES = 0.01
 """How far answers of half precision may be apart there, as a share of the spread: ten units in the last place of FP16."""
-
-Wrong = Callable[..., AccuracyError]
-
-
-@pytest.fixture
-def wrong(model: Model, samples: Samples) -> Wrong:
-    """`wrong(what, where=...)`: the error of wrong answers, which says so where the inputs are made up, as a right model may
-    be unstable on what it was never trained on."""
-    cure = f"its inputs are made up; see whether it holds with real ones: --samples {model.name}=DIR"
-    return functools.partial(AccuracyError, cure=cure if samples.are_made_up else None)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fixtures.errors import AccuracyError
 from fixtures.gates.sameness import with_same_answers
+from fixtures.plugin.gating import Wrong
 from fixtures.plugin.proving import Evaluation
 from fixtures.plugin.recording.recorder import Recorder
 from reports.record.schema import SameAnswers
@@ -18,7 +18,7 @@ def test_accuracy(
     recorder: Recorder,
     evaluation: Evaluation,
     same_however_sent: Callable[[], SameAnswers],
-    wrong: Callable[..., AccuracyError],
+    wrong: Wrong,
 ) -> None:
     """Each metric, computed from Triton's answers, keeps the model's own limit and nearly the framework's score, and a
     sample gets the same answer however it is sent."""

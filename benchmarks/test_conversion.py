@@ -1,10 +1,8 @@
 """The converted model computes in process what the framework's model computes."""
 
-from collections.abc import Callable
-
 import pytest
 
-from fixtures.errors import AccuracyError
+from fixtures.plugin.gating import Wrong
 from fixtures.plugin.recording.recorder import Recorder
 from fixtures.spec import Case, Deployment
 from reports.record.quantities import AGREEMENT, RATIO, RELATIVE_ERROR
@@ -18,7 +16,7 @@ def test_conversion(
     deployment: Deployment,
     parity: Parity,
     recorder: Recorder,
-    wrong: Callable[..., AccuracyError],
+    wrong: Wrong,
 ) -> None:
     """The relative error and the share of equal decisions are within the tolerance, and within what the precision
     itself costs the model."""

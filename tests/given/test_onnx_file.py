@@ -18,8 +18,12 @@ from fixtures.given.made_up import made_up
 from fixtures.given.onnx_file import GivenNetwork, description, model_of
 from fixtures.host.targets import CPU
 from fixtures.prove.accuracy import missing_options
+from fixtures.prove.parity import compare_conversion
 from fixtures.prove.precision_cost import closeness_of, output_limits
+from fixtures.prove.stages import Stage, evaluate_in_process
 from fixtures.spec import Case, ConversionJob, Model, Tensor
+from reports.record.schema import Parity
+from reports.words.rightness import conversion_failure
 from tests.given import networks
 from tests.given.test_samples import write_tokenizer
 
@@ -79,6 +83,7 @@ def test_made_up_inputs_are_such_that_the_network_computes_them_and_the_header_s
     assert inputs["input_ids"].max() < networks.WORDS
     assert len(np.unique(inputs["input_ids"])) > networks.WORDS / 2
     assert np.isfinite(model.run(model.load(None).network, inputs)["states"]).all()
+    assert samples.are_made_up
     assert "made up" in description(model, given)
     assert "made up" in model.load(None).origin
     assert "INT8" in description(model, given)
@@ -406,3 +411,34 @@ def test_triton_warms_up_with_zeros_only_what_computes_them(
     model = model_of("mine", GivenNetwork(network(tmp_path / "model.onnx"), None))
     config = model_config(case(model), matrix_of(model, CPU).deployment, native=False)
     assert bool(config.model_warmup) is is_warmed_up
+
+
+def parity_of(model: Model, precision: str, off: float) -> Parity:
+    """What the comparison says of a conversion whose outputs are all off by a factor."""
+    samples = model.samples("evaluation", None, None)
+    network = model.load(None).network
+
+    def stage(name: str, factor: float) -> Stage:
+        def run(inputs: Any) -> Any:
+            return {one: values * np.float32(factor) for one, values in model.run(network, inputs).items()}
+
+        return evaluate_in_process(name, model, run, samples, 32, with_outputs=True)
+
+    stages = stage("framework", 1), stage("converted", off)
+    return compare_conversion(case(model, precision), *stages, samples.ids, None, trained=True)
+
+
+def test_a_file_that_is_served_as_it_is_was_not_converted(tmp_path: Path) -> None:
+    model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx")))
+    as_it_is, quantised = (parity_of(model, precision, 10.0) for precision in ("fp32", "int8"))
+    assert (as_it_is.passed, as_it_is.same_file) == (False, True)
+    assert (quantised.passed, quantised.same_file) == (False, False)
+    assert "converted" in str(conversion_failure(quantised))
+    assert "converted" not in str(conversion_failure(as_it_is))
+
+
+def test_a_conversion_is_held_to_its_outputs_where_nothing_is_decided(tmp_path: Path) -> None:
+    model = model_of("mine", GivenNetwork(networks.through(tmp_path / "n.onnx", "Neg", "FLOAT", 6, 20)))
+    same, other = (parity_of(model, "fp32", off) for off in (1.0, 1.01))
+    assert (same.passed, same.agreement, same.agreement_limit) == (True, None, None)
+    assert not other.passed

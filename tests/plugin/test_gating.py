@@ -66,6 +66,13 @@ TEST = """
     def entry():
         return lambda *what: ""
     """
+MADE_UP = """
+    import dataclasses
+
+    @pytest.fixture(scope="session")
+    def samples(model):
+        return dataclasses.replace(model.samples("evaluation", None, None), are_made_up=True)
+    """
 GATE_OF = {
     "test_same_answer_again": "repeated",
     "test_same_answer_in_flight": "in-flight",
@@ -113,16 +120,23 @@ def seen() -> Iterator[Seen]:
         yield found
 
 
-def run(seen: Seen, folder: Path, *arguments: str) -> int:
-    """The exit status of a run of these tests of one case."""
+def run(seen: Seen, folder: Path, *arguments: str, more: str = "") -> int:
+    """The exit status of a run of these tests of one case; `more` is code that takes the place of theirs."""
     SEEN.load = seen.load
     file = folder / "benchmarks" / "test_all.py"
     file.parent.mkdir()
-    file.write_text(textwrap.dedent(TEST))
+    file.write_text(textwrap.dedent(TEST) + textwrap.dedent(more))
     places = ["--rootdir", str(folder.parent), "-c", str(ROOT / "pyproject.toml"), "--results", str(folder)]
     return pytest.main(
         [str(file), *places, "-q", "-p", "conftest", *WITHOUT, "--target", "cpu", *arguments], plugins=[seen]
     )
+
+
+@pytest.mark.parametrize("are_made_up", [False, True])
+def test_an_error_says_where_the_inputs_are_made_up(seen: Seen, tmp_path: Path, are_made_up: bool) -> None:
+    run(seen, tmp_path, "-k", f"{CASE} and largest_batch", more=MADE_UP if are_made_up else "")
+
+    assert ("--samples" in seen.errors["test_largest_batch"]) == are_made_up
 
 
 def test_each_test_records_what_it_is_named_for_before_it_fails_for_it(seen: Seen, tmp_path: Path) -> None:

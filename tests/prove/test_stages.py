@@ -5,6 +5,7 @@ import pytest
 
 from fixtures.errors import ProofError
 from fixtures.prove.stages import evaluate_in_process
+from fixtures.spec import Arrays
 from tests import toy
 
 COUNT = 40
@@ -39,3 +40,20 @@ def test_a_value_that_is_no_number_names_stage_output_and_sample(stage: str, val
 
     assert f"the {stage} outputs hold NaN or infinity for 1 of 8 samples" in str(caught.value)
     assert f"output {toy.OUTPUT}, first sample toy-007" in str(caught.value)
+
+
+def test_rows_of_another_length_than_the_first_name_output_and_sample() -> None:
+    """As where a network selects by its data, which the first samples did not show."""
+
+    def selecting(inputs: Arrays) -> Arrays:
+        kept = 2 if (inputs[toy.INPUT] == last).all() else 3
+        return {toy.OUTPUT: inputs[toy.INPUT][:, :kept]}
+
+    samples = toy.samples(9)
+    last = samples.load([8])[toy.INPUT]
+    with pytest.raises(ProofError) as caught:
+        evaluate_in_process("framework", toy.model(), selecting, samples, 8, with_outputs=True)
+
+    assert toy.OUTPUT in caught.value.where
+    assert str(samples.ids[8]) in caught.value.what
+    assert caught.value.cure
