@@ -32,4 +32,7 @@ def test_conversion(
         found.append(f"{AGREEMENT.text(parity.agreement)} of decisions agree")
     recorder.figure(", ".join(found))
     if failure := conversion_failure(parity):
-        raise wrong(failure, where=f"tolerance: {case.tolerance(deployment.tf32).source}")
+        where = f"tolerance: {case.tolerance(deployment.tf32).source}"
+        if case.model.framework == "onnx":
+            where += f"; --tolerance {case.model.name}=SHARE sets another"
+        raise wrong(failure, where=where)

@@ -60,6 +60,31 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", self.sums[key])])
 """
 """Adds up what each sequence has sent."""
+COUNTING_DOWN = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.fresh, self.left = True, 0
+
+    def execute(self, requests):
+        for request in requests:
+            values = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy()
+            if self.fresh:
+                self.left, self.fresh = int(values.reshape(-1)[0]), False
+            sender = request.get_response_sender()
+            self.left -= 1
+            response = pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array([self.left], np.int32))])
+            if self.left <= 0:
+                sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+                self.fresh = True
+            else:
+                request.set_release_flags(pb_utils.TRITONSERVER_REQUEST_RELEASE_RESCHEDULE)
+                sender.send(response)
+        return None
+"""
+"""Answers a request with all numbers below that of its input, in a sequence of its own of one step each."""
 COMPLETING = (
     _CODE.format(formula="values + 1")
     + """

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from reports.commands import Commands, UsageError, chosen, path, shared, uncollected
 from reports.record import writing
+from reports.record.arguments import status_of_unreadable
+from reports.record.files import RecordError
+from reports.words.shown import name_of
 
 
 def add(commands: Commands) -> None:
@@ -31,11 +34,22 @@ def add(commands: Commands) -> None:
 
 @uncollected()
 def _run(options: argparse.Namespace) -> int:
+    from reports.page.case_section import check_files
     from reports.page.html import page
     from reports.trend import files as histories
     from reports.trend.series import all_series
 
     records, status = chosen(options)
+    damaged = {}
+    for record in records:
+        try:
+            check_files(record, options.results)
+        except RecordError as error:
+            damaged[name_of(record)] = str(error)
+    if len(damaged) == len(records):
+        raise RecordError("\n".join(damaged.values()))
+    records = [record for record in records if name_of(record) not in damaged]
+    status = max(status, status_of_unreadable(damaged.values()))
     found = histories.read(options.history or histories.folder_of(options.results))
     for sentence in found.damaged:
         print(sentence, file=sys.stderr)

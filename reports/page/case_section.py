@@ -106,6 +106,13 @@ class CaseSection:
     """How its figures went from run to run on its machine; None where the history has no two runs of it."""
 
 
+def check_files(record: Shown, results: Path) -> None:
+    """Raise RecordError where a file beside the record is damaged, which its section would show."""
+    per_sample.of_record(record, results, record.kept_as)
+    per_sample.of_search(record, results, record.kept_as)
+    _configs(record, results)
+
+
 def section_of(record: Shown, results: Path, history: Sequence[Series]) -> CaseSection:
     """All of one case, with what the history has of it; raises RecordError where a file beside its record is damaged."""
     return CaseSection(

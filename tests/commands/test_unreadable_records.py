@@ -63,6 +63,19 @@ def test_every_reader_shows_the_others_and_names_the_file(
     assert files.name_of(WHOLE.case) in (Path(PAGE).read_text() if reader == "html" else ended.out)
 
 
+def test_the_page_has_every_case_but_one_whose_samples_are_damaged(results: Path, reports: Reports) -> None:
+    samples_file = files.path_of(WHOLE.case, results).with_suffix(files.SAMPLES_SUFFIX)
+    samples_file.write_text("{")
+
+    ended = reports("html", "--results", results, "--output", results.parent / PAGE)
+
+    assert ended.status == UNREADABLE
+    assert f"{samples_file}: not JSON" in ended.err
+    page = (results.parent / PAGE).read_text()
+    assert files.name_of(OTHER.case) in page
+    assert files.name_of(WHOLE.case) not in page
+
+
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_record_that_is_damaged_in_any_way_is_left_out(
     damage: str, results: Path, reports: Reports

@@ -120,6 +120,7 @@ def test_a_network_without_products_has_no_int8(tmp_path: Path) -> None:
     path = networks.through(tmp_path / "net.onnx", "Neg", "FLOAT", 4)
     model = model_of("mine", GivenNetwork(path, networks.rows(tmp_path / "samples", 12)))
     assert "nothing to quantise" in model.excluded["onnx-int8"]
+    assert len(model.samples("evaluation", None, None)) == 12, "none is held back"
 
 
 def test_too_few_samples_leave_int8_out_and_say_why(tmp_path: Path) -> None:
@@ -210,6 +211,8 @@ def test_labels_give_it_a_metric_beside_the_agreement(tmp_path: Path, floor: flo
     assert set(model.precisions) == {"fp32", "fp16", "int8"}
     limits = next(metric.limits for metric in model.metrics if metric.name == "top-1")
     assert {limit.value for limit in limits.values()} == ({floor} if floor else set())
+    (top_1,) = (metric for metric in model.metrics if metric.name == "top-1")
+    assert top_1.beside_framework == (floor is None), "what the user says is enough"
 
 
 def no_onnx(folder: Path) -> GivenNetwork:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from fixtures import new
+from fixtures.errors import InputError
 from tests.collecting import Collect
 
 ROOT = Path(__file__).parents[2]
+ROWS = 9
 NETWORK = """
 import torch
 
@@ -19,6 +21,7 @@ class Two(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.embedding = torch.nn.Embedding(9, 4)
+        self.unused = torch.nn.Embedding(20, 4)
 
     def forward(self, ids, scale):
         found = self.embedding(ids) * scale[:, :, None]
@@ -107,6 +110,10 @@ def test_a_network_s_inputs_and_outputs_are_those_of_the_model(tmp_path: Path, c
     model = test.callspec.params["model"]  # type: ignore[attr-defined]
     assert [(one.dtype, one.shape) for one in model.inputs] == [("INT64", (6,)), ("FP32", (6,))]
     assert [(one.dtype, one.shape) for one in model.outputs] == [("FP32", (6, 4)), ("INT64", (6,))]
+    ids = model.samples("evaluation", None, None).load(range(64))["input_0"]
+    assert (ids.min(), ids.max()) == (0, ROWS - 1)
+    with pytest.raises(InputError):
+        model.samples("evaluation", tmp_path, None)
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,22 @@ def test_a_precision_keeps_the_share_that_mlperf_asks(precision: str, share: flo
     assert not passes(1 - 1.1 * (1 - share))
 
 
+def test_a_floor_that_the_user_gave_is_the_only_one() -> None:
+    limits = {"fp32": Limit(0.5, "given")}
+    metric = toy.metric(
+        score=lambda kept, _labels, _framework: kept["scores"], limits=limits, beside_framework=False
+    )
+    case = toy.case(toy.model(metrics=(metric,)))
+    of = Samples(toy.samples(100).ids, toy.samples(100).load, labels="yes")
+    framework, lower = (
+        Stage(name, {"scores": np.full(100, one)}, np.zeros(100))
+        for name, one in (("framework", 1.0), ("served", 0.8))
+    )
+    three = framework, lower, lower
+    (score,) = accuracy_ledger(case, of, three, score_each_sample(case, of, three)).scores
+    assert (score.passed, [one.source for one in score.limits]) == (True, ["given"])
+
+
 def test_what_chance_makes_is_a_normal_deviate_of_the_changes_over_the_items() -> None:
     """1.645 standard deviations, each item that changed having gone either way: of 4 in 100 that is 2 x 1.645 %."""
     before = np.ones(100)
@@ -147,6 +163,14 @@ def test_what_a_metric_needs_to_mean_something_is_named(
     samples = toy.samples() if labelled else Samples(toy.samples().ids, toy.samples().load)
 
     assert missing_options(toy.model(), toy.weights(trained=trained), samples) == said
+
+
+def test_a_data_set_that_was_given_is_not_asked_for_again() -> None:
+    bare = Samples(toy.samples().ids, toy.samples().load)
+    said = missing_options(toy.model(), toy.weights(), bare, has_dataset=True)
+    assert said is not None
+    assert "--dataset" not in said
+    assert "labels" in said
 
 
 def test_a_model_whose_metrics_need_no_labels_needs_no_options() -> None:

@@ -19,7 +19,7 @@ from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.spec import Model, Samples
 from reports.record.schema import Conversation
-from tests.repositories import IN_PARTS, SUMMING, config, write_model
+from tests.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 
 _SEQUENCE = """
 backend: "python"
@@ -46,6 +46,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, d
     parts = config("INT32", "3", batch=0, more=in_parts)
     write_model(root, "parts", IN_PARTS, parts)
     write_model(root, "sums", SUMMING, config("INT32", "3", more=_SEQUENCE))
+    iterative = 'backend: "python" sequence_batching { iterative_sequence: true }'
+    several = f"{iterative} model_transaction_policy {{ decoupled: true }}"
+    write_model(root, "down", COUNTING_DOWN, config("INT32", "3", batch=0, more=several))
     picky = SUMMING.replace("        return [self.answer", ONE_FLAG + "        return [self.answer")
     write_model(root, "picky", picky, config("INT32", "3", more=_SEQUENCE))
     write_model(
@@ -76,6 +79,16 @@ def test_a_sequence_gets_the_same_answers_beside_another(models: tuple[Server, d
     assert (sums.kind, sums.answers, sums.passed) == ("sequence", sums.requests, True)
     assert not leaks.passed
     assert "beside another sequence" in leaks.difference
+
+
+def test_a_sequence_of_one_request_is_asked_as_one(models: tuple[Server, dict[str, Model]]) -> None:
+    server, by_name = models
+
+    assert sized(server, by_name["down"], None).samples
+    found = compare_conversations(server, by_name["down"], SAMPLES)
+
+    assert found.passed
+    assert found.answers > found.requests
 
 
 def test_a_model_for_which_no_request_is_the_first_and_the_last_is_asked_with_two(

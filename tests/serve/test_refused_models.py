@@ -29,6 +29,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_model(root, "renamed", code("values"), f'name: "former"\n{config()}')
     write_model(root, "doubler", code("2 * values"), config(more=ON_GPU))
     write_model(root, "chain", None, config(more=ENSEMBLE))
+    write_model(root, "empty", None, config())
     inside = write_model(root, "inside", None, None)
     (inside / "1" / "config.pbtxt").write_text(config(more=ENSEMBLE))
     return root
@@ -73,3 +74,11 @@ def test_an_ensemble_of_a_model_for_gpus_alone_is_skipped_as_that_model_is(
         others = {other: one for other, one in found.items() if other != name}
         with pytest.raises(NotAvailableError, match="doubler needs a GPU"):
             load_found(server, found[name], others)
+
+
+def test_a_model_without_its_code_is_not_waited_for(server: Server, repository: Path) -> None:
+    found = {one.name: one for one in models_in(repository, "--repository")}
+
+    with pytest.raises(ProofError, match=r"no model\.py"):
+        load_found(server, found["empty"], {})
+    assert server.is_live()
