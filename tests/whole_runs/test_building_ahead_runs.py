@@ -11,7 +11,7 @@ from tests.whole_runs.suite import GIVEN, suite
 
 NEXT = GIVEN.replace("fp32", "int8")
 """The case after it, which is calibrated with samples."""
-PAIR = ("-k", "onnx and conversion")
+PAIR = ("-k", "onnx and conversion and (fp32 or int8)")
 LARGE_MACHINE = """\
 from fixtures.host import machine
 
