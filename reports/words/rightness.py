@@ -116,10 +116,10 @@ def stage_failures(record: Record) -> list[str]:
 
 def unscored(record: Record) -> str:
     """The two words that are shown in place of a missing score."""
-    if record.build.as_found:
-        return "no labels"
     if any(one.stage == "accuracy" for one in record.failures):
         return "failed"
+    if record.build.as_found:
+        return "no labels"
     return "random weights" if has_random_weights(record) else "not measured"
 
 

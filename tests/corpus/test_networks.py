@@ -14,15 +14,14 @@ from tests.corpus.verdicts import Expected, Found
 
 pytestmark = pytest.mark.campaign
 
-_CHOSEN = ("-k", "onnx and fp32", "-m", "not load")
 
-
-def _run(folder: Path, options: Mapping[str, Sequence[str]]) -> dict[str, Found]:
+def _run(folder: Path, options: Mapping[str, Sequence[str]], precision: str = "fp32") -> dict[str, Found]:
     """What the suite says of some networks, each given by these options: those that it refuses before anything runs, and then
     all others in one run."""
-    found = {name: verdicts.refused([*own, *_CHOSEN]) for name, own in options.items()}
+    chosen = ("-k", f"onnx and {precision}", "-m", "not load")
+    found = {name: verdicts.refused([*own, *chosen]) for name, own in options.items()}
     taken = [word for name, own in options.items() if not found[name].failed for word in own]
-    run = verdicts.run(folder, [*taken, *_CHOSEN], "onnx-fp32") if taken else None
+    run = verdicts.run(folder, [*taken, *chosen], f"onnx-{precision}") if taken else None
     return {name: one if one.failed or run is None else run.models[name] for name, one in found.items()}
 
 
@@ -36,15 +35,24 @@ def of_packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         unpacked = downloaded(folder, {one.package for one in chosen})
     except subprocess.CalledProcessError as error:
         pytest.skip(f"the packages cannot be downloaded: {error.stderr.decode()[-300:]}")
-    options = {}
-    for one in chosen:
-        options[one.name] = ["--onnx", f"{one.name}={unpacked / one.file}", *one.options]
-        if one.samples is not None:
-            samples = folder / "samples" / one.name
-            samples.mkdir(parents=True)
-            one.samples(samples)
-            options[one.name] += ["--samples", f"{one.name}={samples}"]
-    return _run(folder, options)
+    found: dict[str, Found] = {}
+    for precision in ("fp32", "int8"):
+        options = {
+            one.name: _options_of(one, unpacked, folder) for one in chosen if one.precision == precision
+        }
+        (folder / precision).mkdir()
+        found |= _run(folder / precision, options, precision)
+    return found
+
+
+def _options_of(one: Network, unpacked: Path, folder: Path) -> list[str]:
+    options = ["--onnx", f"{one.name}={unpacked / one.file}", *one.options]
+    if one.samples is not None:
+        samples = folder / "samples" / one.name
+        samples.mkdir(parents=True)
+        one.samples(samples)
+        options += ["--samples", f"{one.name}={samples}"]
+    return options
 
 
 @pytest.fixture(scope="module")

@@ -100,7 +100,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(loading_in_process, "in_process", in_process)
     monkeypatch.setattr(serving, "serve", serve)
-    monkeypatch.setattr(serving, "time_request", lambda *_what: 0.001)
+    monkeypatch.setattr(serving, "timed_answer", lambda *_what: (0.001, {}))
     monkeypatch.setattr(measuring_efficiency, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(selection, "why_not", lambda *_what: None)
     SEEN.clear()

@@ -176,3 +176,13 @@ def test_a_server_that_hangs_is_given_up(server: Server, doubling: BuiltModel) -
     finally:
         process.resume()
     assert server.is_live(HANG_S)
+
+
+def test_a_model_that_is_served_leaves_no_bytecode_where_a_full_disk_could_cut_it(
+    server: Server, doubling: BuiltModel
+) -> None:
+    server.load(doubling, DEPLOYMENT, "online")
+
+    assert doubled_by(server, doubling)
+    assert server.scratch is not None
+    assert list(server.scratch.rglob("*.pyc")) == []

@@ -39,6 +39,15 @@ def marked(*marks: Mark, **changes: Any) -> Record:
     return samples.record(loads=(samples.load("offline", 8, 200, marks=marks),), **changes)
 
 
+@pytest.mark.parametrize("as_found", [False, True])
+def test_an_accuracy_that_failed_before_it_had_a_score_says_that_it_failed(as_found: bool) -> None:
+    one = samples.record(accuracy=None, failures=(samples.stage_failure(),))
+    one = dataclasses.replace(one, build=dataclasses.replace(one.build, as_found=as_found))
+
+    assert only(one)["Accuracy"] == "failed"
+    assert "NaN for 3 of 26" in summary_of(one)
+
+
 def test_a_row_says_how_right_and_how_fast_at_best() -> None:
     one = samples.record(efficiency=(samples.efficiency("online", 32),))
     assert only(one) == {

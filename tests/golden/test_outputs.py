@@ -1,0 +1,22 @@
+"""What the commands give for the committed records is what it was: a line changes on purpose, or not at all."""
+
+import pytest
+
+from tests.golden.outputs import FOLDER, outputs
+
+
+@pytest.fixture(scope="module")
+def given() -> dict[str, str]:
+    return outputs()
+
+
+def test_every_output_of_the_committed_records_is_the_golden_one(given: dict[str, str]) -> None:
+    """Where this is meant to change, `python -m tests.golden.outputs` writes them anew, and the commit says why."""
+    golden = {
+        path.name: path.read_text()
+        for path in FOLDER.iterdir()
+        if path.suffix in (".md", ".csv", ".json", ".txt")
+    }
+    assert golden.keys() == given.keys()
+    for name, text in given.items():
+        assert text == golden[name], name

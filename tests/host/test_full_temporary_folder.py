@@ -1,0 +1,55 @@
+"""A full disk under the temporary folder is named, and what was cut there is taken for whole by nobody."""
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fixtures.errors import ProofError
+from fixtures.host.scratch import space_in
+from fixtures.measure.load_data import input_data
+from fixtures.prove.all_outputs import room_for
+from tests import toy
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_load_data_that_were_cut_are_written_anew_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Path.write_text
+
+    def cut(path: Path, text: str, *arguments: Any) -> int:
+        whole(path, text[:10], *arguments)
+        raise FULL
+
+    with input_data(toy.model(), toy.samples(), tmp_path) as data:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_text", cut)
+            with pytest.raises(ProofError) as raised:
+                data.file(1)
+        assert raised.value.where == str(data.folder)
+        assert "TMPDIR" in raised.value.cure
+
+        assert json.loads(data.file(1).read_text())["data"]
+
+
+def test_outputs_that_find_no_room_name_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: object) -> None:
+        raise FULL
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+
+    with pytest.raises(ProofError) as raised:
+        room_for({"OUT": np.zeros((2, 3), np.float32)}, 8)
+    assert raised.value.where == str(tmp_path)
+
+
+def test_what_is_no_matter_of_space_is_not_taken_for_one(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError), space_in(tmp_path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
