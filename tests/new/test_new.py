@@ -99,7 +99,9 @@ def test_a_link_to_nothing_is_called_one(
     assert "exists already" not in said
 
 
-def test_a_network_s_inputs_and_outputs_are_those_of_the_model(tmp_path: Path, collect: Collect) -> None:
+def test_a_network_s_inputs_and_outputs_are_those_of_the_model(
+    tmp_path: Path, collect: Collect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "net.py").write_text(NETWORK)
     file = tmp_path / "two.py"
     given = ["--network", f"{tmp_path / 'net.py'}:Two", "--input", "INT64:6", "--input", "6"]
@@ -114,6 +116,9 @@ def test_a_network_s_inputs_and_outputs_are_those_of_the_model(tmp_path: Path, c
     assert (ids.min(), ids.max()) == (0, ROWS - 1)
     with pytest.raises(InputError):
         model.samples("evaluation", tmp_path, None)
+    monkeypatch.syspath_prepend(tmp_path)
+    weights = model.load(None)
+    assert (weights.trained, model.load(None).digest) == (False, weights.digest)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ TEST = """
     import contextlib
     from types import SimpleNamespace
     import pytest
-    from benchmarks.conftest import prove_gate, prove_speed, wrong
+    from benchmarks.conftest import prove_gate, prove_speed
     from benchmarks.test_answers import *
     from benchmarks.test_online import test_online
     from fixtures.gates.served import ask_alone
