@@ -1,5 +1,6 @@
 """Sequences, and models that give any number of answers, on a real Triton and on one that forgets."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -43,12 +44,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, d
     """A Triton with a model that answers in parts, one that sums up by sequence, and one that sums up whatever comes."""
     root = tmp_path_factory.mktemp("repository")
     in_parts = 'backend: "python" model_transaction_policy { decoupled: true }'
-    parts = config("INT32", "3", batch=0, more=in_parts)
+    parts = config("INT32", "3", batch=0, more=in_parts, answer="1")
     write_model(root, "parts", IN_PARTS, parts)
     write_model(root, "sums", SUMMING, config("INT32", "3", more=_SEQUENCE))
     iterative = 'backend: "python" sequence_batching { iterative_sequence: true }'
     several = f"{iterative} model_transaction_policy {{ decoupled: true }}"
-    write_model(root, "down", COUNTING_DOWN, config("INT32", "3", batch=0, more=several))
+    write_model(root, "down", COUNTING_DOWN, config("INT32", "3", batch=0, more=several, answer="1"))
     picky = SUMMING.replace("        return [self.answer", ONE_FLAG + "        return [self.answer")
     write_model(root, "picky", picky, config("INT32", "3", more=_SEQUENCE))
     write_model(
@@ -129,7 +130,11 @@ def conversation(models: tuple[Server, dict[str, Model]], name: str, answering: 
     def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
         return [answering(next(numbers), one) for one in messages]
 
-    return compare_conversations(server, by_name[name], SAMPLES, say=say)
+    (declared_output,) = by_name[name].outputs
+    output = dataclasses.replace(declared_output, dtype="FP32")
+    return compare_conversations(
+        server, dataclasses.replace(by_name[name], outputs=(output,)), SAMPLES, say=say
+    )
 
 
 def parts(message: Message) -> Answers:

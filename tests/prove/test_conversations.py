@@ -1,5 +1,5 @@
-"""A model that takes one sequence at a time is never asked with two: the server would keep the second back until it gives up the
-first."""
+"""Conversations: a model that takes one sequence at a time is never asked with two, as the server would keep the second back until
+it gives up the first, and every answer is as declared."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,14 +10,17 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from fixtures.errors import AccuracyError
 from fixtures.given.as_found import sequences_at_once
 from fixtures.models import all_models
 from fixtures.prove.same_conversation import compare_conversations
 from fixtures.serve.conversation import Answers, Message
 from fixtures.serve.server import Server
-from fixtures.spec import Model, Samples
+from fixtures.spec import Model, Samples, Tensor
 
-MODEL = dataclasses.replace(all_models()[0], exchange="sequence")
+MODEL = dataclasses.replace(
+    all_models()[0], outputs=(Tensor("OUT", "FP32", (1,)),), batched=True, exchange="sequence"
+)
 SAMPLES = Samples(["one", "two"], lambda indices: {"IN": np.array(indices, np.float32)[:, None]})
 
 
@@ -41,8 +44,19 @@ def test_a_second_sequence_comes_only_where_the_model_takes_it(at_once: int) -> 
     def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
         nonlocal most
         most = max(most, len({one.sequence for one in messages}))
-        return [[{"OUT": one.rows["IN"][0]}] for one in messages]
+        return [[{"OUT": one.rows["IN"]}] for one in messages]
 
     found = compare_conversations(cast(Any, None), MODEL, SAMPLES, at_once, say)
 
     assert (found.passed, found.alone, most) == (True, at_once == 1, at_once)
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.zeros((1, 1)), np.zeros((1, 2), np.float32), np.full((1, 1), np.nan, np.float32)]
+)
+def test_an_answer_that_is_not_as_declared_is_found(wrong: np.ndarray) -> None:
+    def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+        return [[{"OUT": wrong}] for _one in messages]
+
+    with pytest.raises(AccuracyError):
+        compare_conversations(cast(Any, None), MODEL, SAMPLES, 1, say)
