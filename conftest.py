@@ -5,8 +5,8 @@ from importlib import import_module
 import pytest
 
 _NAMES = (
-    "fixtures.plugin.command_line.options",
-    "fixtures.plugin.command_line.outputs",
+    "fixtures.run.options",
+    "fixtures.plugin.outputs",
     "fixtures.plugin.selecting.collecting",
     "fixtures.plugin.selecting.expressions",
     "fixtures.plugin.selecting.stage_markers",

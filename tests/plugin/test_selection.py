@@ -322,15 +322,6 @@ def test_converting_alone_leaves_out_all_else_and_has_every_case_once(
     assert not usual.cases("test_build")
 
 
-@pytest.mark.parametrize("option", ["--rehearse", "--self-check", "--fleet=local"])
-def test_converting_alone_is_refused_beside_what_takes_the_place_of_the_tests_too(
-    option: str, collect: Collect
-) -> None:
-    collected = collect("--convert-only", option)
-    assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert f"leave {option.partition('=')[0]} out" in collected.text
-
-
 def test_load_tests_are_told_by_their_marker(collect: Collect) -> None:
     def tests(*arguments: str) -> set[str]:
         return {name.partition("[")[0] for name in collect(*arguments).names}
