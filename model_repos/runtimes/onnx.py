@@ -152,7 +152,10 @@ def _on_tensors(session, settings):
             binding.bind_input(name, device, number, kind, tuple(tensor.shape), tensor.data_ptr())
         for output in session.get_outputs():
             binding.bind_output(output.name, device, number)
-        binding.synchronize_inputs()  # PyTorch may still copy them, on a stream of its own
+        if device == "cuda":
+            torch.cuda.current_stream(
+                number
+            ).synchronize()  # PyTorch may still copy them, on a stream of its own
         session.run_with_iobinding(binding)
         binding.synchronize_outputs()
         return [torch.from_dlpack(value) for value in binding.get_outputs_as_ortvaluevector()]
