@@ -10,6 +10,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from fixtures.build import configuration, runtimes
 from fixtures.build.configuration import model_config
+from fixtures.host import machine
 from fixtures.host.targets import recognise
 from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, case_with, writing
@@ -82,10 +83,21 @@ def test_the_configuration_survives_as_text_and_as_json() -> None:
 
 def test_cores_are_shared_out_among_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
+    monkeypatch.setattr(machine, "cgroup_cores", lambda: None)
     shares = [
         runtimes.threads_per_instance(dataclasses.replace(DEPLOYMENT, instances=n)) for n in (1, 2, 3, 16)
     ]
     assert shares == [8, 4, 2, 1]
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(None, 8), (100.0, 8), (8.0, 8), (3.2, 4), (1.0, 1), (0.5, 1)])
+def test_no_more_threads_are_used_than_a_control_group_pays_for(
+    quota: float | None, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod's limit of CPUs is a quota, and its affinity is the whole node."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
+    monkeypatch.setattr(machine, "cgroup_cores", lambda: quota)
+    assert runtimes.threads_per_instance(dataclasses.replace(DEPLOYMENT, instances=1)) == cores
 
 
 @pytest.mark.parametrize(("tf32", "told"), [(True, "1"), (False, "0"), (None, "1")])
