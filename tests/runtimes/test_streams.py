@@ -47,7 +47,7 @@ def test_onnx_runtime_starts_when_the_inputs_are_there_and_answers_when_it_is_do
         get_inputs=lambda: [tensor],
         get_outputs=lambda: [tensor],
         io_binding=lambda: Binding(calls),
-        run_with_iobinding=lambda _binding: calls.append("run"),
+        run_with_iobinding=lambda _binding, _options: calls.append("run"),
     )
     runtime = runtimes.load_runtime("onnx.py")
     monkeypatch.setattr(runtime.onnxruntime, "InferenceSession", lambda *_what, **_options: session)
