@@ -92,8 +92,12 @@ def test_a_smaller_and_a_larger_batch_follow_without_a_trace_of_the_one_before(m
 
 def test_inputs_are_gathered_in_memory_that_is_kept(model: Any) -> None:
     seen: list[int] = []
-    model.predict = lambda tensors: [seen.append(tensors[0].data_ptr()) or tensors[0]]
-    model.outputs = ["y"]
+
+    def predict(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        seen.append(tensors[0].data_ptr())
+        return tensors
+
+    model.predict, model.outputs = predict, ["y"]
     for _batch in range(3):
         model.execute(REQUESTS)
     assert len(set(seen)) == 1
