@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
-from fixtures.measure.record_entry import Measurement
 from fixtures.run.benchmark_entries import Entry
-from fixtures.run.gating import FindGate, Wrong
+from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
-from fixtures.spec import Case
+from fixtures.spec import LoadPoint
 from reports.record.verdicts import speed_failures
 from reports.words.answers import wrong_answers
 from reports.words.gates import gate_text
@@ -23,15 +22,15 @@ _OF_HALVES = 0.01
 
 @pytest.fixture
 def prove_speed(
-    measure_point: Callable[[], Measurement], recorder: Recorder, benchmark: Any, entry: Entry, wrong: Wrong
+    run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any, entry: Entry
 ) -> Callable[[], None]:
     """Measure the test's load point; raises AccuracyError where an answer was wrong, SpeedError where it is shown to be
     slower than asked for, or its latency to be beyond its budget."""
 
     def prove() -> None:
-        measured = measure_point()
+        measured = run.measure(point, recorder.loads)
         if failure := wrong_answers(measured.load):
-            raise wrong(failure)
+            raise run.wrong(failure)
         recorder.figure(entry(benchmark, measured))
         if failures := speed_failures(measured.load):
             raise SpeedError("; ".join(failures))
@@ -40,22 +39,22 @@ def prove_speed(
 
 
 @pytest.fixture
-def prove_gate(case: Case, find_gate: FindGate, recorder: Recorder, wrong: Wrong) -> Callable[[str], None]:
+def prove_gate(run: CaseRun, recorder: Recorder) -> Callable[[str], None]:
     """`prove_gate("batches")` records what the gate finds, and raises AccuracyError if something was wrong."""
 
     def prove(gate: str) -> None:
-        deployed, found = find_gate(gate)
+        deployed, found = run.same_answers(gate)
         recorder.gate(deployed.serving, found)
         recorder.figure(gate_text(found))
         if not found.wrong:
             return
         apart = None if found.same is None else found.same.relative_difference
-        if case.format.as_found and gate in _KERNELS_DIFFER and apart is not None and apart <= _OF_HALVES:
+        if run.as_found and gate in _KERNELS_DIFFER and apart is not None and apart <= _OF_HALVES:
             raise AccuracyError(
                 found.wrong,
                 cure="its rows depend on the rows beside them, unless it computes in less than FP32 inside and rounds them to "
-                f"FP32 at its end: where that is so, say --tolerance {case.model.name}={_OF_HALVES:g}",
+                f"FP32 at its end: where that is so, say --tolerance {run.case.model.name}={_OF_HALVES:g}",
             )
-        raise wrong(found.wrong)
+        raise run.wrong(found.wrong)
 
     return prove

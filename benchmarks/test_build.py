@@ -2,10 +2,10 @@
 
 import pytest
 
-from fixtures.build.repository import BuiltModel
+from fixtures.run.case_run import CaseRun
 
 
 @pytest.mark.stage("build")
-def test_build(build: BuiltModel) -> None:
+def test_build(run: CaseRun) -> None:
     """The model is in the model repository; the output says whether it was converted now or found unchanged."""
-    assert build.artifact.exists()
+    assert run.build.artifact.exists()

@@ -1,22 +1,18 @@
 """A model that takes sequences, or gives any number of answers to a request, answers the same messages in the same way
 again."""
 
-from collections.abc import Callable
-
 import pytest
 
 from fixtures.errors import AccuracyError
+from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
-from reports.record.schema import Conversation, Serving
 from reports.words.answers import conversation_failure, conversation_text
 
 
 @pytest.mark.stage("conversation")
-def test_conversation(
-    compare_conversation: Callable[[], tuple[Serving, Conversation]], recorder: Recorder
-) -> None:
+def test_conversation(run: CaseRun, recorder: Recorder) -> None:
     """The same messages get the same answers again, also in turns with another sequence's messages."""
-    serving, found = compare_conversation()
+    serving, found = run.conversation()
     recorder.conversation(serving, found)
     recorder.figure(conversation_text(found))
     if failure := conversation_failure(found):

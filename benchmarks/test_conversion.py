@@ -2,24 +2,17 @@
 
 import pytest
 
-from fixtures.run.gating import Wrong
+from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
-from fixtures.spec import Case, Deployment
 from reports.record.quantities import AGREEMENT, RATIO, RELATIVE_ERROR
-from reports.record.schema import Parity
 from reports.words.rightness import conversion_failure
 
 
 @pytest.mark.stage("conversion")
-def test_conversion(
-    case: Case,
-    deployment: Deployment,
-    parity: Parity,
-    recorder: Recorder,
-    wrong: Wrong,
-) -> None:
+def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The relative error and the share of equal decisions are within the tolerance, and within what the precision
     itself costs the model."""
+    case, parity = run.case, run.parity
     recorder.conversion(parity)
     found = []
     if parity.relative_error is not None:
@@ -30,7 +23,7 @@ def test_conversion(
         found.append(f"{AGREEMENT.text(parity.agreement)} of decisions agree")
     recorder.figure(", ".join(found))
     if failure := conversion_failure(parity):
-        where = f"tolerance: {case.tolerance(deployment.tf32).source}"
+        where = f"tolerance: {case.tolerance(run.deployment.tf32).source}"
         if case.model.framework == "onnx":
             where += f"; --tolerance {case.model.name}=SHARE sets another"
-        raise wrong(failure, where=where)
+        raise run.wrong(failure, where=where)

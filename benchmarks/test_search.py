@@ -6,10 +6,8 @@ import dataclasses
 import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
-from fixtures.run.proving import Prove
+from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
-from fixtures.run.searching import FindFastest
-from reports.record.schema import Parity
 from reports.words.answers import wrong_answers
 from reports.words.latency_budget import beyond_text, found_text
 from reports.words.rightness import conversion_failure, ledger_failures
@@ -17,25 +15,19 @@ from reports.words.rightness import conversion_failure, ledger_failures
 
 @pytest.mark.load
 @pytest.mark.stage("search")
-def test_search(
-    parity: Parity,
-    find_fastest: FindFastest,
-    prove: Prove,
-    accuracy_missing: str | None,
-    recorder: Recorder,
-) -> None:
+def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The configuration that was found keeps the budget, and passes the tests of conversion and accuracy."""
-    recorder.conversion(parity)
-    found, deployed = find_fastest()
-    recorder.search(deployed.serving, found, accuracy_missing)
+    recorder.conversion(run.parity)
+    found, deployed = run.search()
+    recorder.search(deployed.serving, found, run.accuracy_missing)
     if found.verdict == "beyond":
         raise SpeedError(beyond_text(found))
-    evaluation = prove(deployed)
+    evaluation = run.evaluate(deployed)
     found = dataclasses.replace(found, accuracy=evaluation.ledger)
-    recorder.search(deployed.serving, found, accuracy_missing)
+    recorder.search(deployed.serving, found, run.accuracy_missing)
     recorder.samples(evaluation.samples, of_search=True)
     recorder.figure(found_text(found))
     failures = ledger_failures(evaluation.ledger)
-    failures += filter(None, [conversion_failure(parity), wrong_answers(found.load)])
+    failures += filter(None, [conversion_failure(run.parity), wrong_answers(found.load)])
     if failures:
         raise AccuracyError("; ".join(failures))

@@ -10,16 +10,16 @@ import pytest
 from fixtures.host import locks
 from fixtures.measure import measured, sweep
 from fixtures.measure.record_entry import Measurement, outcomes
+from fixtures.run.case_run import CaseRun
+from fixtures.run.case_settings import own_points
 from fixtures.run.measuring_text import progress_text
 from fixtures.run.output import Narrator
-from fixtures.run.preparing import Prepare
 from fixtures.run.recorder import Recorder
-from fixtures.run.selection import own_points
 from fixtures.run.settings import BUDGET_OF_BOTH_S, Settings
 from fixtures.self_check import generator_defaults, side_by_side, timed_model, timed_server
 from fixtures.self_check.coverage import coverage
 from fixtures.self_check.side_by_side import PointMeasuredTwice
-from fixtures.spec import Case, LoadPoint, Scenario
+from fixtures.spec import LoadPoint, Scenario
 from reports.record.quantities import THROUGHPUT
 from reports.record.schema import Comparison
 from reports.record.verdicts import comparison_text
@@ -131,13 +131,11 @@ def _alarms(found: Sequence[Comparison]) -> int:
 
 
 @pytest.mark.load
-def test_side_by_side(
-    case: Case, prepare: Prepare, settings: Settings, narrator: Narrator, recorder: Recorder
-) -> None:
+def test_side_by_side(run: CaseRun, settings: Settings, narrator: Narrator, recorder: Recorder) -> None:
     """Every point has a result; the table says how long it took, and how long it took with perf_analyzer's defaults."""
-    points: list[PointMeasuredTwice] = []
+    case, points = run.case, list[PointMeasuredTwice]()
     for scenario in _SCENARIOS:
-        with prepare(own_points(case, scenario, settings)) as ready:
+        with run.ready(own_points(case, scenario, settings)) as ready:
             states = sweep.measure(
                 [measured.begin(job) for job in ready.jobs],
                 settings.plan,

@@ -1,32 +1,30 @@
 """Keeps the server under load for a long time and loads the model again and again, to see whether its use of resources
 grows. Runs only with --soak TIME."""
 
-from collections.abc import Callable
-
 import pytest
 
 from fixtures.errors import AccuracyError, NotAvailableError, ProofError
+from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
-from fixtures.run.serving import Deployed
-from fixtures.spec import Case
-from reports.record.schema import Soak
 from reports.words.answers import wrong_text
 from reports.words.soaking import leaks, soak_text, unknown
 
 
 @pytest.mark.load
 @pytest.mark.stage("soak")
-def test_soak(case: Case, soak: Callable[[], tuple[Soak, Deployed]], recorder: Recorder) -> None:
+def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither with each request nor with each loading of the model, and every answer that is verified is
     right."""
-    found, deployed = soak()
+    found, deployed = run.soak()
     recorder.soak(deployed.serving, found)
     if wrong := wrong_text(found.answers, "in the soak"):
         raise AccuracyError(wrong)
     if leaking := leaks(found):
-        raise ProofError("; ".join(leaking), where=case)
+        raise ProofError("; ".join(leaking), where=run.case)
     if not_shown := unknown(found, "request"):
         raise NotAvailableError(
-            "; ".join(not_shown), where=case, cure="soak it for longer, or while the machine does less else"
+            "; ".join(not_shown),
+            where=run.case,
+            cure="soak it for longer, or while the machine does less else",
         )
     recorder.figure(soak_text(found))
