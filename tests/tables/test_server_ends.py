@@ -1,14 +1,11 @@
 """A server that ended by itself is said to have, in the summary, in the case's section, on the page and in records."""
 
 import dataclasses
-import json
 from pathlib import Path
 
 from reports import tables
 from reports.page.html import page
-from reports.record import files
-from reports.record.anonymous import without_names
-from reports.record.machines import machines_of
+from reports.record.origins import origins_of, without_names
 from reports.record.schema import ServerEnd
 from reports.words.shown import shown
 from tests import samples
@@ -36,20 +33,9 @@ def test_the_page_shows_the_end_of_the_log_as_it_was_written(tmp_path: Path) -> 
     assert "#0 in &lt;libonnxruntime&gt;" in html
 
 
-def test_a_record_keeps_it_and_one_from_before_has_none(tmp_path: Path) -> None:
-    path = files.path_of(RECORD.case, tmp_path)
-    files.write(RECORD, path)
-    assert files.read(path).server_ends == RECORD.server_ends
-    said = json.loads(path.read_text())
-    del said["server_ends"]
-    path.write_text(json.dumps(said))
-
-    assert files.read(path).server_ends == ()
-
-
 def test_it_is_a_measurement_of_its_machine_whose_name_may_be_left_out() -> None:
     told = dataclasses.replace(END, origin=samples.origin("secret-host"))
     record = samples.record(server_ends=(told,))
 
-    assert "secret-host" in {one.host for one in machines_of(record)}
-    assert "secret-host" not in str(without_names(record, {}).server_ends)
+    assert "secret-host" in {one.host for one in origins_of(record)}
+    assert "secret-host" not in str(without_names(record).server_ends)
