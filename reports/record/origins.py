@@ -14,7 +14,6 @@ Key = tuple[Any, ...]
 SINGLE = ("conversion", "accuracy", "search", "conversation", "soak")
 """The fields of a record that hold one measurement, or None."""
 SEVERAL: Mapping[str, Callable[[Any], Key]] = {
-    "server_ends": lambda end: (end.stage,),
     "failures": lambda failure: (failure.test,),
     "gates": lambda gate: (gate.gate,),
     "starts": lambda start: (start.scenario,),
