@@ -21,7 +21,7 @@ _NAMES = (
     "fixtures.plugin.telling.failure_kind",
     "fixtures.plugin.removing_leftovers",
     "fixtures.plugin.building",
-    "fixtures.plugin.building_ahead",
+    "fixtures.plugin.converting",
     "fixtures.plugin.serving",
     "fixtures.plugin.as_found",
     "fixtures.plugin.comparing",
