@@ -13,10 +13,10 @@ INT8 = GIVEN.replace("fp32", "int8")
 """The case beside it, which is calibrated with samples."""
 PAIR = ("-k", "onnx and conversion and (fp32 or int8)")
 LARGE_MACHINE = """
-from fixtures.build import convert_all
 from fixtures.host import machine
+from fixtures.run import converting
 
-machine.cores, convert_all._WORKER_BYTES = lambda: 2, 1
+machine.cores, converting._WORKER_BYTES = lambda: 2, 1
 """
 UNCONVERTIBLE = """
 from fixtures.errors import ProofError
@@ -30,10 +30,14 @@ def export(*_):
 onnx.export = export
 """
 BROKEN = """
-from fixtures.build import convert_all
-from fixtures.plugin import converting
+from fixtures.run import converting
 
-converting.UserModels = lambda *_: convert_all.UserModels(files=["not-there.py"])
+
+def begin(*_):
+    raise SystemExit("it breaks")
+
+
+converting._begin = begin
 """
 
 
