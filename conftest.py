@@ -22,7 +22,7 @@ _NAMES = (
     "fixtures.run.leftovers",
     "fixtures.run.fixtures",
     "fixtures.run.recorded_tests",
-    "fixtures.run.building_ahead",
+    "fixtures.run.converting",
     "fixtures.run.recorder",
     "fixtures.run.stage_seconds",
     "fixtures.run.benchmark_entries",
