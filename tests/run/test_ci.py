@@ -24,6 +24,7 @@ LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
 KINDS = "not given and (not online or (cpu-resnet50-micro-onnx-fp32 and c032))"
 
 BENCHMARKS = """\
+from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.host.origin import origin
@@ -38,7 +39,7 @@ RECORD = samples.record(conversion=None, accuracy=None, loads=())
 def recorder(request, settings, tmp_path):
     config = tmp_path / "config.pbtxt"
     config.write_text("")
-    return Recorder(RECORD, settings.results, config, origin("cpu"), {}, request.node.user_properties)
+    return Recorder(RECORD, settings.results, config, origin("cpu"), request.node.user_properties)
 
 @pytest.fixture
 def server():
@@ -57,7 +58,8 @@ def test_accuracy(recorder):
 @pytest.mark.stage("online")
 def test_online(point, recorder, entry, benchmark):
     load = samples.load("online", point.concurrency, 200.0)
-    recorder.loads(RECORD.serving, Start("online", 1.0, 1.0, 1.0), [load])
+    deployed = SimpleNamespace(serving=RECORD.serving, start=Start("online", 1.0, 1.0, 1.0))
+    recorder.loads(deployed, [load])
     recorder.figure(entry(benchmark, Measurement(load, [0.01, 0.02, 0.03])))
 
 def test_slower():

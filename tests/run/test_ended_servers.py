@@ -7,17 +7,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.build.repository import BuiltModel
-from fixtures.errors import ProofError
-from fixtures.run.comparing import OtherServer
-from fixtures.run.serving_reference import ServedReference, kept
-from fixtures.serve.choice import Choice
-from fixtures.serve.launch import serve
-from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint, Scenario
+from fixtures.cases import cases_of, reference_of
+from fixtures.host.targets import CPU
+from fixtures.run import reference
+from fixtures.run.reference import ServedReference
+from fixtures.spec import Case, LoadPoint
 from tests.collecting import ROOT, WITHOUT
-from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
-from tests.serve.programs import doubled_by, process_of
 
 TEST = """
     import subprocess, sys
@@ -26,21 +21,22 @@ TEST = """
     from fixtures.serve.server import Server
 
     @pytest.fixture(scope="session")
-    def server(case):
+    def run(run):
         client = SimpleNamespace(is_server_live=lambda **_limits: process.poll() is None)
         process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-        yield Server("embedded", "127.0.0.1:1", "2.51.0", None, client, process=process)
+        run.server = Server("embedded", "127.0.0.1:1", "2.51.0", None, client, process=process)
+        yield run
         process.kill()
         process.wait()
 
     @pytest.mark.stage("accuracy")
-    def test_ends_it(case, server):
+    def test_ends_it(case, run):
         if "onnx" in str(case):
-            server.process.kill()
-            server.process.wait()
+            run.server.process.kill()
+            run.server.process.wait()
 
     @pytest.mark.stage("answers")
-    def test_passes_without_asking_it(case, server):
+    def test_passes_without_asking_it(case, run):
         pass
 
     @pytest.mark.stage("answers")
@@ -72,50 +68,37 @@ def test_the_later_tests_of_a_case_whose_server_ended_fail_and_those_of_the_next
     assert failed == [f"test_passes_without_asking_it[{CASES[0]}]"]
 
 
-def test_what_the_other_server_could_not_do_any_more_is_said_to_be_its_own(
-    make_build: MakeBuild, tmp_path: Path
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any]]:
+    """A run that a reference is served beside, and what was served."""
+    case = next(iter(cases_of(CPU)))
+    other = next(
+        one for one in cases_of(CPU) if one.model is case.model and str(one) != str(reference_of(one))
+    )
+    served: list[Any] = []
+
+    def serve(_run: Any, reference: Case) -> ServedReference | None:
+        beside: Any = SimpleNamespace(server=SimpleNamespace(how_it_ended=lambda: ""))
+        served.append(ServedReference(reference, beside, LoadPoint("online", 1, 1), 0.001))
+        return served[-1]
+
+    monkeypatch.setattr(reference, "_served", serve)
+    return SimpleNamespace(case=other, of_model=SimpleNamespace(references={})), served
+
+
+def test_a_reference_is_served_once_and_again_where_its_server_ended(beside: tuple[Any, list[Any]]) -> None:
+    run, served = beside
+    first = reference.reference_beside(run)
+    assert reference.reference_beside(run) is first
+    served[0].run.server.how_it_ended = lambda: "was ended by SIGKILL"
+    assert reference.reference_beside(run) is reference.reference_beside(run) is served[1] is not first
+
+
+def test_that_there_is_no_reference_is_found_once(
+    beside: tuple[Any, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build = make_build(tmp_path / "models", "doubling", DOUBLING)
-    with serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server:
-
-        def load(on: Server, scenario: Scenario) -> None:
-            on.load(build, DEPLOYMENT, scenario)
-
-        other = OtherServer(server, "HEAD~1", tmp_path, 8, load)
-        assert doubled_by(other.loaded_for("online"), build)
-        process_of(server).kill()
-        assert server.how_it_ended()
-
-        with pytest.raises(ProofError, match="SIGKILL"):
-            other.loaded_for("offline")
-
-
-def test_a_reference_is_served_once_and_again_where_its_server_ended(
-    make_build: MakeBuild, tmp_path: Path
-) -> None:
-    build: BuiltModel = make_build(tmp_path / "models", "doubling", DOUBLING)
-    ends = {1: "", 2: ""}
-    started: list[int] = []
-
-    def start(case: Any) -> ServedReference:
-        started.append(number := len(started) + 1)
-        server: Any = SimpleNamespace(how_it_ended=lambda: ends[number])
-        return ServedReference(case, server, LoadPoint("online", 1, 1), 0.001)
-
-    reference = kept(start)
-
-    first = reference(build.case)
-    assert reference(build.case) is first
-    ends[1] = "was ended by SIGKILL"
-    assert reference(build.case) is reference(build.case) is not first
-    assert started == [1, 2]
-
-
-def test_that_there_is_no_reference_is_found_once(make_build: MakeBuild, tmp_path: Path) -> None:
-    build: BuiltModel = make_build(tmp_path / "models", "doubling", DOUBLING)
     asked: list[Any] = []
-    reference = kept(lambda case: asked.append(case))
-
-    assert reference(build.case) is None
-    assert reference(build.case) is None
+    monkeypatch.setattr(reference, "_served", lambda _run, case: asked.append(case))
+    for _ in range(2):
+        assert reference.reference_beside(beside[0]) is None
     assert len(asked) == 1

@@ -15,6 +15,7 @@ from tests import samples
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = """\
 import os
+from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, NotAvailableError
 from fixtures.host.origin import origin
@@ -41,7 +42,7 @@ def recorder(request, settings, tmp_path):
     config.write_text("")
     test = stage_of(request.node) or "", request.node.originalname
     come_from = origin("cpu", run_of(request.config))
-    return Recorder(RECORD, settings.results, config, come_from, {}, request.node.user_properties, *test)
+    return Recorder(RECORD, settings.results, config, come_from, request.node.user_properties, *test)
 
 @pytest.fixture(scope="session")
 def stages():
@@ -64,7 +65,8 @@ def test_same_answer_again(recorder):
 
 @pytest.mark.stage("offline")
 def test_offline(recorder):
-    recorder.loads(RECORD.serving, Start("offline", 1.0, 1.0, 1.0), [samples.load("offline", 8, 200.0)])
+    deployed = SimpleNamespace(serving=RECORD.serving, start=Start("offline", 1.0, 1.0, 1.0))
+    recorder.loads(deployed, [samples.load("offline", 8, 200.0)])
 """
 
 Run = Callable[..., Shown]

@@ -19,7 +19,6 @@ from tests.gates.answering_servers import Memory, with_memory
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
 TEST = """
-    import contextlib
     from types import SimpleNamespace
     import pytest
     from benchmarks.conftest import prove_gate, prove_speed
@@ -30,37 +29,21 @@ TEST = """
     from tests.run.test_gating import SEEN
 
     @pytest.fixture(scope="session")
-    def deploy():
+    def run(run):
         def load(scenario):
             SEEN.loaded.append(scenario)
             return SimpleNamespace(serving=scenario)
-        return load
 
-    @pytest.fixture(scope="session")
-    def served_as():
-        return lambda deployed: SEEN.model
-
-    @pytest.fixture(scope="session")
-    def answered_alone():
-        return lambda: (None, SEEN.model, ask_alone(SEEN.model))
-
-    @pytest.fixture(scope="session")
-    def as_found():
-        return None
-
-    @pytest.fixture(scope="session")
-    def use_machine():
-        return lambda exclusive: contextlib.nullcontext()
+        run.deploy, run.served_model = load, lambda deployed: SEEN.model
+        run.alone = SEEN.model, ask_alone(SEEN.model)
+        run.measure = lambda point, save: SimpleNamespace(load=SEEN.load)
+        return run
 
     @pytest.fixture
     def recorder(request):
         def gate(serving, found):
             SEEN.gates[request.node.originalname] = (serving, found)
-        return SimpleNamespace(gate=gate, figure=lambda text: None)
-
-    @pytest.fixture
-    def measure_point(case, point):
-        return lambda: SimpleNamespace(load=SEEN.load)
+        return SimpleNamespace(gate=gate, loads=None, figure=lambda text: None)
 
     @pytest.fixture
     def entry():
@@ -69,9 +52,9 @@ TEST = """
 MADE_UP = """
     import dataclasses
 
-    @pytest.fixture(scope="session")
-    def samples(model):
-        return dataclasses.replace(model.samples("evaluation", None, None), are_made_up=True)
+    @pytest.fixture(scope="session", autouse=True)
+    def made_up(run):
+        run.samples = dataclasses.replace(run.of_model.samples, are_made_up=True)
     """
 GATE_OF = {
     "test_same_answer_again": "repeated",

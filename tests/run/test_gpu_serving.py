@@ -11,8 +11,8 @@ import pytest
 
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.run import loading_in_process, measuring_efficiency, selection, serving
-from fixtures.run.serving import Deployed
+from fixtures.run import case_run, efficiency, selection
+from fixtures.run.case_run import Deployed
 from fixtures.serve.releases import Image
 from fixtures.spec import Deployment
 from tests.collecting import ROOT, WITHOUT
@@ -26,45 +26,27 @@ TEST = """
     from tests.run.test_gpu_serving import SEEN
 
     @pytest.fixture(scope="session")
-    def build(case):
-        return SimpleNamespace(case=case, digest="0f3c", reused=True, folder=Path("models", str(case)))
+    def run(run):
+        run.build = SimpleNamespace(
+            case=run.case, digest="0f3c", reused=True, folder=Path("models", str(run.case))
+        )
+        run.timed_answer = lambda batch: (0.001, {})
+        return run
 
     @pytest.mark.stage("accuracy")
-    def test_deployed(case, deployment, deploy):
-        SEEN["deployment"] = deployment
-        SEEN["deployed"] = deploy("online")
+    def test_deployed(run):
+        SEEN["deployment"] = run.deployment
+        SEEN["deployed"] = run.deploy("online")
 
-    @pytest.fixture(scope="session")
-    def known_loads():
-        return lambda: [samples.load("online", 8, 100.0)]
-
-    @pytest.fixture(scope="session")
-    def count_operations():
-        return lambda: None
-
-    @pytest.fixture(scope="session")
-    def peak():
-        def started(*what):
-            SEEN.update(peak=what)
-            return SimpleNamespace(wait_ready=lambda: None)
-
-        return started
-
-    @pytest.fixture(scope="session")
-    def served_reference():
-        return lambda: None
-
-    @pytest.fixture
-    def measure_beside():
-        return lambda *what: None
-
-    @pytest.fixture
-    def recorder():
-        return SimpleNamespace(efficiency=lambda *what: None)
+    def peak(*what):
+        SEEN.update(peak=what)
+        return SimpleNamespace(wait_ready=lambda: None)
 
     @pytest.mark.stage("efficiency")
-    def test_beside(case, measure_efficiency):
-        measure_efficiency()
+    def test_beside(run):
+        run.known_loads = lambda: [samples.load("online", 8, 100.0)]
+        run.of_model.operations, run.of_model.peak = None, peak
+        run.efficiency()
     """
 SEEN: dict[str, Any] = {}
 """What the run of a test saw."""
@@ -89,7 +71,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             ready_s=1.0,
             load=lambda *_what: SEEN["backend"],
             is_on_this_host=True,
-            how_it_ended=lambda: "",
+            check_running=lambda: None,
         )
 
     @contextlib.contextmanager
@@ -97,10 +79,11 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         SEEN["in process"] = told
         yield SimpleNamespace(wait_ready=lambda: None, wait_idle=lambda: None)
 
-    monkeypatch.setattr(loading_in_process, "in_process", in_process)
-    monkeypatch.setattr(serving, "serve", serve)
-    monkeypatch.setattr(serving, "timed_answer", lambda *_what: (0.001, {}))
-    monkeypatch.setattr(measuring_efficiency, "best_points", lambda _case, loads: loads)
+    monkeypatch.setattr(case_run, "serve", serve)
+    monkeypatch.setattr(efficiency, "in_process", in_process)
+    monkeypatch.setattr(efficiency, "best_points", lambda _case, loads: loads)
+    monkeypatch.setattr(efficiency, "reference_beside", lambda _run: None)
+    monkeypatch.setattr(efficiency, "_beside", lambda *_what: None)
     monkeypatch.setattr(selection, "why_not", lambda *_what: None)
     SEEN.clear()
     SEEN["backend"] = "onnxruntime"
@@ -143,7 +126,7 @@ def test_the_peak_beside_a_case_computes_in_tf32_where_the_case_does(
     option: str, tf32: bool, tmp_path: Path
 ) -> None:
     assert run(tmp_path, "a100-resnet50-micro-onnx-fp32", "--tf32", option, test="test_beside") == 0
-    assert SEEN["peak"] == ("cuda", "fp32", tf32)
+    assert SEEN["peak"] == ("fp32", tf32)
 
 
 @pytest.mark.parametrize(("way", "resident"), [("cuda", True), ("system", False)])

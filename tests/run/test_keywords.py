@@ -255,8 +255,8 @@ def test_hardware_is_what_runs(arguments: tuple[str, ...], targets: set[str], co
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--target", "a10"), r"unknown target 'a10'; use a30, a40, a100"),
-        (("--target", "cpu,"), r"unknown target ''"),
+        (("--target", "a10"), "where: --target a10\n.*use a30, a40, a100"),
+        (("--target", "cpu,"), "where: --target "),
         (("--target", "cpu", "-k", "a100"), r"--target names cpu, and -k or a test's id names a100"),
         (("--target", "cpu", "-k", "t4 and onnx"), r"--target names cpu, and -k or a test's id names t4"),
     ],

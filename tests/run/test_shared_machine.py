@@ -14,7 +14,7 @@ import pytest
 
 from fixtures.host import lock_holders, locks
 from fixtures.models import all_models
-from fixtures.run import building, serving
+from fixtures.run import case_run, model_run
 
 HELD = {}
 MACHINE = Path(os.environ["TMPDIR"]) / "above" / "machine"  # one that no other run knows
@@ -42,18 +42,15 @@ def serve(*_arguments, **_options):
 for one in all_models():
     for name in ("load", "samples"):
         object.__setattr__(one, name, noting(name))
-building.reference_on = noting("reference")
-building.runtimes.open_in_process = noting("converted")
-serving.serve = serve
-
-
-@pytest.fixture(scope="session")
-def build(case):
-    return SimpleNamespace(case=case, digest="0", folder=Path("models/model"), artifact=None, reused=True)
+model_run.reference_on = noting("reference")
+case_run.runtimes.open_in_process = noting("converted")
+case_run.serve = serve
 
 
 @pytest.mark.stage("accuracy")
-def test_all(case, weights, samples, reference, converted, server):
+def test_all(run):
+    run.build = SimpleNamespace(case=run.case, digest="0", folder=Path("models/model"), artifact=None, reused=True)
+    shared = run.of_model.weights, run.of_model.samples, run.of_model.reference, run.converted, run.server
     assert HELD == dict.fromkeys(["load", "samples", "reference", "converted", "server"], True)
     assert not is_held(), "nobody could measure beside what only runs"
 """

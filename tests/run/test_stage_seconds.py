@@ -73,13 +73,17 @@ def test_converting_the_model_is_no_part_of_it(config: Any) -> None:
     build = SimpleNamespace(reused=False, build_time_s=60.0)
     for stage in ("conversion", "accuracy"):
         setup = 61.0 if stage == "conversion" else 1.0
-        run_test(config, stage, {"setup": setup, "call": 4.0, "teardown": 0.0}, build=build)
+        run_test(
+            config, stage, {"setup": setup, "call": 4.0, "teardown": 0.0}, run=SimpleNamespace(build=build)
+        )
     assert kept(config) == {"conversion": 5.0, "accuracy": 5.0}
 
 
 def test_a_model_that_is_reused_took_nothing(config: Any) -> None:
     build = SimpleNamespace(reused=True, build_time_s=60.0)
-    run_test(config, "conversion", {"setup": 1.0, "call": 4.0, "teardown": 0.0}, build=build)
+    run_test(
+        config, "conversion", {"setup": 1.0, "call": 4.0, "teardown": 0.0}, run=SimpleNamespace(build=build)
+    )
     assert kept(config) == {"conversion": 5.0}
 
 

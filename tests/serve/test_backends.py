@@ -4,6 +4,7 @@ import dataclasses
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +12,8 @@ from fixtures.errors import NotAvailableError, ProofError
 from fixtures.formats import all_formats
 from fixtures.host.targets import CPU, recognise
 from fixtures.models import all_models
-from fixtures.run.building import deployment_of
-from fixtures.run.serving import server_for
+from fixtures.run.case_run import CaseRun
+from fixtures.run.model_run import ModelRun
 from fixtures.serve.backends import backend_variables, local_backends, serves_natively
 from fixtures.serve.choice import IMAGE, Choice
 from fixtures.serve.command import environment_of
@@ -122,9 +123,10 @@ def test_the_server_of_a_case_is_started_with_the_malloc_of_the_runtime(tmp_path
     script(Path(choice.detail), 'echo "malloc $MALLOC_MMAP_MAX_ $MALLOC_TRIM_THRESHOLD_"; exit 1')
     settings = settings_of(triton=f"local:{choice.detail}", results=str(tmp_path / "results"))
     case = Case(CPU, MODELS["resnet50-micro"], FORMATS["ts-trace"], None, "fp32")
-    serving = server_for(case, deployment_of(case, settings), tmp_path, settings, lambda _step: None)
-    with pytest.raises(ProofError, match="malloc 0 2147483647"), serving:
-        pass
+    with ModelRun(case.model, CPU, settings) as of_model, CaseRun(case, of_model) as run:
+        vars(run)["build"] = SimpleNamespace(folder=tmp_path / "build")
+        with pytest.raises(ProofError, match="malloc 0 2147483647"):
+            assert run.server
 
 
 def test_a_local_python_backend_finds_this_python_and_its_library(

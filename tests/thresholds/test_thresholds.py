@@ -154,17 +154,10 @@ UNLABELLED = """\
 from types import SimpleNamespace
 import pytest
 
-@pytest.fixture(scope="session")
-def weights():
-    return SimpleNamespace(trained=True)
-
-@pytest.fixture(scope="session")
-def samples():
-    return SimpleNamespace(labels=None)
-
 @pytest.mark.stage("accuracy")
-def test_of_case(case, accuracy_missing):
-    pytest.skip(accuracy_missing)
+def test_of_case(run):
+    run.of_model.weights, run.of_model.samples = SimpleNamespace(trained=True), SimpleNamespace(labels=None)
+    pytest.skip(run.accuracy_missing)
 """
 
 
