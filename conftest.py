@@ -29,7 +29,6 @@ _NAMES = (
     "fixtures.run.stage_seconds",
     "fixtures.run.proving",
     "fixtures.run.neighbours",
-    "fixtures.run.loading_in_process",
     "fixtures.run.preparing",
     "fixtures.run.measuring",
     "fixtures.run.gating",
