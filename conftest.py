@@ -39,7 +39,6 @@ _NAMES = (
     "fixtures.plugin.measuring_efficiency",
     "fixtures.plugin.searching",
     "fixtures.plugin.soaking",
-    "fixtures.plugin.rehearsing",
     "fixtures.plugin.fleet.running",
     "reports.run.outcomes",
     "reports.run.terminal_summary",

@@ -39,7 +39,7 @@ def test_without_ray_the_environment_that_has_it_is_named(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    "given", [("--against", "HEAD"), ("--against-triton", "embedded"), ("--rehearse",), ("--self-check",)]
+    "given", [("--against", "HEAD"), ("--against-triton", "embedded"), ("--self-check",)]
 )
 def test_an_option_for_one_machine_is_refused_before_a_cluster_is_asked(
     given: tuple[str, ...], collect: Collect

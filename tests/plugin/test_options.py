@@ -87,7 +87,7 @@ def test_arrivals_of_rates_that_are_given_and_of_one_that_is_searched_are_refuse
 
 @pytest.mark.parametrize(
     ("given", "missing"),
-    [({"arrivals": "constant"}, "--request-rates"), ({"checklist": "list.md"}, "--rehearse")],
+    [({"arrivals": "constant"}, "--request-rates")],
 )
 def test_an_option_that_means_nothing_without_another_is_refused(given: dict[str, str], missing: str) -> None:
     with pytest.raises(InputError, match=f"cure: +give {missing} too"):
@@ -174,7 +174,6 @@ def test_a_checkpoint_and_a_data_set_belong_to_a_model(tmp_path: Path) -> None:
         ("results", "~no-such-user-here/x", "cannot be found"),
         ("model_repos", "a\nb", "control characters"),
         ("answers", "bytes-\udcff", "no UTF-8"),
-        ("checklist", "x" * 10_000, "longer than any"),
         ("checkpoint", [f"resnet50={'x' * 10_000}"], "longer than any"),
         ("dataset", ["resnet50=/", "resnet50=/"], "a second value"),
     ],

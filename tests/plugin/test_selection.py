@@ -322,7 +322,7 @@ def test_converting_alone_leaves_out_all_else_and_has_every_case_once(
     assert not usual.cases("test_build")
 
 
-@pytest.mark.parametrize("option", ["--rehearse", "--self-check", "--fleet=local"])
+@pytest.mark.parametrize("option", ["--self-check", "--fleet=local"])
 def test_converting_alone_is_refused_beside_what_takes_the_place_of_the_tests_too(
     option: str, collect: Collect
 ) -> None:
