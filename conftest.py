@@ -29,7 +29,6 @@ _NAMES = (
     "fixtures.plugin.recording.stage_seconds",
     "fixtures.plugin.restarting",
     "fixtures.plugin.proving",
-    "fixtures.plugin.neighbours",
     "fixtures.plugin.loading_in_process",
     "fixtures.plugin.preparing",
     "fixtures.plugin.measuring",
