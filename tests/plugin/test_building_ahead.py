@@ -70,10 +70,9 @@ def test_all_cases_but_the_first_are_built_ahead_in_the_order_of_the_tests(
     [
         ("-k", "cpu-resnet50-micro-onnx-fp32"),
         (*PAIR, "--convert-only"),
-        ("--self-check",),
         ("--target", "a100", "-k", "resnet50"),
     ],
-    ids=["one case", "what builds ahead itself", "self-check", "a GPU's cases"],
+    ids=["one case", "what builds ahead itself", "a GPU's cases"],
 )
 def test_a_run_without_a_next_case_of_a_cpu_builds_nothing_ahead(
     arguments: tuple[str, ...], tmp_path: Path

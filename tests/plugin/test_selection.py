@@ -272,7 +272,6 @@ def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
     ("file", "cure"),
     [
         ("test_search.py", "--latency-budget-ms MS"),
-        ("test_self_check.py", "--self-check"),
         ("test_build.py", "--convert-only"),
     ],
 )
@@ -298,20 +297,6 @@ def test_the_search_is_the_last_stage_of_a_case_and_without_a_budget_there_is_no
     assert "search" not in without.text
 
 
-def test_the_self_check_leaves_out_all_else(collect: Collect) -> None:
-    def tests(*arguments: str) -> set[str]:
-        return {name.partition("[")[0] for name in collect(*arguments).names}
-
-    assert tests("--self-check") == {
-        "test_known_service_time",
-        "test_intervals",
-        "test_alarms",
-        "test_side_by_side",
-    }
-    assert not tests("--self-check") & tests()
-    assert tests("--latency-budget-ms", "5") - tests() == {"test_search"}
-
-
 def test_converting_alone_leaves_out_all_else_and_has_every_case_once(
     collect: Collect,
 ) -> None:
@@ -322,13 +307,10 @@ def test_converting_alone_leaves_out_all_else_and_has_every_case_once(
     assert not usual.cases("test_build")
 
 
-@pytest.mark.parametrize("option", ["--self-check", "--fleet=local"])
-def test_converting_alone_is_refused_beside_what_takes_the_place_of_the_tests_too(
-    option: str, collect: Collect
-) -> None:
-    collected = collect("--convert-only", option)
+def test_converting_alone_is_refused_on_a_fleet(collect: Collect) -> None:
+    collected = collect("--convert-only", "--fleet=local")
     assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert f"leave {option.partition('=')[0]} out" in collected.text
+    assert "leave --fleet out" in collected.text
 
 
 def test_load_tests_are_told_by_their_marker(collect: Collect) -> None:

@@ -40,7 +40,6 @@ OURS = {
     "new.py": OWN,
     "plugin/recording/recorder.py": "the configuration of a build in use, a copy of the run's own",
     "plugin/telling/ending.py": KERNEL,
-    "self_check/timed_model.py": "what its own model has noted",
     "serve/cleanup.py": KERNEL,
     "serve/container.py": f"{KERNEL}, and {LOG}",
     "serve/launch.py": LOG,
