@@ -5,8 +5,8 @@ from importlib import import_module
 import pytest
 
 _NAMES = (
-    "fixtures.plugin.command_line.options",
-    "fixtures.plugin.command_line.outputs",
+    "fixtures.run.options",
+    "fixtures.plugin.outputs",
     "fixtures.plugin.selecting.collecting",
     "fixtures.plugin.selecting.expressions",
     "fixtures.plugin.selecting.stage_markers",
@@ -27,7 +27,6 @@ _NAMES = (
     "fixtures.plugin.comparing",
     "fixtures.plugin.recording.recorder",
     "fixtures.plugin.recording.stage_seconds",
-    "fixtures.plugin.restarting",
     "fixtures.plugin.proving",
     "fixtures.plugin.loading_in_process",
     "fixtures.plugin.preparing",

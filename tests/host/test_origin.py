@@ -62,7 +62,7 @@ def test_all_workers_of_a_run_say_the_same_run_and_start(tmp_path: Path) -> None
     plugins = ("-p", "xdist", "-p", "fixtures.plugin.recording.recorder", "-p", "no:cacheprovider")
     options = ("-q", "-n2", "--dist=each", *plugins)
     own = {
-        "PYTHONPATH": os.pathsep.join([str(origin.ROOT), *sys.path]),
+        "PYTHONPATH": os.pathsep.join([str(origin.SUITE), *sys.path]),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
     subprocess.run(

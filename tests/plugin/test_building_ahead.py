@@ -1,25 +1,18 @@
 """The next cases are converted by another process, which is told what decides a build and ends with the run."""
 
-import argparse
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import psutil
 import pytest
 
 from fixtures.host import machine
-from fixtures.plugin.building_ahead import cases_to_build, command_for
-from fixtures.plugin.command_line.options import pytest_addoption
-from fixtures.plugin.command_line.settings import parse
+from fixtures.plugin.building_ahead import cases_to_build
 from tests.collecting import WITHOUT
-from tests.options import words
-from tests.serve.programs import script
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -87,52 +80,6 @@ def test_a_worker_of_several_and_a_machine_of_one_core_build_nothing_ahead(
     assert not look(tmp_path, *PAIR, "--tx", "popen").ahead
     monkeypatch.setattr(machine, "cores", lambda: 1)
     assert not look(tmp_path, *PAIR).ahead
-
-
-def served_options(parser: argparse.ArgumentParser) -> set[str]:
-    """Add the suite's options to a parser; the names of those that say what is served."""
-    found: set[str] = set()
-
-    def group_of(_name: str, title: str, **_place: Any) -> Any:
-        def add(*names: str, **what: Any) -> None:
-            dest = parser.add_argument(*names, **what).dest
-            if title == "tritonproof: what is served, and how":
-                found.add(dest)
-
-        return SimpleNamespace(addoption=add)
-
-    pytest_addoption(SimpleNamespace(getgroup=group_of))  # type: ignore[arg-type]
-    return found
-
-
-def test_what_is_built_ahead_is_told_every_option_that_says_what_is_served(tmp_path: Path) -> None:
-    """A new option of that group fails here until it has a value below, and the process that builds ahead is given it."""
-    for name in ("weights", "data"):
-        (tmp_path / name).touch()
-    given = {
-        "triton": f"local:{script(tmp_path / 'tritonserver', 'exit 1')}",
-        "checkpoint": [f"resnet50-micro={tmp_path / 'weights'}", f"nnunet-micro={tmp_path / 'data'}"],
-        "dataset": [f"resnet50-micro={tmp_path / 'data'}"],
-        "deployment": "max_batch_size=8,preferred_batch_sizes=4+8,warmup=false",
-        "tf32": "off",
-        "model_repos": str(tmp_path / "repos"),
-    }
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    assert served_options(parser) - {"repository"} == set(given), "what is served as it is needs no build"
-    option = parser.parse_args(words(given))
-    settings = parse(option)
-
-    command = command_for([SCRIPT, TRACE], option, settings)
-    own, others = parser.parse_known_args(command[command.index("pytest") + 1 :])
-
-    told = parse(own)
-    fields = ("triton", "checkpoints", "datasets", "deployment", "tf32", "model_repos", "gpus")
-    assert {name: getattr(told, name) for name in fields} == {
-        name: getattr(settings, name) for name in fields
-    }
-    assert told.convert_only
-    tests = [one for one in others if "::" in one]
-    assert tests == [f"{ROOT}/benchmarks/test_build.py::test_build[{name}]" for name in (SCRIPT, TRACE)]
 
 
 TESTS = """\

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from fixtures.plugin import gating
-from fixtures.plugin.command_line.settings import SETTINGS
 from fixtures.plugin.telling import output
-from fixtures.plugin.usage import as_usage_errors
+from fixtures.run.options import SETTINGS, as_usage_errors
 from tests.modes import closed
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.frameworks import openvino
-from fixtures.plugin.command_line.networks import add_networks, as_options, networks_of
+from fixtures.run.models import models_of
 from tests.collecting import Collect
 from tests.given import networks
-from tests.options import options
+from tests.options import settings
 
 
 def test_the_networks_run_alone_in_every_format_of_an_onnx_file(tmp_path: Path, collect: Collect) -> None:
@@ -68,98 +68,23 @@ def test_a_name_that_a_model_has_already_is_refused(tmp_path: Path, collect: Col
     assert "there is a model resnet50 already" in found.text
 
 
-def test_values_without_a_name_are_for_all_networks_and_named_ones_for_one(tmp_path: Path) -> None:
-    path = networks.linear(tmp_path / "net.onnx")
-    own, shared = networks.rows(tmp_path / "own", 1), networks.rows(tmp_path / "shared", 1)
-    found = networks_of(options(onnx=[f"a={path}", f"b={path}"], samples=[str(shared), f"a={own}"]))
-    assert (found["a"].samples, found["b"].samples) == (own, shared)
-
-
-def test_what_is_told_to_another_run_says_the_same(tmp_path: Path) -> None:
-    path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 1)
-    (tmp_path / "l.csv").write_text("00,1\n")
-    given = options(
-        onnx=[f"a={path}"],
-        samples=[str(samples)],
-        labels=[str(tmp_path / "l.csv")],
-        metric=["dice:average=micro"],
-        floor=["75%"],
-        tolerance=["a=0.5%"],
-    )
-    found = networks_of(given)["a"]
-    assert found.labels is not None
-    assert found.labels.floor == 0.75
-    assert found.tolerance == 0.005
-    told = as_options("a", found)
-    again = options()
-    for option, value in zip(told[::2], told[1::2], strict=True):
-        getattr(again, option.removeprefix("--")).append(value)
-    assert networks_of(again) == {"a": found}
-
-
-BAD: dict[str, dict[str, list[str]]] = {
-    "no name": {"onnx": ["{net}"]},
-    "no file": {"onnx": ["a={net}.none"]},
-    "a name with spaces": {"onnx": ["a b={net}"]},
-    "a target's name": {"onnx": ["my-a100={net}"]},
-    "two of a name": {"onnx": ["a={net}", "a={net}"]},
-    "samples of nothing": {"onnx": [], "samples": ["{rows}"]},
-    "two folders for one": {"onnx": ["a={net}"], "samples": ["{rows}", "{rows}"]},
-    "labels without a metric": {"onnx": ["a={net}"], "samples": ["{rows}"], "labels": ["{net}"]},
-    "labels without samples": {"onnx": ["a={net}"], "labels": ["{net}"], "metric": ["top-1"]},
-    "a floor without a metric": {"onnx": ["a={net}"], "floor": ["0.5"]},
-    "a floor that is none": {
-        "onnx": ["a={net}"],
-        "samples": ["{rows}"],
-        "labels": ["{net}"],
-        "metric": ["top-1"],
-        "floor": ["high"],
-    },
-    "samples of a network that there is not": {"onnx": ["a={net}"], "samples": ["b=/nowhere"]},
-    "labels of a network that there is not": {"onnx": ["a={net}"], "labels": ["b=/nowhere"]},
-    "a floor in digits of another script": {
-        "onnx": ["a={net}"],
-        "samples": ["{rows}"],
-        "labels": ["{net}"],
-        "metric": ["top-1"],
-        "floor": ["٣"],
-    },
-    "a tolerance that is no number": {"onnx": ["a={net}"], "tolerance": ["a=wide"]},
-    "a tolerance of nothing": {"onnx": ["a={net}"], "tolerance": ["0"]},
-    "a tolerance of everything": {"onnx": ["a={net}"], "tolerance": ["100%"]},
-    "a tolerance for no model": {"onnx": ["a={net}"], "tolerance": ["b=0.1"]},
-}
-
-
-@pytest.mark.parametrize("given", BAD.values(), ids=BAD)
-def test_options_that_cannot_be_are_refused_with_a_cure(tmp_path: Path, given: dict[str, list[str]]) -> None:
-    places = {"net": networks.linear(tmp_path / "net.onnx"), "rows": networks.rows(tmp_path / "rows", 1)}
-    texts = {name: [value.format(**places) for value in values] for name, values in given.items()}
-    with pytest.raises(InputError, match="--") as raised:
-        networks_of(options(**texts))
-    assert raised.value.cure
-
-
-def test_a_name_that_no_model_has_is_the_one_that_is_named(tmp_path: Path) -> None:
-    net = networks.linear(tmp_path / "net.onnx")
-
-    with pytest.raises(InputError, match="there is no model b") as raised:
-        networks_of(options(onnx=[f"a={net}"], labels=["b=/nowhere"]))
-    assert raised.value.cure.endswith(": a")
-
-
-def test_a_folder_with_an_equals_sign_in_its_name_is_one_of_samples(tmp_path: Path) -> None:
-    net, rows = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "k=v", 1)
-
-    assert networks_of(options(onnx=[f"a={net}"], samples=[str(rows)]))["a"].samples == rows
-
-
 def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a fleet's controller's, which collects the tests without any framework."""
-    monkeypatch.setattr("fixtures.plugin.command_line.networks.find_spec", lambda _name: None)
-    path = networks.linear(tmp_path / "net.onnx")
+    monkeypatch.setattr("fixtures.run.models.find_spec", lambda _name: None)
+    given = settings(onnx=[f"net={networks.linear(tmp_path / 'net.onnx')}"])
 
-    with pytest.raises(InputError, match=r"onnx and onnxruntime(.|\n)*pip install onnx onnxruntime"):
-        add_networks(networks_of(options(onnx=[f"net={path}"])), [f"net={path}"])
+    with pytest.raises(InputError) as raised, models_of(given):
+        pass
+    assert raised.value.where == "--onnx net"
+    assert "pip install onnx onnxruntime" in raised.value.cure
+
+
+@pytest.mark.parametrize("name", ["a b", "my-a100"])
+def test_a_name_that_no_model_may_have_is_refused(name: str, tmp_path: Path) -> None:
+    given = settings(onnx=[f"{name}={networks.linear(tmp_path / 'net.onnx')}"])
+
+    with pytest.raises(InputError) as raised, models_of(given):
+        pass
+    assert raised.value.where.startswith(f"--onnx {name}=")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.plugin.command_line.outputs import check_file, check_folder
+from fixtures.plugin.outputs import check_file, check_folder
 from tests.collecting import WITHOUT
 
 Capture = pytest.CaptureFixture[str]

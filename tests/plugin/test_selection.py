@@ -307,12 +307,6 @@ def test_converting_alone_leaves_out_all_else_and_has_every_case_once(
     assert not usual.cases("test_build")
 
 
-def test_converting_alone_is_refused_on_a_fleet(collect: Collect) -> None:
-    collected = collect("--convert-only", "--fleet=local")
-    assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert "leave --fleet out" in collected.text
-
-
 def test_load_tests_are_told_by_their_marker(collect: Collect) -> None:
     def tests(*arguments: str) -> set[str]:
         return {name.partition("[")[0] for name in collect(*arguments).names}

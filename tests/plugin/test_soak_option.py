@@ -1,28 +1,16 @@
-"""--soak: which times it takes, and that nothing is soaked without it."""
+"""--soak: nothing is soaked without it."""
 
 from pathlib import Path
 
 import pytest
 
-from fixtures.plugin.command_line import option_types
 from fixtures.plugin.serving_reference import EARLIER
 from reports.record import files
 from reports.record.schema import Case
 from tests import samples
 from tests.collecting import Collect
-from tests.options import options
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
-
-
-@pytest.mark.parametrize("text", ["10", "10 minutes", "-5m", "1s", "nanm", "infh", "m", "", "9999h"])
-def test_what_is_no_time_is_refused_with_the_cure(text: str) -> None:
-    with pytest.raises(pytest.UsageError, match=r"--soak: .*write 10m"):
-        options(soak=text)
-
-
-def test_a_time_has_its_unit() -> None:
-    assert [option_types.soak(text) for text in ("90s", "10m", "1.5h")] == [90.0, 600.0, 5400.0]
 
 
 def test_the_soak_comes_last_and_only_where_it_is_asked_for(collect: Collect) -> None:

@@ -11,9 +11,9 @@ import pytest
 from fixtures.cases import cases_of
 from fixtures.host import locks
 from fixtures.host.targets import CPU
-from fixtures.plugin.command_line.settings import SETTINGS
 from fixtures.plugin.recording import stage_seconds
 from fixtures.plugin.recording.stage_seconds import pytest_configure, pytest_runtest_makereport
+from fixtures.run.options import SETTINGS
 from reports.record import files
 from tests import samples
 
