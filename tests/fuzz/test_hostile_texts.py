@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from fixtures.errors import InputError
-from fixtures.plugin.selecting.keywords import asked_words, id_words, words_of
+from fixtures.run.keywords import asked_words, id_words, words_of
 from tests.fuzz import damage
 from tests.fuzz.limits import bounded, check_refusal
 from tests.fuzz.profiles import tried

@@ -9,7 +9,7 @@ from fixtures.measure import measured, sweep
 from fixtures.measure.measured import PointState
 from fixtures.measure.record_entry import Measurement, record_entry
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.plugin.telling.measuring_text import certifying_text
+from fixtures.run.measuring_text import certifying_text
 from fixtures.spec import LoadPoint
 from tests import simulated
 from tests.options import settings

@@ -11,8 +11,8 @@ from fixtures.errors import NotAvailableError, ProofError
 from fixtures.formats import all_formats
 from fixtures.host.targets import CPU, recognise
 from fixtures.models import all_models
-from fixtures.plugin.building import deployment_of
-from fixtures.plugin.serving import server_for
+from fixtures.run.building import deployment_of
+from fixtures.run.serving import server_for
 from fixtures.serve.backends import backend_variables, local_backends, serves_natively
 from fixtures.serve.choice import IMAGE, Choice
 from fixtures.serve.command import environment_of

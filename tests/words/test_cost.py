@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fixtures.plugin.recording import record_file
+from fixtures.run import record_file
 from reports import tables
 from reports.export.frame import load_points
 from reports.record.schema import GpuUse, Load, Record
