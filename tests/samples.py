@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.record import files
-from reports.record.machines import SEVERAL, SINGLE
+from reports.record.origins import SEVERAL, SINGLE
 from reports.record.schema import (
     COMPONENTS,
     Accuracy,

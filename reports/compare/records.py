@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from reports.compare.score_changes import ScoreChange, score_changes
 from reports.compare.setup_changes import Setting, differing
-from reports.record import files
 from reports.record.files import RecordError
 from reports.record.ratio import (
     FALSE_ALARMS,
@@ -24,6 +23,7 @@ from reports.record.schema import (
     LoadSetting,
     Place,
     Verdict,
+    case_id,
     place,
     soak_verdict,
 )
@@ -120,9 +120,7 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
             f"{before.name} has {_names(before)}. To compare different cases of one model, give two record files."
         )
     cases = [_case(first, second, 1 - allowed_slowdown) for first, second in pairs]
-    paired_names = {
-        files.name_of(one.record.case, files.machine_in(one.path)) for pair in pairs for one in pair
-    }
+    paired_names = {case_id(one.record.case) for pair in pairs for one in pair}
     return Changes(
         before,
         after,

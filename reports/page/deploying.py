@@ -82,7 +82,7 @@ def _answer(group: Sequence[Shown], placed: Mapping[str, int], records: Sequence
         )
     elif not usable:
         remarks.append("None is proven to be right.")
-    where = (case.target, several_gpus(case), group[0].of_machine)
+    where = (case.target, several_gpus(case))
     return Answer(
         case.model,
         ", ".join(filter(None, where)),

@@ -41,7 +41,7 @@ _AS_NUMBER = (
 """Columns of the summary that are ordered by a number; of accuracy by the score, the others by what they show."""
 _AS_TEXT = ("Accuracy", "Floor")
 """The columns ordered by a number that begin with words, and so stand on the left."""
-_SAID_OTHERWISE = ("Model", "Precision", "Machine", "Note")
+_SAID_OTHERWISE = ("Model", "Precision", "Note")
 """Columns of the summary that the case's name and its badges say here."""
 
 

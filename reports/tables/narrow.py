@@ -38,8 +38,7 @@ def _of_target(target: str, records: Sequence[Shown], width: int) -> str:
 
 def _row(cells: Mapping[str, str]) -> tuple[str, ...]:
     """What one case shows, of the cells of the wide table."""
-    machine = "" if cells["Machine"] == "-" else f" on {cells['Machine']}"
-    what = f"{cells[RANK]:>2} {cells['Format']} {cells['Precision']}{machine}"
+    what = f"{cells[RANK]:>2} {cells['Format']} {cells['Precision']}"
     return what, cells["Accuracy"], cells[RATE], cells[P99], cells["Note"].replace(", ", ",")
 
 

@@ -46,7 +46,6 @@ SUMMARY_COLUMNS = (
     "Model",
     "Format",
     "Precision",
-    "Machine",
     "Accuracy",
     "Floor",
     RATE,
@@ -63,7 +62,7 @@ SUMMARY_COLUMNS = (
 OPEN = "+"
 """The sign of a p99 latency whose interval is open above."""
 _OPEN_P99 = f", with a {OPEN} where the requests were too few for an upper bound of it"
-_ALIGNMENT = "llllllrlrrrrrrl"
+_ALIGNMENT = "lllllrlrrrrrrl"
 
 
 Note = tuple[str, str]
@@ -125,7 +124,6 @@ def summary_row(record: Shown, placed: Mapping[str, int]) -> dict[str, str]:
         "Model": case.model,
         "Format": format_text(record),
         "Precision": case.precision.upper(),
-        "Machine": record.of_machine or "-",
         "Accuracy": f"{score.metric} {metric_text(score, score.served)}" if score else unscored(record),
         "Floor": f"{ceiling}{metric_text(score, limit.value)}" if score and limit else "-",
         RATE: THROUGHPUT.cell_with_half_width(best.throughput_per_s) if best else "-",

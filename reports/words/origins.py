@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from reports.record import machines
+from reports.record.origins import origins_of
 from reports.record.schema import Origin, Record
 
 _LISTED = 4
@@ -32,9 +32,9 @@ def days_text(times: Iterable[str]) -> str:
 def measured_text(records: Sequence[Record]) -> str:
     """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`; empty where no record says. A host
     that was left out is left out."""
-    found = [one for record in records for one in machines.origins_of(record)]
+    found = [one for record in records for one in origins_of(record)]
     parts = (
-        ("on ", [one.host for one in found if not one.host.startswith(machines.NAMELESS)]),
+        ("on ", [one.host for one in found]),
         ("commit ", map(commit_text, found)),
         ("run began ", sorted(map(started_text, found))),
     )
@@ -45,7 +45,7 @@ def measured_text(records: Sequence[Record]) -> str:
 def origin_rows(record: Record) -> list[tuple[str, str]]:
     """What each run that the record has measurements of says of itself, for a table of two columns."""
     rows = []
-    for one in machines.origins_of(record):
+    for one in origins_of(record):
         rows += [
             ("Run", f"{one.run}, began {started_text(one)}"),
             ("Host", one.host),

@@ -8,8 +8,8 @@ from reports.record.schema import Estimate, Load, case_id
 from reports.words.labels import format_text
 from reports.words.shown import Shown, name_of
 
-Group = tuple[str, str, int, str]
-"""Target, model, number of GPUs, and machine where several measured: formats of one group are ranked among each other."""
+Group = tuple[str, str, int]
+"""Target, model and number of GPUs: formats of one group are ranked among each other."""
 
 
 def format_name(record: Shown) -> str:
@@ -86,4 +86,4 @@ def _name_of(name: str | None, records: Sequence[Shown]) -> str:
 def group_of(record: Shown) -> Group:
     """The group that a case is ranked in."""
     case = record.case
-    return case.target, case.model, case.gpus, record.of_machine
+    return case.target, case.model, case.gpus
