@@ -30,7 +30,6 @@ OURS = {
     "host/digests.py": "by its callers' hands: after `check_regular`, or in a folder of the run's own",
     "host/guard.py": KERNEL,
     "host/lock_holders.py": KERNEL,
-    "host/locks.py": "the file of whoever lent the machine",
     "host/machine.py": KERNEL,
     "host/memory.py": KERNEL,
     "host/shared_library.py": "libraries that are about to be loaded",
