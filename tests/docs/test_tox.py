@@ -51,10 +51,6 @@ def test_pytorch_s_own_index_is_asked_for_cuda_12_alone(environment: str) -> Non
     assert ("download.pytorch.org/whl/cu126" in settings) == ("cuda12" in environment)
 
 
-def test_there_are_twelve_environments_at_most() -> None:
-    assert len(environments()) <= 12
-
-
 @pytest.mark.parametrize(
     "variable",
     [
