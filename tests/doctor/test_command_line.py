@@ -108,7 +108,7 @@ def test_it_works_in_a_python_that_has_no_packages_at_all() -> None:
     assert done.returncode == 1
     lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
     assert ["problem", "packages"] in [line[:2] for line in lines]
-    assert {"ok", "warning"} & {line[0] for line in lines if line[1:2] == ["CPU"]}
+    assert {"ok", "warning"} & {line[0] for line in lines if line[1:2] == ["cores"]}
 
 
 _WITHOUT_PACKAGES = """
