@@ -21,7 +21,7 @@ _NAMES = (
     "fixtures.run.failure_kind",
     "fixtures.run.leftovers",
     "fixtures.run.building",
-    "fixtures.run.building_ahead",
+    "fixtures.run.converting",
     "fixtures.run.serving",
     "fixtures.run.as_found",
     "fixtures.run.comparing",
