@@ -25,7 +25,7 @@ from reports.record.schema._answers import (
     meets,
     within_limits,
 )
-from reports.record.schema._beside import BesideModel, Comparison
+from reports.record.schema._beside import Comparison
 from reports.record.schema._best_points import BesideReference, Efficiency, Search, verdict_of
 from reports.record.schema._cases import Artifact, Case, Deployment, Machine, Origin, Serving, case_id
 from reports.record.schema._estimates import BudgetWord, Estimate, SpeedWord, Verdict
