@@ -26,7 +26,6 @@ _NAMES = (
     "fixtures.run.recorder",
     "fixtures.run.stage_seconds",
     "fixtures.run.benchmark_entries",
-    "fixtures.run.rehearsing",
     "fixtures.run.fleet.running",
     "reports.run.outcomes",
     "reports.run.terminal_summary",

@@ -39,7 +39,6 @@ def further_tables(config: Any) -> list[Table]:
     option = config.option
     asked = {
         tables.comparison_table: option.against is not None or option.against_triton is not None,
-        tables.beside_table: option.together is not None,
         tables.budget_table: option.thresholds is not None,
         tables.soak_table: option.soak is not None,
     }

@@ -3,7 +3,7 @@
 A case that has not passed shows no speed: what would show one gives the reason in a sentence instead.
 """
 
-from reports.tables.beside import beside_table, budget_table, comparison_table
+from reports.tables.beside import budget_table, comparison_table
 from reports.tables.case import case_section
 from reports.tables.points import points_table
 from reports.tables.provenance import machine_sentence

@@ -1,10 +1,10 @@
-"""Tables of load points beside what they are held against: another build, other models on the server, a latency budget."""
+"""Tables of load points beside what they are held against: another build, a latency budget."""
 
 from collections.abc import Sequence
 
-from reports.record.quantities import GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO
+from reports.record.quantities import GIVEN_SHARE, LATENCY, LATENCY_BUDGET
 from reports.record.schema import Comparison
-from reports.record.verdicts import ALARM_CONFIDENCE, BUDGET_WORDS, comparison_verdict, ratio_text, too_wide
+from reports.record.verdicts import ALARM_CONFIDENCE, BUDGET_WORDS, comparison_verdict, ratio_text
 from reports.words.labels import full_point
 from reports.words.markdown import markdown
 from reports.words.shown import Shown, name_of
@@ -44,28 +44,6 @@ def _corrected(found: Sequence[Comparison]) -> list[str]:
         f"Of runs that compare a build with itself, at most {GIVEN_SHARE.text(1 - ALARM_CONFIDENCE)} call any of their points "
         "`slower` (Holm's correction for the number of points). Each interval is that of its point alone."
     ]
-
-
-_BESIDE = ("Case", "At", "Beside", "Speed beside over alone", "P99 alone", "P99 beside")
-
-
-def beside_table(records: Sequence[Shown], scenario: str | None = None) -> str:
-    """One row per load point and other model, of cases that show their speed; empty where there is none."""
-    rows = [
-        [
-            f"`{name_of(record)}`",
-            full_point(load),
-            f"`{one.other}`, {one.concurrency} in flight",
-            RATIO.text_with_interval(one.ratio, 1.0) if RATIO.is_shown(one.ratio) else too_wide(),
-            LATENCY.text_with_interval(one.p99_alone_ms),
-            LATENCY.text_with_interval(one.p99_ms),
-        ]
-        for record in records
-        for load in record.loads
-        if scenario in (None, load.scenario)
-        for one in load.beside
-    ]
-    return markdown(_BESIDE, rows, "llllll") if rows else ""
 
 
 _BUDGET = ("Case", "At", "Latency", "Budget", "Verdict", "Budget from")

@@ -1,7 +1,7 @@
 """All tables of one case: offline, online, what serving costs, what a search found, and what grew in a soak."""
 
 from reports.record.schema import LoadSetting
-from reports.tables.beside import beside_table, budget_table, comparison_table
+from reports.tables.beside import budget_table, comparison_table
 from reports.tables.points import certified_table, composing_table, points_table
 from reports.tables.resources import resources_table
 from reports.tables.served_settings import configuration_list, parameters_table
@@ -51,8 +51,6 @@ def scenario_section(record: Shown, scenario: str) -> str:
         composing_table(record, scenario),
         resources_table(record, scenario),
     ]
-    if beside := beside_table([record], scenario):
-        blocks += ["Beside other models under load on the same server, measured in turns:", beside]
     if budgets := budget_table([record], scenario):
         blocks += ["Latency budgets:", budgets]
     if compared := "" if record.no_speed else comparison_table([record], scenario):

@@ -101,8 +101,8 @@ def efficiency_section(record: Shown) -> str:
             markdown(_COLUMNS, [_row(one) for one in record.efficiency], "lrrrrrrr"),
             f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of its "
             f"own, measured in turns with the server ({pairs} pairs){_several(record)}. The peak is that of the fastest "
-            f"large {_product(record)} on the same threads, measured in the same turns; a multiplication and an "
-            f"addition count as two. In brackets 95 % intervals.{_spinning(record)}",
+            f"large {_product(record)} on the same threads; a multiplication and an addition count as "
+            f"two. In brackets 95 % intervals.{_spinning(record)}",
             *marked_points((_at(one), one) for one in record.efficiency),
             *filter(None, [text(version_note(record))]),
         ]

@@ -43,7 +43,7 @@ class HiddenPoint:
     measured: Figures
     """The setting and the amount of measuring, as `reports.record.figures.of_point` gives them."""
     origin: Origin | None = None
-    """Where it comes from; None in records from before."""
+    """Where it comes from."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from tests.options import options
     [
         ({"against": "HEAD"}, tables.comparison_table),
         ({"against_triton": "embedded"}, tables.comparison_table),
-        ({"together": "a,b"}, tables.beside_table),
         ({"soak": "10m"}, tables.soak_table),
     ],
 )

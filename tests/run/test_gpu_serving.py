@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from fixtures.efficiency import turns
+from fixtures.efficiency.turns import PeakKind
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.run import case_run, efficiency, selection
 from fixtures.run.case_run import Deployed
 from fixtures.serve.releases import Image
 from fixtures.spec import Deployment
+from reports.record.schema import Estimate
 from tests.collecting import ROOT, WITHOUT
 from tests.fake_nvml import Nvml, in_place_of_nvml
 
@@ -38,14 +41,11 @@ TEST = """
         SEEN["deployment"] = run.deployment
         SEEN["deployed"] = run.deploy("online")
 
-    def peak(*what):
-        SEEN.update(peak=what)
-        return SimpleNamespace(wait_ready=lambda: None)
 
     @pytest.mark.stage("efficiency")
     def test_beside(run):
         run.known_loads = lambda: [samples.load("online", 8, 100.0)]
-        run.of_model.operations, run.of_model.peak = None, peak
+        run.of_model.operations = None
         run.efficiency()
     """
 SEEN: dict[str, Any] = {}
@@ -77,8 +77,14 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     @contextlib.contextmanager
     def in_process(*_what: Any, **told: Any) -> Iterator[Any]:
         SEEN["in process"] = told
-        yield SimpleNamespace(wait_ready=lambda: None, wait_idle=lambda: None)
+        yield SimpleNamespace(wait_ready=lambda: None)
 
+    def peak_per_s(kind: PeakKind) -> Estimate:
+        assert "options" not in SEEN, "a server is there, which needs the GPU's memory"
+        SEEN["peak"] = kind
+        return Estimate(1e12, 1e12, 1e12)
+
+    monkeypatch.setattr(turns, "peak_per_s", peak_per_s)
     monkeypatch.setattr(case_run, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
     monkeypatch.setattr(efficiency, "best_points", lambda _case, loads: loads)
@@ -126,7 +132,7 @@ def test_the_peak_beside_a_case_computes_in_tf32_where_the_case_does(
     option: str, tf32: bool, tmp_path: Path
 ) -> None:
     assert run(tmp_path, "a100-resnet50-micro-onnx-fp32", "--tf32", option, test="test_beside") == 0
-    assert SEEN["peak"] == ("fp32", tf32)
+    assert SEEN["peak"] == ("cuda", "fp32", tf32)
 
 
 @pytest.mark.parametrize(("way", "resident"), [("cuda", True), ("system", False)])
