@@ -90,7 +90,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(efficiency, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(efficiency, "reference_beside", lambda _run: None)
     monkeypatch.setattr(efficiency, "_beside", lambda *_what: None)
-    monkeypatch.setattr(selection, "why_not", lambda *_what: None)
+    monkeypatch.setattr(selection, "why_not", lambda *_what, **_how: None)
     SEEN.clear()
     SEEN["backend"] = "onnxruntime"
     SEEN["kind"] = "docker"
