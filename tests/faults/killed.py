@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from reports.record import files
-from tests.faults.place import DOUBLER, MODEL, OWN, OWN_POINT, PROOF, Ended, Place, folders_of_runs
+from tests.faults.place import DOUBLER, OWN, OWN_POINT, PROOF, Ended, Place, folders_of_runs
 from tests.faults.scenario import PASSED, Scenario
 from tests.faults.signals import reach
 from tests.whole_runs.suite import ROOT
@@ -32,26 +32,6 @@ def _killed_while_a_record_is_written(place: Place) -> Ended:
     ended = place.run(*PROOF)
     assert not left.exists(), "what a killed run left stays"
     return ended
-
-
-def _killed_while_building_ahead(place: Place) -> Ended:
-    """Who converts the models of the next cases ends with the run, and the next run has what there is of them."""
-    (place.folder / "repos").mkdir()
-    second = place.folder / "second"
-    second.mkdir()
-    for path in (place.model, place.model.with_suffix(".onnx")):
-        (second / path.name).write_bytes(path.read_bytes())
-    text = (second / place.model.name).read_text()
-    (second / place.model.name).write_text(text.replace('name="classifier"', 'name="second"'))
-    both = ("--models", MODEL, "--models", str(second / place.model.name))
-    options = ("-v", *both, "-k", "onnx-fp32 and conversion")
-    place.start(*options)
-    place.says("converted ahead")
-    time.sleep(1)
-    place.runs[-1].kill()
-    place.runs[-1].wait()
-    assert place.household.left(30) == [], "who converts ahead goes on"
-    return place.run(*options)
 
 
 def _folders(*paths: Path) -> set[str]:
@@ -80,6 +60,5 @@ def _comparison_killed(place: Place) -> Ended:
 SCENARIOS = [
     Scenario("SIGKILL to the guards too; the next run cleans up", _next_run_cleans, (PASSED,)),
     Scenario("killed while it wrote a record", _killed_while_a_record_is_written, (PASSED,)),
-    Scenario("killed while the next model is converted ahead", _killed_while_building_ahead, (PASSED,)),
     Scenario("a comparison with a commit is killed", _comparison_killed, (PASSED, 10)),
 ]
