@@ -27,7 +27,6 @@ _NAMES = (
     "fixtures.plugin.comparing",
     "fixtures.plugin.recording.recorder",
     "fixtures.plugin.recording.stage_seconds",
-    "fixtures.plugin.restarting",
     "fixtures.plugin.proving",
     "fixtures.plugin.neighbours",
     "fixtures.plugin.loading_in_process",

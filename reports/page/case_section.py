@@ -26,7 +26,6 @@ from reports.trend.series import Series
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
 from reports.words.rightness import main_score, metric_text, unmeasured
-from reports.words.server_ends import end_text
 from reports.words.serving_cost import efficiency_section
 from reports.words.shown import Shown, name_of
 
@@ -97,8 +96,6 @@ class CaseSection:
     search: str
     worst_of_search: Sequence[WorstSample] | None
     soak: str
-    ends: Sequence[tuple[str, str]]
-    """How each server ended that ended by itself, and the last lines of its log; plain text."""
     published: str
     configs: Sequence[ServedConfig]
     machine: str
@@ -132,7 +129,6 @@ def section_of(record: Shown, results: Path, history: Sequence[Series]) -> CaseS
             record.search.accuracy if record.search else None,
         ),
         soak=soak_section(record),
-        ends=[(end_text(end), "\n".join(end.log)) for end in record.server_ends],
         published=_published(record),
         configs=_configs(record, results),
         machine=machine_table(record),

@@ -10,7 +10,6 @@ from reports.words.answers import conversation_text
 from reports.words.labels import accelerator, device
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
-from reports.words.server_ends import ends_text
 from reports.words.serving_cost import efficiency_section
 from reports.words.shown import Shown
 
@@ -18,13 +17,10 @@ from reports.words.shown import Shown
 def case_section(record: Shown) -> str:
     """Headings, configuration, parameters and tables of a case: offline, online, what serving costs, what a
     search within a latency budget found, and what grew in a soak."""
-    sections = [
-        text(ends_text(record)),
-        *(scenario_section(record, scenario) for scenario in ("offline", "online")),
-    ]
+    sections = [scenario_section(record, scenario) for scenario in ("offline", "online")]
     if record.conversation is not None:
         asked = f"#### Conversation: {text(device(record))}, {text(_engine(record))}"
-        sections = [text(ends_text(record)), asked, text(f"{conversation_text(record.conversation)}.")]
+        sections = [asked, text(f"{conversation_text(record.conversation)}.")]
     sections.append(efficiency_section(record))
     if found := search_paragraph(record):
         sections += ["#### Within a latency budget", text(found)]

@@ -29,7 +29,6 @@ from reports.words.rightness import (
     unmeasured,
     unscored,
 )
-from reports.words.server_ends import ends_text
 from reports.words.serving_cost import version_note
 from reports.words.shown import Shown, name_of
 
@@ -177,8 +176,6 @@ def _notes(record: Shown) -> list[Note]:
         sentences.append(record.no_speed)
     if main_score(record) is None and has_random_weights(record):
         sentences.append(f"{unmeasured(record)}.")
-    if ended := ends_text(record):
-        sentences.append(ended)
     if note := version_note(record):
         sentences.append(note)
     best = best_load(record)

@@ -3,10 +3,15 @@
 import contextlib
 import html.parser
 import io
+import os
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 from reports.__main__ import main
+from reports.run import terminal_summary
+from tests.options import options
 
 FOLDER = Path(__file__).parent
 _RESULTS = FOLDER.parents[1] / "reports"
@@ -29,7 +34,11 @@ _UNSEEN = ("script", "style", "svg", "title")
 def outputs() -> dict[str, str]:
     """Every output by the name of its file."""
     found = {"compare.md": _said("compare", *_PAIR, "--format", "markdown")}
+    with mock.patch.dict(os.environ, {"COLUMNS": "100"}):
+        found["compare-terminal.txt"] = _said("compare", *_PAIR, "--format", "terminal")
     for records in _RECORDS:
+        for columns in ("80", "300"):
+            found[f"{records}-summary-{columns}.txt"] = _summary(_RESULTS / records, columns)
         results = "--results", str(_RESULTS / records)
         for name, command in _COMMANDS.items():
             found[f"{records}-{name}"] = _said(*command, *results)
@@ -41,6 +50,23 @@ def _said(*arguments: str) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
         status = main(arguments)
     return f"{said.getvalue().replace(str(_RESULTS), 'reports')}exit status {status}\n"
+
+
+def _summary(results: Path, columns: str) -> str:
+    """What a run that wrote all of these records prints at its end on a terminal so many columns wide."""
+    records = [str(path.relative_to(results)) for path in sorted(results.glob("*/*.json"))]
+    reports = [SimpleNamespace(user_properties=[("record", one)]) for one in records]
+    lines: list[str] = []
+    reporter = SimpleNamespace(
+        isatty=True,
+        stats={"passed": reports},
+        config=SimpleNamespace(option=options(results=str(results), soak="10m")),
+        section=lines.append,
+        write_line=lines.append,
+    )
+    with mock.patch.dict(os.environ, {"COLUMNS": columns}):
+        terminal_summary.pytest_terminal_summary(reporter)
+    return "\n".join(line for line in lines if not line.startswith("records: ")) + "\n"
 
 
 def _page(*results: str) -> str:

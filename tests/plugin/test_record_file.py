@@ -11,7 +11,7 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.plugin.recording import record_file
 from reports.record import files
-from reports.record.schema import Deployment, Load, Record, ServerEnd, Start
+from reports.record.schema import Deployment, Load, Record, Start
 from tests import samples
 
 ROOT = Path(__file__).parents[2]
@@ -78,16 +78,6 @@ def test_a_gate_s_finding_replaces_the_one_of_before_and_no_other(tmp_path: Path
 
     assert files.read(path).gates == (samples.gate("batches"), samples.gate("malformed"))
     assert files.read(path).loads == WHOLE.loads
-
-
-def test_how_a_server_ended_in_a_stage_stays_until_another_run_gets_through_it() -> None:
-    met = ServerEnd("online", "was ended by SIGSEGV", origin=samples.origin(run=1))
-    other = dataclasses.replace(met, stage="soak")
-    stored = record_file.with_server_end(record_file.with_server_end(WHOLE, met), other)
-
-    assert record_file.without_earlier_end(stored, "online", samples.origin(run=1).run) == stored
-    got_through = record_file.without_earlier_end(stored, "online", samples.origin(run=2).run)
-    assert got_through.server_ends == (other,)
 
 
 def test_a_failure_takes_what_its_stage_found_in_another_run_and_stays_until_its_test_has_a_result() -> None:
