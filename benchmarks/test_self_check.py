@@ -23,7 +23,8 @@ from fixtures.spec import Case, LoadPoint, Scenario
 from reports.record.quantities import THROUGHPUT
 from reports.record.schema import Comparison
 from reports.record.verdicts import comparison_text
-from reports.words.markdown import markdown
+from reports.tables.rendering import markdown
+from reports.tables.table import table_of_texts
 
 pytestmark = pytest.mark.self_check
 
@@ -149,7 +150,7 @@ def test_side_by_side(
                 narrator.say(f"{case}: {scenario} {job.point} by perf_analyzer with its defaults")
                 theirs = generator_defaults.with_defaults(job)
                 points.append(PointMeasuredTwice(job.point, theirs, ours[job.point], seconds[job.point]))
-    table = markdown(side_by_side.COLUMNS, side_by_side.rows(points), "lrrrrrrr")
+    table = markdown([table_of_texts(side_by_side.COLUMNS, side_by_side.rows(points), "lrrrrrrr")])
     problems = "\n".join(f"- {one.point}: {one.theirs.problem}" for one in points if one.theirs.problem)
     text = "\n\n".join(filter(None, [table, problems]))
     path = settings.results / case.target.name / f"{case}.side-by-side.md"

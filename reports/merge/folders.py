@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reports.compare.setup_changes import differing
+from reports.compare.setup import differing
 from reports.merge import inputs, nameless
 from reports.merge.beside import files_beside
 from reports.merge.inputs import Input, Inputs

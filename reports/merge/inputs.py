@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reports import sources
 from reports.record import files, machines
 from reports.record.files import RecordError
 from reports.record.folders import below
 from reports.record.machines import MachineId, Measurement
 from reports.record.schema import Record, case_id
-from reports.words import sources
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from reports.merge.inputs import Input
 from reports.record.machines import Key, MachineId, Measurement
-from reports.words.labels import full_point
+from reports.text.labels import full_point
 
 START = "start"
 """The key of a server's start. Every run measures it again, so two machines that both have one may still be joined."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.compare.setup_changes import Setting, differing
+from reports.compare.setup import Setting, differing
 from reports.merge.inputs import Input
 from reports.merge.machine_groups import START, Found, groups, text_of
 from reports.merge.machine_parts import last_change_of, parts_of, whole

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests.whole_runs.suite import ONNX, TRACE, suite
 
 pytestmark = pytest.mark.campaign
@@ -17,7 +17,7 @@ def test_each_is_measured_beside_the_other_and_answers_rightly_then(repos: Path,
 
     assert done.status == 0, done.text
     for case, other in ((ONNX, TRACE), (TRACE, ONNX)):
-        (load,) = shown(done.record(case)).loads
+        (load,) = publishable(done.record(case)).loads
         (beside,) = load.beside
         assert (beside.other, beside.concurrency) == (other, 4)
         assert beside.answers is not None

@@ -13,11 +13,11 @@ from reports.record.quantities import (
     THROUGHPUT,
 )
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
-from reports.words.labels import counted, schedule
-from reports.words.shown import Shown, name_of
+from reports.text.labels import counted, schedule
+from reports.text.publishable import Publishable, name_of
 
 
-def search_paragraph(record: Shown) -> str:
+def search_paragraph(record: Publishable) -> str:
     """What the search found and how; empty where there was none. A winner that is not proven shows no speed."""
     search = record.search
     if search is None:
@@ -34,7 +34,7 @@ def search_paragraph(record: Shown) -> str:
     )
 
 
-def _config(record: Shown) -> str:
+def _config(record: Publishable) -> str:
     """The file of the winner's configuration, beside the record, from the folder of that."""
     if not record.search or not record.search.config or not record.of_machine:
         return record.search.config if record.search else ""

@@ -1,6 +1,7 @@
-"""Markdown tables of plain text."""
+"""Text within a line of markdown: what is emphasised, code, and text of whatever origin, which is escaped once."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable
 
 from reports.record.foreign import in_markdown, one_line
 
@@ -35,22 +36,15 @@ def joined(values: Iterable[str], between: str) -> Emphasised:
     return Emphasised((("", value) for value in values), between)
 
 
-def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
-    """A markdown table with aligned columns; `alignment` has `l` or `r` for each column."""
-    lines = [[text(cell) for cell in line] for line in (columns, *rows)]
-    widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
-    rule = [
-        "-" * (width - 1) + ":" if a == "r" else "-" * width
-        for width, a in zip(widths, alignment, strict=True)
-    ]
-    padded = [
-        [
-            cell.rjust(width) if a == "r" else cell.ljust(width)
-            for cell, width, a in zip(line, widths, alignment, strict=True)
-        ]
-        for line in lines
-    ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (padded[0], rule, *padded[1:]))
+def as_is(value: str) -> Emphasised:
+    """A text of the suite's own that is markdown already."""
+    return str.__new__(Emphasised, value)
+
+
+def plain(value: str) -> str:
+    """The text without the signs of emphasis and code, and without what escapes others: as a terminal or CSV has it."""
+    said = re.sub(r"\\(.)|\*+", r"\1", value) if isinstance(value, Emphasised) else value
+    return said.replace("`", "")
 
 
 def code(value: str) -> str:

@@ -1,7 +1,7 @@
-"""Decides whether the speed of a case may be shown to a reader.
+"""The only door to every output: what of a record may be published.
 
-Records that are read for a reader pass through this module. Where a speed may not be shown, its figures are taken out of
-the record and the reason is put in their place, so that no other module has to decide again.
+Where a speed may not be shown, its figures are taken out of the record and the reason is put in their place, so that no other
+module has to decide again.
 """
 
 import dataclasses
@@ -14,17 +14,19 @@ from reports.record.anonymous import numbered, without_names
 from reports.record.figures import Figures, of_point
 from reports.record.quantities import LATENCY_BUDGET
 from reports.record.schema import Estimate, Load, Origin, Record, Search, verdict_of
-from reports.words.answers import conversation_failure, wrong_answers, wrong_text
-from reports.words.gates import gate_failures
-from reports.words.labels import full_point
-from reports.words.rightness import (
+from reports.text.correctness import (
+    conversation_failure,
     conversion_failure,
+    gate_failures,
     has_random_weights,
     ledger_failures,
     main_score,
     stage_failures,
     unmeasured,
+    wrong_answers,
+    wrong_text,
 )
+from reports.text.labels import full_point
 
 _NO_FIGURE = Estimate(float("nan"), float("nan"), float("nan"))
 
@@ -47,7 +49,7 @@ class HiddenPoint:
 
 
 @dataclass(frozen=True)
-class Shown(Record):
+class Publishable(Record):
     """A record as a reader may see it. Where no speed may be shown, `loads` and `efficiency` are empty, and `soak` says nothing
     of it."""
 
@@ -67,10 +69,10 @@ class Shown(Record):
 
 def name_of(record: Record) -> str:
     """What a reader knows a record by: its case, and where several machines measured that, which of them."""
-    return files.name_of(record.case, record.of_machine if isinstance(record, Shown) else "")
+    return files.name_of(record.case, record.of_machine if isinstance(record, Publishable) else "")
 
 
-def shown(record: Record, of_machine: str = "", kept_as: str = "") -> Shown:
+def publishable(record: Record, of_machine: str = "", kept_as: str = "") -> Publishable:
     """The record as it may be shown.
 
     A case shows its speed where its conversion and its accuracy hold. One whose weights are random has no task
@@ -85,7 +87,7 @@ def shown(record: Record, of_machine: str = "", kept_as: str = "") -> Shown:
         if record.soak is not None:
             fields["soak"] = dataclasses.replace(record.soak, end_over_begin=None, requests_per_s=None)
     hidden = [_hidden(load) for load in record.loads] if no_speed else []
-    return Shown(
+    return Publishable(
         **fields | {"search": search},
         no_speed=no_speed,
         no_winner=no_winner,
@@ -95,7 +97,7 @@ def shown(record: Record, of_machine: str = "", kept_as: str = "") -> Shown:
     )
 
 
-def read_all(results: Path, *, anonymous: bool = False) -> list[Shown]:
+def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:
     """Every record below a results folder as a reader may see it; raises as `reports.record.files.read_all`.
 
     Where it is to be anonymous, neither hosts nor UUIDs of GPUs are in it; machines that measured the same case are
@@ -104,15 +106,15 @@ def read_all(results: Path, *, anonymous: bool = False) -> list[Shown]:
     return of_files(files.read_folder(results).all(), anonymous=anonymous)
 
 
-def of_files(found: Mapping[Path, Record], *, anonymous: bool = False) -> list[Shown]:
+def of_files(found: Mapping[Path, Record], *, anonymous: bool = False) -> list[Publishable]:
     """The records of several files as a reader may see them, with machines that are called as in the names of the files."""
     named = [(files.machine_in(path), record) for path, record in found.items()]
     if not anonymous:
-        return [shown(record, name, name) for name, record in named]
+        return [publishable(record, name, name) for name, record in named]
     several = [record for name, record in named if name or len(machines.machines_of(record)) > 1]
     names = numbered(machine for record in several for machine in machines.machines_of(record))
     told = [(name, without_names(record, names)) for name, record in named]
-    return [shown(record, machines.label_of(record) if name else "", name) for name, record in told]
+    return [publishable(record, machines.label_of(record) if name else "", name) for name, record in told]
 
 
 def _why_no_speed(record: Record) -> str:

@@ -1,24 +1,15 @@
-"""What load points, devices and settings are called, and the cells of a load point: one way for all tables."""
+"""Names of load points, devices, formats, times and origins: the same in every output."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from string import ascii_lowercase
+from typing import TypeVar
 
-from reports.record.quantities import GIVEN_SHARE, LATENCY, REQUEST_RATE, THROUGHPUT
-from reports.record.schema import Case, Load, LoadSetting, Record
+from reports.record import machines
+from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
+from reports.record.schema import Case, Efficiency, Load, LoadSetting, Origin, Record
 
 # The names a reader knows, by mnemonic. One that is not here is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
-
-
-def latency(load: Load, name: str) -> str:
-    """A latency of a load point in milliseconds, for a cell: avg, p50, p90, p95 or p99."""
-    estimate = load.latency_ms.get(name)
-    return LATENCY.cell(estimate.value if estimate else None)
-
-
-def marked_throughput(load: Load) -> str:
-    """The throughput of a load point for a cell, with a star where it has marks."""
-    return THROUGHPUT.cell(load.throughput_per_s.value) + ("*" if load.marks else "")
 
 
 def confidence_levels(loads: Iterable[Load]) -> str:
@@ -59,6 +50,11 @@ def kind_of_device(record: Record) -> str:
     if record.case.target == "cpu":
         return record.machine.cpu
     return record.machine.gpu or record.case.target.upper()
+
+
+def notes(measured: Load | Efficiency) -> str:
+    """What a reader has to know about a load point, or about what serving costs at it; empty where there is nothing."""
+    return "; ".join(mark.text for mark in measured.marks)
 
 
 def several_gpus(case: Case) -> str:
@@ -113,3 +109,72 @@ def letter(place: int) -> str:
 
 def _first_input(record: Record) -> tuple[int, ...]:
     return tuple(next(iter(record.build.inputs.values()), ()))
+
+
+_LISTED = 4
+"""How many hosts, commits and runs are listed; further ones are only counted."""
+_COMMIT_LENGTH = 12
+
+
+def commit_text(origin: Origin) -> str:
+    """The commit, short, and whether the checkout was changed since; empty where it was of none."""
+    if origin.commit is None:
+        return ""
+    return origin.commit[:_COMMIT_LENGTH] + ("" if origin.clean else ", changed")
+
+
+def started_text(origin: Origin) -> str:
+    """When the run began, to the minute: `2026-11-22 07:25 UTC`."""
+    date, _, time = origin.started.partition("T")
+    return f"{date} {time[:5]} UTC" if time else date
+
+
+def days_text(times: Iterable[str]) -> str:
+    """The days of some times in ISO 8601: `2026-03-04 to 2026-03-06`, the day of a single one; empty without any."""
+    days = sorted({time[:10] for time in times} - {""})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
+def measured_text(records: Sequence[Record]) -> str:
+    """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`; empty where no record says. A host
+    that was left out is left out."""
+    found = [one for record in records for one in machines.origins_of(record)]
+    parts = (
+        ("on ", [one.host for one in found if not one.host.startswith(machines.NAMELESS)]),
+        ("commit ", map(commit_text, found)),
+        ("run began ", sorted(map(started_text, found))),
+    )
+    texts = ((beginning, _listed(values)) for beginning, values in parts)
+    return "; ".join(f"{beginning}{text}" for beginning, text in texts if text)
+
+
+def origin_rows(record: Record) -> list[tuple[str, str]]:
+    """What each run that the record has measurements of says of itself, for a table of two columns."""
+    rows = []
+    for one in machines.origins_of(record):
+        rows += [
+            ("Run", f"{one.run}, began {started_text(one)}"),
+            ("Host", one.host),
+            ("Commit of the suite", commit_text(one)),
+        ]
+    return [row for row in rows if row[1]]
+
+
+def _listed(values: Iterable[str]) -> str:
+    """The values in a line, each once, and of many the first few and how many more there are."""
+    found = list(dict.fromkeys(value for value in values if value))
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    separator = "; " if any(", " in value for value in found) else ", "
+    return separator.join(found[:_LISTED]) + more
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
+    """The values by their key. Keys and the values of each keep the order in which they came."""
+    groups: dict[Key, list[Value]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups

@@ -7,14 +7,14 @@ from string import ascii_uppercase
 
 from reports.record import files
 from reports.record.files import RecordError
-from reports.words.shown import Shown, shown
+from reports.text.publishable import Publishable, publishable
 
 
 @dataclass(frozen=True)
 class Stored:
     """A record as a reader may see it, and its file; what else is of the case lies beside it under the same name."""
 
-    record: Shown
+    record: Publishable
     path: Path
     letter: str
     """The letter of the argument that the record came with: A, B, ..."""
@@ -64,7 +64,7 @@ def _source(argument: Path, letter: str, substring: str) -> Source:
     found = files.read_each(paths)
     for path, record in (found.records or found.all()).items():
         machine = files.machine_in(path)
-        stored = Stored(shown(record, machine, machine), path, letter)
+        stored = Stored(publishable(record, machine, machine), path, letter)
         name = files.name_of(record.case, machine)
         if name in records:
             raise RecordError(
