@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.gates.sameness import with_same_answers
-from fixtures.plugin.gating import Wrong
-from fixtures.plugin.proving import Evaluation
-from fixtures.plugin.recording.recorder import Recorder
+from fixtures.run.gating import Wrong
+from fixtures.run.proving import Evaluation
+from fixtures.run.recorder import Recorder
 from reports.record.schema import SameAnswers
 from reports.text.correctness import ledger_failures, same_answers_text, score_text
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.errors import AccuracyError
-from fixtures.plugin.recording.recorder import Recorder
+from fixtures.run.recorder import Recorder
 from reports.record.schema import Conversation, Serving
 from reports.text.correctness import conversation_failure, conversation_text
 

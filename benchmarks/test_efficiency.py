@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from fixtures.plugin.recording.recorder import Recorder
+from fixtures.run.recorder import Recorder
 from fixtures.spec import Case
 from reports.record.schema import Efficiency
 from reports.text.speed import efficiency_text

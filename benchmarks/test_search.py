@@ -6,9 +6,9 @@ import dataclasses
 import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
-from fixtures.plugin.proving import Prove
-from fixtures.plugin.recording.recorder import Recorder
-from fixtures.plugin.searching import FindFastest
+from fixtures.run.proving import Prove
+from fixtures.run.recorder import Recorder
+from fixtures.run.searching import FindFastest
 from reports.record.schema import Parity
 from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers
 from reports.text.search import beyond_text, found_text

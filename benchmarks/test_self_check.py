@@ -10,12 +10,12 @@ import pytest
 from fixtures.host import locks
 from fixtures.measure import measured, sweep
 from fixtures.measure.record_entry import Measurement, outcomes
-from fixtures.plugin.command_line.settings import BUDGET_OF_BOTH_S, Settings
-from fixtures.plugin.preparing import Prepare
-from fixtures.plugin.recording.recorder import Recorder
-from fixtures.plugin.selecting.selection import own_points
-from fixtures.plugin.telling.measuring_text import progress_text
-from fixtures.plugin.telling.output import Narrator
+from fixtures.run.measuring_text import progress_text
+from fixtures.run.output import Narrator
+from fixtures.run.preparing import Prepare
+from fixtures.run.recorder import Recorder
+from fixtures.run.selection import own_points
+from fixtures.run.settings import BUDGET_OF_BOTH_S, Settings
 from fixtures.self_check import generator_defaults, side_by_side, timed_model, timed_server
 from fixtures.self_check.coverage import coverage
 from fixtures.self_check.side_by_side import PointMeasuredTwice

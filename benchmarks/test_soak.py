@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.errors import AccuracyError, NotAvailableError, ProofError
-from fixtures.plugin.recording.recorder import Recorder
-from fixtures.plugin.serving import Deployed
+from fixtures.run.recorder import Recorder
+from fixtures.run.serving import Deployed
 from fixtures.spec import Case
 from reports.record.schema import Soak
 from reports.text.correctness import wrong_text

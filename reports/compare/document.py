@@ -1,6 +1,5 @@
 """What changed between records as tables and sentences, with what is shown to be worse in bold and what is better in italics."""
 
-import operator
 from collections.abc import Callable, Iterable, Sequence
 
 from reports.compare.changes import CaseChange, Changes, GrowthChange, PointChange, ScoreChange
@@ -255,40 +254,36 @@ def _ids(names: Sequence[str]) -> str:
 def _points(case: CaseChange) -> Table:
     """The load points that both measured, the figures of each side beside each other."""
     before, after = case.before.letter, case.after.letter
-    sides: list[tuple[str, Callable[[PointChange], Load]]] = [
-        (before, operator.attrgetter("before")),
-        (after, operator.attrgetter("after")),
-    ]
     columns: list[Column[PointChange]] = [
         Column("Load point", lambda point: full_point(point.before), narrow="Load point"),
-        *(
-            Column(
-                f"infer/s, {letter}",
-                lambda point, read=read: read(point).throughput_per_s,
-                THROUGHPUT,
-                is_starred=True,
-                narrow=f"infer/s, {letter}",
-            )
-            for letter, read in sides
-        ),
+        _throughput(before, lambda point: point.before),
+        _throughput(after, lambda point: point.after),
         Column(f"{after} / {before}", _ratio, RATIO, narrow=f"{after} / {before}"),
-        *(
-            Column(f"p99 (ms), {letter}", lambda point, read=read: read(point).latency_ms.get("p99"), LATENCY)
-            for letter, read in sides
-        ),
+        _p99(before, lambda point: point.before),
+        _p99(after, lambda point: point.after),
         Column("Speed", _speed_word, narrow="Speed"),
     ]
 
     def marks(point: PointChange) -> list[Mark]:
-        return [
-            Mark(one.code, f"{letter}: {one.text}") for letter, read in sides for one in read(point).marks
-        ]
+        sides = ((before, point.before), (after, point.after))
+        return [Mark(one.code, f"{letter}: {one.text}") for letter, load in sides for one in load.marks]
 
     return table(columns, case.points, name=lambda point: full_point(point.before), marks=marks)
 
 
-def _ratio(point: PointChange) -> Cell | None:
-    return point.ratio and figure(RATIO, point.ratio, "interval", 1.0)
+def _throughput(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
+    title = f"infer/s, {letter}"
+    return Column(
+        title, lambda point: side(point).throughput_per_s, THROUGHPUT, is_starred=True, narrow=title
+    )
+
+
+def _p99(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
+    return Column(f"p99 (ms), {letter}", lambda point: side(point).latency_ms.get("p99"), LATENCY)
+
+
+def _ratio(point: PointChange) -> Cell:
+    return figure(RATIO, point.ratio, "interval", 1.0)
 
 
 def _growth(case: CaseChange) -> list[Block]:

@@ -22,7 +22,6 @@ from reports.record.schema import (
     Parity,
     Record,
     Search,
-    ServerEnd,
     Soak,
     StageFailure,
     Start,
@@ -154,7 +153,6 @@ SINGLE: Mapping[str, type[Any]] = {
 }
 """The fields of a record that hold one measurement, or None, by name, which is its key, with the type."""
 SEVERAL: Mapping[str, Several] = {
-    "server_ends": Several("server-end", ServerEnd, lambda end: (end.stage,)),
     "failures": Several("failure", StageFailure, lambda failure: (failure.test,)),
     "gates": Several("gate", AnswerGate, lambda gate: (gate.gate,)),
     "starts": Several("start", Start, lambda start: (start.scenario,)),

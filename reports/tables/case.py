@@ -162,7 +162,11 @@ _GATES: Sequence[Column[AnswerGate]] = (
     Column("Without labels", lambda one: GATES.get(one.gate, one.gate)),
     Column("Tried", lambda one: one.tried),
     Column("Requests", lambda one: one.requests, COUNT),
-    Column("Apart at most", lambda one: one.same and apart_text(one.same) + remarks(one.same), is_right=True),
+    Column(
+        "Apart at most",
+        lambda one: apart_text(one.same) + remarks(one.same) if one.same else None,
+        is_right=True,
+    ),
     Column("Verdict", lambda one: one.wrong or "passed"),
 )
 

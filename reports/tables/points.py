@@ -31,7 +31,9 @@ from reports.record.schema import (
     ComposingModel,
     Efficiency,
     GpuUse,
+    LatencyBudget,
     Load,
+    LoadSetting,
     Record,
 )
 from reports.record.verdicts import ALARM_CONFIDENCE, BUDGET_WORDS, comparison_verdict
@@ -213,28 +215,40 @@ def composing_table(record: Publishable, scenario: str) -> Table:
     )
 
 
-_BUDGETS: Sequence[Column[Point]] = (
-    Column("Case", lambda at: f"`{name_of(at.record)}`"),
-    Column("At", lambda at: full_point(at.load)),
-    Column("Latency", lambda at: _kept_latency(at.load)),
-    Column("Budget", lambda at: at.load.budget and LATENCY_BUDGET.text(at.load.budget.budget_ms)),
-    Column("Verdict", lambda at: at.load.budget and BUDGET_WORDS[at.load.budget.verdict]),
-    Column("Budget from", lambda at: at.load.budget and at.load.budget.source),
+class _Kept(NamedTuple):
+    record: Publishable
+    load: Load
+    budget: LatencyBudget
+
+    @property
+    def latency(self) -> Cell:
+        """The latency that has the budget, by its name."""
+        latency = self.load.latency_ms[self.budget.percentile]
+        cell = figure(LATENCY, latency, "interval", self.budget.budget_ms, with_unit=True)
+        return dataclasses.replace(cell, text=f"{self.budget.percentile} {cell.text}")
+
+
+_BUDGETS: Sequence[Column[_Kept]] = (
+    Column("Case", lambda one: f"`{name_of(one.record)}`"),
+    Column("At", lambda one: full_point(one.load)),
+    Column("Latency", lambda one: one.latency),
+    Column("Budget", lambda one: LATENCY_BUDGET.text(one.budget.budget_ms)),
+    Column("Verdict", lambda one: BUDGET_WORDS[one.budget.verdict]),
+    Column("Budget from", lambda one: one.budget.source),
 )
-
-
-def _kept_latency(load: Load) -> Cell | None:
-    if load.budget is None:
-        return None
-    latency = load.latency_ms[load.budget.percentile]
-    cell = figure(LATENCY, latency, "interval", load.budget.budget_ms, with_unit=True)
-    return dataclasses.replace(cell, text=f"{load.budget.percentile} {cell.text}")
 
 
 def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     """A row for each load point with a latency budget, of cases that show their speed."""
-    points = [at for record in records for at in points_of(record) if scenario in (None, at.load.scenario)]
-    return table(_BUDGETS, [at for at in points if at.load.budget is not None])
+    return table(
+        _BUDGETS,
+        [
+            _Kept(record, load, load.budget)
+            for record in records
+            for load in record.loads
+            if load.budget is not None and scenario in (None, load.scenario)
+        ],
+    )
 
 
 # --- beside another build ----------------------------------------------------------------------------------
@@ -242,7 +256,7 @@ def budget_table(records: Sequence[Publishable], scenario: str | None = None) ->
 
 class _Compared(NamedTuple):
     record: Publishable
-    at: str
+    at: LoadSetting
     reference: str
     found: Comparison | None
     """None where the case may show no speed."""
@@ -250,7 +264,7 @@ class _Compared(NamedTuple):
 
 _COMPARISON: Sequence[Column[_Compared]] = (
     Column("Case", lambda one: f"`{name_of(one.record)}`"),
-    Column("At", lambda one: one.at),
+    Column("At", lambda one: full_point(one.at)),
     Column("Speed, ratio", lambda one: _ratio(one.found), RATIO, is_right=False),
     Column("To", lambda one: one.reference),
     Column("Verdict", lambda one: comparison_verdict(one.found) if one.found else one.record.no_speed),
@@ -258,27 +272,27 @@ _COMPARISON: Sequence[Column[_Compared]] = (
 
 
 def _ratio(found: Comparison | None) -> Cell | None:
-    return found and figure(RATIO, found.ratio, "interval", 1 - found.allowed_slowdown, with_unit=True)
+    return figure(RATIO, found.ratio, "interval", 1 - found.allowed_slowdown) if found else None
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
     """A row for each load point that was compared with another build. A case that may show no speed shows no ratio, and the
     reason as its verdict."""
-    found = []
+    found: list[_Compared] = []
     for record in records:
-        shown = [
-            (load, load.comparison.reference, load.comparison) for load in record.loads if load.comparison
-        ]
-        hidden = [(at, at.compared_with, None) for at in record.hidden if at.compared_with is not None]
         found += [
-            _Compared(record, full_point(at), reference, compared)
-            for at, reference, compared in (*shown, *hidden)
-            if scenario in (None, at.scenario)
+            _Compared(record, load, load.comparison.reference, load.comparison)
+            for load in record.loads
+            if load.comparison is not None
         ]
-    corrected = any(
-        load.comparison and load.comparison.chance is not None for record in records for load in record.loads
-    )
-    return table(_COMPARISON, found, notes=[_HOLM] if corrected else [])
+        found += [
+            _Compared(record, at, at.compared_with, None)
+            for at in record.hidden
+            if at.compared_with is not None
+        ]
+    chosen = [one for one in found if scenario in (None, one.at.scenario)]
+    corrected = any(one.found is not None and one.found.chance is not None for one in found)
+    return table(_COMPARISON, chosen, notes=[_HOLM] if corrected else [])
 
 
 _HOLM = (

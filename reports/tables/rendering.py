@@ -222,7 +222,7 @@ def show(blocks: Iterable[Block], console: "Console") -> None:
     from rich.markdown import Markdown
 
     is_first = True
-    for block in filter(None, blocks):
+    for block in (one for one in blocks if one):
         if not is_first and not isinstance(block, Bullets):  # before a list rich itself leaves a line empty
             console.print()
         if isinstance(block, Table):

@@ -87,7 +87,7 @@ def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
         Column("Floor", _floor, is_optional=True),
         Column(
             "Inferences/second",
-            lambda one: one.load and one.load.throughput_per_s,
+            lambda one: one.load.throughput_per_s if one.load else None,
             THROUGHPUT,
             "half width",
             is_optional=True,
@@ -97,7 +97,7 @@ def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
         ),
         Column(
             "At",
-            lambda one: one.load and point(one.load),
+            lambda one: point(one.load) if one.load else None,
             is_optional=True,
             meaning="a batch is of the offline scenario, a concurrency of the online one",
         ),
@@ -131,7 +131,7 @@ def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
         ),
         Column(
             "Ratio to published",
-            lambda one: one.load and published_ratio(one.record, one.load),
+            lambda one: published_ratio(one.record, one.load) if one.load else None,
             RATIO,
             is_optional=True,
             meaning="over NVIDIA's figure for the same GPU, format, precision and load point; what else differs: "

@@ -12,7 +12,7 @@ from fixtures.measure import measured, sweep
 from fixtures.measure.job import Job
 from fixtures.measure.record_entry import Measurement, Outcome, outcomes
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.plugin.telling.measuring_text import progress_text
+from fixtures.run.measuring_text import progress_text
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison, Estimate
 from reports.record.verdicts import comparison_text

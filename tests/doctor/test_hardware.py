@@ -112,7 +112,7 @@ def test_the_limit_of_a_control_group_is_read(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
 
-    assert hardware.cgroup_cores(tmp_path) == limit
+    assert machine.cgroup_cores(tmp_path) == limit
 
 
 def test_fewer_cores_than_are_seen_are_a_warning() -> None:

@@ -1,36 +1,25 @@
 """The doctor tries the files of --models as the benchmarks would."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fixtures.doctor import __main__ as doctor
-from fixtures.doctor import model_files
-from fixtures.model_files.adding import Added, add_from
 from tests.model_files.files import write
 
 Look = Callable[[Path], tuple[int, str]]
 
 
 @pytest.fixture
-def look(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Look]:
+def look(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Look:
     """What the doctor says of a file, with no other check, and its status."""
-    done: list[Added] = []
     monkeypatch.setattr(doctor, "checks", lambda _choice: iter(()))
-
-    def noted(texts: Sequence[str]) -> Added:
-        done.append(add_from(texts))
-        return done[-1]
-
-    monkeypatch.setattr(model_files, "add_from", noted)
 
     def run(file: Path) -> tuple[int, str]:
         return doctor.main(["--models", str(file)]), capsys.readouterr().out
 
-    yield run
-    for one in done:
-        one.remove()
+    return run
 
 
 def test_it_names_the_models_of_a_file(look: Look, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from fixtures.build import in_use
 from fixtures.errors import ProofError
 from fixtures.host import lock_holders, locks
-from fixtures.plugin.recording import record_file
+from fixtures.run import record_file
 from reports.record import files
 from tests import samples
 from tests.host.conftest import HOLDER, is_free

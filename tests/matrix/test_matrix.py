@@ -11,7 +11,7 @@ import yaml
 
 from fixtures.frameworks.cuda_libraries import gpu_environment
 from fixtures.host.targets import CPU, EVERY_TARGET
-from fixtures.plugin.command_line import option_types
+from fixtures.run import option_types
 from fixtures.spec import Target
 from reports.matrix.jobs import environment_of
 from tests.collecting import Collect
@@ -141,4 +141,4 @@ def test_what_makes_no_jobs_is_refused(
 
 def test_the_shards_that_there_can_be_are_those_that_the_suite_takes(printed: Print) -> None:
     most = on_gitlab(printed, "--targets", "cpu", "--shards", "1000")
-    assert option_types.shard(command_of(most["cpu-1000of1000"])[8]).count == 1000
+    assert option_types.shard("--shard", command_of(most["cpu-1000of1000"])[8]).count == 1000

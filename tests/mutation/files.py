@@ -83,7 +83,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/compare/test_comparison.py",
         "tests/tables/test_summary.py",
     ),
-    "fixtures/plugin/telling/failure_kind.py": ("tests/run/test_statuses.py",),
+    "fixtures/run/failure_kind.py": ("tests/run/test_statuses.py",),
     "reports/run/exit_status.py": ("tests/run/test_statuses.py",),
     "reports/commands/compare.py": (
         "tests/compare/test_failing_status.py",

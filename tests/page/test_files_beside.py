@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.plugin.recording import record_file
+from fixtures.run import record_file
 from reports.__main__ import main
 from reports.page.html import page
 from reports.record import files, per_sample

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.plugin.recording import record_file
+from fixtures.run import record_file
 from reports.__main__ import main
 from reports.page.html import page, rendered
 from reports.page.interval_tables import accuracy_text, intervals_table

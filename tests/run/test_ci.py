@@ -28,7 +28,7 @@ import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.host.origin import origin
 from fixtures.measure.record_entry import Measurement
-from fixtures.plugin.recording.recorder import Recorder
+from fixtures.run.recorder import Recorder
 from reports.record.schema import Start
 from tests import samples
 

@@ -15,7 +15,7 @@ from fixtures.errors import (
     SetupError,
     SpeedError,
 )
-from fixtures.plugin.telling.failure_kind import kind_of, pytest_runtest_makereport
+from fixtures.run.failure_kind import kind_of, pytest_runtest_makereport
 from reports.run.outcomes import Failure, Outcomes, status_of, status_sentence, worst_first
 
 

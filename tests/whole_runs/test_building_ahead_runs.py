@@ -50,7 +50,7 @@ onnx.export = export
 BROKEN = """
 import sys
 
-from fixtures.plugin import building_ahead
+from fixtures.run import building_ahead
 
 building_ahead.command_for = lambda *_: [sys.executable, "-c", "raise SystemExit('it breaks')"]
 """

@@ -1,6 +1,5 @@
 """Cost of inferences and the energy they took: the arithmetic, the tables, the columns, the option."""
 
-import argparse
 import dataclasses
 import io
 from pathlib import Path
@@ -8,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fixtures.plugin.command_line import options, settings
-from fixtures.plugin.recording import record_file
+from fixtures.run import record_file
 from reports.export import load_points
 from reports.record.schema import GpuUse, Load, Record
 from reports.tables.points import RESOURCES
@@ -159,25 +157,3 @@ def test_a_figure_that_no_point_has_is_no_column() -> None:
     silent = dataclasses.replace(point(), gpu=GpuUse(0.9, None, None, None, None))
     columns = load_points([publishable(priced(None, loads=(silent,)))]).columns
     assert [name for name in columns if name.startswith("gpu_")] == ["gpu_utilisation"]
-
-
-# --- the option --------------------------------------------------------------------------------------------
-
-
-def given(price: str | None) -> argparse.Namespace:
-    """The options of a run, all others at their defaults."""
-    parser = pytest.Parser(_ispytest=True)
-    options.pytest_addoption(parser)
-    words = [] if price is None else [f"--price-per-hour={price}"]
-    return parser.parse(words)
-
-
-def test_a_price_is_read() -> None:
-    assert settings.parse(given("1.20")).price_per_hour == 1.2
-    assert settings.parse(given(None)).price_per_hour is None
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "free", "nan", "inf", "$3", ""])
-def test_what_is_no_price_is_refused(text: str) -> None:
-    with pytest.raises(pytest.UsageError, match=r"--price-per-hour: .*not an amount.*write 1\.20"):
-        given(text)

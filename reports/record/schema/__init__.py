@@ -65,20 +65,6 @@ class Start:
 
 
 @dataclass(frozen=True)
-class ServerEnd:
-    """A server that ended by itself while it served the case: it crashed, or memory ran out."""
-
-    stage: Name
-    """The stage whose test met it: online, accuracy."""
-    how: str
-    """How the server ended, by which signal or with which status: `was ended by SIGSEGV`."""
-    log: Sequence[str] = ()
-    """The last lines of its log."""
-    origin: Origin | None = None
-    """Where it comes from."""
-
-
-@dataclass(frozen=True)
 class StageFailure:
     """A test that proves the case right and failed before it had a result, as where an output was no number."""
 
@@ -131,8 +117,6 @@ class Record:
     """What is proven of a model that is not asked by single requests; None of all others."""
     soak: Soak | None = None
     """The load point that was under load for a long time; None where none was, and in records from before."""
-    server_ends: Sequence[ServerEnd] = ()
-    """Which stages of the case a server did not outlive, each until a run gets through it; empty in records from before."""
     failures: Sequence[StageFailure] = ()
     """Which tests failed before they had a result, each until a run gets through it."""
     price_per_hour: float | None = None

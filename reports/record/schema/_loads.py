@@ -31,7 +31,6 @@ MARKS = {
     "not-warm": "latencies were not shown to be stationary before the measurement",
     "damaged-passes": "passes repeated because the load generator left nothing usable",
     "suspended": "the machine was suspended meanwhile, and the pass that this fell into was repeated",
-    "server-restarted": "the server ended under load, and the point was measured again on another",
     "client-bound": "the load generator, not the server, limits the throughput",
     "cpu-shared": "other programs took part of the CPU",
     "cpu-stolen": "the host of the virtual machine took part of the CPU",
