@@ -21,7 +21,7 @@ from reports.text.publishable import Publishable, read_all
 
 _REPORTS = Path(__file__).parent.parent / "reports"
 RECORDS = (_REPORTS / "readme", _REPORTS / "h200", _REPORTS / "native")
-"""Folders of records that prove a cell: README's own, those of docs/h200.md, and, where there are any, those of native
+"""Folders of records that prove a cell: README's own, those of docs/evidence/h200.md, and, where there are any, those of native
 backends, whose cases have the same names."""
 
 

@@ -74,7 +74,6 @@ def _origin(record: Publishable, one: Origin | None) -> dict[str, Any]:
     """Where a point comes from; without what the record does not say, or was left out."""
     uuids = one.gpu_uuids if one else record.machine.gpu_uuids
     found = {
-        "machine": record.of_machine or None,
         "host": (one.host or None) if one else None,
         "gpu_uuids": " ".join(uuids) or None,
         "run": one.run if one else None,

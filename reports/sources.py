@@ -7,6 +7,7 @@ from string import ascii_uppercase
 
 from reports.record import files
 from reports.record.files import RecordError
+from reports.record.schema import case_id
 from reports.text.publishable import Publishable, publishable
 
 
@@ -30,7 +31,7 @@ class Source:
     is_file: bool
     """Whether the argument is a single record, and not a folder."""
     records: Mapping[str, Stored]
-    """The records by what they are called, in the order of these: the case, and its machine where several measured it."""
+    """The records by their cases, in the order of these."""
     unreadable: Sequence[str] = ()
     """What is wrong with each file of the folder that cannot be read."""
 
@@ -63,9 +64,8 @@ def _source(argument: Path, letter: str, substring: str) -> Source:
     paths = record_files(argument)
     found = files.read_each(paths)
     for path, record in (found.records or found.all()).items():
-        machine = files.machine_in(path)
-        stored = Stored(publishable(record, machine, machine), path, letter)
-        name = files.name_of(record.case, machine)
+        stored = Stored(publishable(record), path, letter)
+        name = case_id(record.case)
         if name in records:
             raise RecordError(
                 f"{path}: holds the case {name}, which is in {records[name].path} too. Give one of the two files "

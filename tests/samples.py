@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from reports.record import files
-from reports.record.machines import SEVERAL, SINGLE
+from reports.record.origins import SEVERAL, SINGLE
 from reports.record.schema import (
     COMPONENTS,
     Accuracy,
     AnswerGate,
     Artifact,
-    BesideModel,
     Case,
     Comparison,
     Deployment,
@@ -149,15 +148,6 @@ def wrong_under_load(one: Load) -> Load:
     """The load point, had two of its answers been wrong."""
     first = WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
     return dataclasses.replace(one, samples=63, answers=VerifiedAnswers(4100, 2, 4100, 0.5, first))
-
-
-def wrong_beside_another(one: Load) -> Load:
-    """The load point, had two of its answers been wrong while another model was under load."""
-    wrong = wrong_under_load(one).answers
-    beside = BesideModel(
-        "cpu-other-onnx-fp32", 16, estimate(0.8), one.latency_ms["p99"], one.latency_ms["p99"], 8, wrong
-    )
-    return dataclasses.replace(one, beside=(beside,))
 
 
 def one_pass(throughput_per_s: float) -> Pass:

@@ -27,6 +27,7 @@ from reports.record.schema import (
     Place,
     Score,
     Verdict,
+    case_id,
     place,
     soak_verdict,
 )
@@ -137,9 +138,7 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
             f"{before.name} has {_names(before)}. To compare different cases of one model, give two record files."
         )
     cases = [_case(first, second, 1 - allowed_slowdown) for first, second in pairs]
-    paired_names = {
-        files.name_of(one.record.case, files.machine_in(one.path)) for pair in pairs for one in pair
-    }
+    paired_names = {case_id(one.record.case) for pair in pairs for one in pair}
     return Changes(
         before,
         after,

@@ -16,7 +16,7 @@ from reports.published.comparison import legend, section
 from reports.published.matching import match
 from reports.record import files, per_sample, untrusted
 from reports.record.foreign import visible
-from reports.record.machines import machine_digest
+from reports.record.origins import machine_digest
 from reports.record.per_sample import Part, SampleScores
 from reports.record.schema import Accuracy, case_id
 from reports.tables.case import scenario_section, soak_section
@@ -104,8 +104,8 @@ class CaseSection:
 
 def check_files(record: Publishable, results: Path) -> None:
     """Raise RecordError where a file beside the record is damaged, which its section would show."""
-    per_sample.of_record(record, results, record.kept_as)
-    per_sample.of_search(record, results, record.kept_as)
+    per_sample.of_record(record, results)
+    per_sample.of_search(record, results)
     _configs(record, results)
 
 
@@ -116,7 +116,7 @@ def section_of(record: Publishable, results: Path, history: Sequence[Series]) ->
         name=name_of(record),
         status=status_of(record),
         accuracy=accuracy_text(record),
-        worst=_worst(per_sample.of_record(record, results, record.kept_as), record.accuracy),
+        worst=_worst(per_sample.of_record(record, results), record.accuracy),
         scenarios=[_scenario(record, one) for one in ("offline", "online")],
         pictures=[
             picture(name, [record]) for name in plots.available([record]) if plots.PLOTS[name].of == "one"
@@ -124,7 +124,7 @@ def section_of(record: Publishable, results: Path, history: Sequence[Series]) ->
         efficiency=markdown(efficiency_section(record)),
         search=text(search_paragraph(record)),
         worst_of_search=_worst(
-            per_sample.of_search(record, results, record.kept_as),
+            per_sample.of_search(record, results),
             record.search.accuracy if record.search else None,
         ),
         soak=markdown(soak_section(record)),
@@ -225,7 +225,7 @@ def _published(record: Publishable) -> str:
 
 def _configs(record: Publishable, results: Path) -> list[ServedConfig]:
     """The configurations of the case and of a search's winner, as far as they lie beside the record."""
-    path = files.path_of(record.case, results, record.kept_as)
+    path = files.path_of(record.case, results)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search and record.search.config:
         name = files.config_of_search(files.path_of(record.case, results))

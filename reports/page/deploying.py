@@ -83,7 +83,7 @@ def _answer(
         )
     elif not usable:
         remarks.append("None is proven to be right.")
-    where = (case.target, several_gpus(case), group[0].of_machine)
+    where = (case.target, several_gpus(case))
     return Answer(
         case.model,
         ", ".join(filter(None, where)),

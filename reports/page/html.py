@@ -29,7 +29,7 @@ from reports.trend.series import Series
 
 _TEMPLATES = Path(__file__).parent
 _CHOICES = ("target", "model", "format", "precision")
-_SAID_OTHERWISE = ("Model", "Precision", "Machine")
+_SAID_OTHERWISE = ("Model", "Precision")
 """Columns of the summary that the case's name and its badges say here."""
 
 

@@ -82,7 +82,6 @@ def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
         Column("Model", lambda one: one.record.case.model, narrow="Model"),
         Column("Format", lambda one: format_text(one.record), narrow="Format"),
         Column("Precision", lambda one: one.record.case.precision.upper(), narrow=""),
-        Column("Machine", lambda one: one.record.of_machine or None, is_optional=True, narrow=""),
         Column("Accuracy", _accuracy, narrow="Accuracy"),
         Column("Floor", _floor, is_optional=True),
         Column(

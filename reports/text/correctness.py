@@ -219,8 +219,7 @@ ALL_ALIKE = "all samples get one answer, so that nothing shows whose answer one 
 
 def wrong_answers(load: Load) -> str:
     """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was looked at."""
-    looked = [(load.answers, "under load"), *((one.answers, f"beside {one.other}") for one in load.beside)]
-    return next((text for found, where in looked if (text := wrong_text(found, where))), "")
+    return wrong_text(load.answers, "under load")
 
 
 def wrong_text(found: VerifiedAnswers | None, where: str) -> str:

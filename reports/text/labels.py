@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from string import ascii_lowercase
 from typing import TypeVar
 
-from reports.record import machines
+from reports.record.origins import origins_of
 from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
 from reports.record.schema import Case, Efficiency, Load, LoadSetting, Origin, Record
 
@@ -138,9 +138,9 @@ def days_text(times: Iterable[str]) -> str:
 def measured_text(records: Sequence[Record]) -> str:
     """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`; empty where no record says. A host
     that was left out is left out."""
-    found = [one for record in records for one in machines.origins_of(record)]
+    found = [one for record in records for one in origins_of(record)]
     parts = (
-        ("on ", [one.host for one in found if not one.host.startswith(machines.NAMELESS)]),
+        ("on ", [one.host for one in found]),
         ("commit ", map(commit_text, found)),
         ("run began ", sorted(map(started_text, found))),
     )
@@ -151,7 +151,7 @@ def measured_text(records: Sequence[Record]) -> str:
 def origin_rows(record: Record) -> list[tuple[str, str]]:
     """What each run that the record has measurements of says of itself, for a table of two columns."""
     rows = []
-    for one in machines.origins_of(record):
+    for one in origins_of(record):
         rows += [
             ("Run", f"{one.run}, began {started_text(one)}"),
             ("Host", one.host),

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.record import files, machines
-from reports.record.anonymous import numbered, without_names
+from reports.record import files
 from reports.record.figures import Figures, of_point
+from reports.record.origins import without_names
 from reports.record.quantities import LATENCY_BUDGET
-from reports.record.schema import Estimate, Load, Origin, Record, Search, verdict_of
+from reports.record.schema import Estimate, Load, Origin, Record, Search, case_id, verdict_of
 from reports.text.correctness import (
     conversation_failure,
     conversion_failure,
@@ -60,19 +60,14 @@ class Publishable(Record):
     what it was for and how right its winner is, and its load has no figures."""
     hidden: Sequence[HiddenPoint] = ()
     """The load points that were measured and are not shown."""
-    of_machine: str = ""
-    """What the record's machine is called where several measured the case; else empty."""
-    kept_as: str = ""
-    """The machine as the name of the record's file gives it, which differs from `of_machine` where readers are not to
-    know it."""
 
 
 def name_of(record: Record) -> str:
-    """What a reader knows a record by: its case, and where several machines measured that, which of them."""
-    return files.name_of(record.case, record.of_machine if isinstance(record, Publishable) else "")
+    """What a reader knows a record by: its case."""
+    return case_id(record.case)
 
 
-def publishable(record: Record, of_machine: str = "", kept_as: str = "") -> Publishable:
+def publishable(record: Record) -> Publishable:
     """The record as it may be shown.
 
     A case shows its speed where its conversion and its accuracy hold. One whose weights are random has no task
@@ -92,29 +87,20 @@ def publishable(record: Record, of_machine: str = "", kept_as: str = "") -> Publ
         no_speed=no_speed,
         no_winner=no_winner,
         hidden=tuple(hidden),
-        of_machine=of_machine,
-        kept_as=kept_as,
     )
 
 
 def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:
     """Every record below a results folder as a reader may see it; raises as `reports.record.files.read_all`.
 
-    Where it is to be anonymous, neither hosts nor UUIDs of GPUs are in it; machines that measured the same case are
-    numbered.
+    Where it is to be anonymous, neither hosts nor UUIDs of GPUs are in it.
     """
     return of_files(files.read_folder(results).all(), anonymous=anonymous)
 
 
 def of_files(found: Mapping[Path, Record], *, anonymous: bool = False) -> list[Publishable]:
-    """The records of several files as a reader may see them, with machines that are called as in the names of the files."""
-    named = [(files.machine_in(path), record) for path, record in found.items()]
-    if not anonymous:
-        return [publishable(record, name, name) for name, record in named]
-    several = [record for name, record in named if name or len(machines.machines_of(record)) > 1]
-    names = numbered(machine for record in several for machine in machines.machines_of(record))
-    told = [(name, without_names(record, names)) for name, record in named]
-    return [publishable(record, machines.label_of(record) if name else "", name) for name, record in told]
+    """The records of several files as a reader may see them."""
+    return [publishable(without_names(record) if anonymous else record) for record in found.values()]
 
 
 def _why_no_speed(record: Record) -> str:

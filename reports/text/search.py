@@ -1,8 +1,5 @@
 """The result of a search within a latency budget, in words."""
 
-from pathlib import Path
-
-from reports.record import files
 from reports.record.quantities import (
     DURATION,
     GAIN,
@@ -14,7 +11,7 @@ from reports.record.quantities import (
 )
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
 from reports.text.labels import counted, schedule
-from reports.text.publishable import Publishable, name_of
+from reports.text.publishable import Publishable
 
 
 def search_paragraph(record: Publishable) -> str:
@@ -30,15 +27,8 @@ def search_paragraph(record: Publishable) -> str:
     return (
         f"{found_text(search)}. Searched in {search.passes} passes of {_tried_text(search)}, "
         f"{DURATION.text(search.duration_s)}. The configuration, for which conversion and accuracy hold: "
-        f"`{_config(record)}`."
+        f"`{search.config}`."
     )
-
-
-def _config(record: Publishable) -> str:
-    """The file of the winner's configuration, beside the record, from the folder of that."""
-    if not record.search or not record.search.config or not record.of_machine:
-        return record.search.config if record.search else ""
-    return files.config_of_search(Path(f"{name_of(record)}.json"))
 
 
 def found_text(search: Search) -> str:

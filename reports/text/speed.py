@@ -14,14 +14,14 @@ from reports.text.publishable import Publishable, name_of
 
 # --- ranks -------------------------------------------------------------------------------------------------
 
-Group = tuple[str, str, int, str]
-"""Target, model, number of GPUs, and machine where several measured: formats of one group are ranked among each other."""
+Group = tuple[str, str, int]
+"""Target, model and number of GPUs: formats of one group are ranked among each other."""
 
 
 def group_of(record: Publishable) -> Group:
     """The group that a case is ranked in."""
     case = record.case
-    return case.target, case.model, case.gpus, record.of_machine
+    return case.target, case.model, case.gpus
 
 
 def format_name(record: Publishable) -> str:

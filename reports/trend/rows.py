@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from reports.record import decoding, untrusted
-from reports.record.machines import machine_digest
+from reports.record.origins import machine_digest
 from reports.record.schema import Estimate, Load, Origin, case_id, point_id
 from reports.text.labels import grouped, kind_of_device
 from reports.text.publishable import Publishable

@@ -44,11 +44,6 @@ def test_an_environment_has_the_extras_of_its_name(environment: str) -> None:
     assert set(lines_of(TOX["testenv"]["extras"], environment)) == EXTRAS[environment]
 
 
-def test_a_rehearsal_needs_no_package_for_a_gpu() -> None:
-    assert set(lines_of(TOX["testenv"]["extras"], "rehearsal")) == {"cpu"}
-    assert " --rehearse " in TOX["testenv:rehearsal"]["commands"]
-
-
 @pytest.mark.parametrize("environment", EXTRAS)
 def test_pytorch_s_own_index_is_asked_for_cuda_12_alone(environment: str) -> None:
     settings = "\n".join(lines_of(TOX["testenv"]["set_env"], environment))

@@ -41,7 +41,6 @@ TEXTS = {
     "against_triton": "docker:nvcr.io/nvidia/tritonserver:24.10-py3",
     "allow_slowdown": "5%",
     "thresholds": "asked.toml",
-    "together": "cpu-resnet50-micro-onnx-fp32,cpu-nnunet-micro-onnx-fp32",
     "latency_budget_ms": "7.5",
     "latency_percentile": "p95",
     "shard": "2/4",

@@ -84,7 +84,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/tables/test_summary.py",
     ),
     "fixtures/run/failure_kind.py": ("tests/run/test_statuses.py",),
-    "reports/run/exit_status.py": ("tests/run/test_statuses.py",),
+    "reports/run/outcomes.py": ("tests/run/test_statuses.py",),
     "reports/commands/compare.py": (
         "tests/compare/test_failing_status.py",
         "tests/compare/test_folders.py::test_a_terminal_gets_whole_names_without_markdown",

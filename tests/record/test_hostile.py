@@ -44,7 +44,7 @@ HOSTILE: dict[str, tuple[Keys, str]] = {
         ("loads", 0, "comparison", "ratio"),
         '{"value": 1.0, "low": 1.2, "high": 0.9}',
     ),
-    "a ratio below zero": (("loads", 0, "beside", 0, "ratio"), '{"value": -1, "low": -2, "high": 0}'),
+    "a ratio below zero": (("loads", 0, "comparison", "ratio"), '{"value": -1, "low": -2, "high": 0}'),
     "a growth beyond its interval": (
         ("soak", "growth", 0, "slope"),
         '{"value": -9000, "low": 1, "high": 2}',

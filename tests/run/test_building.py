@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.formats import trt
+from fixtures.host.targets import TARGETS, present
 from tests.collecting import Collect, run_pytest
 
 TESTS = """\
@@ -74,3 +76,16 @@ def test_preferred_batches_up_to_the_largest_are_taken_and_the_model_s_own_are_f
     found = collect("--target", "cpu", "-k", "resnet50-micro and onnx and accuracy", "--deployment", given)
 
     assert found.status == 0, found.text
+
+
+def test_converting_alone_for_a_gpu_that_is_not_here_tries_what_a_cpu_can_convert(tmp_path: Path) -> None:
+    absent = next(target for target in reversed(TARGETS) if target not in present())
+    words = "resnet50-micro and fp16 and (ts-trace or (trt and not onnx))"
+    folders = (f"--model-repos={tmp_path / 'models'}", f"--results={tmp_path / 'results'}")
+
+    done = run_pytest("benchmarks", "--convert-only", "--target", absent.name, "-k", words, *folders)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\b1 passed, 1 skipped", done.stdout), done.stdout
+    assert f"SKIPPED [1] benchmarks:1: {trt.FORMAT.built_on_gpu}: needs {absent.label}" in done.stdout
+    assert not list(tmp_path.rglob("*.pt")), "a run on the GPU would not reuse it"

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.run import rehearsing
 from fixtures.run.outputs import check_file, check_folder
 from tests.collecting import WITHOUT
 
@@ -78,11 +77,6 @@ def test_what_is_there_or_can_be_made_is_taken(tmp_path: Path) -> None:
     check_file("--summary", Path(os.devnull))
     os.mkfifo(tmp_path / "pipe")
     check_file("--summary", tmp_path / "pipe")
-
-
-def test_a_checklist_is_written_to_what_is_no_regular_file() -> None:
-    rehearsing._write([], Path(os.devnull))
-    assert Path(os.devnull).is_char_device()
 
 
 @pytest.mark.parametrize("path", ["/proc/nothing/junit.xml", "/sys/nothing/junit.xml", "/proc/junit.xml"])

@@ -272,7 +272,6 @@ def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
     ("file", "cure"),
     [
         ("test_search.py", "--latency-budget-ms MS"),
-        ("test_self_check.py", "--self-check"),
         ("test_build.py", "--convert-only"),
     ],
 )
@@ -296,20 +295,6 @@ def test_the_search_is_the_last_stage_of_a_case_and_without_a_budget_there_is_no
     assert [name.partition("[")[0] for name in with_budget.names][-1] == "test_search"
     assert without.names == with_budget.names[:-1]
     assert "search" not in without.text
-
-
-def test_the_self_check_leaves_out_all_else(collect: Collect) -> None:
-    def tests(*arguments: str) -> set[str]:
-        return {name.partition("[")[0] for name in collect(*arguments).names}
-
-    assert tests("--self-check") == {
-        "test_known_service_time",
-        "test_intervals",
-        "test_alarms",
-        "test_side_by_side",
-    }
-    assert not tests("--self-check") & tests()
-    assert tests("--latency-budget-ms", "5") - tests() == {"test_search"}
 
 
 def test_converting_alone_leaves_out_all_else_and_has_every_case_once(

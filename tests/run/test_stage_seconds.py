@@ -84,7 +84,7 @@ def test_a_model_that_is_reused_took_nothing(config: Any) -> None:
 
 
 def test_waiting_for_another_process_is_no_part_of_it(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that builds ahead waits for its own other process, and another run's is none of the case's business."""
+    """What another run does is none of the case's business."""
     before_s = locks.waited_s()
     waited_s = itertools.chain([before_s + 2.0], itertools.repeat(before_s + 10.0))
     monkeypatch.setattr(locks, "waited_s", lambda: next(waited_s))

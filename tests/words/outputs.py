@@ -11,7 +11,6 @@ import pytest
 from reports import plots, readme
 from reports.record import files
 from reports.record.schema import (
-    BesideModel,
     CertifiedPercentile,
     Estimate,
     LatencyBudget,
@@ -45,11 +44,6 @@ def planted(**changes: object) -> Record:
             latency_ms=latencies,
             components_ms={},
             comparison=compared,
-            beside=(
-                BesideModel(
-                    "cpu-other-onnx-fp32", 16, samples.estimate(PER_S), latencies["p99"], latencies["p99"], 8
-                ),
-            ),
             budget=LatencyBudget("p99", 1.0, "agreed", "failed"),
             certified={"p99": CertifiedPercentile(MS, MS, 1500, 0)},
         )
@@ -115,7 +109,6 @@ class Reporter:
             results=str(results),
             against="HEAD~1",
             against_triton=None,
-            together="a,b",
             thresholds="asked.toml",
             soak="10m",
         )

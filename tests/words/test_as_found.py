@@ -7,7 +7,7 @@ import pytest
 
 from reports.page.case_section import status_of
 from reports.page.interval_tables import accuracy_text
-from reports.record import anonymous
+from reports.record.origins import without_names
 from reports.record.schema import Conversation, Record, VerifiedAnswers, WrongAnswer
 from reports.text.publishable import publishable
 from tests import samples
@@ -67,7 +67,7 @@ def test_a_conversation_is_told_and_one_that_differs_is_a_failure(difference: st
 def test_where_a_conversation_was_held_is_left_out_for_strangers() -> None:
     said = Conversation("sequence", 4, 4, "", True, origin=samples.origin("secret-host"))
 
-    found = anonymous.without_names(as_found(conversation=said), {})
+    found = without_names(as_found(conversation=said))
 
     assert found.conversation is not None
     assert "secret-host" not in str(found)

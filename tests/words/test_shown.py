@@ -46,10 +46,6 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
         gates=(samples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
     ),
     "an accuracy that failed before it had a result": lambda: planted(failures=(samples.stage_failure(),)),
-    "a wrong answer beside another model": lambda: dataclasses.replace(
-        planted(),
-        loads=tuple(samples.wrong_beside_another(load) for load in planted().loads),
-    ),
     "unlike the framework": lambda: planted(conversion=samples.failed_conversion()),
     "random weights, unlike the framework": lambda: dataclasses.replace(
         samples.random_weights(),

@@ -25,7 +25,7 @@ from reports.record.schema._answers import (
     meets,
     within_limits,
 )
-from reports.record.schema._beside import BesideModel, Comparison
+from reports.record.schema._beside import Comparison
 from reports.record.schema._best_points import BesideReference, Efficiency, Search, verdict_of
 from reports.record.schema._cases import Artifact, Case, Deployment, Machine, Origin, Serving, case_id
 from reports.record.schema._estimates import BudgetWord, Estimate, SpeedWord, Verdict
@@ -79,20 +79,6 @@ class StageFailure:
 
 
 @dataclass(frozen=True)
-class MachinePart:
-    """What one machine's record said besides its measurements, where several machines measured parts of a case."""
-
-    host: str
-    gpu_uuids: Sequence[str]
-    serving: Serving | None
-    build: Artifact
-    accuracy_missing: str | None
-    price_per_hour: float | None
-    updated: str
-    stage_seconds: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Record:
     """All that is known of one case on one machine."""
 
@@ -126,6 +112,4 @@ class Record:
     server is in it, converting the model (`build.build_time_s`) is not. Empty in records from before."""
     updated: str = ""
     """The time of the last change in UTC, ISO 8601."""
-    parts: Sequence[MachinePart] = ()
-    """What the record of each machine said where records of several were joined and differed in it; else empty."""
     schema: int = SCHEMA

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from reports.record.domains import Confidence, Counted, Name, NotNegative, Positive
 from reports.record.schema._answers import VerifiedAnswers
-from reports.record.schema._beside import BesideModel, Comparison
+from reports.record.schema._beside import Comparison
 from reports.record.schema._cases import Origin
 from reports.record.schema._estimates import Estimate, Verdict
 
@@ -186,8 +186,6 @@ class Load:
     """Where it comes from; None in records from before."""
     budget: LatencyBudget | None = None
     """What its latency is held to; None where no budget was given, and in records from before."""
-    beside: Sequence[BesideModel] = ()
-    """The point beside other models under load on the same server; empty where none was, and in records from before."""
 
 
 class LoadSetting(Protocol):

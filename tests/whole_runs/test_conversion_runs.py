@@ -1,4 +1,4 @@
-"""Whole runs that convert models alone, or ahead of the tests that need them."""
+"""Whole runs that convert models alone, or before the tests that need them."""
 
 import json
 from pathlib import Path
@@ -9,32 +9,14 @@ from reports.run.outcomes import STATUS
 from tests.given import networks
 from tests.whole_runs.suite import GIVEN, suite
 
-NEXT = GIVEN.replace("fp32", "int8")
-"""The case after it, which is calibrated with samples."""
+INT8 = GIVEN.replace("fp32", "int8")
+"""The case beside it, which is calibrated with samples."""
 PAIR = ("-k", "onnx and conversion and (fp32 or int8)")
-LARGE_MACHINE = """\
+LARGE_MACHINE = """
 from fixtures.host import machine
+from fixtures.run import converting
 
-machine.cores, machine.memory_gib = lambda: 2, lambda: 16
-"""
-PATIENT = """
-import time
-from pathlib import Path
-
-import pytest
-
-from fixtures.host import locks
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    \"\"\"The second case begins when it is built, however long that takes on a busy machine.\"\"\"
-    built = Path(item.config.option.model_repos) / "cpu" / "{case}" / "build.json"
-    deadline = time.monotonic() + 600
-    with locks.hold_machine(exclusive=False):
-        while "{case}" in item.name and not built.exists():
-            assert time.monotonic() < deadline, "nothing was built ahead"
-            time.sleep(0.05)
+machine.cores, converting._WORKER_BYTES = lambda: 2, 1
 """
 UNCONVERTIBLE = """
 from fixtures.errors import ProofError
@@ -48,11 +30,14 @@ def export(*_):
 onnx.export = export
 """
 BROKEN = """
-import sys
+from fixtures.run import converting
 
-from fixtures.run import building_ahead
 
-building_ahead.command_for = lambda *_: [sys.executable, "-c", "raise SystemExit('it breaks')"]
+def begin(*_):
+    raise SystemExit("it breaks")
+
+
+converting._begin = begin
 """
 
 
@@ -71,25 +56,26 @@ def both(given: tuple[str, ...], tmp_path: Path) -> tuple[str, ...]:
     return (*given, "--samples", str(networks.rows(tmp_path / "samples", 64)))
 
 
-def test_the_next_case_is_built_ahead_and_later_runs_find_it(
+def test_both_cases_are_converted_before_the_first_is_proven_and_later_runs_find_them(
     both: tuple[str, ...], plugins: Path, tmp_path: Path
 ) -> None:
-    (plugins / "patient.py").write_text(LARGE_MACHINE + PATIENT.format(case=NEXT))
+    (plugins / "large.py").write_text(LARGE_MACHINE)
     models, results = tmp_path / "models", tmp_path / "results"
 
-    done = suite(*both, "-v", *PAIR, "-p", "patient", repos=models, results=results)
+    done = suite(*both, "-v", *PAIR, "-p", "large", repos=models, results=results)
 
     assert done.status == 0, done.text
-    assert f"{GIVEN}: built in" in done.text
-    assert f"{NEXT}: built ahead in" in done.text
-    written = json.loads((models / "cpu" / NEXT / "build.json").read_text())
-    assert done.record(NEXT).build.build_time_s == written["build_time_s"] > 0
+    assert "2 of 2 models converted" in done.text
+    for case in (GIVEN, INT8):
+        assert f"{case}: built in" in done.text
+        written = json.loads((models / "cpu" / case / "build.json").read_text())
+        assert done.record(case).build.build_time_s == written["build_time_s"]
     assert {path.name for path in models.iterdir()} == {"cpu"}
 
     alone = suite(*both, "-v", "-k", "onnx and (fp32 or int8)", "--convert-only", repos=models)
 
     assert alone.status == 0, alone.text
-    for case in (GIVEN, NEXT):
+    for case in (GIVEN, INT8):
         assert f"{case}: unchanged, reused" in alone.text
     assert "2 passed" in alone.text
     assert "start Triton" not in alone.text
@@ -97,7 +83,7 @@ def test_the_next_case_is_built_ahead_and_later_runs_find_it(
 
 
 @pytest.mark.campaign
-def test_building_ahead_that_fails_changes_nothing(
+def test_processes_that_cannot_convert_change_nothing(
     both: tuple[str, ...], plugins: Path, tmp_path: Path
 ) -> None:
     (plugins / "broken.py").write_text(LARGE_MACHINE + BROKEN)
@@ -105,10 +91,10 @@ def test_building_ahead_that_fails_changes_nothing(
     done = suite(*both, "-v", *PAIR, "-p", "broken", repos=tmp_path / "models", results=tmp_path / "results")
 
     assert done.status == 0, done.text
-    for case in (GIVEN, NEXT):
+    assert "0 of 2 models converted" in done.text
+    for case in (GIVEN, INT8):
         assert f"{case}: built in" in done.text
         assert done.record(case).conversion is not None
-    assert "it breaks" not in done.text
 
 
 @pytest.mark.campaign
