@@ -51,13 +51,16 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     paths = _paths_by_case(given)
     beside = _files_beside(path for alike in paths.values() for path in alike)
     problems: list[str] = []
+    damaged: list[str] = []
     with writing.unfinished_folder(place) as staged:
         done = Merged(staged, anonymous)
         for name, alike in paths.items():
             try:
                 _add(done, name, alike, beside, problems)
             except RecordError as error:
-                problems.append(str(error))
+                damaged.append(str(error))
+        if damaged:
+            raise RecordError("\n".join(damaged))
         if problems:
             lines = "".join(f"\n- {problem}" for problem in problems)
             raise RecordError(f"the records cannot be merged, and nothing was written:{lines}")

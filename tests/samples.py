@@ -92,6 +92,8 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
         "requests": 1500,
         "duration_s": 9.5,
         "warm_up_s": 0.2,
+        "samples": 63,
+        "certified": {},
     }
     return Load(**(fields | changes))
 
@@ -106,6 +108,8 @@ def comparison(**changes: Any) -> Comparison:
         "verdict": "slower",
         "passes": 8,
         "seconds_to_settle": None,
+        "chance": 1e-6,
+        "points": 1,
     }
     return Comparison(**(fields | changes))
 
@@ -232,7 +236,13 @@ def record(**changes: Any) -> Record:
         "serving": Serving("embedded", "2.51.0", "python", "system"),
         "deployment": Deployment(128, 1, (64, 128), 1, cuda_graphs=False, warmup=True),
         "build": Artifact(
-            "0f3c", "checkpoint nvidia_resnet50.pth, SHA-256 9f1b", 31.5, 97.6, "ONNX", "ONNX Runtime"
+            "0f3c",
+            "checkpoint nvidia_resnet50.pth, SHA-256 9f1b",
+            31.5,
+            97.6,
+            "ONNX",
+            "ONNX Runtime",
+            inputs={"input__0": (3, 224, 224)},
         ),
         "conversion": Parity(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
         "accuracy": accuracy(),
@@ -252,7 +262,15 @@ def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint: its speed counts, its accuracy is not measured."""
     fields: dict[str, Any] = {
         "case": Case("cpu", "nnunet", "ts-trace", None, "fp32"),
-        "build": Artifact("77aa", "random, seed 3", 4.0, 120.0, "TorchScript Trace", "PyTorch"),
+        "build": Artifact(
+            "77aa",
+            "random, seed 3",
+            4.0,
+            120.0,
+            "TorchScript Trace",
+            "PyTorch",
+            inputs={"input__0": (3, 224, 224)},
+        ),
         "accuracy": None,
         "accuracy_missing": "no checkpoint was given (--checkpoint DIR).",
         "loads": (load("offline", 1, 0.71234),),

@@ -88,7 +88,7 @@ def over_published(measured: Estimate, reference: float) -> Estimate:
 
 def _why_beside_none(record: Record) -> str:
     """Why a record may stand beside nothing that was published, as a sentence: all of that is of one whole GPU. A
-    slice is told by its driver's name too, as records of before call it after its GPU."""
+    slice may have the target of a GPU too, so its driver's name tells."""
     if record.case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
         return (
             f"It was measured on {record.machine.gpu}, a part of a GPU; NVIDIA's figures are of whole ones."

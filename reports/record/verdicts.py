@@ -51,8 +51,6 @@ def _about(seconds: float) -> str:
 
 
 def _shown_at(one: Comparison) -> str:
-    if one.chance is None:
-        return f"shown at {GIVEN_SHARE.text(one.ratio.confidence)}"
     among = f" among the {one.points} points compared" if one.points > 1 else ""
     return f"shown at {GIVEN_SHARE.text(ALARM_CONFIDENCE)}{among}"
 

@@ -291,8 +291,7 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
             if at.compared_with is not None
         ]
     chosen = [one for one in found if scenario in (None, one.at.scenario)]
-    corrected = any(one.found is not None and one.found.chance is not None for one in found)
-    return table(_COMPARISON, chosen, notes=[_HOLM] if corrected else [])
+    return table(_COMPARISON, chosen, notes=[_HOLM] if any(one.found for one in chosen) else [])
 
 
 _HOLM = (

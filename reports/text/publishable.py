@@ -45,7 +45,7 @@ class HiddenPoint:
     measured: Figures
     """The setting and the amount of measuring, as `reports.record.figures.of_point` gives them."""
     origin: Origin | None = None
-    """Where it comes from; None in records from before."""
+    """Where it comes from."""
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ SAID: dict[str, Literal["slower", "not slower", "not shown"]] = {
     [
         (
             Estimate(0.94, 0.92, 0.96),
-            "ratio 0.94 (0.92 to 0.96) to HEAD~1: slower than the 3 % allowed, shown at 95 %",
+            "ratio 0.94 (0.92 to 0.96) to HEAD~1: slower than the 3 % allowed, shown at 99 %",
         ),
         (Estimate(1.0, 0.99, 1.02), "ratio 1.00 (0.99 to 1.02) to HEAD~1: not slower"),
         (Estimate(0.9684, 0.9671, 0.9696), "ratio 0.9684 (0.9671 to 0.9696) to HEAD~1: slower than"),
@@ -132,7 +132,7 @@ SAID: dict[str, Literal["slower", "not slower", "not shown"]] = {
 )
 def test_a_comparison_is_one_sentence(ratio: Estimate, said: str) -> None:
     settled = seconds_to_settle(ratio, 0.03, 30.0)
-    one = Comparison("HEAD~1", "interleaved", ratio, 0.03, SAID[verdict(ratio, 0.03)], 8, settled)
+    one = Comparison("HEAD~1", "interleaved", ratio, 0.03, SAID[verdict(ratio, 0.03)], 8, settled, 0.5, 1)
     assert said in comparison_text(one)
 
 

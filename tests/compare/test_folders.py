@@ -101,10 +101,10 @@ def test_one_folder_twice_is_an_error(tmp_path: Path, refused: Callable[..., str
         ("empty", "", "holds no records (TARGET/CASE.json). Give what a run of the benchmarks wrote"),
         ("notes.txt", "hello", "not a record. Give a folder of records, or a file TARGET/CASE.json."),
         ("other.json", "[1]", "missing key 'schema': this suite did not write it. Take the file out"),
-        ("old.json", '{"schema": 2}', "schema is 2, this version reads 3. Measure the case again, or read it with"),
-        ("first.json", '{"schema": 1}', "schema is 1, this version reads 3. Measure the case again, or read it with"),
+        ("old.json", '{"schema": 2}', "schema is 2, this version reads 1. Measure the case again, or read it with"),
+        ("first.json", '{"schema": 3}', "schema is 3, this version reads 1. Measure the case again, or read it with"),
         ("cut.json", '{"schema": 3, "case', "not JSON (Unterminated string"),
-        ("hole.json", '{"schema": 3}', "missing key 'build'. Delete the file and measure the case again."),
+        ("hole.json", '{"schema": 1}', "missing key 'build'. Delete the file and measure the case again."),
         ("x.samples.json", "{}", "holds the samples of a record. Give the record itself: x.json."),
     ],
 )  # fmt: skip

@@ -24,7 +24,6 @@ def test_a_slow_down_is_said_with_how_sure_it_is_and_among_how_many_points() -> 
     slower = "slower than the 3 % allowed, shown at"
     assert comparison_verdict(comparison()) == f"{slower} 99 %"
     assert comparison_verdict(comparison(points=2)) == f"{slower} 99 % among the 2 points compared"
-    assert comparison_verdict(comparison(chance=None)) == f"{slower} 95 %", "as in records from before"
     assert (
         comparison_verdict(comparison(verdict="not slower", ratio=Estimate(1.0, 0.99, 1.01))) == "not slower"
     )

@@ -190,6 +190,10 @@ def test_a_value_that_cannot_be_used_is_named_with_its_option(given: dict[str, A
             {"triton": "127.0.0.1:8001", "shared_memory": "cuda"},
             "--triton 127.0.0.1:8001 --shared-memory cuda",
         ),
+        (
+            {"gpus": "2", "shared_memory": "cuda"},
+            "--gpus 2 --shared-memory cuda",
+        ),
         ({"against_triton": "127.0.0.1:8001"}, "--against-triton 127.0.0.1:8001"),
     ],
 )

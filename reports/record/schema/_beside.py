@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.record.domains import Share
+from reports.record.domains import Counted, Share
 from reports.record.schema._estimates import Estimate, SpeedWord
 
 
@@ -26,9 +26,8 @@ class Comparison:
     """How many passes of each build the ratio is of."""
     seconds_to_settle: float | None
     """Estimated measuring time, beyond what was spent, until the verdict is settled; None where it is."""
-    chance: float | None = None
-    """The chance of so slow a build, or a slower one, where it is just as slow as allowed, over all looks at this point;
-    None in records from before, whose verdict is the interval's."""
-    points: int = 1
+    chance: Share
+    """The chance of so slow a build, or a slower one, where it is just as slow as allowed, over all looks at this point."""
+    points: Counted
     """How many load points the run compared: `slower` is said so that any of them is a false alarm in at most one of a
     hundred runs."""
