@@ -28,7 +28,6 @@ _NAMES = (
     "fixtures.run.recorder",
     "fixtures.run.stage_seconds",
     "fixtures.run.proving",
-    "fixtures.run.loading_in_process",
     "fixtures.run.preparing",
     "fixtures.run.measuring",
     "fixtures.run.gating",

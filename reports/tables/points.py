@@ -329,7 +329,7 @@ def efficiency_section(record: Publishable) -> list[Block]:
     meaning = (
         f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of its "
         f"own, measured in turns with the server ({pairs} pairs){several}. The peak is that of the fastest "
-        f"large {_product(record)} on the same threads, measured in the same turns; a multiplication and an "
+        f"large {_product(record)} on the same threads; a multiplication and an "
         "addition count as two. In brackets 95 % intervals."
     )
     if any(one.spinning for one in record.efficiency):

@@ -52,22 +52,6 @@ def run_once(build: BuiltModel) -> None:
         worker.batches_per_s(1, 0, 1)
 
 
-@pytest.mark.parametrize("source", [NOTING, BROKEN], ids=["loads", "does not load"])
-def test_who_waits_until_it_is_idle_learns_nothing_and_a_later_look_tells(
-    make_build: MakeBuild, tmp_path: Path, source: str
-) -> None:
-    build = make_build(tmp_path, "idle", source)
-    with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
-        worker.wait_idle()
-        worker.wait_idle()
-        if source == BROKEN:
-            with pytest.raises(ProofError, match="no such operator"):
-                worker.wait_ready()
-        else:
-            worker.wait_ready()
-            assert worker.batches_per_s(1, 0, 1) > 0
-
-
 # --- the worker ----------------------------------------------------------------------------------------------
 
 

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from fixtures.efficiency import turns
+from fixtures.efficiency.turns import PeakKind
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.run import loading_in_process, measuring_efficiency, selection, serving
+from fixtures.run import measuring_efficiency, selection, serving
 from fixtures.run.serving import Deployed
 from fixtures.serve.releases import Image
 from fixtures.spec import Deployment
+from reports.record.schema import Estimate
 from tests.collecting import ROOT, WITHOUT
 from tests.fake_nvml import Nvml, in_place_of_nvml
 
@@ -41,14 +44,6 @@ TEST = """
     @pytest.fixture(scope="session")
     def count_operations():
         return lambda: None
-
-    @pytest.fixture(scope="session")
-    def peak():
-        def started(*what):
-            SEEN.update(peak=what)
-            return SimpleNamespace(wait_ready=lambda: None)
-
-        return started
 
     @pytest.fixture(scope="session")
     def served_reference():
@@ -95,9 +90,16 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     @contextlib.contextmanager
     def in_process(*_what: Any, **told: Any) -> Iterator[Any]:
         SEEN["in process"] = told
-        yield SimpleNamespace(wait_ready=lambda: None, wait_idle=lambda: None)
+        yield SimpleNamespace(wait_ready=lambda: None)
 
-    monkeypatch.setattr(loading_in_process, "in_process", in_process)
+    def peak_per_s(kind: PeakKind) -> Estimate:
+        assert "options" not in SEEN, "a server is there, which needs the GPU's memory"
+        SEEN["peak"] = kind
+        return Estimate(1e12, 1e12, 1e12)
+
+    monkeypatch.setattr(turns, "peak_per_s", peak_per_s)
+    monkeypatch.setattr(measuring_efficiency, "lock_for", lambda *_: lambda **_: contextlib.nullcontext())
+    monkeypatch.setattr(measuring_efficiency, "in_process", in_process)
     monkeypatch.setattr(serving, "serve", serve)
     monkeypatch.setattr(serving, "timed_answer", lambda *_what: (0.001, {}))
     monkeypatch.setattr(measuring_efficiency, "best_points", lambda _case, loads: loads)
