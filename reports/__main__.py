@@ -11,7 +11,6 @@ from reports.commands import (
     csv,
     export,
     html,
-    matrix,
     merge,
     plots,
     published,
@@ -20,15 +19,14 @@ from reports.commands import (
     trend,
 )
 from reports.record import files
-from reports.record.arguments import INPUT, Parser
+from reports.record.arguments import INPUT, Parser, with_cure
 from reports.record.foreign import cut, visible
-from reports.words.system_errors import with_cure
 
 _LONGEST_ERROR = 20_000
 """Characters: a line for each of a hundred damaged records."""
 _PACKAGES = {"markdown_it": "markdown-it-py"}
 """The package that brings a module, where the two have different names."""
-_COMMANDS = (tables, html, plots, csv, export, compare, trend, merge, matrix, published, readme)
+_COMMANDS = (tables, html, plots, csv, export, compare, trend, merge, published, readme)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,12 +15,10 @@ def add(commands: Commands) -> None:
         "merge",
         parents=[shared("--anonymous")],
         help="join the records of several machines or CI jobs into one folder",
-        description="Write the records of several folders, and the files that belong to them, into a new folder. Each "
-        "measurement is kept once, whatever the order of the folders and however often a folder is given. If "
-        "one machine measured a load point twice, the later measurement is kept. If two machines of one kind "
-        "measured the same case, both records are kept, as CASE@MACHINE. It is a conflict if the records of one "
-        "target come from machines with different stamps (hardware, driver, system, versions), or a case has two "
-        "builds: every conflict is named, and nothing is written.",
+        description="Write the records of several folders, and the files that belong to them, into a new folder. Parts of "
+        "one case become one record. Nothing is written where the records of one target are of different machines, where "
+        "a case has two builds, or where two records have different figures of the same thing: each such contradiction is "
+        "named.",
     )
     join.add_argument(
         "records", type=path, nargs="+", metavar="A", help="folders of records, or single record files"
@@ -36,25 +34,20 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from reports.merge import folders
+    from reports.merge import merge
 
-    found = folders.merge(options.records, options.output, anonymous=options.anonymous)
+    found = merge(options.records, options.output, anonymous=options.anonymous)
     for left in found.left_out:
-        print(f"left out, since it {_why_left(left, options.anonymous)}: {path_text(left)}", file=sys.stderr)
-    for sentence in found.earlier:
-        print(sentence, file=sys.stderr)
-    done = "wrote" if found.is_new else "already holds"
-    print(f"{options.output}: {done} {found.records} record{'s' * (found.records != 1)}")
+        print(f"left out, since it {_why_left(left)}: {path_text(left)}", file=sys.stderr)
+    print(f"{options.output}: wrote {found.records} record{'s' * (found.records != 1)}")
     if found.joined:
         print(f"joined from several: {', '.join(found.joined)}")
-    if found.apart:
-        print(f"measured by several machines, each of which has a record: {', '.join(found.apart)}")
     return 0
 
 
-def _why_left(path: Path, anonymous: bool) -> str:
-    if anonymous and not path.is_absolute():
-        return "may name the machine"
+def _why_left(path: Path) -> str:
+    if path.name.endswith(".server.log"):
+        return "is a log of no record, of an earlier one of its case, or may name the machine"
     if files.is_record(path):
         return "lies deeper than records are read from (TARGET/CASE.json)"
     return "belongs to no record"

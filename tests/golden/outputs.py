@@ -10,15 +10,13 @@ from types import SimpleNamespace
 from unittest import mock
 
 from reports.__main__ import main
-from reports.run import terminal_summary
+from reports.run import plugin
 from tests.options import options
 
 FOLDER = Path(__file__).parent
 _RESULTS = FOLDER.parents[1] / "reports"
 _RECORDS = ("readme", "h200")
-_PAIR = tuple(
-    str(_RESULTS / "readme" / "cpu" / f"cpu-resnet50-micro-onnx-{one}.json") for one in ("fp32", "int8")
-)
+_PAIR = tuple(f"reports/readme/cpu/cpu-resnet50-micro-onnx-{one}.json" for one in ("fp32", "int8"))
 _COMMANDS = {
     "tables.md": ("tables",),
     "published.md": ("published", "--other-formats"),
@@ -33,8 +31,9 @@ _UNSEEN = ("script", "style", "svg", "title")
 
 def outputs() -> dict[str, str]:
     """Every output by the name of its file."""
-    found = {"compare.md": _said("compare", *_PAIR, "--format", "markdown")}
-    with mock.patch.dict(os.environ, {"COLUMNS": "100"}):
+    # By paths that are the same in every checkout: a terminal's lines are broken and filled by their length.
+    with contextlib.chdir(_RESULTS.parent), mock.patch.dict(os.environ, {"COLUMNS": "100"}):
+        found = {"compare.md": _said("compare", *_PAIR, "--format", "markdown")}
         found["compare-terminal.txt"] = _said("compare", *_PAIR, "--format", "terminal")
     for records in _RECORDS:
         for columns in ("80", "300"):
@@ -65,7 +64,7 @@ def _summary(results: Path, columns: str) -> str:
         write_line=lines.append,
     )
     with mock.patch.dict(os.environ, {"COLUMNS": columns}):
-        terminal_summary.pytest_terminal_summary(reporter)
+        plugin.show_summary(reporter, *plugin.written_records(reporter))
     return "\n".join(line for line in lines if not line.startswith("records: ")) + "\n"
 
 

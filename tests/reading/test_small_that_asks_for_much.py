@@ -193,7 +193,7 @@ def network(folder: Path, shape: list[Any], kind: int = TensorProto.FLOAT) -> An
 
 def thresholds(folder: Path) -> Any:
     (folder / "t.toml").write_text(f"[[cases]]\nmatch = '*'\nallowed_slowdown_percent = 1{'0' * 400}\n")
-    return read_thresholds(str(folder / "t.toml"), list)
+    return read_thresholds("--thresholds", str(folder / "t.toml"))
 
 
 MUCH: dict[str, Callable[[Path], Any]] = {

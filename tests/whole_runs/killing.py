@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from fixtures.measure import perf_analyzer
-from fixtures.plugin import proving
+from fixtures.run import proving
 from fixtures.serve.server import Server
 
 KILLED = "KILLED_AT"
