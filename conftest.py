@@ -27,11 +27,7 @@ _NAMES = (
     "fixtures.run.stage_seconds",
     "fixtures.run.benchmark_entries",
     "fixtures.run.fleet.running",
-    "reports.run.outcomes",
-    "reports.run.terminal_summary",
-    "reports.run.exit_status",
-    "reports.run.plugins_files",
-    "reports.run.job_summary",
+    "reports.run.plugin",
     "reports.run.history",
 )
 _PLUGINS = {name: import_module(name) for name in _NAMES}

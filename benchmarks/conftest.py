@@ -11,8 +11,7 @@ from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
 from fixtures.spec import LoadPoint
 from reports.record.verdicts import speed_failures
-from reports.words.answers import wrong_answers
-from reports.words.gates import gate_text
+from reports.text.correctness import gate_text, wrong_answers
 
 _KERNELS_DIFFER = ("in-flight", "batches")
 """The gates in which the server computes samples in batches of other sizes than alone."""

@@ -5,8 +5,7 @@ import pytest
 from fixtures.gates.sameness import with_same_answers
 from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
-from reports.words.answers import same_answers_text
-from reports.words.rightness import ledger_failures, score_text
+from reports.text.correctness import ledger_failures, same_answers_text, score_text
 
 
 @pytest.mark.stage("accuracy")

@@ -6,7 +6,7 @@ import pytest
 from fixtures.errors import AccuracyError
 from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
-from reports.words.answers import conversation_failure, conversation_text
+from reports.text.correctness import conversation_failure, conversation_text
 
 
 @pytest.mark.stage("conversation")

@@ -5,7 +5,7 @@ import pytest
 from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
 from reports.record.quantities import AGREEMENT, RATIO, RELATIVE_ERROR
-from reports.words.rightness import conversion_failure
+from reports.text.correctness import conversion_failure
 
 
 @pytest.mark.stage("conversion")

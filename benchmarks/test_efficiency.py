@@ -4,7 +4,7 @@ import pytest
 
 from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
-from reports.words.serving_cost import efficiency_text
+from reports.text.speed import efficiency_text
 
 
 @pytest.mark.load

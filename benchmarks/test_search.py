@@ -8,9 +8,8 @@ import pytest
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
-from reports.words.answers import wrong_answers
-from reports.words.latency_budget import beyond_text, found_text
-from reports.words.rightness import conversion_failure, ledger_failures
+from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers
+from reports.text.search import beyond_text, found_text
 
 
 @pytest.mark.load

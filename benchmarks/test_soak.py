@@ -6,8 +6,8 @@ import pytest
 from fixtures.errors import AccuracyError, NotAvailableError, ProofError
 from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
-from reports.words.answers import wrong_text
-from reports.words.soaking import leaks, soak_text, unknown
+from reports.text.correctness import wrong_text
+from reports.text.soak import leaks, soak_text, unknown
 
 
 @pytest.mark.load

@@ -19,9 +19,8 @@ from reports.commands import (
     trend,
 )
 from reports.record import files
-from reports.record.arguments import INPUT, Parser
+from reports.record.arguments import INPUT, Parser, with_cure
 from reports.record.foreign import cut, visible
-from reports.words.system_errors import with_cure
 
 _LONGEST_ERROR = 20_000
 """Characters: a line for each of a hundred damaged records."""

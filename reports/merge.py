@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reports.compare.setup_changes import differing
+from reports import sources
+from reports.compare.setup import differing
 from reports.record import files, per_sample, untrusted, writing
 from reports.record.files import RecordError
 from reports.record.folders import below
 from reports.record.foreign import one_line
 from reports.record.origins import SEVERAL, SINGLE, measurements, without_names
 from reports.record.schema import Record, case_id
-from reports.words import sources
 
 _LONGEST_SETTINGS = 300
 """Characters of the settings that differ, in a sentence; a digest has 64."""

@@ -34,12 +34,12 @@ from reports.record.schema import (
     WrongAnswer,
     place,
 )
-from reports.words.shown import Shown, shown
+from reports.text.publishable import Publishable, publishable
 
 
-def seen(*records: Record) -> list[Shown]:
+def seen(*records: Record) -> list[Publishable]:
     """The records as a reader may see them."""
-    return [shown(one) for one in records]
+    return [publishable(one) for one in records]
 
 
 def store(results: Path, *records: Record) -> Path:

@@ -13,8 +13,8 @@ from reports.plots.theme import Theme
 from reports.record import files
 from reports.record.arguments import Parser, status_of_unreadable
 from reports.record.foreign import is_printable, quoted
-from reports.words import shown
-from reports.words.shown import Shown
+from reports.text import publishable
+from reports.text.publishable import Publishable
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 """What a command is added to."""
@@ -108,7 +108,7 @@ def themes_of(options: argparse.Namespace) -> Sequence[Theme]:
     return THEMES if options.theme == "both" else (options.theme,)
 
 
-def chosen(options: argparse.Namespace) -> tuple[list[Shown], int]:
+def chosen(options: argparse.Namespace) -> tuple[list[Publishable], int]:
     """The records that the options select, as a reader may see them, and the exit status of a command that shows them: it tells
     of records that cannot be read, which are named. Raises UsageError if there is none to show."""
     every = files.read_folder(options.results)
@@ -117,10 +117,10 @@ def chosen(options: argparse.Namespace) -> tuple[list[Shown], int]:
         raise UsageError(
             f"{options.results}: no records (TARGET/CASE.json). Measure some: .venv/bin/tox run -e benchmarks"
         )
-    records = shown.of_files(every.records, anonymous=options.anonymous)
+    records = publishable.of_files(every.records, anonymous=options.anonymous)
     status = status_of_unreadable(why for path, why in every.unreadable.items() if options.k in path.stem)
-    found = [r for r in records if options.k in shown.name_of(r)]
+    found = [r for r in records if options.k in publishable.name_of(r)]
     if not found:
-        names = ", ".join(map(shown.name_of, records))
+        names = ", ".join(map(publishable.name_of, records))
         raise UsageError(f"{options.results}: no case has {options.k!r} in its name. There are: {names}")
     return found, status

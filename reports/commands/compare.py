@@ -9,7 +9,7 @@ from reports.commands import Commands, UsageError, path, shared
 from reports.record.arguments import ACCURACY, LEAK, SPEED, status_of_unreadable
 
 if TYPE_CHECKING:  # it needs numpy and scipy
-    from reports.compare.records import Changes
+    from reports.compare.changes import Changes
 
 
 def add(commands: Commands) -> None:
@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
     )
     changes.add_argument(
         "--format",
-        choices=("markdown", "terminal"),
+        choices=("markdown", "terminal", "html", "csv", "json"),
         default="terminal" if sys.stdout.isatty() else "markdown",
         help="the form of the output (default: terminal if standard output is one, else markdown)",
     )
@@ -65,9 +65,10 @@ def _percent(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from reports.compare.changes import document
-    from reports.compare.records import compare
-    from reports.words import sources
+    from reports import sources
+    from reports.compare.changes import compare
+    from reports.compare.document import document
+    from reports.tables.rendering import print_as
 
     if len(options.records) < 2:
         raise UsageError(
@@ -77,12 +78,7 @@ def _run(options: argparse.Namespace) -> int:
     base, *others = sources.read(options.records, options.k)
     found = [compare(base, other, options.allow_slowdown) for other in others]
     text = document(found)
-    if options.format == "terminal":
-        from reports.words.terminal import show
-
-        show(text)
-    else:
-        print(text)
+    print_as(options.format, text)
     unreadable = status_of_unreadable(why for source in (base, *others) for why in source.unreadable)
     return max(unreadable, *map(_status, found)) if options.fail_on else unreadable
 

@@ -18,8 +18,8 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from reports.export.cells import csv_text
-    from reports.export.frame import load_points
+    from reports.export import load_points
+    from reports.tables.rendering import csv_text
 
     records, status = chosen(options)
     print(csv_text(load_points(records)), end="")

@@ -4,8 +4,8 @@ import argparse
 import json
 import sys
 
+from reports import export
 from reports.commands import Commands, chosen, shared
-from reports.export import services
 
 
 def add(commands: Commands) -> None:
@@ -21,16 +21,16 @@ def add(commands: Commands) -> None:
     out.add_argument(
         "--format",
         required=True,
-        choices=services.FORMATS,
+        choices=export.FORMATS,
         metavar="FORMAT",
-        help=f"the service or tool that reads the JSON: {' or '.join(services.FORMATS)}",
+        help=f"the service or tool that reads the JSON: {' or '.join(export.FORMATS)}",
     )
     out.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     records, status = chosen(options)
-    print(json.dumps(services.FORMATS[options.format](records), indent=2))
-    for line in services.left_out(records):
+    print(json.dumps(export.FORMATS[options.format](records), indent=2))
+    for line in export.left_out(records):
         print(line, file=sys.stderr)
     return status

@@ -8,7 +8,7 @@ from reports.commands import Commands, UsageError, chosen, path, shared, uncolle
 from reports.record import writing
 from reports.record.arguments import status_of_unreadable
 from reports.record.files import RecordError
-from reports.words.shown import name_of
+from reports.text.publishable import name_of
 
 
 def add(commands: Commands) -> None:

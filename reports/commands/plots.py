@@ -4,12 +4,11 @@ import argparse
 import itertools
 from pathlib import Path
 
-from reports import plots
+from reports import plots, readme
 from reports.commands import Commands, chosen, path, shared, themes_of
-from reports.marked import pictures, regions
 from reports.record import files
 from reports.record.foreign import quoted
-from reports.words.shown import name_of
+from reports.text.publishable import name_of
 
 
 def add(commands: Commands) -> None:
@@ -24,7 +23,7 @@ def add(commands: Commands) -> None:
     drawn.add_argument(
         "--output",
         type=path,
-        default=Path(regions.PLOTS),
+        default=Path(readme.PLOTS),
         metavar="DIR",
         help="the folder for the pictures (default: %(default)s)",
     )
@@ -62,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
         if not names:
             print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
         for name, theme in itertools.product(names, themes_of(options)):
-            path = options.output / pictures.file_name(pictures.stem(name, case), theme, options.format)
+            path = options.output / readme.picture_name(name, case, theme, ending=options.format)
             draw = plots.png if options.format == "png" else plots.svg
             content = draw(name, group, theme, options.latency_budget_ms)
             files.replace(path, content if isinstance(content, bytes) else content.encode())

@@ -32,15 +32,14 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from reports.export.cells import csv_text
-    from reports.published.beside import document, remarks
-    from reports.published.joined import joined
+    from reports.published.comparison import document, joined, remarks
     from reports.published.matching import match
+    from reports.tables.rendering import csv_text, print_as
 
     records, status = chosen(options)
     matches = [match(one, options.other_formats) for one in records]
     if not options.csv:
-        print(document(matches))
+        print_as("markdown", document(matches))
         return status
     print(csv_text(joined(matches)), end="")
     for line in remarks(matches):

@@ -5,11 +5,11 @@ import os
 import shlex
 from pathlib import Path
 
+from reports import readme
 from reports.commands import Commands, UsageError, path, shared
-from reports.marked import markers, pictures, regions
 from reports.record import writing
 from reports.record.foreign import visible
-from reports.words.shown import read_all
+from reports.text.publishable import read_all
 
 
 def add(commands: Commands) -> None:
@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
         description="Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes.",
         epilog="A region lies between two lines of markers:\n\n"
         "<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n\n"
-        f"Markers:\n{markers.overview()}\n\n"
+        f"Markers:\n{readme.overview()}\n\n"
         "A plot draws the latency budget with which its marker ends, such as 10ms, or\nelse the budget of the case's search.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -54,15 +54,15 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     file: Path = options.file
-    folder = pictures.link_to(options.plots, file) if options.plots else None
+    folder = readme.link_to(options.plots, file) if options.plots else None
     try:
-        text = regions.text_of(file)
+        text = readme.text_of(file)
         records = read_all(options.results, anonymous=not options.hosts)
-        synced, names = regions.sync(text, records, folder), regions.drifted(text, records, folder)
-        shown = regions.pictures(synced, records, Path(os.path.realpath(file)).parent)
-    except regions.ReadmeError as error:
+        synced, names = readme.sync(text, records, folder), readme.drifted(text, records, folder)
+        shown = readme.pictures(synced, records, Path(os.path.realpath(file)).parent)
+    except readme.ReadmeError as error:
         raise UsageError(f"{file}: {error}") from error
-    stale = [picture for picture in shown if not pictures.is_in_step(picture)]
+    stale = [picture for picture in shown if not picture.is_in_step()]
     named = [*names, *(os.path.relpath(picture.path) for picture in stale)]
     if not named:
         print(f"{file}: in step with the records")
@@ -70,13 +70,13 @@ def _run(options: argparse.Namespace) -> int:
     if options.check:
         print(f"{file}: differs from the records in {', '.join(named)}\n")
         if names:
-            print(f"{visible(regions.difference(text, synced))}\n")
+            print(f"{visible(readme.difference(text, synced))}\n")
         given = ["--plots", str(options.plots)] if options.plots else []
         command = shlex.join(["readme", str(file), "--results", str(options.results), *given])
         print(f"Write it: python -m reports {command}")
         return 1
     for picture in stale:
-        pictures.write(picture)
+        picture.write()
     if names:
         writing.write_given(file, synced.encode())
     print(f"{file}: wrote {', '.join(named)}")

@@ -3,9 +3,12 @@
 import argparse
 import itertools
 
-from reports import tables
 from reports.commands import Commands, chosen, shared
-from reports.words.shown import name_of
+from reports.tables.case import case_section
+from reports.tables.rendering import print_as
+from reports.tables.summary import machine_blocks, summary
+from reports.tables.table import Block, Heading
+from reports.text.publishable import name_of
 
 
 def add(commands: Commands) -> None:
@@ -21,10 +24,11 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     records, status = chosen(options)
-    print(f"# Summary\n\n{tables.summary_table(records)}")
+    blocks: list[Block] = [Heading("Summary", 1), *summary(records)]
     for target, group in itertools.groupby(records, key=lambda r: r.case.target):
         of_target = list(group)
-        print(f"\n## {target}\n\n{tables.machine_sentence(of_target)}")
+        blocks += [Heading(target, 2), *machine_blocks(of_target)]
         for one in of_target:
-            print(f"\n### {name_of(one)}\n\n{tables.case_section(one)}")
+            blocks += [Heading(name_of(one), 3), *case_section(one)]
+    print_as("markdown", blocks)
     return status

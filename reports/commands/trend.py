@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports import plots
+from reports import plots, sources
 from reports.commands import (
     Commands,
     UsageError,
@@ -21,7 +21,6 @@ from reports.record import files as records
 from reports.record import writing
 from reports.record.arguments import ACCURACY, LEAK, SPEED, status_of_unreadable
 from reports.record.foreign import quoted
-from reports.words import sources
 
 if TYPE_CHECKING:  # they need numpy, which other commands do without
     from reports.trend.rows import Row

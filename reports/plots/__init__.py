@@ -13,7 +13,7 @@ from typing import Literal
 from reports.plots import across_cases, alt_text, one_case
 from reports.plots.shapes import Chart, NothingToShowError, Trend
 from reports.plots.theme import LOOKS, Theme
-from reports.words.shown import Shown
+from reports.text.publishable import Publishable
 
 THEMES: tuple[Theme, ...] = ("light", "dark")
 
@@ -30,7 +30,7 @@ class Plot:
     shows: str
     of: Literal["one", "any", "several"]
     """How many cases it shows; one of several works for one too, and is not offered."""
-    chart: Callable[[Sequence[Shown], float | None], Chart]
+    chart: Callable[[Sequence[Publishable], float | None], Chart]
     """Gives what the picture shows of records, with a latency budget in milliseconds; NothingToShowError says why
     nothing."""
 
@@ -55,19 +55,19 @@ PLOTS: Mapping[str, Plot] = {
 }
 
 
-def available(records: Sequence[Shown]) -> list[str]:
+def available(records: Sequence[Publishable]) -> list[str]:
     """Names of the plots that have something to show of `records`; of one record `[record]`."""
     offered = (name for name, plot in PLOTS.items() if len(records) > 1 or plot.of != "several")
     return [name for name in offered if _has_something(name, records)]
 
 
-def chart(name: str, records: Sequence[Shown], latency_budget_ms: float | None = None) -> Chart:
+def chart(name: str, records: Sequence[Publishable], latency_budget_ms: float | None = None) -> Chart:
     """What a plot shows; NothingToShowError, with a sentence to put in its place, where it shows nothing."""
     return PLOTS[name].chart(records, latency_budget_ms)
 
 
 def svg(
-    name: str, records: Sequence[Shown], theme: Theme = "light", latency_budget_ms: float | None = None
+    name: str, records: Sequence[Publishable], theme: Theme = "light", latency_budget_ms: float | None = None
 ) -> str:
     """An `<svg>` element of 620 points' width, to stand in a file or in a page; the same records give the same text
     by one version of matplotlib. NothingToShowError as `chart`."""
@@ -75,7 +75,7 @@ def svg(
 
 
 def png(
-    name: str, records: Sequence[Shown], theme: Theme = "light", latency_budget_ms: float | None = None
+    name: str, records: Sequence[Publishable], theme: Theme = "light", latency_budget_ms: float | None = None
 ) -> bytes:
     """The picture as PNG, at 200 dots per inch. NothingToShowError as `chart`."""
     from reports.plots.drawing import chart as plotted
@@ -109,7 +109,7 @@ def digest_of(text: str) -> str | None:
     return found[1] if found and text.rstrip().endswith("</svg>") else None
 
 
-def _has_something(name: str, records: Sequence[Shown]) -> bool:
+def _has_something(name: str, records: Sequence[Publishable]) -> bool:
     try:
         chart(name, records)
     except NothingToShowError:

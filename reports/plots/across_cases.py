@@ -14,15 +14,13 @@ from reports.plots.shapes import Chart, NothingToShowError, RowPanel, Rows, Valu
 from reports.record.quantities import METRICS, RATIO, SHARE, SHARE_OF_SPEED, THROUGHPUT
 from reports.record.schema import Comparison, Efficiency, Estimate, Load, Score
 from reports.record.verdicts import comparison_verdict, too_wide
-from reports.words.grouping import grouped
-from reports.words.labels import full_point, point, size
-from reports.words.ranking import best_load
-from reports.words.rightness import main_score, metric_text, tightest, tightest_text
-from reports.words.serving_cost import fraction_of_peak
-from reports.words.shown import Shown, name_of
+from reports.text.correctness import main_score, metric_text, tightest, tightest_text
+from reports.text.labels import full_point, grouped, point, size
+from reports.text.publishable import Publishable, name_of
+from reports.text.speed import best_load, fraction_of_peak
 
 
-def accuracy_ledger(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
+def accuracy_ledger(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
     """The metric after each stage beside its limit: every metric of one case, the first of several."""
     panels: dict[tuple[str, str], list[tuple[str, Score]]] = {}
     for record in records:
@@ -45,7 +43,7 @@ def accuracy_ledger(records: Sequence[Shown], _budget_ms: float | None) -> Chart
     return _chart("accuracy-ledger", "Accuracy after each stage", records, content, notes)
 
 
-def best_throughput(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
+def best_throughput(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
     """The highest throughput of each case that may show one, and at which load point."""
     if not any(record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
@@ -65,7 +63,7 @@ def best_throughput(records: Sequence[Shown], _budget_ms: float | None) -> Chart
     return _chart("best-throughput", "Best throughput", records, content, notes)
 
 
-def efficiency(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
+def efficiency(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
     """What serving costs: the served throughput over that in process, and over the machine's peak."""
     shown = [record for record in records if record.efficiency]
     if not shown:
@@ -92,7 +90,7 @@ def efficiency(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
     return _chart("efficiency", "What serving costs", shown, content, [intervals_note(shown)])
 
 
-def comparison(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
+def comparison(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
     """The speed of each load point beside that of another build, with the slow-down that is allowed."""
     compared = [
         (record, load, load.comparison)
@@ -122,7 +120,9 @@ def comparison(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
     return _chart("comparison", "Speed beside another build", records, content, notes)
 
 
-def _chart(name: str, title: str, records: Sequence[Shown], content: Rows, notes: Sequence[str]) -> Chart:
+def _chart(
+    name: str, title: str, records: Sequence[Publishable], content: Rows, notes: Sequence[str]
+) -> Chart:
     return Chart(name, title, subtitle(records), content, notes, caption(records))
 
 
@@ -166,7 +166,7 @@ def _exact(value: float) -> Estimate:
     return Estimate(value, value, value)
 
 
-def _best_row(record: Shown, best: Load | None, signs: Mapping[str, str]) -> ValueRow:
+def _best_row(record: Publishable, best: Load | None, signs: Mapping[str, str]) -> ValueRow:
     name = _short_name(record)
     if best is None:
         return ValueRow(name, {}, "no speed shown: not proven right" if record.hidden else "not measured")
@@ -181,7 +181,7 @@ def _signs(load: Load, signs: Mapping[str, str]) -> str:
     return f" ({found})" if found else ""
 
 
-def _efficiency_row(record: Shown, one: Efficiency) -> ValueRow:
+def _efficiency_row(record: Publishable, one: Efficiency) -> ValueRow:
     ratio, peak = one.ratio, fraction_of_peak(one)
     is_shown = SHARE_OF_SPEED.is_shown(ratio)
     served = Estimate(100 * ratio.value, 100 * ratio.low, 100 * ratio.high, ratio.confidence)
@@ -199,13 +199,13 @@ def _efficiency_row(record: Shown, one: Efficiency) -> ValueRow:
     )
 
 
-def _short_name(record: Shown) -> str:
+def _short_name(record: Publishable) -> str:
     """Format, accelerator, precision and the number of GPUs; the rest of the name is the panel's title."""
     case = record.case
     parts = (case.format, case.accelerator, case.precision, f"{case.gpus}gpus" if case.gpus > 1 else "")
     return "-".join(part for part in parts if part)
 
 
-def _model_on_target(record: Shown, records: Sequence[Shown]) -> str:
+def _model_on_target(record: Publishable, records: Sequence[Publishable]) -> str:
     several = len({one.case.target for one in records}) > 1
     return f"{record.case.model} on {record.case.target}" if several else record.case.model

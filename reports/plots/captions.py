@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from reports.record.schema import MARKS, Load, Machine, Record
-from reports.words.labels import confidence_levels, letter
-from reports.words.origins import days_text
-from reports.words.shown import Shown, name_of
+from reports.text.labels import confidence_levels, days_text, letter
+from reports.text.publishable import Publishable, name_of
 
 #: The plots show intervals, so a wide one needs no mark.
 SHOWN_ANYWAY = {"wide-interval"}
@@ -64,7 +63,7 @@ def throughput_codes(load: Load) -> list[str]:
     return [code for code in _codes(load) if code != "few-requests"]
 
 
-def intervals_note(records: Sequence[Shown]) -> str:
+def intervals_note(records: Sequence[Publishable]) -> str:
     """The note that explains the error bars."""
     loads = [load for record in records for load in record.loads]
     return f"Error bars: {confidence_levels(loads)} confidence intervals."

@@ -23,25 +23,25 @@ from reports.plots.shapes import (
     Sweep,
 )
 from reports.record.schema import COMPONENTS, Load, verdict_of
-from reports.words.labels import point
-from reports.words.shown import Shown
+from reports.text.labels import point
+from reports.text.publishable import Publishable
 
 
-def batch_sweep(records: Sequence[Shown], budget_ms: float | None) -> Chart:
+def batch_sweep(records: Sequence[Publishable], budget_ms: float | None) -> Chart:
     """Offline: throughput and latency against the client's batch size."""
     record, loads = _measured(records, "offline", lambda load: load.request_rate_per_s is None)
     series = _series(loads, lambda load: load.batch, lambda load: f"{load.concurrency} in flight")
     return _sweep("batch-sweep", "client batch size", record, loads, series, budget_ms)
 
 
-def concurrency_sweep(records: Sequence[Shown], budget_ms: float | None) -> Chart:
+def concurrency_sweep(records: Sequence[Publishable], budget_ms: float | None) -> Chart:
     """Online: throughput and latency against the number of requests in flight."""
     record, loads = _measured(records, "online", lambda load: load.request_rate_per_s is None)
     series = _series(loads, lambda load: load.concurrency, lambda load: f"client batch {load.batch}")
     return _sweep("concurrency-sweep", "concurrency", record, loads, series, budget_ms)
 
 
-def throughput_latency(records: Sequence[Shown], budget_ms: float | None) -> Chart:
+def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) -> Chart:
     """Online: what latency a throughput costs, with the budget and what a search within it found."""
     record, loads = _measured(records, "online", lambda _: True)
     budget = _budget(record, budget_ms)
@@ -51,7 +51,7 @@ def throughput_latency(records: Sequence[Shown], budget_ms: float | None) -> Cha
     return _chart("throughput-latency", "Latency over throughput, online", record, loads, content)
 
 
-def latency_components(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
+def latency_components(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
     """Where the mean time of a request goes, at each load point."""
     record, loads = _measured(records, None, lambda load: bool(load.components_ms), least=1)
     panels: dict[tuple[str, str], list[Bar]] = {}
@@ -67,8 +67,8 @@ def latency_components(records: Sequence[Shown], _budget_ms: float | None) -> Ch
 
 
 def _measured(
-    records: Sequence[Shown], scenario: str | None, wanted: Callable[[Load], bool], least: int = 2
-) -> tuple[Shown, list[Load]]:
+    records: Sequence[Publishable], scenario: str | None, wanted: Callable[[Load], bool], least: int = 2
+) -> tuple[Publishable, list[Load]]:
     """The case and its load points; NothingToShowError where there are too few, or no speed may be shown."""
     if len(records) != 1:
         raise NothingToShowError(f"This plot shows one case, and there are {len(records)}.")
@@ -102,7 +102,7 @@ def _point(load: Load, size: float) -> PlottedPoint:
 def _sweep(
     name: str,
     x_label: str,
-    record: Shown,
+    record: Publishable,
     loads: Sequence[Load],
     series: Sequence[Series],
     budget_ms: float | None,
@@ -115,7 +115,7 @@ def _sweep(
 
 
 def _chart(
-    name: str, title: str, record: Shown, loads: Sequence[Load], content: Sweep | Curve | Stack
+    name: str, title: str, record: Publishable, loads: Sequence[Load], content: Sweep | Curve | Stack
 ) -> Chart:
     is_stack = isinstance(content, Stack)
     notes = [] if is_stack else [intervals_note([record]), *open_intervals_note(loads)]
@@ -124,7 +124,7 @@ def _chart(
     return Chart(name, title, subtitle([record]), content, notes, caption([record]))
 
 
-def _budget(record: Shown, given_ms: float | None) -> Budget | None:
+def _budget(record: Publishable, given_ms: float | None) -> Budget | None:
     """The budget asked for now, else that of the case's search."""
     search = record.search
     if given_ms is not None:
@@ -132,7 +132,7 @@ def _budget(record: Shown, given_ms: float | None) -> Budget | None:
     return Budget(search.percentile, search.budget_ms) if search else None
 
 
-def _winner(record: Shown) -> PlottedPoint | None:
+def _winner(record: Publishable) -> PlottedPoint | None:
     """What a search found, where it kept its budget and is proven to be right."""
     search = record.search
     if search is None or verdict_of(search) == "failed" or record.no_winner:

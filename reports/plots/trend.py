@@ -5,12 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from reports.plots.shapes import Chart, DrawnStep, Trend, TrendPanel, TrendRow
+from reports.text.labels import counted, days_text, grouped
 from reports.trend.rows import Row
 from reports.trend.series import FoundStep, Series
 from reports.trend.words import commit_text, last_text, machine_text, step_text
-from reports.words.grouping import grouped
-from reports.words.labels import counted
-from reports.words.origins import days_text
 
 _MOST_POINTS = 250
 """Points of a line, some two to a millimetre; of more runs each point is the median of neighbours."""

@@ -4,11 +4,13 @@ It needs the standard library alone.
 """
 
 import argparse
+import errno
+import os
 import sys
 from collections.abc import Iterable
 from typing import NoReturn
 
-from reports.record.foreign import cut, one_line, visible
+from reports.record.foreign import cut, one_line, path_text, visible
 
 _LONGEST_SENTENCE = 2_000
 """Characters of what is said of one record."""
@@ -35,3 +37,27 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         self.exit(INPUT, f"{self.prog}: error: {one_line(message)}\n")
+
+
+_LONGEST_PATH = 300
+_CURES = {
+    errno.EACCES: "Name a place that this user may read and write",
+    errno.EISDIR: "Name a file",
+    errno.ELOOP: "Name what the links should lead to",
+    errno.ENAMETOOLONG: "Give a shorter name",
+    errno.ENOENT: "Check the path",
+    errno.ENOSPC: "Make room, or name another place",
+    errno.ENOTDIR: "Name a place below a folder",
+    errno.EPERM: "Name a place that this user may read and write",
+    errno.EROFS: "Name a place that can be written to",
+}
+"""What to do where the system has refused something."""
+
+
+def with_cure(error: OSError) -> str:
+    """The file, what the system says of it, and what to do; a sentence of this suite's own has that already."""
+    where = path_text(error.filename or "standard output", _LONGEST_PATH)
+    said = error.strerror or str(error)
+    is_of_the_system = error.errno is not None and said == os.strerror(error.errno)
+    cure = _CURES.get(error.errno or 0, "") if is_of_the_system else ""
+    return visible(f"{where}: {said}{f'. {cure}.' if cure else ''}")

@@ -8,9 +8,8 @@ import pytest
 
 from reports.record import files as records
 from reports.record import writing
-from reports.run.outcomes import is_worker
+from reports.text.publishable import publishable
 from reports.trend import files, rows
-from reports.words.shown import shown
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,7 +40,7 @@ class HistoryKeeper:
     def _add(self, path: Path) -> None:
         """Add every measurement of the record that may be shown; those that earlier tests added are not added again."""
         try:
-            files.append(self.folder, rows.rows_of(shown(records.read(path))))
+            files.append(self.folder, rows.rows_of(publishable(records.read(path))))
         except OSError as error:
             self.troubles[f"{error.strerror}: {self.folder}"] = None
         except records.RecordError as error:
@@ -57,7 +56,7 @@ class HistoryKeeper:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not is_worker(config):
+    if not hasattr(config, "workerinput"):
         results, given = Path(config.option.results).absolute(), config.option.history
         for folder in (results, *results.glob("*/")):
             writing.remove_leftovers(folder)

@@ -11,9 +11,8 @@ from typing import Any, Literal
 from reports.record import decoding, untrusted
 from reports.record.origins import machine_digest
 from reports.record.schema import Estimate, Load, Origin, case_id, point_id
-from reports.words.grouping import grouped
-from reports.words.labels import kind_of_device
-from reports.words.shown import Shown
+from reports.text.labels import grouped, kind_of_device
+from reports.text.publishable import Publishable
 
 Figure = tuple[float, float, float | None]
 """A value with the bounds of its interval: value, low, high; three times the value where no interval is known, and None
@@ -69,12 +68,12 @@ key: Callable[[Row], Key] = operator.attrgetter("run", "host", "machine", "case"
 """The key of a row, which is in a history once: run, machine, case, and load point or metric."""
 
 
-def rows_of(record: Shown) -> list[Row]:
+def rows_of(record: Publishable) -> list[Row]:
     """A row for each measurement of a record that may be shown and says where it comes from."""
     return [*_of_loads(record), *_of_accuracy(record), *_of_efficiency(record), *_of_soak(record)]
 
 
-def without_origin(record: Shown) -> int:
+def without_origin(record: Publishable) -> int:
     """The number of measurements of a record that no history can have, because they do not name their run."""
     origins = [load.origin for load in record.loads] + [one.origin for one in record.efficiency]
     origins += [one.origin for one in (record.accuracy, record.soak) if one]
@@ -102,7 +101,7 @@ def decode_lines(content: bytes) -> Sequence[Row] | None:
     return found if is_sound and "" not in commits else None
 
 
-def _of_loads(record: Shown) -> Iterator[Row]:
+def _of_loads(record: Publishable) -> Iterator[Row]:
     for load in record.loads:
         if load.origin is not None:
             latencies = {
@@ -115,7 +114,7 @@ def _of_loads(record: Shown) -> Iterator[Row]:
             yield _row(record, load.origin, "load", _point(load), figures, marks=marks)
 
 
-def _of_accuracy(record: Shown) -> Iterator[Row]:
+def _of_accuracy(record: Publishable) -> Iterator[Row]:
     ledger = record.accuracy
     if ledger is None or ledger.origin is None or record.accuracy_missing:
         return
@@ -125,14 +124,14 @@ def _of_accuracy(record: Shown) -> Iterator[Row]:
         yield _row(record, ledger.origin, "accuracy", score.metric, figures, **more)
 
 
-def _of_efficiency(record: Shown) -> Iterator[Row]:
+def _of_efficiency(record: Publishable) -> Iterator[Row]:
     for one in record.efficiency:
         if one.origin is not None:
             at = f"{one.scenario} {point_id(one.batch, one.concurrency)}"
             yield _row(record, one.origin, "efficiency", at, {"in_process_ratio": figure(one.ratio)})
 
 
-def _of_soak(record: Shown) -> Iterator[Row]:
+def _of_soak(record: Publishable) -> Iterator[Row]:
     soak = record.soak
     if soak is None or soak.origin is None:
         return
@@ -143,7 +142,7 @@ def _of_soak(record: Shown) -> Iterator[Row]:
 
 
 def _row(
-    record: Shown, origin: Origin, kind: Kind, at: str, figures: Mapping[str, Figure], **more: Any
+    record: Publishable, origin: Origin, kind: Kind, at: str, figures: Mapping[str, Figure], **more: Any
 ) -> Row:
     return Row(
         run=origin.run,

@@ -17,9 +17,9 @@ from pathlib import Path
 from reports.record import untrusted
 from reports.record.files import RecordError
 from reports.record.programs import LARGEST_OUTPUT_BYTES, Ended, ProgramError, run
+from reports.text.labels import grouped
 from reports.trend import files
 from reports.trend.rows import Row, encode, key
-from reports.words.grouping import grouped
 
 _ATTEMPTS = 5
 """Times that a push is tried while nobody else's gets through: a server may be busy with another's, or forbid it."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+from reports.tables.rendering import markdown
+from reports.tables.table import table_of_texts
+from reports.text.inline import Emphasised, text
+from reports.text.labels import counted, days_text
 from reports.trend.rows import Row
 from reports.trend.series import FoundStep, Machine, Series
-from reports.words.labels import counted
-from reports.words.markdown import Emphasised, markdown, text
-from reports.words.origins import days_text
 
 _COLUMNS = ("Case", "At", "Quantity", "Runs", "Last value", "Steps")
 
@@ -82,7 +83,7 @@ def _table(series: Iterable[Series]) -> str:
         ]
         for one in series
     ]
-    return markdown(_COLUMNS, rows, "lllrrl")
+    return markdown([table_of_texts(_COLUMNS, rows, "lllrrl")])
 
 
 def last_text(one: Series) -> str:

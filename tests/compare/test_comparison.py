@@ -14,10 +14,10 @@ from fixtures.measure.record_entry import Measurement, Outcome, outcomes
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.run.measuring_text import progress_text
 from fixtures.spec import LoadPoint
-from reports import tables
 from reports.record.schema import Comparison, Estimate
 from reports.record.verdicts import comparison_text
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from tests import rendered as tables
 from tests import samples, simulated
 from tests.simulated import LoadGenerator
 
@@ -138,7 +138,7 @@ def test_a_comparison_is_one_sentence(ratio: Estimate, said: str) -> None:
 
 def test_a_comparison_is_a_row_of_its_case() -> None:
     load = samples.load("online", 2, 95.0, comparison=compare_pairs([95.0] * 9, [100.0] * 9, OTHER, 5.0))
-    table = tables.comparison_table([shown(samples.record(loads=(load,)))])
+    table = tables.comparison_table([publishable(samples.record(loads=(load,)))])
     assert "Holm" in table
     for cell in (
         "`a40-resnet50-onnx-trt-fp16`",
@@ -148,4 +148,4 @@ def test_a_comparison_is_a_row_of_its_case() -> None:
         "slower",
     ):
         assert f"| {cell}" in table
-    assert tables.comparison_table([shown(samples.record())]) == ""
+    assert tables.comparison_table([publishable(samples.record())]) == ""

@@ -1,6 +1,7 @@
 """Which records of two folders, files or formats are compared, and what cannot be compared."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ def test_each_further_folder_is_set_against_the_first(tmp_path: Path, printed: C
     text = printed("compare", *folders)
     assert [line for line in text.splitlines() if line.startswith("# ")] == ["# B against A", "# C against A"]
     assert f"- C: {tmp_path / 'c'}, 1 case, measured 2026-03-04" in text
-    assert "1000.0 → 900.0" in text
-    assert "1000.0 → 1100.0" in text
+    assert re.search(r"1000\.0 \| +900\.0", text)
+    assert re.search(r"1000\.0 \| +1100\.0", text)
 
 
 def test_the_folder_of_a_target_and_a_single_record_will_do(

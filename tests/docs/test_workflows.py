@@ -17,7 +17,7 @@ import yaml
 from fixtures.serve.backends import DEFAULT_BACKENDS
 from fixtures.serve.choice import IMAGE, TRITON_VARIABLE
 from reports.__main__ import main
-from reports.run.exit_status import STATUS
+from reports.run.outcomes import STATUS
 from tests import samples
 from tests.collecting import Collect
 from tests.trend.test_history_files import ORIGIN, measured

@@ -23,13 +23,14 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.spec import LoadPoint
-from reports import tables
 from reports.record.schema import Efficiency, Estimate, Load
-from reports.words.serving_cost import efficiency_section, efficiency_text
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from reports.text.speed import efficiency_text
+from tests import rendered as tables
 from tests import simulated, toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.inputs import samples_of
+from tests.rendered import efficiency_section
 from tests.samples import load as a_load
 from tests.samples import record as a_record
 
@@ -300,33 +301,33 @@ def test_a_ratio_of_a_niced_run_is_marked_wherever_it_is_shown() -> None:
     both = efficiency_text([dataclasses.replace(ONE, marks=behind.marks), ONE], "fp32")
     assert "GFLOP/s, niced; offline" in both
     assert "niced" not in efficiency_text([normal], "fp32")
-    section = efficiency_section(shown(dataclasses.replace(a_record(), efficiency=(behind,))))
+    section = efficiency_section(publishable(dataclasses.replace(a_record(), efficiency=(behind,))))
     assert "Marked points (*)" in section
     assert "nice 5" in section
-    assert "*" not in efficiency_section(shown(dataclasses.replace(a_record(), efficiency=(normal,))))
+    assert "*" not in efficiency_section(publishable(dataclasses.replace(a_record(), efficiency=(normal,))))
 
 
 def test_the_case_shows_the_table_and_what_it_means() -> None:
     measured = dataclasses.replace(a_record(), efficiency=(ONE,))
-    section = efficiency_section(shown(measured))
+    section = efficiency_section(publishable(measured))
     assert "| offline, batch 8 |" in section
     for cell in ("97.0", "100.0", "97 % (95 to 99)", "200", "48 %"):
         assert f" {cell} |" in section
-    assert section in tables.case_section(shown(measured))
-    assert efficiency_section(shown(a_record())) == ""
+    assert section in tables.case_section(publishable(measured))
+    assert efficiency_section(publishable(a_record())) == ""
     failed = dataclasses.replace(measured, conversion=None)
-    assert "offline, batch 8" not in tables.case_section(shown(failed))
+    assert "offline, batch 8" not in tables.case_section(publishable(failed))
 
 
 def test_the_case_says_what_its_ratio_is_to_where_it_has_several_gpus() -> None:
     one = dataclasses.replace(a_record(), efficiency=(ONE,))
     two = dataclasses.replace(one, case=dataclasses.replace(one.case, gpus=2))
-    assert "on one GPU, and taken 2 times" in efficiency_section(shown(two))
-    assert "on one GPU" not in efficiency_section(shown(one))
+    assert "on one GPU, and taken 2 times" in efficiency_section(publishable(two))
+    assert "on one GPU" not in efficiency_section(publishable(one))
 
 
 def test_the_case_says_that_threads_spun_where_the_backend_s_cannot_be_kept_from_it() -> None:
     said = "no parameter to stop them"
     spun = dataclasses.replace(a_record(), efficiency=(dataclasses.replace(ONE, spinning=True),))
-    assert said in efficiency_section(shown(spun))
-    assert said not in efficiency_section(shown(dataclasses.replace(spun, efficiency=(ONE,))))
+    assert said in efficiency_section(publishable(spun))
+    assert said not in efficiency_section(publishable(dataclasses.replace(spun, efficiency=(ONE,))))

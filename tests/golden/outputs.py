@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 from reports.__main__ import main
-from reports.run import terminal_summary
+from reports.run import plugin
 from tests.options import options
 
 FOLDER = Path(__file__).parent
@@ -64,7 +64,7 @@ def _summary(results: Path, columns: str) -> str:
         write_line=lines.append,
     )
     with mock.patch.dict(os.environ, {"COLUMNS": columns}):
-        terminal_summary.pytest_terminal_summary(reporter)
+        plugin.show_summary(reporter, *plugin.written_records(reporter))
     return "\n".join(line for line in lines if not line.startswith("records: ")) + "\n"
 
 

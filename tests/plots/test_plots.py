@@ -10,7 +10,7 @@ from reports import plots
 from reports.plots import shapes
 from reports.plots.drawing.sheet import plain, spread, thinned
 from reports.record.schema import Load, Mark, Record, case_id
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests import samples
 from tests.samples import estimate
 
@@ -39,7 +39,7 @@ def searched(**changes: object) -> Record:
 
 def content_of(name: str, *records: Record, budget_ms: float | None = None) -> object:
     """What a plot shows, without its frame."""
-    return plots.chart(name, [shown(one) for one in records], budget_ms).content
+    return plots.chart(name, [publishable(one) for one in records], budget_ms).content
 
 
 def rows_of(name: str, *records: Record) -> dict[str, shapes.ValueRow]:
@@ -55,14 +55,14 @@ def texts_of(svg: str) -> list[str]:
 
 
 def test_a_swept_case_has_every_plot_of_one_case() -> None:
-    assert plots.available([shown(samples.swept())]) == [*SPEEDS, "accuracy-ledger"]
-    assert plots.available([shown(efficient())])[-1] == "efficiency"
-    assert plots.available([shown(compared())])[-1] == "comparison"
+    assert plots.available([publishable(samples.swept())]) == [*SPEEDS, "accuracy-ledger"]
+    assert plots.available([publishable(efficient())])[-1] == "efficiency"
+    assert plots.available([publishable(compared())])[-1] == "comparison"
 
 
 def test_several_cases_have_the_plots_that_set_them_side_by_side() -> None:
     other = samples.random_weights()
-    assert plots.available([shown(efficient()), shown(other)]) == [
+    assert plots.available([publishable(efficient()), publishable(other)]) == [
         "accuracy-ledger",
         "best-throughput",
         "efficiency",
@@ -90,9 +90,9 @@ def test_a_case_that_is_not_right_shows_where_it_lost_its_accuracy() -> None:
 )
 def test_what_has_nothing_to_show_says_why(name: str, loads: tuple[Load, ...], reason: str) -> None:
     one = samples.record(loads=loads)
-    assert name not in plots.available([shown(one)])
+    assert name not in plots.available([publishable(one)])
     with pytest.raises(shapes.NothingToShowError, match=f"^{re.escape(reason)}"):
-        plots.chart(name, [shown(one)])
+        plots.chart(name, [publishable(one)])
 
 
 def test_a_sweep_draws_its_points_by_size_with_their_intervals() -> None:
@@ -143,16 +143,16 @@ def test_the_budget_is_that_of_the_search_unless_one_is_given() -> None:
 
 def test_the_budget_has_a_line_with_its_name() -> None:
     for name in ("batch-sweep", "concurrency-sweep", "throughput-latency"):
-        assert "budget: p95 25 ms" in texts_of(plots.svg(name, [shown(searched())]))
-        assert not any("budget" in text for text in texts_of(plots.svg(name, [shown(samples.swept())])))
-    assert "stroke-dasharray" in plots.svg("throughput-latency", [shown(searched())])
-    assert "stroke-dasharray" not in plots.svg("throughput-latency", [shown(samples.swept())])
+        assert "budget: p95 25 ms" in texts_of(plots.svg(name, [publishable(searched())]))
+        assert not any("budget" in text for text in texts_of(plots.svg(name, [publishable(samples.swept())])))
+    assert "stroke-dasharray" in plots.svg("throughput-latency", [publishable(searched())])
+    assert "stroke-dasharray" not in plots.svg("throughput-latency", [publishable(samples.swept())])
 
 
 def test_latencies_that_are_far_apart_are_on_an_axis_that_says_so() -> None:
-    assert "Latency (ms)" in texts_of(plots.svg("batch-sweep", [shown(samples.swept())], "light", 60.0))
+    assert "Latency (ms)" in texts_of(plots.svg("batch-sweep", [publishable(samples.swept())], "light", 60.0))
     assert "Latency (ms, log scale)" in texts_of(
-        plots.svg("batch-sweep", [shown(samples.swept())], "light", 1000.0)
+        plots.svg("batch-sweep", [publishable(samples.swept())], "light", 1000.0)
     )
 
 
@@ -173,7 +173,7 @@ def test_what_a_search_found_is_shown_where_it_is_proven(changes: dict[str, obje
 
 
 def test_a_marked_point_is_hollow_and_a_note_says_why() -> None:
-    chart = plots.chart("batch-sweep", [shown(samples.swept())])
+    chart = plots.chart("batch-sweep", [publishable(samples.swept())])
     assert "Hollow, batch 8: other programs took part of the CPU." in chart.notes
     assert isinstance(chart.content, shapes.Sweep)
     assert [point.name for point in chart.content.series[0].points if point.marked] == ["batch 8"]
@@ -182,7 +182,7 @@ def test_a_marked_point_is_hollow_and_a_note_says_why() -> None:
 def test_a_wide_interval_is_seen_and_needs_no_mark() -> None:
     wide = samples.load("offline", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
     chart = plots.chart(
-        "batch-sweep", [shown(samples.record(loads=(wide, samples.load("offline", 2, 15.0))))]
+        "batch-sweep", [publishable(samples.record(loads=(wide, samples.load("offline", 2, 15.0))))]
     )
     assert not any(note.startswith("Hollow") for note in chart.notes)
 
@@ -214,7 +214,9 @@ def test_one_case_shows_every_metric_and_several_their_first() -> None:
 
 
 def test_the_ledger_names_cases_without_a_score() -> None:
-    chart = plots.chart("accuracy-ledger", [shown(samples.record()), shown(samples.random_weights())])
+    chart = plots.chart(
+        "accuracy-ledger", [publishable(samples.record()), publishable(samples.random_weights())]
+    )
     assert "Without a score: cpu-nnunet-ts-trace-fp32." in chart.notes
 
 
@@ -234,7 +236,7 @@ def test_a_comparison_stands_beside_what_is_allowed() -> None:
 @pytest.mark.parametrize("name", [*plots.PLOTS])
 def test_every_plot_is_one_small_element_that_says_what_it_shows(name: str) -> None:
     record = dataclasses.replace(compared(), efficiency=efficient().efficiency)
-    text = plots.svg(name, [shown(record)], "dark")
+    text = plots.svg(name, [publishable(record)], "dark")
     root = ElementTree.fromstring(text)
     assert text.startswith("<svg ")
     assert root.tag == f"{SVG}svg"
@@ -249,7 +251,7 @@ def test_every_plot_is_one_small_element_that_says_what_it_shows(name: str) -> N
 
 
 def test_the_description_says_where_a_sweep_begins_and_ends() -> None:
-    text = plots.svg("batch-sweep", [shown(samples.swept())])
+    text = plots.svg("batch-sweep", [publishable(samples.swept())])
     assert "batch 1: 420.0 infer/s, p99 4.524 ms; batch 128: 3,924.1 infer/s" in text
 
 
@@ -259,21 +261,21 @@ def test_drawing_leaves_the_settings_of_matplotlib_as_they_were() -> None:
     mpl.rcParams["axes.linewidth"] = 7
     before = dict(mpl.rcParams)
     try:
-        thick = plots.svg("batch-sweep", [shown(samples.swept())])
+        thick = plots.svg("batch-sweep", [publishable(samples.swept())])
         assert dict(mpl.rcParams) == before
     finally:
         mpl.rcdefaults()
-    assert thick == plots.svg("batch-sweep", [shown(samples.swept())])
+    assert thick == plots.svg("batch-sweep", [publishable(samples.swept())])
 
 
 def test_the_digest_is_that_of_what_is_drawn() -> None:
-    chart = plots.chart("batch-sweep", [shown(samples.swept())])
-    found = plots.digest_of(plots.svg("batch-sweep", [shown(samples.swept())]))
+    chart = plots.chart("batch-sweep", [publishable(samples.swept())])
+    found = plots.digest_of(plots.svg("batch-sweep", [publishable(samples.swept())]))
     assert found == plots.digest(chart, "light")
     assert found != plots.digest(chart, "dark")
     first, *rest = samples.swept().loads
     other = samples.swept(loads=(dataclasses.replace(first, throughput_per_s=estimate(421)), *rest))
-    assert plots.digest(plots.chart("batch-sweep", [shown(other)]), "light") != found
+    assert plots.digest(plots.chart("batch-sweep", [publishable(other)]), "light") != found
 
 
 @pytest.mark.parametrize("text", ["", "<svg/>", "<svg data-digest='1'/>"])
@@ -282,14 +284,16 @@ def test_another_picture_has_no_digest(text: str) -> None:
 
 
 def test_a_picture_that_breaks_off_has_no_digest() -> None:
-    text = plots.svg("batch-sweep", [shown(samples.swept())])
+    text = plots.svg("batch-sweep", [publishable(samples.swept())])
     assert plots.digest_of(text) is not None
     assert plots.digest_of(text[: len(text) // 2]) is None
 
 
 def test_pictures_of_one_page_share_no_ids() -> None:
     texts = [
-        plots.svg(name, [shown(samples.swept())], theme) for name in SPEEDS[2:] for theme in plots.THEMES
+        plots.svg(name, [publishable(samples.swept())], theme)
+        for name in SPEEDS[2:]
+        for theme in plots.THEMES
     ]
     ids = [element.get("id") for text in texts for element in ElementTree.fromstring(text).iter()]
     named = [one for one in ids if one]
@@ -297,7 +301,7 @@ def test_pictures_of_one_page_share_no_ids() -> None:
 
 
 def test_a_png_is_a_png() -> None:
-    assert plots.png("accuracy-ledger", [shown(samples.swept())]).startswith(b"\x89PNG\r\n")
+    assert plots.png("accuracy-ledger", [publishable(samples.swept())]).startswith(b"\x89PNG\r\n")
 
 
 def test_what_is_near_is_moved_apart_and_what_is_far_stays() -> None:

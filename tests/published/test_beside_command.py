@@ -8,10 +8,8 @@ import pandas as pd
 import pytest
 
 from reports.__main__ import main
-from reports.published.joined import COLUMNS, joined_row
-from reports.published.matching import match
+from reports.published.comparison import COLUMNS
 from reports.record.schema import Record
-from reports.words.shown import shown
 from tests import samples
 from tests.conftest import Reports
 from tests.published.cases import case_on, titles
@@ -57,12 +55,6 @@ def test_csv_is_tidy_and_the_rest_goes_to_standard_error(tmp_path: Path, reports
         "`cpu-resnet50-micro-onnx-fp32`:",
     ]
     assert "1 measured point was not published: offline, batch 3." in err
-
-
-def test_every_cell_of_a_row_has_its_column() -> None:
-    found = match(shown(case_on("a40 resnet50 onnx trt fp16")))
-    row = next(row for row in found.rows if (row["scenario"], row["batch"]) == ("offline", 8))
-    assert set(joined_row(found.record, found.record.loads[0], row)) == set(COLUMNS)
 
 
 @pytest.mark.parametrize(

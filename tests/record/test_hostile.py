@@ -13,8 +13,8 @@ import pytest
 from fixtures.errors import ProofError
 from reports.__main__ import main
 from reports.record import files
+from reports.record.arguments import with_cure
 from reports.record.schema import AnswerGate, OutputDifference, Record, SameAnswers
-from reports.words.system_errors import with_cure
 from tests import samples
 from tests.conftest import Reports
 from tests.record.test_record import complete

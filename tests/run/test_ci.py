@@ -16,7 +16,7 @@ import pytest
 from reports.run import job_summary
 from reports.run.job_summary import annotation, cut, summary
 from reports.run.outcomes import Failure, Outcomes
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests import samples
 
 ROOT = Path(__file__).parents[2]
@@ -273,7 +273,7 @@ def test_a_summary_cuts_no_character_in_half() -> None:
 
 def test_what_a_test_says_cannot_break_the_summarys_lists() -> None:
     failure = Failure("accuracy", "test_x", "first\n\n# second <b> | third", None, None)
-    text = summary(Outcomes([failure]), [shown(samples.record())])
+    text = summary(Outcomes([failure]), [publishable(samples.record())])
     assert "- **accuracy**: `test_x`: first; # second \\<b> \\| third\n" in text
 
 
@@ -338,7 +338,9 @@ def pytest_runtestloop(session):
 
 
 def test_where_pytest_benchmarks_file_cannot_be_written_the_run_tells_all_else(tmp_path: Path) -> None:
-    lost = run(tmp_path, "-k", "online and cpu-resnet50-micro-onnx-fp32 and c032", "--benchmark-json", "/dev/full")
+    lost = run(
+        tmp_path, "-k", "online and cpu-resnet50-micro-onnx-fp32 and c032", "--benchmark-json", "/dev/full"
+    )
     assert lost.status == 11, lost.text
     assert "pytest-benchmark's file cannot be written: /dev/full: No space left on device. Make" in lost.text
     assert "Traceback" not in lost.text

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reports.record import files
-from reports.words.shown import Shown, shown
+from reports.text.publishable import Publishable, publishable
 from tests import samples
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def test_offline(recorder):
     recorder.loads(deployed, [samples.load("offline", 8, 200.0)])
 """
 
-Run = Callable[..., Shown]
+Run = Callable[..., Publishable]
 """`run("-k", "offline", fails="test nan")`: a run of such benchmarks, and the record as a reader may see it then."""
 
 
@@ -83,7 +83,7 @@ def run(tmp_path: Path) -> Run:
     options = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-p", "no:cacheprovider")
     results = tmp_path / "results"
 
-    def once(*arguments: str, fails: str = "") -> Shown:
+    def once(*arguments: str, fails: str = "") -> Publishable:
         subprocess.run(
             [sys.executable, "-m", "pytest", "benchmarks", *options, "--results", str(results), *arguments],
             cwd=tmp_path,
@@ -92,7 +92,7 @@ def run(tmp_path: Path) -> Run:
             timeout=300,
             check=False,
         )
-        return shown(files.read(files.path_of(samples.record().case, results)))
+        return publishable(files.read(files.path_of(samples.record().case, results)))
 
     return once
 

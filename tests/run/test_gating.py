@@ -12,7 +12,7 @@ import pytest
 
 from fixtures.gates.served import ServedModel
 from reports.record.schema import GATES, AnswerGate, Load, VerifiedAnswers
-from reports.run.exit_status import STATUS
+from reports.run.outcomes import STATUS
 from tests import samples
 from tests.collecting import ROOT, WITHOUT, Collect
 from tests.gates.answering_servers import Memory, with_memory

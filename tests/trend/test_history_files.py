@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from reports.record.schema import Origin, Record
+from reports.text.publishable import publishable
 from reports.trend import files, rows
-from reports.words.shown import shown
 from tests import samples
 from tests.trend import past
 
@@ -28,7 +28,7 @@ def measured(origin: Origin = ORIGIN, **changes: object) -> Record:
 
 
 def added(folder: Path, *records: Record) -> int:
-    return files.append(folder, [row for one in records for row in rows.rows_of(shown(one))])
+    return files.append(folder, [row for one in records for row in rows.rows_of(publishable(one))])
 
 
 def test_each_point_and_metric_of_a_record_is_a_row_with_its_run_and_commit(tmp_path: Path) -> None:

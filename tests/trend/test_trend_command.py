@@ -12,7 +12,7 @@ import pytest
 
 from reports.__main__ import main
 from reports.record import writing
-from reports.run.exit_status import STATUS
+from reports.run.outcomes import STATUS
 from reports.trend import files
 from tests import samples
 from tests.conftest import Reports

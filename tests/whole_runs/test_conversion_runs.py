@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.run.exit_status import STATUS
+from reports.run.outcomes import STATUS
 from tests.given import networks
 from tests.whole_runs.suite import GIVEN, suite
 
