@@ -1,0 +1,54 @@
+"""A run of a case without pytest: the lines of CONTRIBUTING, and what is remembered."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fixtures.run.once import known, once
+from tests.collecting import ROOT
+
+
+def test_the_lines_of_contributing_convert_serve_prove_and_measure_a_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (lines,) = re.findall(
+        r"```python\n(from fixtures\.cases.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S
+    )
+    places = f'model_repos="{tmp_path}/repos", results="{tmp_path}/results", triton="embedded", '
+    found: dict[str, object] = {}
+
+    exec(lines.replace("Settings.of(", f"Settings.of({places}"), found)
+
+    built, scores, speed = capsys.readouterr().out.splitlines()
+    assert built.startswith(f"{tmp_path}/repos/cpu/cpu-resnet50-micro-onnx-fp32 2.51.0 ")
+    assert "metric='top-1'" in scores
+    assert speed.startswith("Estimate(value=")
+    with pytest.raises(Exception, match="refused"):
+        found["run"].server.client.is_server_live()  # type: ignore[attr-defined]
+
+
+class Found:
+    """What was asked for how often."""
+
+    asked = 0
+
+    @once
+    def value(self) -> int:
+        self.asked += 1
+        return self.asked
+
+    @once
+    def broken(self) -> int:
+        self.asked += 1
+        raise ValueError(self.asked)
+
+
+def test_a_value_and_an_error_are_found_once() -> None:
+    found = Found()
+    assert known(found, "value") is None
+    assert found.value == found.value == known(found, "value") == 1
+    for _ in range(2):
+        with pytest.raises(ValueError, match="2"):
+            assert found.broken
+    assert Found().value == 1, "each object has its own"
