@@ -85,11 +85,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "fixtures/run/failure_kind.py": ("tests/run/test_statuses.py",),
     "reports/run/outcomes.py": ("tests/run/test_statuses.py",),
-    "reports/commands/compare.py": (
+    "reports/compare/changes.py": (
         "tests/compare/test_failing_status.py",
         "tests/compare/test_folders.py::test_a_terminal_gets_whole_names_without_markdown",
     ),
-    "reports/commands/trend.py": ("tests/trend/test_trend_command.py", "tests/export/test_soaks.py"),
+    "reports/trend/command.py": ("tests/trend/test_trend_command.py", "tests/export/test_soaks.py"),
     "reports/compare/paired_scores.py": ("tests/compare/test_paired_scores.py",),
     "fixtures/thresholds.py": ("tests/thresholds",),
     "fixtures/soak/growth.py": ("tests/soak/test_limits_of_growth.py", "tests/soak/test_growth.py"),
