@@ -222,7 +222,7 @@ def test_parameters_are_the_published_ones_and_offline_the_batcher_has_none(
     sizes: tuple[int, ...], scenario: str, wanted: list[str]
 ) -> None:
     deployment = dataclasses.replace(samples.record().deployment, preferred_batch_sizes=sizes)
-    rows = dict(map(tuple, parameters_table(seen(deployment=deployment), scenario).texts))  # type: ignore[arg-type]
+    rows = {name: value for name, value in parameters_table(seen(deployment=deployment), scenario).texts}  # noqa: C416 - of lists, which mypy does not take for pairs
 
     assert list(rows)[:2] == ["Max Batch Size", "Number of model instances"]
     assert [rows["Triton Max Queue Delay"], rows["Triton Preferred Batch Sizes"]] == wanted
