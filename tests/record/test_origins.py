@@ -62,7 +62,7 @@ COMMANDS = [
     ["tables"],
     ["csv"],
     ["published"],
-    ["published", "--csv"],
+    ["published", "--format", "csv"],
     *(["export", "--format", name] for name in ("bencher", "customBiggerIsBetter", "customSmallerIsBetter")),
 ]
 

@@ -145,9 +145,13 @@ def job(results: Path, reports: Reports) -> str:
 
 OUTPUTS: dict[str, Output] = {
     "tables": printed("tables"),
+    **{
+        f"tables as {form}": printed("tables", "--format", form)
+        for form in ("html", "csv", "json", "terminal")
+    },
     "csv": printed("csv"),
     "published": printed("published"),
-    "published as csv": printed("published", "--csv"),
+    "published as csv": printed("published", "--format", "csv"),
     "published, other formats": printed("published", "--other-formats"),
     "export to Bencher": printed("export", "--format", "bencher"),
     "export of what grows": printed("export", "--format", "customBiggerIsBetter"),

@@ -1,25 +1,19 @@
-"""`python -m reports trend`: how each case's figures went from run to run, and where they changed for good."""
+"""What `python -m reports trend` does with the history: adds to it, shares it, shows it and fails on steps for the worse."""
 
 import argparse
+import contextlib
+import gc
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reports import plots, sources
-from reports.commands import (
-    Commands,
-    UsageError,
-    count,
-    path,
-    shared,
-    themes_of,
-    uncollected,
-)
+from reports.plots.theme import Theme
 from reports.record import files as records
 from reports.record import writing
-from reports.record.arguments import ACCURACY, LEAK, SPEED, status_of_unreadable
+from reports.record.arguments import ACCURACY, LEAK, SPEED, UsageError, status_of_unreadable
 from reports.record.foreign import quoted
 
 if TYPE_CHECKING:  # they need numpy, which other commands do without
@@ -27,71 +21,22 @@ if TYPE_CHECKING:  # they need numpy, which other commands do without
     from reports.trend.series import Series
 
 
-def add(commands: Commands) -> None:
-    """Add the command to the parser."""
-    trend = commands.add_parser(
-        "trend",
-        parents=[shared("--results", "-k", "--history", "--theme")],
-        help="show how the figures changed over time, and between which commits",
-        description="Print a table of the history: the throughput, p99 latency, served / in process ratio, accuracy and "
-        "growth in soaks of every case, separately for each machine, with the lasting changes (steps) that were found. With "
-        "--output they are also drawn. Needs numpy.",
-    )
-    trend.add_argument(
-        "--add",
-        type=path,
-        nargs="+",
-        default=[],
-        metavar="FOLDER",
-        help="first add the measurements of records or histories of other machines or CI jobs; a measurement that "
-        "is already there is not added again",
-    )
-    trend.add_argument(
-        "--share",
-        metavar="BRANCH",
-        help="then exchange the history with this branch of the remote origin, which is created if needed: each "
-        "side gets the measurements that it lacks. Any number of jobs may do this at the same time",
-    )
-    trend.add_argument(
-        "--output",
-        type=path,
-        metavar="DIR",
-        help="also draw the history of each case into this folder, as SVG",
-    )
-    trend.add_argument(
-        "--last", type=count, metavar="N", help="use only the latest N runs (default: all runs)"
-    )
-    trend.add_argument(
-        "--join-hosts",
-        action="store_true",
-        help="treat hosts with the same machine stamp as one machine, for runs that each have a container of their "
-        "own",
-    )
-    trend.add_argument(
-        "--fail-on",
-        choices=("step",),
-        help="exit with 10 if a speed has a step for the worse within the latest commits (--within), with 11 "
-        "if what a soak watched has one, and with 12 if an accuracy has one",
-    )
-    trend.add_argument(
-        "--within",
-        type=count,
-        default=50,
-        metavar="N",
-        help="how many of the latest commits of a machine --fail-on looks at; older steps are ignored. A step is "
-        "found only some runs after its commit, and only after tens of runs if measurements vary much (default: "
-        "%(default)s)",
-    )
-    trend.add_argument(
-        "--known",
-        metavar="COMMIT",
-        help="--fail-on ignores the steps up to this commit, which have been accepted",
-    )
-    trend.set_defaults(run=_run)
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep Python from looking for garbage meanwhile: among the rows of a long history there is none, and looking took as
+    long as reading them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @uncollected()
-def _run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, themes: Sequence[Theme]) -> int:
+    """Run the command; returns its exit status."""
     from reports.trend import files, series, words
 
     folder = options.history or files.folder_of(options.results)
@@ -110,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(_nothing(folder, options.k, [one.case for one in every]))
     print(words.document(found))
     if options.output is not None:
-        _draw(found, options)
+        _draw(found, options.output, themes)
     return max(status, _status(found, options)) if options.fail_on else status
 
 
@@ -169,11 +114,11 @@ def _latest(rows: Sequence["Row"], runs: int | None) -> Sequence["Row"]:
     return [row for row in rows if row.run in kept]
 
 
-def _draw(found: Sequence["Series"], options: argparse.Namespace) -> None:
+def _draw(found: Sequence["Series"], folder: Path, themes: Sequence[Theme]) -> None:
     from reports.plots import trend
 
-    for (name, chart), theme in itertools.product(trend.charts(found), themes_of(options)):
-        path = options.output / f"{name}-{theme}.svg"
+    for (name, chart), theme in itertools.product(trend.charts(found), themes):
+        path = folder / f"{name}-{theme}.svg"
         records.replace(path, plots.chart_svg(chart, theme).encode())
         print(path)
 
