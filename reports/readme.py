@@ -89,7 +89,7 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
 FOREIGN = ("support",)
 """Regions whose content does not come from records: `support` is written by `python -m docs.support_table`."""
 
-_EXAMPLE = """\
+EXAMPLE = """\
 <!-- tritonproof:machine -->
 <!-- /tritonproof:machine -->
 
@@ -358,7 +358,7 @@ def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
             parts.append(_region(number, line, marker["name"], lines))
     if not any(isinstance(part, Region) for part in parts):
         case = name_of(records[0]) if records else "CASE_ID"
-        raise ReadmeError(f"no markers. Paste those you need, and run again:\n\n{_EXAMPLE.format(case=case)}")
+        raise ReadmeError(f"no markers. Paste those you need, and run again:\n\n{EXAMPLE.format(case=case)}")
     return parts
 
 
