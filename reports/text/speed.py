@@ -9,7 +9,7 @@ from reports.record.quantities import INTEGER_WORK_RATE, RATIO, SHARE, SHARE_OF_
 from reports.record.schema import BesideReference, Efficiency, Load, Record, case_id
 from reports.record.verdicts import mark_codes, too_wide
 from reports.text.correctness import main_score
-from reports.text.labels import format_text
+from reports.text.labels import format_text, grouped
 from reports.text.publishable import Publishable, name_of
 
 # --- ranks -------------------------------------------------------------------------------------------------
@@ -51,16 +51,13 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     """The rank of each ranked record by its name: one more than how many formats of its model are shown to be faster, by
     intervals that do not meet. Formats that are not told apart share a rank; one whose ratio is known too badly to be
     shown has none."""
-    ratios = [
-        (one, beside.ratio)
-        for one in records
-        if (beside := reference(one)) is not None and RATIO.is_shown(beside.ratio)
-    ]
-    return {
-        name_of(one): 1
-        + sum(other.low > ratio.high for rival, other in ratios if group_of(rival) == group_of(one))
-        for one, ratio in ratios
-    }
+    placed = {}
+    for group in grouped(records, group_of).values():
+        found = [(name_of(one), beside.ratio) for one in group if (beside := reference(one)) is not None]
+        ratios = {name: ratio for name, ratio in found if RATIO.is_shown(ratio)}
+        for name, ratio in ratios.items():
+            placed[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
+    return placed
 
 
 def best_load(record: Publishable) -> Load | None:
