@@ -1,9 +1,10 @@
 """How fast a case is beside other formats, the same artifact in process and the machine's peak, and for which price."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import structs
 
 from reports.record.quantities import INTEGER_WORK_RATE, RATIO, SHARE, SHARE_OF_SPEED, WORK_RATE
 from reports.record.schema import BesideReference, Efficiency, Load, Record, case_id
@@ -66,7 +67,7 @@ def best_load(record: Publishable) -> Load | None:
     best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
     if best is None:
         return None
-    return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
+    return structs.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
 
 
 def beside_reference(record: Publishable, records: Sequence[Publishable]) -> str:
