@@ -1,15 +1,12 @@
 """The commands of `python -m reports`, a file each with `add`, and what several of them share."""
 
 import argparse
-import contextlib
-import gc
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from reports.plots import THEMES
-from reports.plots.theme import Theme
+from reports.plots import THEMES, Theme
 from reports.record import files
 from reports.record.arguments import Parser, status_of_unreadable
 from reports.record.foreign import is_printable, quoted
@@ -50,19 +47,6 @@ def count(text: str) -> int:
 
 class UsageError(Exception):
     """What was asked for cannot be done; the message says why and what to do."""
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep Python from looking for garbage meanwhile: among the rows of a long history there is none, and looking took as
-    long as reading them."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from reports.commands import Commands, UsageError, chosen, path, shared, uncollected
+from reports.commands import Commands, chosen, path, shared
 from reports.record import writing
 from reports.record.arguments import status_of_unreadable
 from reports.record.files import RecordError
@@ -15,7 +15,7 @@ def add(commands: Commands) -> None:
     """Add the command to the parser."""
     page = commands.add_parser(
         "html",
-        parents=[shared("--results", "-k", "--history", "--anonymous")],
+        parents=[shared("--results", "-k", "--anonymous")],
         help="write all records as one HTML page",
         description="Write one HTML page that needs no network and no other file. It shows which configuration to deploy and "
         "all cases, which can be filtered and sorted, and for each case its tables, plots, configuration and machine, its "
@@ -32,12 +32,9 @@ def add(commands: Commands) -> None:
     page.set_defaults(run=_run)
 
 
-@uncollected()
 def _run(options: argparse.Namespace) -> int:
     from reports.page.case_section import check_files
     from reports.page.html import page
-    from reports.trend import files as histories
-    from reports.trend.series import all_series
 
     records, status = chosen(options)
     damaged = {}
@@ -50,14 +47,7 @@ def _run(options: argparse.Namespace) -> int:
         raise RecordError("\n".join(damaged.values()))
     records = [record for record in records if name_of(record) not in damaged]
     status = max(status, status_of_unreadable(damaged.values()))
-    found = histories.read(options.history or histories.folder_of(options.results))
-    for sentence in found.damaged:
-        print(sentence, file=sys.stderr)
-    if options.history is not None and not found.rows:
-        raise UsageError(
-            f"{options.history}: no history (TARGET.jsonl). Give the folder of one, or leave --history out."
-        )
-    text = page(records, options.results, all_series(found.rows))
+    text = page(records, options.results)
     writing.write_given(options.output, text.encode())
     # A page that goes where this is printed would end with it.
     place = sys.stderr if writing.is_standard_output(options.output) else sys.stdout

@@ -63,8 +63,7 @@ def _run(options: argparse.Namespace) -> int:
             print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
         for name, theme in itertools.product(names, themes_of(options)):
             path = options.output / pictures.file_name(pictures.stem(name, case), theme, options.format)
-            draw = plots.png if options.format == "png" else plots.svg
-            content = draw(name, group, theme, options.latency_budget_ms)
-            files.replace(path, content if isinstance(content, bytes) else content.encode())
+            chart = plots.chart(name, group, options.latency_budget_ms)
+            files.replace(path, plots.draw(chart, theme, options.format))
             print(path)
     return status

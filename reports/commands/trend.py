@@ -1,31 +1,21 @@
 """`python -m reports trend`: how each case's figures went from run to run, and where they changed for good."""
 
 import argparse
-import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports import plots
-from reports.commands import (
-    Commands,
-    UsageError,
-    count,
-    path,
-    shared,
-    themes_of,
-    uncollected,
-)
-from reports.record import files as records
-from reports.record import writing
+from reports import history, plots
+from reports.commands import Commands, UsageError, count, path, shared, themes_of
+from reports.record import files, writing
 from reports.record.arguments import ACCURACY, LEAK, SPEED, status_of_unreadable
+from reports.record.folders import matching
 from reports.record.foreign import quoted
 from reports.words import sources
 
-if TYPE_CHECKING:  # they need numpy, which other commands do without
-    from reports.trend.rows import Row
-    from reports.trend.series import Series
+if TYPE_CHECKING:  # it needs ruptures, which other commands do without
+    from reports.trend import Series
 
 
 def add(commands: Commands) -> None:
@@ -36,7 +26,7 @@ def add(commands: Commands) -> None:
         help="show how the figures changed over time, and between which commits",
         description="Print a table of the history: the throughput, p99 latency, served / in process ratio, accuracy and "
         "growth in soaks of every case, separately for each machine, with the lasting changes (steps) that were found. With "
-        "--output they are also drawn. Needs numpy.",
+        "--output they are also drawn. Needs ruptures, pandas and matplotlib.",
     )
     trend.add_argument(
         "--add",
@@ -48,40 +38,29 @@ def add(commands: Commands) -> None:
         "is already there is not added again",
     )
     trend.add_argument(
-        "--share",
-        metavar="BRANCH",
-        help="then exchange the history with this branch of the remote origin, which is created if needed: each "
-        "side gets the measurements that it lacks. Any number of jobs may do this at the same time",
-    )
-    trend.add_argument(
         "--output",
         type=path,
         metavar="DIR",
-        help="also draw the history of each case into this folder, as SVG",
-    )
-    trend.add_argument(
-        "--last", type=count, metavar="N", help="use only the latest N runs (default: all runs)"
+        help="also draw the history into this folder, as trend-light.svg and trend-dark.svg",
     )
     trend.add_argument(
         "--join-hosts",
         action="store_true",
-        help="treat hosts with the same machine stamp as one machine, for runs that each have a container of their "
-        "own",
+        help="treat hosts with the same machine stamp as one machine, for runs that each have a container of their own",
     )
     trend.add_argument(
         "--fail-on",
         choices=("step",),
-        help="exit with 10 if a speed has a step for the worse within the latest commits (--within), with 11 "
-        "if what a soak watched has one, and with 12 if an accuracy has one",
+        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), with 11 if what a soak "
+        "watched has one, and with 12 if an accuracy has one",
     )
     trend.add_argument(
         "--within",
         type=count,
         default=50,
         metavar="N",
-        help="how many of the latest commits of a machine --fail-on looks at; older steps are ignored. A step is "
-        "found only some runs after its commit, and only after tens of runs if measurements vary much (default: "
-        "%(default)s)",
+        help="how many of the latest runs of a series --fail-on looks at; older steps are ignored. A step is found only "
+        "some runs after its commit, and only after tens of runs if measurements vary much (default: %(default)s)",
     )
     trend.add_argument(
         "--known",
@@ -91,97 +70,58 @@ def add(commands: Commands) -> None:
     trend.set_defaults(run=_run)
 
 
-@uncollected()
 def _run(options: argparse.Namespace) -> int:
-    from reports.trend import files, series, words
+    from reports import trend
 
-    folder = options.history or files.folder_of(options.results)
+    folder = options.history or history.folder_of(options.results)
     if options.output is not None:
         writing.check_folder(options.output)  # before the history is added to
     status = _add(folder, options.add)
-    if options.share:
-        _share(folder, options.share)
-    found_rows = files.read(folder)
-    for sentence in found_rows.damaged:
-        print(sentence, file=sys.stderr)
+    rows = _read(folder).rows
     # All cases together tell what the machine did, so that steps are the same whatever is shown of them.
-    every = series.all_series(_latest(found_rows.rows, options.last), join_hosts=options.join_hosts)
+    every = trend.all_series(rows, join_hosts=options.join_hosts)
     found = [one for one in every if options.k in one.case]
-    if not found:
-        raise UsageError(_nothing(folder, options.k, [one.case for one in every]))
-    print(words.document(found))
-    if options.output is not None:
-        _draw(found, options)
-    return max(status, _status(found, options)) if options.fail_on else status
-
-
-def _nothing(folder: Path, substring: str, cases: Sequence[str]) -> str:
-    """Why there is nothing to show."""
-    if not cases:
-        return (
+    if not rows:
+        raise UsageError(
             f"{folder}: no history (TARGET.jsonl). A run of the benchmarks adds to it, and --add FOLDER what other "
             "machines measured."
         )
-    names = ", ".join(dict.fromkeys(cases))
-    return f"{folder}: no case has {substring!r} in its name. There are: {names}"
+    if not found:
+        names = ", ".join(dict.fromkeys(one.case for one in every))
+        raise UsageError(f"{folder}: no case has {options.k!r} in its name. There are: {names}")
+    print(trend.table(found))
+    for theme in themes_of(options) if options.output is not None else ():
+        place = options.output / f"trend-{theme}.svg"
+        files.replace(place, plots.rendered(lambda: trend.picture(found), theme))
+        print(place)
+    return max(status, _status(found, options)) if options.fail_on else status
+
+
+def _read(folder: Path) -> history.History:
+    """The history of a folder; names its damaged lines."""
+    found = history.read(folder)
+    for sentence in found.damaged:
+        print(sentence, file=sys.stderr)
+    return found
 
 
 def _add(folder: Path, given: list[Path]) -> int:
     """Add the measurements of what is given; returns the exit status, which tells of records that cannot be read."""
-    from reports.record.folders import matching
-    from reports.trend import files
-    from reports.trend.rows import rows_of, without_origin
-
     unreadable: list[str] = []
     for source in given:
-        found = files.read(source if matching(source, f"*{files.SUFFIX}") else files.folder_of(source))
-        for sentence in found.damaged:
-            print(sentence, file=sys.stderr)
-        stored = []
-        if records.record_paths(source) or records.record_paths_in(source) or not found.rows:
+        found = _read(source if matching(source, f"*{history.SUFFIX}") else history.folder_of(source))
+        rows = [*found.rows]
+        if files.record_paths(source) or files.record_paths_in(source) or not rows:
             (read,) = sources.read([source])
-            stored = [one.record for one in read.records.values()]
+            rows += [row for one in read.records.values() for row in history.rows_of(one.record)]
             unreadable += read.unreadable
-        added = files.append(folder, [*found.rows, *(row for one in stored for row in rows_of(one))])
-        print(f"{source}: added {added} measurements to {folder}", file=sys.stderr)
-        if silent := sum(map(without_origin, stored)):
-            print(
-                f"{source}: {silent} measurements are of an earlier version, which did not record their run: left out",
-                file=sys.stderr,
-            )
+        print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
     return status_of_unreadable(unreadable)
-
-
-def _share(folder: Path, branch: str) -> None:
-    from reports.trend import sharing
-
-    given, taken = sharing.share(folder, branch, Path.cwd())
-    print(
-        f"branch {branch}: added {given} measurements to it, and {taken} of it to {folder}", file=sys.stderr
-    )
-
-
-def _latest(rows: Sequence["Row"], runs: int | None) -> Sequence["Row"]:
-    """The rows of the latest so many runs."""
-    if runs is None:
-        return rows
-    order = sorted({(row.started, row.run) for row in rows})[-runs:]
-    kept = {run for _, run in order}
-    return [row for row in rows if row.run in kept]
-
-
-def _draw(found: Sequence["Series"], options: argparse.Namespace) -> None:
-    from reports.plots import trend
-
-    for (name, chart), theme in itertools.product(trend.charts(found), themes_of(options)):
-        path = options.output / f"{name}-{theme}.svg"
-        records.replace(path, plots.chart_svg(chart, theme).encode())
-        print(path)
 
 
 def _status(found: Sequence["Series"], options: argparse.Namespace) -> int:
     """The exit status, once each step that decides it is named."""
-    from reports.trend import series, words
+    from reports import trend
 
     after = ""
     if options.known:
@@ -191,12 +131,13 @@ def _status(found: Sequence["Series"], options: argparse.Namespace) -> int:
         if not of_commit:
             raise UsageError(f"--known {quoted(options.known)}: no run in the history is of this commit")
         after = max(of_commit)
-    worse = [(one, step) for one, step in series.recent(found, options.within) if step.after.started > after]
-    for one, step in worse:
-        print(
-            f"worse within the latest {options.within} commits: {one.case}, {one.at}, {one.kind.name}: "
-            f"{words.step_text(one, step)}",
-            file=sys.stderr,
-        )
-    statuses = {"accuracy": ACCURACY, "growth by request": LEAK, "growth by loading": LEAK}
-    return max((statuses.get(one.kind.name, SPEED) for one, _ in worse), default=0)
+    status = 0
+    for one in found:
+        for step in one.steps:
+            is_recent = step.at >= len(one.rows) - options.within and step.after.started > after
+            if step.is_worse and is_recent:
+                said = f"{one.case}, {one.at}, {one.followed.name}: {trend.step_text(one, step)}"
+                print(f"worse within the latest {options.within} runs: {said}", file=sys.stderr)
+                of_figure = {"score": ACCURACY, "error": ACCURACY}.get(one.figure, SPEED)
+                status = max(status, LEAK if one.figure.startswith("growth") else of_figure)
+    return status

@@ -8,9 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reports import plots
-from reports.plots.alt_text import alternative
-from reports.plots.shapes import Chart
-from reports.plots.theme import Theme
+from reports.plots import Chart, Theme
 from reports.record import files, untrusted
 from reports.words.shown import Shown
 
@@ -49,7 +47,7 @@ def element(chart: Chart, stem: str, link: str) -> str:
         [
             "<picture>",
             f'  <source media="(prefers-color-scheme: dark)" srcset="{link}/{file_name(stem, "dark")}">',
-            f'  <img alt="{html.escape(alternative(chart))}" src="{link}/{file_name(stem, "light")}">',
+            f'  <img alt="{html.escape(chart.alternative)}" src="{link}/{file_name(stem, "light")}">',
             "</picture>",
         ]
     )
@@ -62,11 +60,10 @@ def is_in_step(picture: PictureFile) -> bool:
     except OSError:
         return False
     shown = plots.chart(picture.plot, picture.records, picture.budget_ms)
-    found = plots.digest_of(text)
-    return found == plots.digest(shown, picture.theme)
+    return plots.digest_of(text) == shown.digest(picture.theme)
 
 
 def write(picture: PictureFile) -> None:
     """Draw the picture into its file."""
-    text = plots.svg(picture.plot, picture.records, picture.theme, picture.budget_ms)
-    files.replace(picture.path, text.encode())
+    shown = plots.chart(picture.plot, picture.records, picture.budget_ms)
+    files.replace(picture.path, plots.draw(shown, picture.theme))

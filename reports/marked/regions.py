@@ -14,7 +14,6 @@ from reports import plots
 from reports.marked import markers
 from reports.marked.markers import Ask
 from reports.marked.pictures import PictureFile, element, file_name, stem
-from reports.plots.shapes import NothingToShowError
 from reports.record import untrusted
 from reports.record.foreign import is_printable, visible
 from reports.words.markdown import text as plain
@@ -196,7 +195,7 @@ def _picture(region: Region, records: Sequence[Shown], folder: str | None) -> st
     kept = shown["folder"] if shown else PLOTS
     try:
         chart = plots.chart(asked.plot, records, asked.budget_ms)
-    except NothingToShowError as error:
+    except plots.NothingToShowError as error:
         return plain(str(error))
     name = stem(asked.plot, asked.case, asked.budget_ms)
     return element(chart, name, kept if folder is None else folder)

@@ -17,7 +17,6 @@ from reports.page.case_section import Status, picture, section_of, status_of
 from reports.page.deploying import answers
 from reports.record.schema import Mark
 from reports.tables import summary
-from reports.trend.series import Series
 from reports.words.labels import kind_of_device
 from reports.words.latency_budget import search_paragraph
 from reports.words.markdown import text
@@ -65,9 +64,8 @@ class SummaryRow:
     cells: Sequence[tuple[SummaryColumn, str, float | None]]
 
 
-def page(records: Sequence[Shown], results: Path, history: Sequence[Series] = ()) -> str:
-    """The page of `records`, beside which samples and configurations lie below the folder `results`, with the `history` of
-    their cases.
+def page(records: Sequence[Shown], results: Path) -> str:
+    """The page of `records`, beside which samples and configurations lie below the folder `results`.
 
     Raises RecordError where a file beside a record is damaged.
     """
@@ -99,7 +97,7 @@ def page(records: Sequence[Shown], results: Path, history: Sequence[Series] = ()
         statuses=collections.Counter(row.status.word for row in rows),
         remarks="\n\n".join(summary.summary_remarks([one.name for one in columns], records, cells)),
         pictures=[picture(name, records) for name in plots.available(records)] if len(records) > 1 else [],
-        sections=[section_of(record, results, history) for record in records],
+        sections=[section_of(record, results) for record in records],
     )
 
 
