@@ -7,13 +7,12 @@ import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.measure.record_entry import Measurement
-from fixtures.plugin.gating import FindGate, Wrong
-from fixtures.plugin.recording.recorder import Recorder
-from fixtures.plugin.telling.benchmark_entries import Entry
+from fixtures.run.benchmark_entries import Entry
+from fixtures.run.gating import FindGate, Wrong
+from fixtures.run.recorder import Recorder
 from fixtures.spec import Case
 from reports.record.verdicts import speed_failures
-from reports.words.answers import wrong_answers
-from reports.words.gates import gate_text
+from reports.text.correctness import gate_text, wrong_answers
 
 _KERNELS_DIFFER = ("in-flight", "batches")
 """The gates in which the server computes samples in batches of other sizes than alone."""

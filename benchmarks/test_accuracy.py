@@ -5,12 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.gates.sameness import with_same_answers
-from fixtures.plugin.gating import Wrong
-from fixtures.plugin.proving import Evaluation
-from fixtures.plugin.recording.recorder import Recorder
+from fixtures.run.gating import Wrong
+from fixtures.run.proving import Evaluation
+from fixtures.run.recorder import Recorder
 from reports.record.schema import SameAnswers
-from reports.words.answers import same_answers_text
-from reports.words.rightness import ledger_failures, score_text
+from reports.text.correctness import ledger_failures, same_answers_text, score_text
 
 
 @pytest.mark.stage("accuracy")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.errors import AccuracyError
-from fixtures.plugin.recording.recorder import Recorder
+from fixtures.run.recorder import Recorder
 from reports.record.schema import Conversation, Serving
-from reports.words.answers import conversation_failure, conversation_text
+from reports.text.correctness import conversation_failure, conversation_text
 
 
 @pytest.mark.stage("conversation")

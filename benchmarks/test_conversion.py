@@ -2,12 +2,12 @@
 
 import pytest
 
-from fixtures.plugin.gating import Wrong
-from fixtures.plugin.recording.recorder import Recorder
+from fixtures.run.gating import Wrong
+from fixtures.run.recorder import Recorder
 from fixtures.spec import Case, Deployment
 from reports.record.quantities import AGREEMENT, RATIO, RELATIVE_ERROR
 from reports.record.schema import Parity
-from reports.words.rightness import conversion_failure
+from reports.text.correctness import conversion_failure
 
 
 @pytest.mark.stage("conversion")

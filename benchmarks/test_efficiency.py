@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from fixtures.plugin.recording.recorder import Recorder
+from fixtures.run.recorder import Recorder
 from fixtures.spec import Case
 from reports.record.schema import Efficiency
-from reports.words.serving_cost import efficiency_text
+from reports.text.speed import efficiency_text
 
 
 @pytest.mark.load

@@ -6,13 +6,12 @@ import dataclasses
 import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
-from fixtures.plugin.proving import Prove
-from fixtures.plugin.recording.recorder import Recorder
-from fixtures.plugin.searching import FindFastest
+from fixtures.run.proving import Prove
+from fixtures.run.recorder import Recorder
+from fixtures.run.searching import FindFastest
 from reports.record.schema import Parity
-from reports.words.answers import wrong_answers
-from reports.words.latency_budget import beyond_text, found_text
-from reports.words.rightness import conversion_failure, ledger_failures
+from reports.text.correctness import conversion_failure, ledger_failures, wrong_answers
+from reports.text.search import beyond_text, found_text
 
 
 @pytest.mark.load

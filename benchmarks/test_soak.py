@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.errors import AccuracyError, NotAvailableError, ProofError
-from fixtures.plugin.recording.recorder import Recorder
-from fixtures.plugin.serving import Deployed
+from fixtures.run.recorder import Recorder
+from fixtures.run.serving import Deployed
 from fixtures.spec import Case
 from reports.record.schema import Soak
-from reports.words.answers import wrong_text
-from reports.words.soaking import leaks, soak_text, unknown
+from reports.text.correctness import wrong_text
+from reports.text.soak import leaks, soak_text, unknown
 
 
 @pytest.mark.load

@@ -12,15 +12,16 @@ from fixtures.cases import precisions_of
 from fixtures.formats import all_formats
 from fixtures.models import all_models
 from fixtures.spec import Device, Format, Model
-from reports.marked import regions
+from reports import readme
 from reports.record import writing
 from reports.record.arguments import Parser
-from reports.words.markdown import markdown
-from reports.words.shown import Shown, read_all
+from reports.tables.rendering import markdown
+from reports.tables.table import table_of_texts
+from reports.text.publishable import Publishable, read_all
 
 _REPORTS = Path(__file__).parent.parent / "reports"
 RECORDS = (_REPORTS / "readme", _REPORTS / "h200", _REPORTS / "native")
-"""Folders of records that prove a cell: README's own, those of docs/h200.md, and, where there are any, those of native
+"""Folders of records that prove a cell: README's own, those of docs/evidence/h200.md, and, where there are any, those of native
 backends, whose cases have the same names."""
 
 
@@ -42,7 +43,7 @@ SERVERS = (
 )
 
 
-def support_table(records: Sequence[Shown]) -> str:
+def support_table(records: Sequence[Publishable]) -> str:
     """The table in markdown. A cell says `runs` only where a record of the case proves it."""
     rows = [
         [f"`{model.name}`", _format_name(format_, accelerator), *cells]
@@ -53,10 +54,12 @@ def support_table(records: Sequence[Shown]) -> str:
         for accelerator, cells in _rows(model, format_, records)
     ]
     columns = ["Model", "Format", *(server.label for server in SERVERS)]
-    return markdown(columns, rows, "l" * len(columns))
+    return markdown([table_of_texts(columns, rows)])
 
 
-def _rows(model: Model, format_: Format, records: Sequence[Shown]) -> Iterator[tuple[str | None, list[str]]]:
+def _rows(
+    model: Model, format_: Format, records: Sequence[Publishable]
+) -> Iterator[tuple[str | None, list[str]]]:
     if format_.mnemonic in model.excluded:
         yield None, [f"none: {model.excluded[format_.mnemonic]}", *["-"] * (len(SERVERS) - 1)]
         return
@@ -65,7 +68,7 @@ def _rows(model: Model, format_: Format, records: Sequence[Shown]) -> Iterator[t
 
 
 def _cell(
-    model: Model, format_: Format, accelerator: str | None, server: Server, records: Sequence[Shown]
+    model: Model, format_: Format, accelerator: str | None, server: Server, records: Sequence[Publishable]
 ) -> str:
     """`FP32, INT8: runs`, `FP16: not run here, needs TensorRT`, or `-` where there is nothing to run."""
     if server.is_native and not format_.backend:
@@ -82,7 +85,7 @@ def _cell(
     return "; ".join(f"{', '.join(names)}: {state}" for state, names in states.items()) or "-"
 
 
-def _runs(proofs: Sequence[Shown], server: Server) -> str:
+def _runs(proofs: Sequence[Publishable], server: Server) -> str:
     """That it runs, and natively with which versions of Triton: each brings backends of its own."""
     if not server.is_native:
         return "runs"
@@ -91,7 +94,12 @@ def _runs(proofs: Sequence[Shown], server: Server) -> str:
 
 
 def _proves(
-    record: Shown, model: Model, format_: Format, accelerator: str | None, precision: str, server: Server
+    record: Publishable,
+    model: Model,
+    format_: Format,
+    accelerator: str | None,
+    precision: str,
+    server: Server,
 ) -> bool:
     """Whether a record shows that the model, in either size, was right when it was served so."""
     case = record.case
@@ -135,19 +143,19 @@ def main(arguments: list[str] | None = None) -> int:
         return _keep(options.file, found, write=not options.check)
     except OSError as error:
         parser.error(f"{options.file}: {error.strerror}")
-    except regions.ReadmeError as error:
+    except readme.ReadmeError as error:
         parser.error(f"{options.file}: {error}")
 
 
 def _keep(file: Path, table: str, *, write: bool) -> int:
     """Put the table into the file, whose line ends stay, unless it is there; 1 where it is not and nothing is to be written."""
-    text = regions.text_of(file)
-    synced = regions.with_region(text, "support", table)
+    text = readme.text_of(file)
+    synced = readme.with_region(text, "support", table)
     if synced == text:
         print(f"{file}: the support table is up to date")
         return 0
     if not write:
-        print(regions.difference(text, synced))
+        print(readme.difference(text, synced))
         print(f"{file}: out of date. Run: python -m docs.support_table {file}")
         return 1
     writing.write_given(file, synced.encode())

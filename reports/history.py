@@ -16,10 +16,10 @@ from msgspec import Meta
 from reports.record import untrusted, writing
 from reports.record.files import RecordError, listed
 from reports.record.foreign import one_line
-from reports.record.machines import machine_digest
+from reports.record.origins import machine_digest
 from reports.record.schema import Estimate, Origin, case_id, point_id
-from reports.words.grouping import grouped
-from reports.words.shown import Shown
+from reports.text.labels import grouped
+from reports.text.publishable import Publishable
 
 SUFFIX = ".jsonl"
 _DEFAULT_RESULTS = Path(__file__).parent / "results"
@@ -147,7 +147,7 @@ def _decoded(lines: Sequence[bytes]) -> tuple[list[Row], dict[int, str]]:
     return rows, wrong
 
 
-def rows_of(record: Shown) -> list[Row]:
+def rows_of(record: Publishable) -> list[Row]:
     """A row for each measurement of a record that may be shown and says where it comes from."""
     rows = []
     for load in record.loads:
@@ -173,7 +173,12 @@ def rows_of(record: Shown) -> list[Row]:
 
 
 def _row(
-    record: Shown, origin: Origin | None, kind: str, at: str, figures: Mapping[str, Figure], samples: int = 0
+    record: Publishable,
+    origin: Origin | None,
+    kind: str,
+    at: str,
+    figures: Mapping[str, Figure],
+    samples: int = 0,
 ) -> list[Row]:
     """A row in a list; an empty one where the measurement does not say which run it is of."""
     if origin is None:

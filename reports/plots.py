@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from reports.record.foreign import visible
 from reports.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from reports.record.schema import MARKS, Estimate, Load, Record, Score, verdict_of
-from reports.words.grouping import grouped
-from reports.words.labels import confidence_levels, device, full_point, point
-from reports.words.origins import days_text
-from reports.words.ranking import best_load
-from reports.words.rightness import main_score, metric_text, tightest, tightest_text
-from reports.words.shown import Shown, name_of
+from reports.text.correctness import main_score, metric_text, tightest, tightest_text
+from reports.text.labels import confidence_levels, days_text, device, full_point, grouped, point
+from reports.text.publishable import Publishable, name_of
+from reports.text.speed import best_load
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,7 +117,7 @@ class Chart:
         return hashlib.sha256(json.dumps(data, sort_keys=True, default=vars).encode()).hexdigest()
 
 
-def accuracy_ledger(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
+def accuracy_ledger(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
     """The metric after each stage beside its limit: every metric of one case, the first of several."""
     found: dict[tuple[str, str], list[tuple[str, Score]]] = {}
     for record in records:
@@ -143,7 +141,7 @@ def accuracy_ledger(records: Sequence[Shown], _budget_ms: float | None) -> Chart
     return _chart("Accuracy after each stage", records, "; ".join(gists), panels, notes)
 
 
-def best_throughput(records: Sequence[Shown], _budget_ms: float | None) -> Chart:
+def best_throughput(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
     """The highest throughput of each case that may show one, and at which load point."""
     if not any(record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
@@ -157,7 +155,7 @@ def best_throughput(records: Sequence[Shown], _budget_ms: float | None) -> Chart
     return _chart("Best throughput", records, "; ".join(gists), panels, notes)
 
 
-def throughput_latency(records: Sequence[Shown], budget_ms: float | None) -> Chart:
+def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) -> Chart:
     """Online: what latency a throughput costs, with the budget and what a search within it found."""
     if len(records) != 1:
         raise NothingToShowError(f"This plot shows one case, and there are {len(records)}.")
@@ -193,7 +191,7 @@ class Plot(NamedTuple):
     shows: str
     of: Literal["one", "any", "several"]
     """How many cases it shows; one of several works for one too, and is not offered."""
-    chart: Callable[[Sequence[Shown], float | None], Chart]
+    chart: Callable[[Sequence[Publishable], float | None], Chart]
 
 
 PLOTS: Mapping[str, Plot] = {
@@ -203,12 +201,12 @@ PLOTS: Mapping[str, Plot] = {
 }
 
 
-def chart(name: str, records: Sequence[Shown], latency_budget_ms: float | None = None) -> Chart:
+def chart(name: str, records: Sequence[Publishable], latency_budget_ms: float | None = None) -> Chart:
     """What a plot shows, with a latency budget in milliseconds; NothingToShowError where it shows nothing."""
     return PLOTS[name].chart(records, latency_budget_ms)
 
 
-def available(records: Sequence[Shown]) -> dict[str, Chart]:
+def available(records: Sequence[Publishable]) -> dict[str, Chart]:
     """The plots that have something to show of `records`, by name; of one record `[record]`."""
     found = {}
     for name, plot in PLOTS.items():
@@ -428,7 +426,11 @@ def _round_ticks(axis: Any) -> None:
 
 
 def _chart(
-    title: str, records: Sequence[Shown], gist: str, panels: Sequence[Rows] | Curve, notes: Sequence[str]
+    title: str,
+    records: Sequence[Publishable],
+    gist: str,
+    panels: Sequence[Rows] | Curve,
+    notes: Sequence[str],
 ) -> Chart:
     subtitle = name_of(records[0]) if len(records) == 1 else f"{len(records)} cases"
     return Chart(title, subtitle, gist, panels, notes, _caption(records))
@@ -442,7 +444,7 @@ def _caption(records: Sequence[Record]) -> str:
     return " · ".join([*devices, *tritons, *([f"measured {days}"] if days else [])])
 
 
-def _notes(records: Sequence[Shown], loads: Sequence[Load], but: Collection[str] = ()) -> list[str]:
+def _notes(records: Sequence[Publishable], loads: Sequence[Load], but: Collection[str] = ()) -> list[str]:
     """What the error bars are, and why points are hollow."""
     levels = confidence_levels(load for record in records for load in record.loads)
     codes = dict.fromkeys(code for load in loads for code in _codes(load, but))
@@ -468,7 +470,7 @@ def _score_row(name: str, score: Score, quantity: Quantity) -> Row:
     )
 
 
-def _best_row(record: Shown, best: Load | None) -> Row:
+def _best_row(record: Publishable, best: Load | None) -> Row:
     if best is None:
         said = "no speed shown: not proven right" if record.hidden else "not measured"
         return Row(_short_name(record), {}, said)
@@ -502,14 +504,14 @@ def _kind_of_load(load: Load) -> str:
     return (f"{load.arrivals} rate" if load.request_rate_per_s is not None else "concurrency") + batch
 
 
-def _short_name(record: Shown) -> str:
+def _short_name(record: Publishable) -> str:
     """Format, accelerator, precision and the number of GPUs; the rest of the name is the panel's title."""
     case = record.case
     parts = (case.format, case.accelerator, case.precision, f"{case.gpus}gpus" if case.gpus > 1 else "")
     return "-".join(part for part in parts if part)
 
 
-def _model(record: Shown, records: Sequence[Shown]) -> str:
+def _model(record: Publishable, records: Sequence[Publishable]) -> str:
     """The model, and the target where there are several."""
     several = len({one.case.target for one in records}) > 1
     return f"{record.case.model} on {record.case.target}" if several else record.case.model

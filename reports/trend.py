@@ -18,7 +18,8 @@ from matplotlib.ticker import MaxNLocator
 from ruptures import KernelCPD
 
 from reports.history import Row
-from reports.record.foreign import visible
+from reports.record.arguments import ACCURACY, LEAK, SPEED, UsageError
+from reports.record.foreign import quoted, visible
 from reports.record.quantities import (
     CHANGE,
     ERROR,
@@ -31,10 +32,10 @@ from reports.record.quantities import (
     Quantity,
 )
 from reports.record.schema import LEAST_LEAK, Estimate
-from reports.words.grouping import grouped
-from reports.words.labels import counted
-from reports.words.markdown import Emphasised, markdown, text
-from reports.words.origins import days_text
+from reports.tables.rendering import markdown
+from reports.tables.table import table_of_texts
+from reports.text.inline import Emphasised, text
+from reports.text.labels import counted, days_text, grouped
 
 FEWEST, LASTING = 4, 8
 """The runs that a level has at least: one to three in a row are outliers, and fewer than LASTING before another level are a
@@ -274,7 +275,27 @@ def table(series: Sequence[Series]) -> str:
         for one in series
     ]
     columns = ("Machine", "Case", "At", "Quantity", "Runs", "Last value", "Steps")
-    return f"{text(said)}\n\n{markdown(columns, rows, 'llllrrl')}"
+    return f"{text(said)}\n\n{markdown([table_of_texts(columns, rows, 'llllrrl')])}"
+
+
+def worse_steps(found: Sequence[Series], within: int, known: str | None) -> tuple[list[str], int]:
+    """A sentence for each step for the worse within the latest runs of a series, after those of the commit `known`, and the exit
+    status that they deserve. Raises UsageError where no run is of that commit."""
+    after = ""
+    if known:
+        started = [row.started for one in found for row in one.rows if (row.commit or "").startswith(known)]
+        if not started:
+            raise UsageError(f"--known {quoted(known)}: no run in the history is of this commit")
+        after = max(started)
+    sentences, status = [], 0
+    for one in found:
+        for step in one.steps:
+            if step.is_worse and step.at >= len(one.rows) - within and step.after.started > after:
+                said = f"{one.case}, {one.at}, {one.followed.name}: {step_text(one, step)}"
+                sentences.append(f"worse within the latest {within} runs: {said}")
+                of_figure = {"score": ACCURACY, "error": ACCURACY}.get(one.figure, SPEED)
+                status = max(status, LEAK if one.figure.startswith("growth") else of_figure)
+    return sentences, status
 
 
 def step_text(one: Series, step: Step) -> str:

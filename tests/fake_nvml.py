@@ -112,9 +112,6 @@ class Nvml:
     def nvmlDeviceGetUtilizationRates(self, _handle: str) -> Any:  # noqa: N802
         return SimpleNamespace(gpu=80, memory=30)
 
-    def nvmlDeviceGetMemoryInfo(self, _handle: str) -> Any:  # noqa: N802
-        return SimpleNamespace(total=80 * 2**30, used=5 * 2**30)
-
     def nvmlDeviceGetClockInfo(self, handle: str, kind: int) -> int:  # noqa: N802
         self._needs_board(handle)
         return {self.NVML_CLOCK_SM: 1410}[kind]
@@ -136,7 +133,8 @@ class Nvml:
             raise NVMLError("Not Supported")
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:  # noqa: N802
-        return [SimpleNamespace(pid=pid) for pid in self.pids(handle)]
+        used = None if "usedGpuMemory" in self.refused else 5 * 2**30
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid in self.pids(handle)]
 
 
 @contextlib.contextmanager

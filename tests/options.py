@@ -1,38 +1,32 @@
-"""The suite's options as a parser of their own, for tests that give a command line and need no run of pytest."""
+"""Settings for tests that need no run of pytest."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
-import pytest
-
-from fixtures.plugin.command_line.options import pytest_addoption
+from fixtures.run.settings import Settings, add_options
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise pytest.UsageError(message)
+def settings(**given: Any) -> Settings:
+    """The settings of these options, as texts or lists of them by their names, and the defaults of the others; the server is
+    the embedded one unless it is given."""
+    return Settings.of(**{"triton": "embedded", **given})
 
 
-def parser() -> argparse.ArgumentParser:
-    """The suite's options. A bad value is pytest's UsageError."""
-    found = _Parser()
+def parser(of: type[Settings] = Settings) -> argparse.ArgumentParser:
+    """The options as a parser of their own."""
+    found = argparse.ArgumentParser(exit_on_error=False)
     group = SimpleNamespace(addoption=found.add_argument)
-    pytest_addoption(SimpleNamespace(getgroup=lambda *_names, **_place: group))  # type: ignore[arg-type]
+    add_options(SimpleNamespace(getgroup=lambda *_names, **_place: group), of)
     return found
 
 
 def options(**given: Any) -> argparse.Namespace:
-    """The options of a command line with these, by their names and as texts or lists of them, and the defaults of the others;
-    the server is the embedded one unless it is given."""
-    return parser().parse_args(words({"triton": "embedded", **given}))
+    """These options and the defaults of the others, as pytest's configuration holds their texts."""
+    return argparse.Namespace(**{**vars(parser().parse_args([])), **given})
 
 
-def words(given: Mapping[str, Any]) -> list[str]:
-    """Options as a command line has them."""
-    return [
-        f"--{name.replace('_', '-')}" if text is True else f"--{name.replace('_', '-')}={text}"
-        for name, value in given.items()
-        for text in (value if isinstance(value, list) else [value])
-    ]
+def parsed(words: Sequence[str], of: Any = Settings) -> Any:
+    """The settings of a command line."""
+    return of.of(**vars(parser(of).parse_args(list(words))))

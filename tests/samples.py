@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from reports.record import files
-from reports.record.machines import SEVERAL, SINGLE
+from reports.record.origins import SEVERAL, SINGLE
 from reports.record.schema import (
     COMPONENTS,
     Accuracy,
     AnswerGate,
     Artifact,
-    BesideModel,
     Case,
     Comparison,
     Deployment,
@@ -35,12 +34,12 @@ from reports.record.schema import (
     WrongAnswer,
     place,
 )
-from reports.words.shown import Shown, shown
+from reports.text.publishable import Publishable, publishable
 
 
-def seen(*records: Record) -> list[Shown]:
+def seen(*records: Record) -> list[Publishable]:
     """The records as a reader may see them."""
-    return [shown(one) for one in records]
+    return [publishable(one) for one in records]
 
 
 def store(results: Path, *records: Record) -> Path:
@@ -93,6 +92,8 @@ def load(scenario: str, size: int, throughput_per_s: float, **changes: Any) -> L
         "requests": 1500,
         "duration_s": 9.5,
         "warm_up_s": 0.2,
+        "samples": 63,
+        "certified": {},
     }
     return Load(**(fields | changes))
 
@@ -107,6 +108,8 @@ def comparison(**changes: Any) -> Comparison:
         "verdict": "slower",
         "passes": 8,
         "seconds_to_settle": None,
+        "chance": 1e-6,
+        "points": 1,
     }
     return Comparison(**(fields | changes))
 
@@ -149,15 +152,6 @@ def wrong_under_load(one: Load) -> Load:
     """The load point, had two of its answers been wrong."""
     first = WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
     return dataclasses.replace(one, samples=63, answers=VerifiedAnswers(4100, 2, 4100, 0.5, first))
-
-
-def wrong_beside_another(one: Load) -> Load:
-    """The load point, had two of its answers been wrong while another model was under load."""
-    wrong = wrong_under_load(one).answers
-    beside = BesideModel(
-        "cpu-other-onnx-fp32", 16, estimate(0.8), one.latency_ms["p99"], one.latency_ms["p99"], 8, wrong
-    )
-    return dataclasses.replace(one, beside=(beside,))
 
 
 def one_pass(throughput_per_s: float) -> Pass:
@@ -242,7 +236,13 @@ def record(**changes: Any) -> Record:
         "serving": Serving("embedded", "2.51.0", "python", "system"),
         "deployment": Deployment(128, 1, (64, 128), 1, cuda_graphs=False, warmup=True),
         "build": Artifact(
-            "0f3c", "checkpoint nvidia_resnet50.pth, SHA-256 9f1b", 31.5, 97.6, "ONNX", "ONNX Runtime"
+            "0f3c",
+            "checkpoint nvidia_resnet50.pth, SHA-256 9f1b",
+            31.5,
+            97.6,
+            "ONNX",
+            "ONNX Runtime",
+            inputs={"input__0": (3, 224, 224)},
         ),
         "conversion": Parity(64, 0.0004, 0.01, 1.0, 0.99, passed=True),
         "accuracy": accuracy(),
@@ -262,7 +262,15 @@ def random_weights(**changes: Any) -> Record:
     """A case without a checkpoint: its speed counts, its accuracy is not measured."""
     fields: dict[str, Any] = {
         "case": Case("cpu", "nnunet", "ts-trace", None, "fp32"),
-        "build": Artifact("77aa", "random, seed 3", 4.0, 120.0, "TorchScript Trace", "PyTorch"),
+        "build": Artifact(
+            "77aa",
+            "random, seed 3",
+            4.0,
+            120.0,
+            "TorchScript Trace",
+            "PyTorch",
+            inputs={"input__0": (3, 224, 224)},
+        ),
         "accuracy": None,
         "accuracy_missing": "no checkpoint was given (--checkpoint DIR).",
         "loads": (load("offline", 1, 0.71234),),

@@ -21,13 +21,18 @@ class Clock:
 
 
 def watched(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch, *, seconds: float = 2.0, roots: tuple[int, ...] = ()
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    seconds: float = 2.0,
+    roots: tuple[int, ...] = (),
+    server: int | None = None,
 ) -> Watch:
     """A watch over so many seconds, with a sample every 20 ms."""
     found = visible_gpus(None)
     assert found
     monkeypatch.setattr(time, "time_ns", lambda: round(clock.now_s * S))
-    watch = Watch(found, frozenset(roots))
+    watch = Watch(found, frozenset(roots), server=server)
     for step in range(round(seconds / 0.02) + 1):
         clock.now_s = step * 0.02
         watch.take()

@@ -16,8 +16,8 @@ def load(artifact, settings):
     settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder in which the
     accelerator keeps what it builds, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
     (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or 1), batched (0 where the
-    network has no axis for the batch: each row is then computed by itself), and sizes (batch sizes, joined by commas:
-    see `_by_size`).
+    network has no axis for the batch: each row is then computed by itself), sizes (batch sizes, joined by commas:
+    see `_filled_up`), and cuda_graphs (0 or 1: see `_captured`).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(settings["threads"])
@@ -35,12 +35,15 @@ def load(artifact, settings):
         if settings["accelerator"] == "trt":
             import tensorrt  # noqa: F401 - loads libnvinfer from its package, where the provider's loader does not look
     graph = artifact / "model.onnx" if artifact.is_dir() else artifact
-    several = settings["tensors"] == "torch" and _plans_anew(graph, settings)
+    captures = settings["device"] == "cuda" and settings.get("cuda_graphs") == "1"
+    several = not captures and settings["tensors"] == "torch" and _plans_anew(graph, settings)
     opened = functools.partial(_session, graph, options, _providers(settings, several))
     if settings["tensors"] != "torch":
         predict = _on_arrays(opened())
+    elif captures:
+        predict = _filled_up(_captured(opened(), settings), settings)
     elif several:
-        predict = _by_size(opened, settings)
+        predict = _filled_up(_by_size(opened, settings), settings)
     else:
         predict = _on_tensors(opened(), settings)
     return _row_by_row(predict, settings) if settings.get("batched") == "0" else predict
@@ -73,25 +76,57 @@ def _plans_anew(graph, settings):
 
 
 def _by_size(opened, settings):
-    """A function from tensors to tensors that has a session of its own for each batch size.
-
-    Where `sizes` are given, as for the batches of any size that Triton's batcher forms, a batch is filled up to the
-    next of them with copies of its last row, whose answers are dropped.
-    """
-    sizes = sorted(int(size) for size in settings.get("sizes", "").split(",") if size)
+    """A function from tensors to tensors that has a session of its own for each batch size."""
     ready = [opened()]  # now, as what cannot be opened fails to load, and not the first request
 
     @functools.lru_cache(_SESSIONS)
     def run_of(_size):
         return _on_tensors(ready.pop() if ready else opened(), settings)
 
+    return lambda tensors: run_of(len(tensors[0]))(tensors)
+
+
+def _captured(session, settings):
+    """A function from tensors to tensors that captures the session's work as a CUDA graph for each shape of the inputs, at
+    its first run, and replays it from then on, by one call in place of one for each kernel.
+
+    A graph reads and writes the memory that it was captured with: inputs are copied there, and answers from there. Source:
+    ONNX Runtime's documentation of its CUDA provider, "Using CUDA Graphs".
+    """
+    import torch
+
+    run_without = _on_tensors(session, settings, graph=-1)
+    kept = {}
+
     def predict(tensors):
+        shapes = tuple(tensor.shape for tensor in tensors)
+        if shapes not in kept:
+            inputs = [tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors]
+            outputs = [
+                result.clone() for result in run_without(inputs)
+            ]  # of which the shapes are known only now
+            kept[shapes] = inputs, outputs, _on_tensors(session, settings, outputs, graph=len(kept) + 1)
+        inputs, outputs, run = kept[shapes]
+        for place, tensor in zip(inputs, tensors, strict=True):
+            place.copy_(tensor)
+        run(inputs)
+        return [output.clone() for output in outputs]
+
+    return predict
+
+
+def _filled_up(predict, settings):
+    """Where `sizes` are given, as for the batches of any size that Triton's batcher forms, a batch is filled up to the next
+    of them with copies of its last row, whose answers are dropped."""
+    sizes = sorted(int(size) for size in settings.get("sizes", "").split(",") if size)
+
+    def run(tensors):
         rows = len(tensors[0])
         size = next((size for size in sizes if size >= rows), rows)
         filled = [_filled(tensor, size) for tensor in tensors] if size > rows else tensors
-        return [result[:rows] for result in run_of(size)(filled)]
+        return [result[:rows] for result in predict(filled)]
 
-    return predict
+    return run
 
 
 def _filled(tensor, size):
@@ -137,25 +172,38 @@ def _row_by_row(predict, settings):
     return run
 
 
-def _on_tensors(session, settings):
-    """A session to a function from tensors on its device to tensors on its device: none goes through the host."""
+def _on_tensors(session, settings, outputs=None, graph=None):
+    """A session to a function from tensors on its device to tensors on its device: none goes through the host.
+
+    The answers are in new memory, or in that of the tensors `outputs`. `graph` is the number of the CUDA graph that the run is
+    captured as and replayed from; -1 for a run that has nothing to do with any.
+    """
     import torch
 
     device, number = settings["device"], int(settings["device_id"])
     names = [tensor.name for tensor in session.get_inputs()]
+    options = onnxruntime.RunOptions()
+    if graph is not None:
+        options.add_run_config_entry("gpu_graph_id", str(graph))
+
+    def place_of(tensor):
+        kind = np.dtype(str(tensor.dtype).removeprefix("torch."))
+        return device, number, kind, tuple(tensor.shape), tensor.data_ptr()
 
     def predict(tensors):
         binding = session.io_binding()
         inputs = [tensor.contiguous() for tensor in tensors]  # kept until the run is over
         for name, tensor in zip(names, inputs, strict=True):
-            kind = np.dtype(str(tensor.dtype).removeprefix("torch."))
-            binding.bind_input(name, device, number, kind, tuple(tensor.shape), tensor.data_ptr())
-        for output in session.get_outputs():
-            binding.bind_output(output.name, device, number)
-        binding.synchronize_inputs()  # PyTorch may still copy them, on a stream of its own
-        session.run_with_iobinding(binding)
+            binding.bind_input(name, *place_of(tensor))
+        for index, output in enumerate(session.get_outputs()):
+            binding.bind_output(output.name, *(place_of(outputs[index]) if outputs else (device, number)))
+        if device == "cuda":
+            torch.cuda.current_stream(
+                number
+            ).synchronize()  # PyTorch may still copy them, on a stream of its own
+        session.run_with_iobinding(binding, options)
         binding.synchronize_outputs()
-        return [torch.from_dlpack(value) for value in binding.get_outputs_as_ortvaluevector()]
+        return outputs or [torch.from_dlpack(value) for value in binding.get_outputs_as_ortvaluevector()]
 
     return predict
 
@@ -168,6 +216,8 @@ def _providers(settings, several):
     device = {"device_id": settings["device_id"]}
     # Not every algorithm of a convolution tried at each new shape, while the request of that shape waits.
     chosen = {"use_tf32": settings["tf32"], "cudnn_conv_algo_search": "HEURISTIC"}
+    if settings.get("cuda_graphs") == "1":
+        chosen["enable_cuda_graph"] = "1"
     if several:  # each takes what it needs, where it would take twice as much each time
         chosen["arena_extend_strategy"] = "kSameAsRequested"
     cuda = {"CUDAExecutionProvider": device | chosen} | cpu

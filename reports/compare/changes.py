@@ -1,157 +1,306 @@
-"""What changed between records as markdown, with what is shown to be worse in bold and what is better in italics."""
+"""What changed between the records of one run and those of another: setup, accuracy, speed and growth in soaks, as values."""
 
-from collections.abc import Sequence
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from reports.compare.case_changes import (
-    case_name,
-    case_section,
-    hidden,
-    score_change,
-    settings_text,
-    soak_change,
-    speed_change,
+from reports.compare.paired_scores import Paired, paired
+from reports.compare.setup import Setting, differing
+from reports.record import files, per_sample
+from reports.record.arguments import ACCURACY, LEAK, SPEED, UsageError
+from reports.record.files import RecordError
+from reports.record.ratio import (
+    FALSE_ALARMS,
+    FEWEST_PASSES,
+    shown_by_holm,
+    speeds,
+    unpaired_chance,
+    unpaired_ratio,
 )
-from reports.compare.paired_scores import Paired
-from reports.compare.records import CaseChange, Changes
-from reports.compare.setup_changes import Setting
-from reports.record.quantities import GIVEN_SHARE
-from reports.record.ratio import FALSE_ALARMS
-from reports.words.markdown import bold, italic, joined, markdown, text
-from reports.words.origins import days_text
-from reports.words.sources import Source
+from reports.record.schema import (
+    LEAST_LEAK,
+    Estimate,
+    Growth,
+    Load,
+    LoadSetting,
+    Place,
+    Score,
+    Verdict,
+    case_id,
+    place,
+    soak_verdict,
+)
+from reports.sources import Source, Stored
+from reports.text.correctness import unmeasured
+from reports.text.publishable import Publishable
 
-_SUMMARY = ("Case", "Setup", "Accuracy", "Speed")
-_SOAK = "Soak"
-"""A further column, where both sides have a soak of a case."""
-_SPEEDS = (bold("slower"), italic("faster"), "too few passes")
-"""The words whose number is in the cell of a case, of all its load points, in this order."""
-_SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown", "no sample changed")
-"""The words for a metric. The cell of a case with several metrics has the first of these that is true of one."""
-
-
-def document(changes: Sequence[Changes]) -> str:
-    """The whole comparison as markdown: a part for each source that is compared with the first."""
-    return "\n\n".join(_part(one) for one in changes)
+_BY_CHANCE: Sequence[Verdict] = ("failed", "passed")
+"""The verdict that each of PointChange.chances supports where it is small."""
 
 
-def _part(changes: Changes) -> str:
-    before, after = changes.before, changes.after
-    common = _common_setup(changes.cases)
-    blocks = [
-        f"# {after.letter} against {before.letter}",
-        "\n".join(_origin(source) for source in (before, after)),
-        *_shared(changes, common),
-        _table(changes.cases, common),
-        *_legend(changes),
-        *_alone(changes),
-        *(block for case in changes.cases for block in case_section(case, common)),
+@dataclass(frozen=True)
+class PointChange:
+    """One load point that both records measured."""
+
+    before: Load
+    after: Load
+    ratio: Estimate | None
+    """Speed after over before: throughput, or at a given request rate the inverse of the mean latency; None of too
+    few passes."""
+    verdict: Verdict = "not shown"
+    """Whether the point is shown to be faster (passed) or slower (failed) than before, among all points of both."""
+    chances: tuple[float, float] = (1.0, 1.0)
+    """The chance of a point as slow, and as fast, as this one, where nothing has changed."""
+
+
+@dataclass(frozen=True)
+class ScoreChange:
+    """One metric of the served model; a score is None where the record does not have the metric."""
+
+    metric: str
+    better: Literal["higher", "lower"]
+    before: Score | None
+    after: Score | None
+    pairs: Paired | None
+    why_unpaired: str
+    """Why the scores are not compared sample by sample; empty where they are."""
+
+
+@dataclass(frozen=True)
+class GrowthChange:
+    """The growth of something that the soaks of both sides watched."""
+
+    before: Growth
+    after: Growth
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it leaks now: where it leaked before too, by at least the least leak more. Such a difference is a step of
+        `trend` too."""
+        if self.after.verdict != "failed" or self.before.verdict != "failed":
+            return self.after.verdict == "failed"
+        more = self.after.slope.low - self.before.slope.high
+        return more >= LEAST_LEAK[self.after.unit, self.after.per]
+
+
+@dataclass(frozen=True)
+class CaseChange:
+    """One case that both sets of records have."""
+
+    before: Stored
+    after: Stored
+    setup: Sequence[Setting]
+    scores: Sequence[ScoreChange]
+    points: Sequence[PointChange]
+    """The load points that both measured; empty where either may show no speed."""
+    growth: Sequence[GrowthChange]
+    """What the soaks of both watched; empty where either had none."""
+    only_before: Sequence[LoadSetting]
+    only_after: Sequence[LoadSetting]
+
+    @property
+    def leaks_more(self) -> bool:
+        """Whether the soak finds a leak that the earlier one did not, or a larger one."""
+        soaks = [side.record.soak for side in (self.before, self.after)]
+        verdicts = [None if soak is None else soak_verdict(soak) for soak in soaks]
+        leaks_now = None not in verdicts and verdicts[0] != "failed" and verdicts[1] == "failed"
+        return leaks_now or any(one.is_worse for one in self.growth)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The comparison of one source with the first one."""
+
+    before: Source
+    after: Source
+    cases: Sequence[CaseChange]
+    only_before: Sequence[str]
+    """The names of the cases that the first source alone has."""
+    only_after: Sequence[str]
+    """The names of the cases that the other source alone has."""
+
+
+def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Changes:
+    """Every case that both have. Raises RecordError where there is none, or a file of samples is damaged.
+
+    A point counts as slower that is shown to be slower by more than the fraction `allowed_slowdown`.
+    Two single records are compared whatever their names, if they are of one model: formats, or GPUs.
+    """
+    common = [name for name in before.records if name in after.records]
+    if before.is_file and after.is_file:
+        pairs = [_single(before, after)]
+    else:
+        pairs = [(before.records[name], after.records[name]) for name in common]
+    if not pairs:
+        raise RecordError(
+            f"{after.name}: has no case in common with {before.name}. It has {_names(after)}; "
+            f"{before.name} has {_names(before)}. To compare different cases of one model, give two record files."
+        )
+    cases = [_case(first, second, 1 - allowed_slowdown) for first, second in pairs]
+    paired_names = {case_id(one.record.case) for pair in pairs for one in pair}
+    return Changes(
+        before,
+        after,
+        _judged(cases),
+        [name for name in before.records if name not in paired_names],
+        [name for name in after.records if name not in paired_names],
+    )
+
+
+def _single(before: Source, after: Source) -> tuple[Stored, Stored]:
+    (first,), (second,) = before.records.values(), after.records.values()
+    models = first.record.case.model, second.record.case.model
+    if models[0] != models[1]:
+        raise RecordError(
+            f"{second.path}: is of the model {models[1]}, {first.path} of {models[0]}. Give records of one model."
+        )
+    return first, second
+
+
+def _names(source: Source) -> str:
+    names = list(source.records)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _case(before: Stored, after: Stored, slowest: float) -> CaseChange:
+    loads = [{place(load): load for load in side.record.loads} for side in (before, after)]
+    common = sorted(loads[0].keys() & loads[1].keys())
+    measured = [_measured(side.record) for side in (before, after)]
+    return CaseChange(
+        before,
+        after,
+        setup=differing(before.record, after.record),
+        scores=_score_changes(before, after),
+        points=[_point(loads[0][at], loads[1][at], slowest) for at in common],
+        growth=_growth(before.record, after.record),
+        only_before=[measured[0][at] for at in sorted(measured[0].keys() - measured[1].keys())],
+        only_after=[measured[1][at] for at in sorted(measured[1].keys() - measured[0].keys())],
+    )
+
+
+def _measured(record: Publishable) -> dict[Place, LoadSetting]:
+    """Every load point that was measured, shown or hidden."""
+    points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
+    return {place(at): at for at in points}
+
+
+def _growth(before: Publishable, after: Publishable) -> list[GrowthChange]:
+    """The growth of everything that both soaks watched, in the order of the first."""
+    sides = [
+        {(one.what, one.per): one for one in record.soak.growth} if record.soak else {}
+        for record in (before, after)
     ]
-    return "\n\n".join(blocks)
+    return [GrowthChange(one, sides[1][name]) for name, one in sides[0].items() if name in sides[1]]
 
 
-def _origin(source: Source) -> str:
-    """`- A: folder, 20 cases, measured 2026-03-04`."""
-    days = days_text(stored.record.updated for stored in source.records.values())
-    measured = f", measured {days}" if days else ""
-    count = len(source.records)
-    return f"- {source.letter}: {text(source.name)}, {count} case{'s' * (count != 1)}{measured}"
+def _point(before: Load, after: Load, slowest: float) -> PointChange:
+    mine, theirs = speeds(after), speeds(before)
+    if min(len(mine), len(theirs)) < FEWEST_PASSES:
+        return PointChange(before, after, None)
+    chances = unpaired_chance(mine, theirs, slowest), unpaired_chance(theirs, mine, 1.0)
+    return PointChange(before, after, unpaired_ratio(mine, theirs), chances=chances)
 
 
-# --- all cases ---------------------------------------------------------------------------------------------
-
-
-def _common_setup(cases: Sequence[CaseChange]) -> list[Setting]:
-    """The settings that differ in the same way in every case, if there are several cases."""
-    first = cases[0].setup if len(cases) > 1 else []
-    return [setting for setting in first if all(setting in case.setup for case in cases)]
-
-
-def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
-    """Sentences on what differs in all cases, beginning with the machine."""
-    blocks = []
-    machines = [one for case in changes.cases for one in case.setup if one.name.startswith("machine.")]
-    if machines:
-        blocks.append(
-            f"{bold('The machines differ')}: {settings_text(dict.fromkeys(machines))}. The ratios of speed hold that too."
-        )
-    others = [one for one in common if one not in machines]
-    if others:
-        blocks.append(f"Differs in all {len(changes.cases)} cases: {settings_text(others)}.")
-    return blocks
-
-
-def _table(cases: Sequence[CaseChange], common: Sequence[Setting]) -> str:
-    """A row for each case, with a word or two on each change."""
-    rows = [_summary(case, common) for case in cases]
-    if not any(case.growth for case in cases):
-        return markdown(_SUMMARY, rows, "llll")
-    rows = [[*row, soak_change(case)] for row, case in zip(rows, cases, strict=True)]
-    return markdown((*_SUMMARY, _SOAK), rows, "lllll")
-
-
-def _summary(case: CaseChange, common: Sequence[Setting]) -> list[str]:
-    own = [one.name for one in case.setup if one not in common]
-    return [case_name(case), ", ".join(own) or "-", _accuracy_cell(case), _speed_cell(case)]
-
-
-def _accuracy_cell(case: CaseChange) -> str:
-    """The worst change of any metric, and whether the case began or ceased to pass."""
-    changes = [_score_cell(score.pairs) for score in case.scores]
-    found = next((one for one in _SCORES if one in changes), "not measured")
-    passes = [not stored.record.no_speed for stored in (case.before, case.after)]
-    if passes == [True, False]:
-        return joined([bold("passes no longer"), found], ", ")
-    return joined([found, italic("passes now")], ", ") if passes == [False, True] else found
-
-
-def _score_cell(pairs: Paired | None) -> str:
-    if pairs is None:
-        return "not paired"
-    return score_change(pairs) if pairs.lost or pairs.gained else "no sample changed"
-
-
-def _speed_cell(case: CaseChange) -> str:
-    found = [speed_change(point) for point in case.points]
-    if not found:
-        return "not shown" if hidden(case) else "no point in both"
-    counts = [joined([str(found.count(one)), one], " ") for one in _SPEEDS if one in found]
-    return joined([joined(counts, ", "), f"of {len(found)}"], " ") if counts else "no difference shown"
-
-
-def _legend(changes: Changes) -> list[str]:
-    """The meanings of the words in the tables, as far as they are used."""
-    before, after = changes.before.letter, changes.after.letter
-    points = [point for case in changes.cases for point in case.points]
-    blocks = []
-    if points:
-        blocks.append(
-            f"Speed: the ratio is {after} over {before}, with Welch's 95 % interval of the passes on record, of each "
-            f"point by itself; slower and faster are what is shown among {len(points)} points, so that chance alone "
-            f"calls any of them slower, or any of them faster, in at most {GIVEN_SHARE.text(FALSE_ALARMS)} of all "
-            "comparisons (Holm's correction). It covers what varied while each was measured, not what the machine changed in between: "
-            "`--against` measures both in turns."
-        )
-    if any(score.pairs for case in changes.cases for score in case.scores):
-        blocks.append(
-            "Accuracy: of the samples that both scored. Lost are those scored worse; the difference has a 95 % "
-            "interval (Newcombe's of scores of 0 and 1, else Student's), p is that of the exact test by McNemar or of "
-            "flipped signs, and a difference is shown where both say so."
-        )
-    reasons: dict[str, list[str]] = {}
-    for case in changes.cases:
-        for why in dict.fromkeys(score.why_unpaired for score in case.scores if score.why_unpaired):
-            reasons.setdefault(why, []).append(f"`{case_name(case)}`")
-    return blocks + [
-        f"Not paired by sample, so that the scores alone are shown: {text(why)}: "
-        f"{'all cases' if len(names) == len(changes.cases) else ', '.join(names)}."
-        for why, names in reasons.items()
-    ]
-
-
-def _alone(changes: Changes) -> list[str]:
-    sides = ((changes.before, changes.only_before), (changes.after, changes.only_after))
+def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
+    """The cases with what each point shows among all: any of them is wrong in at most FALSE_ALARMS of all comparisons,
+    of slower points and of faster ones each."""
+    measured = [point for case in cases for point in case.points if point.ratio is not None]
+    verdicts: dict[int, Verdict] = {}
+    for which, verdict in enumerate(_BY_CHANCE):
+        shown_ones = shown_by_holm([point.chances[which] for point in measured], FALSE_ALARMS)
+        verdicts |= {
+            id(point): verdict for point, is_shown in zip(measured, shown_ones, strict=True) if is_shown
+        }
     return [
-        f"Only in {source.letter}: {', '.join(f'`{name}`' for name in names)}."
-        for source, names in sides
-        if names
+        dataclasses.replace(
+            case,
+            points=[
+                dataclasses.replace(point, verdict=verdicts.get(id(point), "not shown"))
+                for point in case.points
+            ],
+        )
+        for case in cases
     ]
+
+
+def _score_changes(before: Stored, after: Stored) -> list[ScoreChange]:
+    """Every metric of either record, with the samples that both scored in pairs. Raises RecordError where a file of samples is
+    damaged."""
+    ledgers = [
+        {score.metric: score for score in stored.record.accuracy.scores} if stored.record.accuracy else {}
+        for stored in (before, after)
+    ]
+    served = [_served(stored) for stored in (before, after)]
+    metrics = dict.fromkeys([*ledgers[0], *ledgers[1]])
+    return [
+        _score(metric, (ledgers[0].get(metric), ledgers[1].get(metric)), served, (before, after))
+        for metric in metrics
+    ]
+
+
+def _score(
+    metric: str,
+    scores: tuple[Score | None, Score | None],
+    served: Sequence[Mapping[str, Mapping[str, float]] | str],
+    stored: Sequence[Stored],
+) -> ScoreChange:
+    better = next(score.better for score in scores if score is not None)
+    by_id: list[Mapping[str, float]] = []
+    why = ""
+    for one, found in zip(stored, served, strict=True):
+        if isinstance(found, str):
+            why = why or found
+        elif metric not in found:
+            why = why or f"{one.letter} has no {metric} of each sample"
+        else:
+            by_id.append(found[metric])
+    if not why and not by_id[0].keys() & by_id[1].keys():
+        why = "no sample is in both"
+    pairs = None if why else paired(by_id[0], by_id[1], better)
+    return ScoreChange(metric, better, *scores, pairs, why)
+
+
+def _served(stored: Stored) -> Mapping[str, Mapping[str, float]] | str:
+    """The served score of each sample, by metric and id; or why there are none."""
+    record, letter = stored.record, stored.letter
+    if record.accuracy is None:
+        return f"accuracy of {letter} was {unmeasured(record)}"
+    path = stored.path.with_name(stored.path.name.removesuffix(".json") + files.SAMPLES_SUFFIX)
+    if not os.path.lexists(path):
+        return f"{letter} has no samples (CASE{files.SAMPLES_SUFFIX}) beside its record"
+    found = per_sample.of_ledger(record, record.accuracy, path)
+    if found is None:
+        return f"the samples beside the record of {letter} are of another build or ledger"
+    return {
+        metric: dict(zip(found.ids, stages["served"], strict=True))
+        for metric, stages in found.scores.items()
+        if "served" in stages
+    }
+
+
+_MAY_DIFFER = ("machine.gpu_driver", "machine.gpu_uuids")
+"""What one changes of a machine to see the effect of."""
+
+
+def exit_status(changes: Changes) -> int:
+    """The exit status by what changed. Raises UsageError where the records allow no verdict: what compares nothing would
+    look like what found nothing worse."""
+    names = f"{changes.before.name} and {changes.after.name}"
+    setup = {one.name for case in changes.cases for one in case.setup} - {*_MAY_DIFFER}
+    if any(name.startswith("machine.") for name in setup):
+        raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
+    points = [point for case in changes.cases for point in case.points if point.ratio is not None]
+    pairs = [score.pairs for case in changes.cases for score in case.scores if score.pairs is not None]
+    fails_now = any(one.after.record.no_speed and not one.before.record.no_speed for one in changes.cases)
+    if fails_now or any(one.verdict == "failed" for one in pairs):
+        return ACCURACY
+    grown = [one for case in changes.cases for one in case.growth]
+    if not points and not pairs and not grown:
+        raise UsageError(
+            f"compare: {names} have no load point and no sample in common that could be compared, nor soaks"
+        )
+    if any(case.leaks_more for case in changes.cases):
+        return LEAK
+    return SPEED if any(point.verdict == "failed" for point in points) else 0

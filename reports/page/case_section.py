@@ -9,21 +9,19 @@ from typing import Literal
 from reports import plots
 from reports.page.interval_tables import accuracy_text, intervals_table, machine_table
 from reports.plots import Chart
-from reports.published.beside import legend, section
+from reports.published.comparison import legend, section
 from reports.published.matching import match
 from reports.record import files, per_sample, untrusted
 from reports.record.foreign import visible
 from reports.record.per_sample import Part, SampleScores
 from reports.record.schema import Accuracy
-from reports.tables.case import scenario_section
-from reports.tables.points import loads_of
-from reports.tables.soaks import soak_section
-from reports.words.latency_budget import search_paragraph
-from reports.words.markdown import text
-from reports.words.rightness import main_score, metric_text, unmeasured
-from reports.words.server_ends import end_text
-from reports.words.serving_cost import efficiency_section
-from reports.words.shown import Shown, name_of
+from reports.tables.case import scenario_section, soak_section
+from reports.tables.points import efficiency_section, points_of
+from reports.tables.rendering import markdown
+from reports.text.correctness import main_score, metric_text, unmeasured
+from reports.text.inline import text
+from reports.text.publishable import Publishable, name_of
+from reports.text.search import search_paragraph
 
 _LARGEST_CONFIG_BYTES = 2**20  # those of this suite are below 4 KiB
 
@@ -78,7 +76,7 @@ class ScenarioTables:
 class CaseSection:
     """One case; what is a `str` is markdown, but for the name."""
 
-    record: Shown
+    record: Publishable
     name: str
     status: Status
     accuracy: str
@@ -90,47 +88,44 @@ class CaseSection:
     search: str
     worst_of_search: Sequence[WorstSample] | None
     soak: str
-    ends: Sequence[tuple[str, str]]
-    """How each server ended that ended by itself, and the last lines of its log; plain text."""
     published: str
     configs: Sequence[ServedConfig]
     machine: str
 
 
-def check_files(record: Shown, results: Path) -> None:
+def check_files(record: Publishable, results: Path) -> None:
     """Raise RecordError where a file beside the record is damaged, which its section would show."""
-    per_sample.of_record(record, results, record.kept_as)
-    per_sample.of_search(record, results, record.kept_as)
+    per_sample.of_record(record, results)
+    per_sample.of_search(record, results)
     _configs(record, results)
 
 
-def section_of(record: Shown, results: Path) -> CaseSection:
+def section_of(record: Publishable, results: Path) -> CaseSection:
     """All of one case; raises RecordError where a file beside its record is damaged."""
     return CaseSection(
         record=record,
         name=name_of(record),
         status=status_of(record),
         accuracy=accuracy_text(record),
-        worst=_worst(per_sample.of_record(record, results, record.kept_as), record.accuracy),
+        worst=_worst(per_sample.of_record(record, results), record.accuracy),
         scenarios=[_scenario(record, one) for one in ("offline", "online")],
         pictures=[
             picture(name, [record]) for name in plots.available([record]) if plots.PLOTS[name].of == "one"
         ],
-        efficiency=efficiency_section(record),
+        efficiency=markdown(efficiency_section(record)),
         search=text(search_paragraph(record)),
         worst_of_search=_worst(
-            per_sample.of_search(record, results, record.kept_as),
+            per_sample.of_search(record, results),
             record.search.accuracy if record.search else None,
         ),
-        soak=soak_section(record),
-        ends=[(end_text(end), "\n".join(end.log)) for end in record.server_ends],
+        soak=markdown(soak_section(record)),
         published=_published(record),
         configs=_configs(record, results),
         machine=machine_table(record),
     )
 
 
-def status_of(record: Shown) -> Status:
+def status_of(record: Publishable) -> Status:
     """Passed, passed but for an accuracy that random weights do not have, searched alone, or not proven."""
     if record.search is not None and record.accuracy is None and not (record.loads or record.hidden):
         return Status("care", "search only", "Nothing but a search was measured; what it found stands below.")
@@ -143,7 +138,7 @@ def status_of(record: Shown) -> Status:
     return Status("good", "passed", "")
 
 
-def picture(name: str, records: Sequence[Shown]) -> EmbeddedPicture:
+def picture(name: str, records: Sequence[Publishable]) -> EmbeddedPicture:
     """A plot that `reports.plots.available` names."""
     return _embedded(plots.chart(name, records))
 
@@ -159,8 +154,9 @@ def _uri(svg: bytes) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
 
 
-def _scenario(record: Shown, scenario: str) -> ScenarioTables:
-    return ScenarioTables(scenario_section(record, scenario), intervals_table(loads_of(record, scenario)))
+def _scenario(record: Publishable, scenario: str) -> ScenarioTables:
+    loads = [at.load for at in points_of(record, scenario)]
+    return ScenarioTables(markdown(scenario_section(record, scenario)), intervals_table(loads))
 
 
 def _worst(found: SampleScores | None, accuracy: Accuracy | None) -> list[WorstSample] | None:
@@ -191,16 +187,16 @@ def _scores(found: SampleScores, accuracy: Accuracy, place: int) -> str:
     return "; ".join(parts)
 
 
-def _published(record: Shown) -> str:
+def _published(record: Publishable) -> str:
     found = match(record)
     if not found.rows:
         return text(found.missing)
-    return f"{section(found)}\n\n{legend([found])}"
+    return markdown([*section(found), legend([found])])
 
 
-def _configs(record: Shown, results: Path) -> list[ServedConfig]:
+def _configs(record: Publishable, results: Path) -> list[ServedConfig]:
     """The configurations of the case and of a search's winner, as far as they lie beside the record."""
-    path = files.path_of(record.case, results, record.kept_as)
+    path = files.path_of(record.case, results)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search and record.search.config:
         name = files.config_of_search(files.path_of(record.case, results))

@@ -6,20 +6,19 @@ from dataclasses import dataclass
 from reports.page.case_section import Status, status_of
 from reports.record.quantities import COST, ENERGY, LATENCY, SHARE_OF_SPEED, THROUGHPUT
 from reports.record.schema import Load, case_id
-from reports.words.cost import cost
-from reports.words.grouping import grouped
-from reports.words.labels import full_point, several_gpus
-from reports.words.ranking import (
+from reports.text.correctness import main_score, metric_text, tightest_text, unscored
+from reports.text.labels import full_point, grouped, several_gpus
+from reports.text.publishable import Publishable, name_of
+from reports.text.speed import (
     beside_reference,
     best_load,
+    cost,
     format_name,
     group_of,
     ranked,
     ranks,
-    reference_of,
+    reference,
 )
-from reports.words.rightness import main_score, metric_text, tightest_text, unscored
-from reports.words.shown import Shown, name_of
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,15 @@ class Answer:
     """The cases that are not proven to be right, by name."""
 
 
-def answers(records: Sequence[Shown]) -> list[Answer]:
+def answers(records: Sequence[Publishable]) -> list[Answer]:
     """An answer for each model and kind of machine, in the order of the records."""
     placed = ranks(records)
     return [_answer(group, placed, records) for group in grouped(ranked(records), group_of).values()]
 
 
-def _answer(group: Sequence[Shown], placed: Mapping[str, int], records: Sequence[Shown]) -> Answer:
+def _answer(
+    group: Sequence[Publishable], placed: Mapping[str, int], records: Sequence[Publishable]
+) -> Answer:
     case = group[0].case
     usable = [one for one in group if one.loads]
     right = [one for one in group if not one.no_speed]
@@ -82,7 +83,7 @@ def _answer(group: Sequence[Shown], placed: Mapping[str, int], records: Sequence
         )
     elif not usable:
         remarks.append("None is proven to be right.")
-    where = (case.target, several_gpus(case), group[0].of_machine)
+    where = (case.target, several_gpus(case))
     return Answer(
         case.model,
         ", ".join(filter(None, where)),
@@ -92,7 +93,7 @@ def _answer(group: Sequence[Shown], placed: Mapping[str, int], records: Sequence
     )
 
 
-def _choice(record: Shown, equal: int, usable: int, records: Sequence[Shown]) -> Choice:
+def _choice(record: Publishable, equal: int, usable: int, records: Sequence[Publishable]) -> Choice:
     best = best_load(record)
     return Choice(
         name_of(record),
@@ -105,7 +106,7 @@ def _choice(record: Shown, equal: int, usable: int, records: Sequence[Shown]) ->
     )
 
 
-def _right(record: Shown) -> list[str]:
+def _right(record: Publishable) -> list[str]:
     score = main_score(record)
     if score is None:
         return [unscored(record)]
@@ -113,10 +114,11 @@ def _right(record: Shown) -> list[str]:
     return [said, *filter(None, [tightest_text(score)])]
 
 
-def _why(record: Shown, equal: int, usable: int, records: Sequence[Shown]) -> str:
+def _why(record: Publishable, equal: int, usable: int, records: Sequence[Publishable]) -> str:
     if usable == 1:
         return "the only one with a speed to show"
-    if reference_of(record) == case_id(record.case):
+    beside = reference(record)
+    if beside is not None and beside.reference == case_id(record.case):
         return "no other is shown to be faster"
     others = "other" if equal == 2 else "others"
     alike = f"; not shown to be faster or slower than the {others}" if equal > 1 else ""
@@ -131,7 +133,7 @@ def _speed(best: Load) -> list[str]:
     ]
 
 
-def _cost(record: Shown, best: Load | None) -> list[str]:
+def _cost(record: Publishable, best: Load | None) -> list[str]:
     """Money, energy, and how much of the speed in process serving leaves, as far as they are known."""
     energy = best.gpu.energy_j_per_1000 if best and best.gpu else None
     price = cost(record, best) if best else None

@@ -2,9 +2,10 @@
 
 import base64
 import collections
+import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,35 +13,22 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from reports import plots, tables
+from reports import plots
 from reports.page.case_section import Status, picture, section_of, status_of
 from reports.page.deploying import answers
 from reports.record.schema import Mark
 from reports.tables import summary
-from reports.words.labels import kind_of_device
-from reports.words.latency_budget import search_paragraph
-from reports.words.markdown import text
-from reports.words.ranking import best_load, ranked, ranks, ratio_to_reference
-from reports.words.rightness import main_score
-from reports.words.shown import Shown, name_of
+from reports.tables.rendering import markdown
+from reports.tables.table import Table
+from reports.text.inline import text
+from reports.text.labels import kind_of_device
+from reports.text.publishable import Publishable, name_of
+from reports.text.search import search_paragraph
+from reports.text.speed import best_load
 
 _TEMPLATES = Path(__file__).parent
 _CHOICES = ("target", "model", "format", "precision")
-_AS_NUMBER = (
-    "Accuracy",
-    "Floor",
-    summary.RATE,
-    summary.P99,
-    summary.RANK,
-    summary.BESIDE,
-    summary.PUBLISHED,
-    summary.IN_PROCESS,
-    summary.COST,
-)
-"""Columns of the summary that are ordered by a number; of accuracy by the score, the others by what they show."""
-_AS_TEXT = ("Accuracy", "Floor")
-"""The columns ordered by a number that begin with words, and so stand on the left."""
-_SAID_OTHERWISE = ("Model", "Precision", "Machine", "Note")
+_SAID_OTHERWISE = ("Model", "Precision")
 """Columns of the summary that the case's name and its badges say here."""
 
 
@@ -57,14 +45,14 @@ class SummaryColumn:
 class SummaryRow:
     """A case in the summary: its cells, and what they are ordered by where that is not what they show."""
 
-    record: Shown
+    record: Publishable
     name: str
     status: Status
     marks: Sequence[Mark]
     cells: Sequence[tuple[SummaryColumn, str, float | None]]
 
 
-def page(records: Sequence[Shown], results: Path) -> str:
+def page(records: Sequence[Publishable], results: Path) -> str:
     """The page of `records`, beside which samples and configurations lie below the folder `results`.
 
     Raises RecordError where a file beside a record is damaged.
@@ -78,9 +66,8 @@ def page(records: Sequence[Shown], results: Path) -> str:
     )
     environment.filters["markdown"] = rendered
     environment.filters["unbroken"] = unbroken
-    ordered, placed = ranked(records), ranks(records)
-    cells = [summary.summary_row(record, placed) for record in ordered]
-    columns, rows = _summary(ordered, cells)
+    of_all = _shown(summary.summary_table(records))
+    columns, rows = _summary(of_all, records)
     style, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("page.css", "page.js"))
     return environment.get_template("page.html").render(
         style=Markup(style),
@@ -95,7 +82,7 @@ def page(records: Sequence[Shown], results: Path) -> str:
         columns=columns,
         rows=rows,
         statuses=collections.Counter(row.status.word for row in rows),
-        remarks="\n\n".join(summary.summary_remarks([one.name for one in columns], records, cells)),
+        remarks=markdown([of_all.legend, summary.price_sentence(records), *summary.serving_blocks(records)]),
         pictures=[picture(name, records) for name in plots.available(records)] if len(records) > 1 else [],
         sections=[section_of(record, results) for record in records],
     )
@@ -123,48 +110,47 @@ def rendered(source: str, level: int = 3) -> Markup:
     return Markup(html)
 
 
-def _searches(records: Sequence[Shown]) -> str:
+def _searches(records: Sequence[Publishable]) -> str:
     """What the searches found, a line for each case that was searched."""
     found = ((name_of(record), search_paragraph(record)) for record in records)
     return "\n".join(f"- `{text(name)}`: {text(paragraph)}" for name, paragraph in found if paragraph)
 
 
-def _machines(records: Sequence[Shown]) -> list[str]:
+def _machines(records: Sequence[Publishable]) -> list[str]:
     """A sentence for each; which case is of which, its own section says."""
-    found: list[list[Shown]] = []
+    found: list[list[Publishable]] = []
     for record in records:
         group = next((group for group in found if group[0].machine == record.machine), None)
         if group is None:
             found.append([record])
         else:
             group.append(record)
-    return [tables.machine_sentence(group) for group in found]
+    return [markdown(summary.machine_blocks(group)) for group in found]
 
 
-def _summary(
-    records: Sequence[Shown], found: Sequence[Mapping[str, str]]
-) -> tuple[list[SummaryColumn], list[SummaryRow]]:
-    names = [
-        name
-        for name in summary.SUMMARY_COLUMNS
-        if name not in _SAID_OTHERWISE and any(cells[name] != "-" for cells in found)
-    ]
+def _shown(table: Table) -> Table:
+    """The table with the columns that neither the case's name nor its badges say."""
+    kept = [place for place, one in enumerate(table.columns) if one.title not in _SAID_OTHERWISE]
+    rows = [dataclasses.replace(row, cells=[row.cells[place] for place in kept]) for row in table.rows]
+    return dataclasses.replace(table, columns=[table.columns[place] for place in kept], rows=rows)
+
+
+def _summary(table: Table, records: Sequence[Publishable]) -> tuple[list[SummaryColumn], list[SummaryRow]]:
+    by_name = {name_of(record): record for record in records}
     columns = [
-        SummaryColumn(name, name in _AS_NUMBER, name in _AS_NUMBER and name not in _AS_TEXT) for name in names
-    ]
-    rows = []
-    for record, cells in zip(records, found, strict=True):
-        score = main_score(record)
-        ratio = ratio_to_reference(record)
-        keys = {"Accuracy": score.served} if score else {}
-        keys |= {summary.BESIDE: ratio.value} if ratio else {}
-        rows.append(
-            SummaryRow(
-                record,
-                name_of(record),
-                status_of(record),
-                best.marks if (best := best_load(record)) else (),
-                [(column, cells[column.name], keys.get(column.name)) for column in columns],
-            )
+        SummaryColumn(
+            column.title, any(row.cells[place].value is not None for row in table.rows), column.is_number
         )
+        for place, column in enumerate(table.columns)
+    ]
+    rows = [
+        SummaryRow(
+            by_name[row.name],
+            row.name,
+            status_of(by_name[row.name]),
+            best.marks if (best := best_load(by_name[row.name])) else (),
+            [(column, cell.text, cell.value) for column, cell in zip(columns, row.cells, strict=True)],
+        )
+        for row in table.rows
+    ]
     return columns, rows

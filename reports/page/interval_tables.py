@@ -21,12 +21,19 @@ from reports.record.schema import (
     Score,
     meets,
 )
-from reports.words.answers import conversation_text, same_answers_text
-from reports.words.gates import gates_table
-from reports.words.labels import confidence_levels, device, point
-from reports.words.markdown import markdown, text
-from reports.words.origins import origin_rows
-from reports.words.rightness import metric_text, parity_text, tightest, unmeasured
+from reports.tables.case import gates_table
+from reports.tables.rendering import markdown
+from reports.tables.table import table_of_texts
+from reports.text.correctness import (
+    conversation_text,
+    metric_text,
+    parity_text,
+    same_answers_text,
+    tightest,
+    unmeasured,
+)
+from reports.text.inline import text
+from reports.text.labels import confidence_levels, device, origin_rows, point
 
 _LATENCIES = ("avg", "p50", "p90", "p95", "p99")
 _IDS_SHOWN = 10
@@ -61,17 +68,17 @@ def intervals_table(loads: Sequence[Load]) -> str:
         for load in loads
     ]
     said = f"In brackets {confidence_levels(loads)} confidence intervals."
-    return f"{markdown(columns, rows, 'l' + 'r' * 12)}\n\n{said}"
+    return f"{markdown([table_of_texts(columns, rows, 'l' + 'r' * 12)])}\n\n{said}"
 
 
 def ledger(accuracy: Accuracy) -> str:
     """The scores after each stage with their limits, and what neighbouring stages decide differently."""
-    scores = markdown(
+    scores = table_of_texts(
         ("Metric", "Framework", "Converted", "Served", "Limit", "Its source", "Verdict"),
         [row for score in accuracy.scores for row in _score_rows(score)],
         "lrrrrll",
     )
-    differ = markdown(
+    differ = table_of_texts(
         ("Between", "Samples that differ", "Lost", "Gained", "Agreement", "Limit", "Samples"),
         [_disagreement_row(one) for one in accuracy.disagreements],
         "lrrrrrl",
@@ -80,7 +87,7 @@ def ledger(accuracy: Accuracy) -> str:
         f"{COUNT.text(accuracy.samples)} samples, sent in {COUNT.text(accuracy.requests)} requests of mixed batch "
         "sizes with many in flight."
     )
-    blocks = [said, *([scores] if accuracy.scores else []), differ]
+    blocks = [said, *filter(None, map(markdown, ([scores], [differ])))]
     if accuracy.outputs:
         blocks.append(_outputs_table("the same file in process", accuracy.outputs))
     return "\n\n".join(blocks)
@@ -117,7 +124,7 @@ def accuracy_text(record: Record) -> str:
             said = same_answers_text(record.accuracy.same_answers)
             blocks.append(text(f"{said[0].upper()}{said[1:]}."))
     if record.gates:
-        blocks.append(gates_table(record.gates))
+        blocks.append(markdown([gates_table(record.gates)]))
     return "\n\n".join(blocks)
 
 
@@ -145,7 +152,7 @@ def machine_table(record: Record) -> str:
         *origin_rows(record),
         ("Last change of the record", record.updated or "unknown"),
     ]
-    return markdown(("Part", "Value"), rows, "ll")
+    return markdown([table_of_texts(("Part", "Value"), rows)])
 
 
 def _score_rows(score: Score) -> list[list[str]]:
@@ -170,7 +177,7 @@ def _score_rows(score: Score) -> list[list[str]]:
 def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> str:
     """How far each output is from those that it stands beside."""
     columns = (f"Output, beside {beside}", "Mean", "Limit", "Largest, of the spread", "Limit", "Sample")
-    return markdown(columns, [_output_row(one) for one in outputs], "lrrrrl")
+    return markdown([table_of_texts(columns, [_output_row(one) for one in outputs], "lrrrrl")])
 
 
 def _output_row(one: OutputDifference) -> list[str]:

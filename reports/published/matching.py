@@ -11,8 +11,8 @@ from typing import Any
 
 from reports import published
 from reports.record.schema import Estimate, Load, LoadSetting, Record
-from reports.words.grouping import grouped
-from reports.words.shown import HiddenPoint, Shown
+from reports.text.labels import grouped
+from reports.text.publishable import HiddenPoint, Publishable
 
 # Accelerators that a format's name already says: published beside it, and none in a case's name.
 _IMPLIED = {"ts-trace": "cuda", "ts-script": "cuda", "tf-trt": "trt"}
@@ -27,7 +27,7 @@ PointKey = tuple[str, int, int]
 class Match:
     """A record and the published rows it may stand beside."""
 
-    record: Shown
+    record: Publishable
     rows: Sequence[PublishedRow]
     """All of the record's GPU where there are some, else of every published GPU."""
     missing: str
@@ -39,7 +39,7 @@ def _published() -> Sequence[PublishedRow]:
     return published.rows()
 
 
-def match(record: Shown, other_formats: bool = False) -> Match:
+def match(record: Publishable, other_formats: bool = False) -> Match:
     """A record with the published rows of its model, format, accelerator and precision.
 
     `other_formats` also gives a record that has none of these the rows of its model in other formats.
@@ -65,7 +65,7 @@ def match(record: Shown, other_formats: bool = False) -> Match:
     return Match(record, of_gpu or chosen, missing)
 
 
-def published_ratio(record: Shown, load: Load) -> Estimate | None:
+def published_ratio(record: Publishable, load: Load) -> Estimate | None:
     """The load's throughput over that published for the same GPU, format, accelerator, precision and point.
 
     The published figure has no interval: the ratio's is the measured one over it. None where nothing was published
@@ -88,7 +88,7 @@ def over_published(measured: Estimate, reference: float) -> Estimate:
 
 def _why_beside_none(record: Record) -> str:
     """Why a record may stand beside nothing that was published, as a sentence: all of that is of one whole GPU. A
-    slice is told by its driver's name too, as records of before call it after its GPU."""
+    slice may have the target of a GPU too, so its driver's name tells."""
     if record.case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
         return (
             f"It was measured on {record.machine.gpu}, a part of a GPU; NVIDIA's figures are of whole ones."
@@ -130,7 +130,9 @@ def groups(match: Match) -> list[list[PublishedRow]]:
     return list(grouped(match.rows, lambda row: (row["gpu"], served_as(row))).values())
 
 
-def pairs(record: Shown, rows: Sequence[PublishedRow]) -> Iterator[tuple[Load | HiddenPoint, PublishedRow]]:
+def pairs(
+    record: Publishable, rows: Sequence[PublishedRow]
+) -> Iterator[tuple[Load | HiddenPoint, PublishedRow]]:
     """Each measured point, shown or hidden, with the row of the same point, in the order of the source: offline comes first."""
     found = measured_points(record)
     for row in rows:
@@ -138,7 +140,7 @@ def pairs(record: Shown, rows: Sequence[PublishedRow]) -> Iterator[tuple[Load | 
             yield at, row
 
 
-def measured_points(record: Shown) -> dict[PointKey, Load | HiddenPoint]:
+def measured_points(record: Publishable) -> dict[PointKey, Load | HiddenPoint]:
     """The measured points, shown or hidden; those at a request rate were not published, nor is anything like them."""
     measured: tuple[Load | HiddenPoint, ...] = (*record.loads, *record.hidden)
     return {point(at): at for at in measured if at.request_rate_per_s is None}

@@ -4,11 +4,15 @@ It needs the standard library alone.
 """
 
 import argparse
+import errno
+import os
+import re
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn
 
-from reports.record.foreign import cut, one_line, visible
+from reports.record.foreign import cut, is_printable, one_line, path_text, quoted, visible
 
 _LONGEST_SENTENCE = 2_000
 """Characters of what is said of one record."""
@@ -35,3 +39,58 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         self.exit(INPUT, f"{self.prog}: error: {one_line(message)}\n")
+
+
+class UsageError(Exception):
+    """What was asked for cannot be done; the message says why and what to do."""
+
+
+def path(text: str) -> Path:
+    """The value of an option that names a file or a folder, with `~` for a user's own."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty, or no name of a file or folder")
+    if not is_printable(text):
+        raise argparse.ArgumentTypeError(
+            f"{quoted(text)} holds control characters, or bytes that are no UTF-8: rename what it names"
+        )
+    if text == "-":
+        raise argparse.ArgumentTypeError(
+            "- names nothing here: write ./- for a file, /dev/stdout for the output"
+        )
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # there is no such user
+        raise argparse.ArgumentTypeError(
+            f"{quoted(text)}: there is no such user, or none with a folder: write the path out, from / on"
+        ) from error
+
+
+def count(text: str) -> int:
+    """A whole number from 1, of up to nine digits."""
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text[:100], re.ASCII):
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number from 1 to 999,999,999")
+    return int(text)
+
+
+_LONGEST_PATH = 300
+_CURES = {
+    errno.EACCES: "Name a place that this user may read and write",
+    errno.EISDIR: "Name a file",
+    errno.ELOOP: "Name what the links should lead to",
+    errno.ENAMETOOLONG: "Give a shorter name",
+    errno.ENOENT: "Check the path",
+    errno.ENOSPC: "Make room, or name another place",
+    errno.ENOTDIR: "Name a place below a folder",
+    errno.EPERM: "Name a place that this user may read and write",
+    errno.EROFS: "Name a place that can be written to",
+}
+"""What to do where the system has refused something."""
+
+
+def with_cure(error: OSError) -> str:
+    """The file, what the system says of it, and what to do; a sentence of this suite's own has that already."""
+    where = path_text(error.filename or "standard output", _LONGEST_PATH)
+    said = error.strerror or str(error)
+    is_of_the_system = error.errno is not None and said == os.strerror(error.errno)
+    cure = _CURES.get(error.errno or 0, "") if is_of_the_system else ""
+    return visible(f"{where}: {said}{f'. {cure}.' if cure else ''}")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from reports.record import decoding, machines, parsing, soundness, untrusted
+from reports.record import decoding, parsing, soundness, untrusted
 from reports.record.domains import LONGEST_TEXT
 from reports.record.folders import matching
 from reports.record.foreign import cut, is_printable, path_text, visible
@@ -30,28 +30,14 @@ _FIRST_BYTES = 100
 CONFIG_SUFFIX = ".config.pbtxt"
 """How the name of the configuration ends that a case was served with; it lies beside the record."""
 
-MACHINE_SIGN = "@"
-"""What stands between the case and the machine in the name of a file; no part of a case's name holds it."""
-
 _LARGEST_RECORD_BYTES = 16 * 2**20
 """A load point of ten passes is some 4 kB, and a sweep has far fewer than a thousand."""
 _Kind = TypeVar("_Kind")
 
 
-def path_of(case: Case, results: Path, machine: str = "") -> Path:
-    """Where the record of `case` lies below the folder `results`; of one of several machines that measured it, with that
-    machine's name: `cpu-resnet50-onnx-fp32@node7.json`."""
-    return results / case.target / f"{name_of(case, machine)}.json"
-
-
-def name_of(case: Case, machine: str = "") -> str:
-    """What a record is called: its case, and where several machines measured that, which of them."""
-    return f"{case_id(case)}{MACHINE_SIGN}{machine}" if machine else case_id(case)
-
-
-def machine_in(path: Path) -> str:
-    """The machine that the name of a record's file says; empty where the case was measured on one."""
-    return path.stem.partition(MACHINE_SIGN)[2]
+def path_of(case: Case, results: Path) -> Path:
+    """Where the record of `case` lies below the folder `results`."""
+    return results / case.target / f"{case_id(case)}.json"
 
 
 def config_of_search(path: Path) -> str:
@@ -143,26 +129,17 @@ def read_all(results: Path) -> list[Record]:
 
 
 def read_folder(results: Path) -> Found:
-    """Every record below `results`, in the order of their names. A file whose name is not that of its case and machine is
-    unreadable too: a copy of a record would be a second row for one measurement.
+    """Every record below `results`, in the order of their names. A file whose name is not that of its case is unreadable
+    too: a copy of a record would be a second row for one measurement.
 
     Raises RecordError as `record_paths` does.
     """
     found = read_each(record_paths(results))
-    names = {
-        path: machines.label_of(record) if machine_in(path) else "" for path, record in found.records.items()
-    }
-    several = {path_of(found.records[path].case, results) for path, name in names.items() if name}
     unreadable = dict(found.unreadable)
     for path, record in found.records.items():
-        if path != (place := path_of(record.case, results, names[path])):
+        if path != (place := path_of(record.case, results)):
             unreadable[path] = (
                 f"{path}: holds the case whose file is {place}. Give it that name, or take it out of the folder."
-            )
-        elif path in several:
-            unreadable[path] = (
-                f"{path}: lies beside records of the same case that name their machines ({path.stem}{MACHINE_SIGN}...). "
-                "Move it to a folder of its own, and join the two with `python -m reports merge`."
             )
     return Found({path: one for path, one in found.records.items() if path not in unreadable}, unreadable)
 

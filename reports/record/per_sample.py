@@ -13,7 +13,7 @@ from typing import Literal
 
 from reports.record import files
 from reports.record.domains import LongText
-from reports.record.schema import Accuracy, Case, Record
+from reports.record.schema import Accuracy, Case, Record, case_id
 
 SCHEMA = 1
 STAGES = ("framework", "converted", "served")
@@ -54,15 +54,14 @@ class SampleScores:
     schema: int = SCHEMA
 
 
-def path_of(case: Case, results: Path, machine: str = "") -> Path:
-    """Where the samples of the case's own ledger lie below the folder `results`: beside its record, which may be that of
-    one of several machines."""
-    return files.path_of(case, results, machine).with_suffix(files.SAMPLES_SUFFIX)
+def path_of(case: Case, results: Path) -> Path:
+    """Where the samples of the case's own ledger lie below the folder `results`: beside its record."""
+    return files.path_of(case, results).with_suffix(files.SAMPLES_SUFFIX)
 
 
-def path_of_search(case: Case, results: Path, machine: str = "") -> Path:
+def path_of_search(case: Case, results: Path) -> Path:
     """Where those of a search's winner lie: beside the winner's config.pbtxt."""
-    return results / case.target / f"{files.name_of(case, machine)}{files.SEARCH_SUFFIX}" / "samples.json"
+    return results / case.target / f"{case_id(case)}{files.SEARCH_SUFFIX}" / "samples.json"
 
 
 def write(samples: SampleScores, path: Path) -> None:
@@ -87,15 +86,15 @@ def read(path: Path, folder: Path | None = None) -> SampleScores:
     return found
 
 
-def of_record(record: Record, results: Path, machine: str = "") -> SampleScores | None:
+def of_record(record: Record, results: Path) -> SampleScores | None:
     """The samples that the record's ledger counts; None where there is no such file, or it is of another build."""
-    return of_ledger(record, record.accuracy, path_of(record.case, results, machine))
+    return of_ledger(record, record.accuracy, path_of(record.case, results))
 
 
-def of_search(record: Record, results: Path, machine: str = "") -> SampleScores | None:
+def of_search(record: Record, results: Path) -> SampleScores | None:
     """The samples that the ledger of a search's winner counts; None as for `of_record`."""
     accuracy = record.search.accuracy if record.search else None
-    path = path_of_search(record.case, results, machine)
+    path = path_of_search(record.case, results)
     return of_ledger(record, accuracy, path, path.parent.parent)
 
 

@@ -162,9 +162,6 @@ def _of_load(load: Load, where: str) -> Iterator[tuple[str, str]]:
         "comparison.ratio": None if load.comparison is None else load.comparison.ratio,
     }
     yield from _positive(ratios, where)
-    for number, one in enumerate(load.beside):
-        beside = {"ratio": one.ratio, "p99_ms": one.p99_ms, "p99_alone_ms": one.p99_alone_ms}
-        yield from _positive(beside, f"{where}.beside[{number}]")
 
 
 def _positive(estimates: Mapping[str, Estimate | None], where: str) -> Iterator[tuple[str, str]]:

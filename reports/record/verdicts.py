@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from reports.record.quantities import GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO, WIDEST_RATIO
-from reports.record.schema import BesideModel, Comparison, Load, Mark, Verdict, verdict_of
+from reports.record.schema import Comparison, Load, Mark, Verdict, verdict_of
 
 ALARM_CONFIDENCE = 0.99
 """The confidence that none of the points that a run calls slower is a false alarm, as `reports.record.ratio.FALSE_ALARMS`
@@ -51,8 +51,6 @@ def _about(seconds: float) -> str:
 
 
 def _shown_at(one: Comparison) -> str:
-    if one.chance is None:
-        return f"shown at {GIVEN_SHARE.text(one.ratio.confidence)}"
     among = f" among the {one.points} points compared" if one.points > 1 else ""
     return f"shown at {GIVEN_SHARE.text(ALARM_CONFIDENCE)}{among}"
 
@@ -95,14 +93,6 @@ def speed_failures(load: Load) -> list[str]:
         *([comparison_text(compared)] if compared and slower else []),
         *([point_budget_text(load)] if beyond else []),
     ]
-
-
-def beside_text(one: BesideModel) -> str:
-    """How fast a load point is beside another model: `0.62 (0.58 to 0.66) of its speed beside cpu-a with 16 in flight`."""
-    beside = f"beside {one.other} with {one.concurrency} in flight"
-    if not RATIO.is_shown(one.ratio):
-        return f"{too_wide()} {beside}"
-    return f"{RATIO.text_with_interval(one.ratio, 1.0)} of its speed {beside}"
 
 
 def mark_codes(marks: Sequence[Mark]) -> str:

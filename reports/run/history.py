@@ -8,8 +8,7 @@ import pytest
 
 from reports import history
 from reports.record import files, writing
-from reports.run.outcomes import is_worker
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,7 +39,7 @@ class HistoryKeeper:
     def _add(self, path: Path) -> None:
         """Add every measurement of the record that may be shown; those that earlier tests added are not added again."""
         try:
-            history.append(self.folder, history.rows_of(shown(files.read(path))))
+            history.append(self.folder, history.rows_of(publishable(files.read(path))))
         except OSError as error:
             self.troubles[f"{error.strerror}: {self.folder}"] = None
         except files.RecordError as error:
@@ -56,7 +55,7 @@ class HistoryKeeper:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not is_worker(config):
+    if not hasattr(config, "workerinput"):
         results, given = Path(config.option.results).absolute(), config.option.history
         for folder in (results, *results.glob("*/")):
             writing.remove_leftovers(folder)

@@ -1,4 +1,4 @@
-"""How the benchmarks of a run ended, collected from all workers."""
+"""How the benchmarks of a run ended, collected from all workers, and the exit status that this comes to."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,6 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from reports.record.arguments import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE
+
+STATUS = {"input": INPUT, "speed": SPEED, "infrastructure": LEAK, "accuracy": ACCURACY}
+"""The status of a run whose tests failed, by the kind of failure. Of several kinds the highest counts, so that a failure
+that may be gone in the next run (speed), or samples of another model that cannot be used (input), never hide one that is the
+model's own (accuracy)."""
 
 
 @dataclass(frozen=True)
@@ -52,24 +59,6 @@ class Outcomes:
             self.passed += 1
 
 
-_OUTCOMES = pytest.StashKey[Outcomes]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_OUTCOMES] = Outcomes()
-    config.pluginmanager.register(config.stash[_OUTCOMES], "tritonproof-outcomes")
-
-
-def outcomes_of(config: pytest.Config) -> Outcomes:
-    """The session's outcomes so far."""
-    return config.stash[_OUTCOMES]
-
-
-def is_worker(config: pytest.Config) -> bool:
-    """Whether this process is a worker of xdist, which knows the outcomes of its own tests only."""
-    return hasattr(config, "workerinput")
-
-
 def _failure(report: pytest.TestReport) -> Failure:
     crash = getattr(report.longrepr, "reprcrash", None)
     file, line, _ = report.location
@@ -81,3 +70,49 @@ def _failure(report: pytest.TestReport) -> Failure:
         file=None if line is None else file,
         line=None if line is None else line + 1,
     )
+
+
+def worst_first(failures: Sequence[Failure]) -> list[Failure]:
+    """The failures that decide the exit status first."""
+    return sorted(failures, key=lambda failure: STATUS[failure.kind], reverse=True)
+
+
+def status_of(own: int, outcomes: Outcomes) -> int:
+    """The exit status for pytest's `own`, in which 1 (tests failed) is replaced by the kind of failure. A run whose tests were
+    all skipped has proven nothing: its status is 5, as if no test had been selected. A file that was asked for and is missing
+    counts as a broken machine does."""
+    kinds = {failure.kind for failure in outcomes.failures}
+    if "input" in kinds and own == pytest.ExitCode.INTERRUPTED:
+        own = pytest.ExitCode.TESTS_FAILED
+    if outcomes.missing and own in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        kinds.add("infrastructure")
+        own = pytest.ExitCode.TESTS_FAILED
+    if own == pytest.ExitCode.TESTS_FAILED and kinds and not outcomes.others_failed:
+        return max(STATUS[kind] for kind in kinds)
+    if own == pytest.ExitCode.OK and outcomes.unreadable:
+        return UNREADABLE
+    if own == pytest.ExitCode.OK and outcomes.skipped and not outcomes.passed:
+        return pytest.ExitCode.NO_TESTS_COLLECTED
+    return own
+
+
+def status_sentence(outcomes: Outcomes) -> str:
+    """`exit status 12, accuracy: 2 failed for accuracy, 1 for speed`; empty for a status of pytest's own."""
+    names = {code: name for name, code in STATUS.items()}
+    status = int(outcomes.status)
+    if status in names and (outcomes.failures or outcomes.missing):
+        counts = Counter(failure.kind for failure in outcomes.failures)
+        kinds = sorted(counts, key=STATUS.__getitem__, reverse=True)
+        parts = [f"{counts[kind]} failed for {kind}" for kind in kinds]
+        if missing := len(outcomes.missing):
+            parts.append(f"{missing} {'file' if missing == 1 else 'files'} could not be written")
+        return f"exit status {status}, {names[status]}: {', '.join(parts)}"
+    if status == UNREADABLE:
+        return f"exit status {status}, records: {len(outcomes.unreadable)} of this run cannot be read"
+    if status == pytest.ExitCode.INTERRUPTED:
+        return f"exit status {status}: ended before its end, so that it has proven what is shown here and no more"
+    if status == pytest.ExitCode.NO_TESTS_COLLECTED and outcomes.skipped:
+        return (
+            f"exit status {status}: nothing was proven, all of {outcomes.skipped.total()} tests were skipped"
+        )
+    return ""

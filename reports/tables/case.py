@@ -1,76 +1,323 @@
-"""All tables of one case: offline, online, what serving costs, what a search found, and what grew in a soak."""
+"""All blocks of one case: what was served and how, its load points, what serving costs, what a search found, and a soak."""
 
-from reports.record.schema import LoadSetting
-from reports.tables.beside import beside_table, budget_table, comparison_table
-from reports.tables.points import certified_table, composing_table, points_table
-from reports.tables.resources import resources_table
-from reports.tables.served_settings import configuration_list, parameters_table
-from reports.tables.soaks import soak_section
-from reports.words.answers import conversation_text
-from reports.words.labels import accelerator, device
-from reports.words.latency_budget import search_paragraph
-from reports.words.markdown import text
-from reports.words.server_ends import ends_text
-from reports.words.serving_cost import efficiency_section
-from reports.words.shown import Shown
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from reports.published.names import names_of
+from reports.record.quantities import COUNT, DURATION, GROWTH, LATENCY, SCORE, SIZE
+from reports.record.schema import GATES, AnswerGate, Growth, LoadSetting, Record, Soak
+from reports.tables.points import (
+    budget_table,
+    certified_table,
+    comparison_table,
+    composing_table,
+    efficiency_section,
+    points_of,
+    points_table,
+    resources_table,
+)
+from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
+from reports.text.correctness import (
+    accuracy_sentence,
+    apart_text,
+    conversation_text,
+    gates_in_order,
+    main_score,
+    remarks,
+    unscored,
+)
+from reports.text.inline import as_is, text
+from reports.text.labels import (
+    accelerator,
+    backend_accelerator,
+    device,
+    full_point,
+    image_resolution,
+    measured_text,
+    sequence_length,
+)
+from reports.text.publishable import Publishable, name_of
+from reports.text.search import search_paragraph
+from reports.text.soak import VERDICT_WORDS, confidence_text, length_text, speed_text, time_until_text
 
 
-def case_section(record: Shown) -> str:
-    """Headings, configuration, parameters and tables of a case: offline, online, what serving costs, what a
-    search within a latency budget found, and what grew in a soak."""
-    sections = [
-        text(ends_text(record)),
-        *(scenario_section(record, scenario) for scenario in ("offline", "online")),
-    ]
+def case_section(record: Publishable) -> list[Block]:
+    """Headings, configuration, parameters and tables of a case."""
+    blocks: list[Block]
     if record.conversation is not None:
-        asked = f"#### Conversation: {text(device(record))}, {text(_engine(record))}"
-        sections = [text(ends_text(record)), asked, text(f"{conversation_text(record.conversation)}.")]
-    sections.append(efficiency_section(record))
+        heading = Heading(f"Conversation: {device(record)}, {_engine(record)}", 4)
+        blocks = [heading, f"{conversation_text(record.conversation)}."]
+    else:
+        blocks = [one for scenario in ("offline", "online") for one in scenario_section(record, scenario)]
+    blocks += efficiency_section(record)
     if found := search_paragraph(record):
-        sections += ["#### Within a latency budget", text(found)]
-    sections.append(soak_section(record))
-    return "\n\n".join(filter(None, sections))
+        blocks += [Heading("Within a latency budget", 4), found]
+    return [*blocks, *soak_section(record)]
 
 
-def scenario_section(record: Shown, scenario: str) -> str:
+def scenario_section(record: Publishable, scenario: str) -> list[Block]:
     """Heading, configuration, parameters and tables of one scenario, `offline` or `online`."""
-    batching = {
-        "offline": "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
-        "preferred batch sizes do not apply. Latencies are in milliseconds.",
-        "online": f"Dynamic batching; {_samples_per_request(record)}. Latencies are in milliseconds.",
-    }
-    if record.build.as_found:
-        batching = {
-            "offline": "Whole batches, one request in flight, by the model's own settings. Latencies are in milliseconds.",
-            "online": f"By the model's own settings; {_samples_per_request(record)}. Latencies are in milliseconds.",
-        }
     precision = f" with {record.case.precision.upper()}" if record.case.precision else ""
-    blocks = [
-        f"#### {scenario.capitalize()}: {text(device(record))}, {text(_engine(record))}{precision}",
+    blocks: list[Block] = [
+        Heading(f"{scenario.capitalize()}: {device(record)}, {_engine(record)}{precision}", 4),
         configuration_list(record, scenario),
         parameters_table(record, scenario),
-        batching[scenario],
+        f"{_batching(record, scenario)} Latencies are in milliseconds.",
         points_table(record, scenario),
         certified_table(record, scenario),
         composing_table(record, scenario),
         resources_table(record, scenario),
     ]
-    if beside := beside_table([record], scenario):
-        blocks += ["Beside other models under load on the same server, measured in turns:", beside]
     if budgets := budget_table([record], scenario):
         blocks += ["Latency budgets:", budgets]
-    if compared := "" if record.no_speed else comparison_table([record], scenario):
+    if not record.no_speed and (compared := comparison_table([record], scenario)):
         blocks += ["Compared with another build, by throughput, or at a request rate by latency:", compared]
-    return "\n\n".join(filter(None, blocks))
+    return blocks
 
 
-def _engine(record: Shown) -> str:
+def _batching(record: Publishable, scenario: str) -> str:
+    if scenario == "offline":
+        if record.build.as_found:
+            return "Whole batches, one request in flight, by the model's own settings."
+        return (
+            "Static batching, one request in flight. The dynamic batcher is off, so queue delay and preferred batch sizes do "
+            "not apply."
+        )
+    points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
+    sizes = sorted({at.batch for at in points if at.scenario == "online"}) or [1]
+    how = "By the model's own settings" if record.build.as_found else "Dynamic batching"
+    return f"{how}; client batch size {', '.join(map(str, sizes))}."
+
+
+def _engine(record: Publishable) -> str:
     if record.case.format == "tf-trt":
         return "TF-TRT"
     return " ".join(filter(None, (record.build.engine, accelerator(record.case))))
 
 
-def _samples_per_request(record: Shown) -> str:
-    points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
-    batches = sorted({at.batch for at in points if at.scenario == "online"}) or [1]
-    return f"client batch size {', '.join(map(str, batches))}"
+# --- what grew in a soak -----------------------------------------------------------------------------------
+
+
+class _Grown(NamedTuple):
+    record: Publishable
+    soak: Soak
+    growth: Growth
+
+    def used(self, value: float) -> Cell:
+        """How much was used."""
+        if self.growth.unit == "bytes":
+            return figure(SIZE, value / 2**20, with_unit=True)
+        return Cell(COUNT.text(value), value)
+
+
+_SOAK: Sequence[Column[_Grown]] = (
+    Column("Case", lambda one: f"`{name_of(one.record)}`"),
+    Column("What", lambda one: f"{one.growth.what}, by {one.growth.per}"),
+    Column("At first", lambda one: one.used(one.growth.first), is_right=True),
+    Column("At last", lambda one: one.used(one.growth.last), is_right=True),
+    Column("Growth", lambda one: growth_cell(one.growth), is_right=True),
+    Column("1 GiB more in", lambda one: time_until_text(one.growth, one.soak), is_right=True),
+    Column("Verdict", lambda one: VERDICT_WORDS[one.growth.verdict]),
+)
+
+
+def growth_cell(one: Growth) -> Cell:
+    """By how much something grows, with its interval."""
+    return figure(GROWTH[one.unit, one.per], one.slope, "interval", with_unit=True)
+
+
+def soak_table(records: Sequence[Publishable]) -> Table:
+    """A row for each thing that a case's soak watched."""
+    return table(
+        _SOAK,
+        [
+            _Grown(one, one.soak, growth)
+            for one in records
+            if one.soak is not None
+            for growth in one.soak.growth
+        ],
+    )
+
+
+def soak_section(record: Publishable) -> list[Block]:
+    """Heading, table and what is said beside it, of one case; empty where there was no soak."""
+    soak = record.soak
+    if soak is None:
+        return []
+    said = [
+        f"{full_point(soak)}: {length_text(soak)}. What was used is read between passes, with no request in flight; growth is "
+        f"of the second half of the requests, of the last two thirds of the loadings, with its {confidence_text(soak)} interval."
+        if soak.growth
+        else f"{full_point(soak)}: {length_text(soak)}. Nothing was watched.",
+        *filter(None, [speed_text(soak)]),
+        *soak.not_watched,
+    ]
+    sentences = " ".join(f"{one[0].upper()}{one[1:].removesuffix('.')}." for one in said)
+    return [Heading("Soak", 4), soak_table([record]), sentences]
+
+
+# --- what the gates found ----------------------------------------------------------------------------------
+
+_GATES: Sequence[Column[AnswerGate]] = (
+    Column("Without labels", lambda one: GATES.get(one.gate, one.gate)),
+    Column("Tried", lambda one: one.tried),
+    Column("Requests", lambda one: one.requests, COUNT),
+    Column(
+        "Apart at most",
+        lambda one: apart_text(one.same) + remarks(one.same) if one.same else None,
+        is_right=True,
+    ),
+    Column("Verdict", lambda one: one.wrong or "passed"),
+)
+
+
+def gates_table(found: Sequence[AnswerGate]) -> Table:
+    """Each gate that needs no ground truth with what it asks for, tried and found."""
+    return table(_GATES, gates_in_order(found))
+
+
+# --- what was served, on what and how, by the names that NVIDIA published ----------------------------------
+
+_BATCHER = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
+"""What the dynamic batcher goes by; BERT's tables leave it out, as only its offline scenario was published."""
+
+_F1 = "SQuAD v1.1 F1 Score"
+
+
+def parameters_table(record: Publishable, scenario: str) -> Table:
+    """The settings that hold for every row of the scenario, `offline` or `online`.
+
+    A model whose source has all settings in one table has them here, and none in `configuration_list`.
+    """
+    published = names_of(record.case.model, scenario)
+    names = published.parameters or published.configuration
+    if scenario == "online":
+        names += tuple(name for name in _BATCHER if name not in names)
+    return table_of_texts(("Parameter Name", "Parameter Value"), _settings(record, scenario, names))
+
+
+def configuration_list(record: Publishable, scenario: str) -> Bullets:
+    """What was served, on what and by what, what its start took, and how right it is."""
+    serving, deployment = record.serving, record.deployment
+    options = (
+        ("CUDA graphs", deployment.cuda_graphs),
+        ("warm-up", deployment.warmup),
+        ("FP32 in TF32", deployment.tf32 is True),
+        ("FP32 without TF32", deployment.tf32 is False),
+    )
+    published = names_of(record.case.model, scenario)
+    lines = [
+        ("Case", f"`{name_of(record)}`"),
+        *(_settings(record, scenario, published.configuration) if published.parameters else ()),
+        ("Options", ", ".join(name for name, on in options if on)),
+        (
+            "Served by",
+            f"{serving.kind} server, Triton {serving.triton}, {serving.backend} backend, "
+            f"shared memory: {serving.shared_memory}"
+            if serving
+            else "",
+        ),
+        ("Start", _start(record, scenario)),
+        ("Accuracy", accuracy_sentence(record)),
+        ("Requests", record.build.requests),
+        ("Measured", "; ".join(filter(None, (record.updated.partition("T")[0], measured_text([record]))))),
+    ]
+    return Bullets([as_is(f"{name}: {text(value)}") for name, value in lines if value])
+
+
+def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Name and value of the published settings that apply to the case."""
+    found = []
+    for name in names:
+        value = _VALUES[name.lower()](record, scenario, frozenset(map(str.lower, names)))
+        if value:
+            found.append((_shown(record, name), value))
+    return found
+
+
+def _shown(record: Record, name: str) -> str:
+    """The published name, unless it would not be true of this case."""
+    if name == "GPU" and record.case.target == "cpu":
+        return "CPU"
+    if name == _F1 and record.case.model.endswith("-micro"):
+        return "F1 Score"  # on data of its own
+    return name
+
+
+Value = Callable[[Record, str, frozenset[str]], str]
+"""A record, the scenario and the names beside it, in lower case, to a setting; empty where it does not apply."""
+
+
+def _backend(record: Record, _scenario: str, beside: frozenset[str]) -> str:
+    is_python = record.serving is not None and record.serving.backend == "python"
+    is_bound = record.case.format == "tf-trt" and "model binding" in beside
+    engine = "TensorFlow" if is_bound else record.build.engine
+    return engine + (", in Triton's Python backend" if is_python else "")
+
+
+def _model_format(record: Record, _scenario: str, beside: frozenset[str]) -> str:
+    """The format as a reader knows it, less what the settings beside it say."""
+    if record.case.format == "tf-trt" and "model binding" in beside:
+        return "TensorFlow SavedModel"
+    if _variant(record) and "conversion variant" in beside:
+        return "TorchScript"
+    return record.build.format
+
+
+def _variant(record: Record) -> str:
+    return {"ts-trace": "Trace", "ts-script": "Script"}.get(record.case.format, "")
+
+
+def _delay(record: Record, scenario: str, _beside: frozenset[str]) -> str:
+    return f"{record.deployment.max_queue_delay_us} µs" if scenario == "online" else "-"
+
+
+def _preferred(record: Record, scenario: str, _beside: frozenset[str]) -> str:
+    sizes = " ".join(map(str, record.deployment.preferred_batch_sizes)) or "none"
+    return sizes if scenario == "online" else "-"
+
+
+def _cuda_graphs(record: Record, _scenario: str, _beside: frozenset[str]) -> str:
+    if record.case.format != "trt":
+        return ""
+    return "Enabled" if record.deployment.cuda_graphs else "Disabled"
+
+
+def _f1(record: Record, _scenario: str, _beside: frozenset[str]) -> str:
+    score = main_score(record)
+    return unscored(record) if score is None else SCORE.cell(score.served)
+
+
+_VALUES: Mapping[str, Value] = {
+    "gpu": lambda record, *_: device(record),
+    "backend": _backend,
+    "backend accelerator": lambda record, *_: backend_accelerator(record),
+    "accelerator precision": lambda record, *_: (
+        record.case.precision.upper() if record.case.accelerator == "trt" else "-"
+    ),
+    "precision": lambda record, *_: record.case.precision.upper(),
+    "model binding": lambda record, *_: "TF-TRT" if record.case.format == "tf-trt" else "",
+    "model format": _model_format,
+    "conversion variant": lambda record, *_: _variant(record),
+    "image resolution": lambda record, *_: image_resolution(record),
+    "max batch size": lambda record, *_: str(record.deployment.max_batch_size),
+    "max seq length": lambda record, *_: sequence_length(record),
+    "number of model instances": lambda record, *_: str(record.deployment.instances),
+    "nvidia tensorrt capture cuda graph": _cuda_graphs,
+    _F1.lower(): _f1,
+    "triton max queue delay": _delay,
+    "triton preferred batch sizes": _preferred,
+}
+"""How a setting is told, by its name in `reports/published/names`, in lower case."""
+
+
+def _start(record: Publishable, scenario: str) -> str:
+    """Seconds until the first answer, and until latencies were stationary under load."""
+    start = next((one for one in record.starts if one.scenario == scenario), None)
+    if start is None:
+        return ""
+    server = f"server {DURATION.text(start.server_s)}, " if start.server_s is not None else ""
+    warm_ups = [at.load.warm_up_s for at in points_of(record, scenario)]
+    longest = f", warm-up under load {DURATION.text(max(warm_ups))} at most" if warm_ups else ""
+    first = LATENCY.text(start.first_request_ms)
+    return f"{server}model load {DURATION.text(start.load_s)}, first request {first}{longest}"

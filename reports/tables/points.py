@@ -1,129 +1,365 @@
-"""A case's tables by load point: offline and online, with the columns that NVIDIA published for its model, the percentiles
-one can sign, and what a model that calls others spends in each."""
+"""The tables of load points: a case's own, with the columns that NVIDIA published for its model, and what is beside them."""
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from reports.published.names import column_of, names_of
 from reports.record.certificates import BY, certified_cell
-from reports.record.quantities import COUNT, GIVEN_SHARE, LATENCY
-from reports.record.schema import COMPONENTS, CertifiedPercentile, Load, Record
-from reports.words.answers import verified_answers
-from reports.words.labels import (
-    backend_accelerator,
-    latency,
-    marked_throughput,
-    point,
-    schedule,
-    sequence_length,
+from reports.record.quantities import (
+    CLOCK,
+    COST,
+    COUNT,
+    ENERGY,
+    GIVEN_SHARE,
+    LATENCY,
+    LATENCY_BUDGET,
+    POWER,
+    PRICE,
+    RATIO,
+    SHARE,
+    SHARE_OF_SPEED,
+    SIZE,
+    THROUGHPUT,
+    WORK,
+    WORK_RATE,
 )
-from reports.words.markdown import markdown, text
-from reports.words.marks import marked_points
-from reports.words.shown import Shown
+from reports.record.schema import (
+    COMPONENTS,
+    CertifiedPercentile,
+    Comparison,
+    ComposingModel,
+    Efficiency,
+    GpuUse,
+    LatencyBudget,
+    Load,
+    LoadSetting,
+    Record,
+)
+from reports.record.verdicts import ALARM_CONFIDENCE, BUDGET_WORDS, comparison_verdict
+from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
+from reports.text.correctness import verified_answers
+from reports.text.labels import backend_accelerator, full_point, point, schedule, sequence_length, size
+from reports.text.publishable import Publishable, name_of
+from reports.text.speed import cost, fraction_of_peak, version_note
 
-Cell = Callable[[Record, Load], str]
 
-_LEFT = ("precision", "accelerator")
-"""Columns of text; numbers are aligned to the right."""
+class Point(NamedTuple):
+    """A load point that may be shown, and its case."""
+
+    record: Publishable
+    load: Load
+
+    @property
+    def gpu(self) -> GpuUse:
+        """What is known of the GPU."""
+        return self.load.gpu or GpuUse(None, None, None, None, None)
 
 
-def loads_of(record: Shown, scenario: str) -> list[Load]:
-    """A scenario's load points in the order of the tables: by batch offline, by concurrency online."""
-    loads = (load for load in record.loads if load.scenario == scenario)
+def points_of(record: Publishable, scenario: str | None = None) -> list[Point]:
+    """The load points of a scenario in the order of the tables: by batch offline, by concurrency online. Without one, all as
+    they were measured."""
+    points = [Point(record, load) for load in record.loads if scenario in (None, load.scenario)]
     if scenario == "offline":
-        return sorted(loads, key=lambda load: (load.batch, load.concurrency))
-    return sorted(loads, key=lambda load: (load.request_rate_per_s or 0.0, load.concurrency, load.batch))
+        return sorted(points, key=lambda at: (at.load.batch, at.load.concurrency))
+    if scenario is None:
+        return points
+    return sorted(
+        points, key=lambda at: (at.load.request_rate_per_s or 0.0, at.load.concurrency, at.load.batch)
+    )
 
 
-def points_table(record: Shown, scenario: str) -> str:
-    """The table of a scenario, with one row for each client batch size offline and for each load online; a sentence where
-    there is nothing to show."""
-    if record.no_speed:
-        return text(record.no_speed)
-    loads = loads_of(record, scenario)
-    if not loads:
-        return f"No {scenario} load point has been measured."
-    names = names_of(record.case.model, scenario).columns
-    columns = [column_of(name) for name in names]
-    rows = [[_CELLS[column](record, load) for column in columns] for load in loads]
-    table = markdown(names, rows, "".join("l" if column in _LEFT else "r" for column in columns))
-    marked = marked_points((point(load), load) for load in loads)
-    return "\n\n".join(filter(None, [table, *marked, verified_answers(loads)]))
+# --- as NVIDIA published them ------------------------------------------------------------------------------
 
 
-def _component(name: str) -> Cell:
-    return lambda _record, load: LATENCY.cell(load.components_ms.get(name))
+def _latency(name: str) -> Column[Point]:
+    return Column(name, lambda at: at.load.latency_ms.get(name), LATENCY)
 
 
-def _latency(name: str) -> Cell:
-    return lambda _record, load: latency(load, name)
+def _component(name: str) -> Column[Point]:
+    return Column(name, lambda at: at.load.components_ms.get(name), LATENCY)
 
 
-def _concurrency(_record: Record, load: Load) -> str:
-    return str(load.concurrency) if load.request_rate_per_s is None else schedule(load)
-
-
-_CELLS: Mapping[str, Cell] = {
-    "precision": lambda record, _load: record.case.precision.upper(),
-    "accelerator": lambda record, _load: backend_accelerator(record),
-    "sequence_length": lambda record, _load: sequence_length(record),
-    "batch": lambda _record, load: str(load.batch),
-    "concurrency": _concurrency,
-    "throughput_per_s": lambda _record, load: marked_throughput(load),
+_PUBLISHED: Mapping[str, Column[Point]] = {
+    "precision": Column("", lambda at: at.record.case.precision.upper()),
+    "accelerator": Column("", lambda at: backend_accelerator(at.record)),
+    "sequence_length": Column("", lambda at: sequence_length(at.record), is_right=True),
+    "batch": Column("", lambda at: at.load.batch, COUNT),
+    "concurrency": Column(
+        "", lambda at: schedule(at.load) if at.load.request_rate_per_s else at.load.concurrency, COUNT
+    ),
+    "throughput_per_s": Column("", lambda at: at.load.throughput_per_s, THROUGHPUT, is_starred=True),
     **{f"{name}_ms": _component(name) for name in COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }
-"""How a cell is filled, by the column's name in reports.published.COLUMNS."""
+"""The columns by their names in reports.published.COLUMNS; a model's publication has their titles."""
 
 
-def certified_table(record: Shown, scenario: str) -> str:
-    """A row per load point with each percentile and its bound; empty where no point has a bound."""
-    loads = loads_of(record, scenario)
-    found = [one for load in loads for one in load.certified.values()]
+def points_table(record: Publishable, scenario: str) -> Block:
+    """The table of a scenario, with one row for each client batch size offline and for each load online; a sentence where
+    there is nothing to show."""
+    if record.no_speed:
+        return record.no_speed
+    points = points_of(record, scenario)
+    if not points:
+        return f"No {scenario} load point has been measured."
+    names = names_of(record.case.model, scenario).columns
+    columns = [dataclasses.replace(_PUBLISHED[column_of(name)], title=name) for name in names]
+    return _of_points(columns, points, verified_answers([at.load for at in points]))
+
+
+def _of_points(columns: Sequence[Column[Point]], points: Sequence[Point], *notes: str) -> Table:
+    return table(columns, points, name=lambda at: point(at.load), marks=lambda at: at.load.marks, notes=notes)
+
+
+# --- what a load point takes, and what it is held to -------------------------------------------------------
+
+_AT: Column[Point] = Column("Load point", lambda at: point(at.load))
+
+
+def cost_cell(at: Point) -> Cell:
+    """What a million inferences cost at a load point; `-` without a price."""
+    found = cost(at.record, at.load)
+    if found is None:
+        return figure(COST, None)
+    cell = figure(COST, found.per_million)
+    return cell if found.of == "correct inferences" else dataclasses.replace(cell, text=f"{cell.text} (any)")
+
+
+RESOURCES: Sequence[Column[Point]] = (
+    Column("Joules per 1,000 inferences", lambda at: at.gpu.energy_j_per_1000, ENERGY, is_optional=True),
+    Column("Mean power (W)", lambda at: at.gpu.power_w, POWER, is_optional=True),
+    Column("GPU utilisation", lambda at: at.gpu.utilisation, SHARE, with_unit=True, is_optional=True),
+    Column("GPU memory (MiB)", lambda at: at.gpu.memory_mib, SIZE, is_optional=True),
+    Column("SM clock (MHz)", lambda at: at.gpu.sm_clock_mhz, CLOCK, is_optional=True),
+    Column("Cost per million correct inferences", cost_cell, COST, is_optional=True),
+)
+"""What a load point takes. A new figure of one is a line here."""
+
+
+def resources_table(record: Publishable, scenario: str) -> Table:
+    """Energy, GPU and cost per load point; without rows where nothing of it is known."""
+    found = table((_AT, *RESOURCES), points_of(record, scenario), notes=[price_sentence([record])])
+    return found if len(found.columns) > 1 else Table((), ())
+
+
+def price_sentence(records: Sequence[Record]) -> str:
+    """At what price, and what counts as correct; empty without a price."""
+    prices = sorted({one.price_per_hour for one in records if one.price_per_hour is not None})
+    if not prices:
+        return ""
+    return (
+        f"Cost: at {' or '.join(map(PRICE.text, prices))} per hour of the machine. An inference counts as "
+        "correct by the served score; (any) is per million inferences of any kind, where no score is a share."
+    )
+
+
+def certified_table(record: Publishable, scenario: str) -> Table:
+    """A row per load point with each percentile and its bound; without rows where no point has a bound."""
+    points = points_of(record, scenario)
+    found = [one for at in points for one in at.load.certified.values()]
     if all(one.bound_ms is None for one in found):
-        return ""
-    names = list(dict.fromkeys(name for load in loads for name in load.certified))
-    rows = [
-        [
-            point(load),
-            COUNT.cell(load.requests),
-            *(cell for name in names for cell in _certified_cells(load.certified.get(name))),
-        ]
-        for load in loads
-    ]
-    columns = [heading for name in names for heading in (name, f"{name} at most")]
+        return Table((), ())
     levels = " or ".join(sorted({GIVEN_SHARE.text(one.confidence) for one in found}))
-    said = (
-        f"At most: with {levels} confidence, by the rule of {BY}, which counts requests as independent of each other. "
-        "`--certify 99` measures until there is a bound."
-    )
-    table = markdown(("Load point", "Requests", *columns), rows, "l" + "r" * (1 + len(columns)))
-    return f"{table}\n\n{said}"
-
-
-def _certified_cells(one: CertifiedPercentile | None) -> tuple[str, str]:
-    return LATENCY.cell(one.value_ms if one else None), certified_cell(one)
-
-
-_COMPOSING = ("Load point", "Called model", "Calls", "Queue (ms)", "Compute (ms)")
-
-
-def composing_table(record: Shown, scenario: str) -> str:
-    """What each called model does in a request of each load point; empty where none is called."""
-    rows = [
+    names = dict.fromkeys(name for at in points for name in at.load.certified)
+    return table(
         [
-            point(load),
-            one.model,
-            f"{one.calls:.2f}",
-            LATENCY.cell(one.queue_ms),
-            LATENCY.cell(one.compute_ms),
-        ]
-        for load in loads_of(record, scenario)
-        for one in load.composing
-    ]
-    if not rows:
-        return ""
-    note = (
-        "Called models: the mean of a request, by the server's statistics. What is called at the same time adds up to more than "
-        "the request takes."
+            _AT,
+            Column("Requests", lambda at: at.load.requests, COUNT),
+            *(column for name in names for column in _certified(name)),
+        ],
+        points,
+        notes=[
+            f"At most: with {levels} confidence, by the rule of {BY}, which counts requests as independent of each other. "
+            "`--certify 99` measures until there is a bound."
+        ],
     )
-    return "\n\n".join([markdown(_COMPOSING, rows, "llrrr"), note])
+
+
+def _certified(name: str) -> list[Column[Point]]:
+    def take(
+        read: Callable[[CertifiedPercentile], float | Cell | None],
+    ) -> Callable[[Point], float | Cell | None]:
+        return lambda at: read(at.load.certified[name]) if name in at.load.certified else None
+
+    return [
+        Column(name, take(lambda one: one.value_ms), LATENCY),
+        Column(f"{name} at most", take(lambda one: Cell(certified_cell(one), one.bound_ms)), LATENCY),
+    ]
+
+
+class _Called(NamedTuple):
+    load: Load
+    model: ComposingModel
+
+
+_COMPOSING: Sequence[Column[_Called]] = (
+    Column("Load point", lambda one: point(one.load)),
+    Column("Called model", lambda one: one.model.model),
+    Column("Calls", lambda one: Cell(f"{one.model.calls:.2f}", one.model.calls), COUNT),
+    Column("Queue (ms)", lambda one: one.model.queue_ms, LATENCY),
+    Column("Compute (ms)", lambda one: one.model.compute_ms, LATENCY),
+)
+
+
+def composing_table(record: Publishable, scenario: str) -> Table:
+    """What each called model does in a request of each load point; without rows where none is called."""
+    called = [_Called(at.load, model) for at in points_of(record, scenario) for model in at.load.composing]
+    return table(
+        _COMPOSING,
+        called,
+        notes=[
+            "Called models: the mean of a request, by the server's statistics. What is called at the same time adds up to more "
+            "than the request takes."
+        ],
+    )
+
+
+class _Kept(NamedTuple):
+    record: Publishable
+    load: Load
+    budget: LatencyBudget
+
+    @property
+    def latency(self) -> Cell:
+        """The latency that has the budget, by its name."""
+        latency = self.load.latency_ms[self.budget.percentile]
+        cell = figure(LATENCY, latency, "interval", self.budget.budget_ms, with_unit=True)
+        return dataclasses.replace(cell, text=f"{self.budget.percentile} {cell.text}")
+
+
+_BUDGETS: Sequence[Column[_Kept]] = (
+    Column("Case", lambda one: f"`{name_of(one.record)}`"),
+    Column("At", lambda one: full_point(one.load)),
+    Column("Latency", lambda one: one.latency),
+    Column("Budget", lambda one: LATENCY_BUDGET.text(one.budget.budget_ms)),
+    Column("Verdict", lambda one: BUDGET_WORDS[one.budget.verdict]),
+    Column("Budget from", lambda one: one.budget.source),
+)
+
+
+def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
+    """A row for each load point with a latency budget, of cases that show their speed."""
+    return table(
+        _BUDGETS,
+        [
+            _Kept(record, load, load.budget)
+            for record in records
+            for load in record.loads
+            if load.budget is not None and scenario in (None, load.scenario)
+        ],
+    )
+
+
+# --- beside another build ----------------------------------------------------------------------------------
+
+
+class _Compared(NamedTuple):
+    record: Publishable
+    at: LoadSetting
+    reference: str
+    found: Comparison | None
+    """None where the case may show no speed."""
+
+
+_COMPARISON: Sequence[Column[_Compared]] = (
+    Column("Case", lambda one: f"`{name_of(one.record)}`"),
+    Column("At", lambda one: full_point(one.at)),
+    Column("Speed, ratio", lambda one: _ratio(one.found), RATIO, is_right=False),
+    Column("To", lambda one: one.reference),
+    Column("Verdict", lambda one: comparison_verdict(one.found) if one.found else one.record.no_speed),
+)
+
+
+def _ratio(found: Comparison | None) -> Cell | None:
+    return figure(RATIO, found.ratio, "interval", 1 - found.allowed_slowdown) if found else None
+
+
+def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
+    """A row for each load point that was compared with another build. A case that may show no speed shows no ratio, and the
+    reason as its verdict."""
+    found: list[_Compared] = []
+    for record in records:
+        found += [
+            _Compared(record, load, load.comparison.reference, load.comparison)
+            for load in record.loads
+            if load.comparison is not None
+        ]
+        found += [
+            _Compared(record, at, at.compared_with, None)
+            for at in record.hidden
+            if at.compared_with is not None
+        ]
+    chosen = [one for one in found if scenario in (None, one.at.scenario)]
+    return table(_COMPARISON, chosen, notes=[_HOLM] if any(one.found for one in chosen) else [])
+
+
+_HOLM = (
+    f"Of runs that compare a build with itself, at most {GIVEN_SHARE.text(1 - ALARM_CONFIDENCE)} call any of their points "
+    "`slower` (Holm's correction for the number of points). Each interval is that of its point alone."
+)
+
+
+# --- beside the same artifact in process -------------------------------------------------------------------
+
+_EFFICIENCY: Sequence[Column[Efficiency]] = (
+    Column("At", lambda one: _at(one)),
+    Column("Inferences/second, served", lambda one: one.served_per_s, THROUGHPUT, is_starred=True),
+    Column("In process", lambda one: one.in_process_per_s, THROUGHPUT),
+    Column("In-process batch", lambda one: one.in_process_batch, COUNT),
+    Column("Served / in process", lambda one: one.ratio, SHARE_OF_SPEED, "interval", with_unit=True),
+    Column("GFLOP per inference", lambda one: one.flops_per_inference, WORK),
+    Column("Peak (GFLOP/s)", lambda one: one.peak_flops_per_s, WORK_RATE),
+    Column("Of the peak", fraction_of_peak, SHARE, with_unit=True),
+)
+
+
+def efficiency_section(record: Publishable) -> list[Block]:
+    """The table of a case, with what its figures mean; empty where nothing was measured."""
+    if not record.efficiency:
+        return []
+    threads = " or ".join(sorted({str(one.threads) for one in record.efficiency}))
+    pairs = " and ".join(str(one.pairs) for one in record.efficiency)
+    count = record.case.gpus
+    several = (
+        f"; on one GPU, and taken {count} times, as the server has {count}, like the peak"
+        if count > 1
+        else ""
+    )
+    meaning = (
+        f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of its "
+        f"own, measured in turns with the server ({pairs} pairs){several}. The peak is that of the fastest "
+        f"large {_product(record)} on the same threads; a multiplication and an "
+        "addition count as two. In brackets 95 % intervals."
+    )
+    if any(one.spinning for one in record.efficiency):
+        # Both sides were given them, as Triton's backend cannot stop them.
+        meaning += (
+            " Idle threads spin between layers on both sides: Triton's ONNX Runtime backend has no parameter to stop them. "
+            "So the ratio is of serving alone, and the Python backend, where they sleep, may be the faster one."
+        )
+    return [
+        Heading(f"Efficiency: {record.case.precision.upper()}", 4),
+        table(
+            _EFFICIENCY,
+            record.efficiency,
+            name=_at,
+            marks=lambda one: one.marks,
+            notes=[meaning, version_note(record)],
+        ),
+    ]
+
+
+def _at(one: Efficiency) -> str:
+    return f"{one.scenario}, {size(one.scenario, one.batch, one.concurrency)}"
+
+
+def _product(record: Record) -> str:
+    precision = record.case.precision
+    if precision == "int8":
+        return "matrix product of 8-bit integers, summed in 32 bits,"
+    if record.case.target == "cpu":
+        return f"{precision.upper()} matrix product or convolution"
+    return f"{precision.upper()} matrix product" + (
+        ", in TF32 where the GPU has it," if precision == "fp32" else ""
+    )

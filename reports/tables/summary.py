@@ -1,27 +1,14 @@
 """The summary of a target, one row per case: is it right, how fast is it at its best, and beside what is that."""
 
-import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from reports.published.matching import published_ratio
-from reports.record.quantities import NOT_SHOWN, NOTHING, RATIO, THROUGHPUT, WIDEST_RATIO
-from reports.record.schema import MARKS, Estimate, Load, case_id
-from reports.tables.provenance import serving_sentence
-from reports.tables.resources import cost_cell, price_sentence
-from reports.words.grouping import grouped
-from reports.words.labels import (
-    confidence_levels,
-    format_text,
-    kind_of_device,
-    latency,
-    letter,
-    point,
-    size,
-)
-from reports.words.latency_budget import search_paragraph
-from reports.words.markdown import markdown, text
-from reports.words.ranking import best_load, ranked, ranks, ratio_to_reference, reference_names, reference_of
-from reports.words.rightness import (
+from reports.record.quantities import LATENCY, METRICS, RATIO, THROUGHPUT
+from reports.record.schema import Load, Machine, Mark, Record, Score, Serving, case_id
+from reports.tables.points import Point, cost_cell, price_sentence
+from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
+from reports.text.correctness import (
     has_random_weights,
     main_score,
     metric_text,
@@ -29,209 +16,269 @@ from reports.words.rightness import (
     unmeasured,
     unscored,
 )
-from reports.words.server_ends import ends_text
-from reports.words.serving_cost import version_note
-from reports.words.shown import Shown, name_of
-
-RATE, P99, RANK, BESIDE, PUBLISHED, IN_PROCESS = (
-    "Inferences/second",
-    "P99 (ms)",
-    "Rank",
-    "Ratio to reference",
-    "Ratio to published",
-    "Ratio to in process",
+from reports.text.inline import as_is, text
+from reports.text.labels import (
+    confidence_levels,
+    format_text,
+    grouped,
+    kind_of_device,
+    measured_text,
+    point,
+    size,
 )
-COST = "Cost per million correct"
+from reports.text.publishable import Publishable, name_of
+from reports.text.search import search_paragraph
+from reports.text.speed import best_load, ranked, ranks, reference, reference_names, version_note
 
-SUMMARY_COLUMNS = (
-    "Model",
-    "Format",
-    "Precision",
-    "Machine",
-    "Accuracy",
-    "Floor",
-    RATE,
-    "At",
-    P99,
-    RANK,
-    BESIDE,
-    PUBLISHED,
-    IN_PROCESS,
-    COST,
-    "Note",
-)
-"""A column without any figure is left out."""
-OPEN = "+"
-"""The sign of a p99 latency whose interval is open above."""
-_OPEN_P99 = f", with a {OPEN} where the requests were too few for an upper bound of it"
-_ALIGNMENT = "llllllrlrrrrrrl"
+Shared = TypeVar("Shared")
 
 
-Note = tuple[str, str]
-"""What a reader should know about a row and its cells cannot hold: its kind, which is the code of a mark or the sentence
-itself, and the sentence. Notes of one kind share a letter."""
+class Best(NamedTuple):
+    """A case, its score, and its fastest load point; None where it has none that may be shown."""
+
+    record: Publishable
+    score: Score | None
+    load: Load | None
+    rank: int | None
 
 
-def summary_table(records: Sequence[Shown]) -> str:
+def summary(records: Sequence[Publishable]) -> list[Block]:
     """A table per target, one row per case; below it what its columns mean, who served, and what to be careful of."""
     targets = grouped(records, lambda record: record.case.target)
     if len(targets) == 1:
-        return _target_table(records)
-    return "\n\n".join(
-        f"Target `{target}`, {text(kind_of_device(group[0]))}:\n\n{_target_table(group)}"
-        for target, group in targets.items()
+        return [summary_table(records)]
+    blocks: list[Block] = []
+    for target, group in targets.items():
+        blocks += [f"Target `{target}`, {kind_of_device(group[0])}:", summary_table(group)]
+    return blocks
+
+
+def summary_table(of_target: Sequence[Publishable]) -> Table:
+    """The cases of one target, the formats of each model by their rank."""
+    records = ranked(of_target)
+    placed = ranks(records)
+    found = [Best(one, main_score(one), best_load(one), placed.get(name_of(one))) for one in records]
+    searches = ((name_of(one), search_paragraph(one)) for one in records)
+    is_priced = any(cost_cell(Point(one.record, one.load)).value for one in found if one.load)
+    return table(
+        summary_columns(found),
+        found,
+        name=lambda one: name_of(one.record),
+        marks=_marks,
+        notes=[
+            *(f"`{case}`: {paragraph}" for case, paragraph in searches if paragraph),
+            price_sentence(records) if is_priced else "",
+            *serving_blocks(records),
+        ],
     )
 
 
-def noted_rows(records: Sequence[Shown]) -> tuple[list[dict[str, str]], list[str]]:
-    """The cells of each case of one target by column, and the notes below them: those that letters stand for, and what
-    searches found."""
-    placed = ranks(records)
-    notes = [_notes(record) for record in records]
-    sentences = _sentences([note for of_case in notes for note in of_case])
-    letters = {kind: letter(place) for place, kind in enumerate(sentences)}
-    rows = [
-        summary_row(record, placed) | {"Note": ", ".join(letters[kind] for kind, _ in of_case)}
-        for record, of_case in zip(records, notes, strict=True)
-    ]
-    remarks = [f"{letters[kind]}: {text(sentence)}" for kind, sentence in sentences.items()]
-    found = ((name_of(record), search_paragraph(record)) for record in records)
-    return rows, remarks + [f"`{case}`: {text(paragraph)}" for case, paragraph in found if paragraph]
-
-
-def _target_table(of_target: Sequence[Shown]) -> str:
-    records = ranked(of_target)
-    rows, notes = noted_rows(records)
-    columns = [name for name in SUMMARY_COLUMNS if any(cells[name] not in ("-", "") for cells in rows)]
-    alignment = dict(zip(SUMMARY_COLUMNS, _ALIGNMENT, strict=True))
-    blocks = [
-        markdown(
-            columns,
-            [[cells[name] for name in columns] for cells in rows],
-            "".join(alignment[name] for name in columns),
+def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
+    """The columns with what they mean for these cases. A new column is a line here."""
+    loads = [one.load for one in found if one.load]
+    is_open = any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms)
+    references = " or ".join(reference_names([one.record for one in found]))
+    return (
+        Column("Model", lambda one: one.record.case.model, narrow="Model"),
+        Column("Format", lambda one: format_text(one.record), narrow="Format"),
+        Column("Precision", lambda one: one.record.case.precision.upper(), narrow=""),
+        Column("Accuracy", _accuracy, narrow="Accuracy"),
+        Column("Floor", _floor, is_optional=True),
+        Column(
+            "Inferences/second",
+            lambda one: one.load.throughput_per_s if one.load else None,
+            THROUGHPUT,
+            "half width",
+            is_optional=True,
+            narrow="Infer/s",
+            meaning="the best of a case's load points, ± half the width of its "
+            f"{confidence_levels(loads)} confidence interval",
         ),
-        *summary_remarks(columns, records, rows),
-        "\n".join(f"- {note}" for note in notes),
-    ]
-    return "\n\n".join(filter(None, blocks))
+        Column(
+            "At",
+            lambda one: point(one.load) if one.load else None,
+            is_optional=True,
+            meaning="a batch is of the offline scenario, a concurrency of the online one",
+        ),
+        Column(
+            "P99 (ms)",
+            _p99,
+            LATENCY,
+            is_optional=True,
+            narrow="p99, ms",
+            meaning="the latency there"
+            + (
+                f", with a {_OPEN} where the requests were too few for an upper bound of it"
+                if is_open
+                else ""
+            ),
+        ),
+        Column(
+            "Rank",
+            lambda one: None if one.rank is None else Cell(str(one.rank), one.rank),
+            is_optional=True,
+            is_right=True,
+            narrow="#",
+            meaning="one more than how many formats of the model are shown to be faster; those whose intervals meet share it",
+        ),
+        Column(
+            "Ratio to reference",
+            _to_reference,
+            RATIO,
+            is_optional=True,
+            meaning=f"over {references} of the same model, each at its best, measured in turns, with its 95 % interval",
+        ),
+        Column(
+            "Ratio to published",
+            lambda one: published_ratio(one.record, one.load) if one.load else None,
+            RATIO,
+            is_optional=True,
+            meaning="over NVIDIA's figure for the same GPU, format, precision and load point; what else differs: "
+            "`python -m reports published`",
+        ),
+        Column(
+            "Ratio to in process",
+            _to_in_process,
+            RATIO,
+            is_optional=True,
+            meaning="over the same artifact without a server, measured in turns, with its 95 % interval",
+        ),
+        Column(
+            "Cost per million correct",
+            lambda one: cost_cell(Point(one.record, one.load)) if one.load else None,
+            is_optional=True,
+            is_right=True,
+        ),
+    )
 
 
-def summary_row(record: Shown, placed: Mapping[str, int]) -> dict[str, str]:
-    """The cells of a case by column; `-` where there is no figure, or none may be shown. `placed` is what `ranks` gives."""
-    case, score, best = record.case, main_score(record), best_load(record)
-    limit = tightest(score) if score else None
-    ceiling = "≤ " if score and score.better == "lower" else ""
-    published = published_ratio(record, best) if best else None
-    return {
-        "Model": case.model,
-        "Format": format_text(record),
-        "Precision": case.precision.upper(),
-        "Machine": record.of_machine or "-",
-        "Accuracy": f"{score.metric} {metric_text(score, score.served)}" if score else unscored(record),
-        "Floor": f"{ceiling}{metric_text(score, limit.value)}" if score and limit else "-",
-        RATE: THROUGHPUT.cell_with_half_width(best.throughput_per_s) if best else "-",
-        "At": point(best) if best else "-",
-        P99: _p99(best) if best else "-",
-        RANK: str(placed.get(name_of(record), "-")),
-        BESIDE: _beside(record),
-        PUBLISHED: _published(published),
-        IN_PROCESS: _in_process(record, best) if best else "-",
-        COST: cost_cell(record, best),
-    }
+_OPEN = "+"
+"""The sign of a p99 latency whose interval is open above."""
 
 
-def _p99(best: Load) -> str:
-    """The p99 latency of a point, with a sign where nothing says how high it may be."""
-    p99 = best.latency_ms.get("p99")
-    return latency(best, "p99") + (OPEN if p99 and p99.open_above else "")
+def _accuracy(one: Best) -> Cell:
+    if one.score is None:
+        return Cell(unscored(one.record))
+    value = figure(METRICS[one.score.better], one.score.served).value
+    return Cell(f"{one.score.metric} {metric_text(one.score, one.score.served)}", value)
 
 
-def _beside(record: Shown) -> str:
-    ratio = ratio_to_reference(record)
-    if ratio is None:
-        return "-"
-    is_reference = reference_of(record) == case_id(record.case)
-    return "reference" if is_reference else RATIO.cell_with_interval(ratio)
+def _floor(one: Best) -> Cell | None:
+    limit = tightest(one.score) if one.score else None
+    if one.score is None or limit is None:
+        return None
+    said = "≤ " if one.score.better == "lower" else ""
+    value = figure(METRICS[one.score.better], limit.value).value
+    return Cell(f"{said}{metric_text(one.score, limit.value)}", value)
 
 
-def _published(ratio: Estimate | None) -> str:
-    if ratio is None:
-        return NOTHING
-    return RATIO.cell(ratio.value) if RATIO.is_shown(ratio) else NOT_SHOWN
+def _p99(one: Best) -> Cell | None:
+    p99 = one.load.latency_ms.get("p99") if one.load else None
+    if p99 is None:
+        return None
+    cell = figure(LATENCY, p99)
+    return Cell(cell.text + (_OPEN if p99.open_above else ""), cell.value, cell.low, cell.high)
 
 
-def _in_process(record: Shown, best: Load) -> str:
+def _to_reference(one: Best) -> Cell | None:
+    beside = reference(one.record)
+    if beside is None:
+        return None
+    cell = figure(RATIO, beside.ratio, "interval")
+    is_reference = beside.reference == case_id(one.record.case)
+    return Cell("reference", cell.value) if is_reference else cell
+
+
+def _to_in_process(one: Best) -> Cell | None:
     """The ratio at the best point, else at another that it was measured at, which it then names."""
-    here = (best.scenario, best.batch, best.concurrency)
-    found = {(one.scenario, one.batch, one.concurrency): one.ratio for one in record.efficiency}
-    if not found:
-        return "-"
+    found = {
+        (beside.scenario, beside.batch, beside.concurrency): beside.ratio for beside in one.record.efficiency
+    }
+    if one.load is None or not found:
+        return None
+    here = (one.load.scenario, one.load.batch, one.load.concurrency)
     where = here if here in found else next(iter(found))
-    ratio = RATIO.cell_with_interval(found[where])
-    return ratio if where == here else f"{ratio}, {size(*where)}"
+    cell = figure(RATIO, found[where], "interval")
+    return cell if where == here else Cell(f"{cell.text}, {size(*where)}", cell.value, cell.low, cell.high)
 
 
-def _notes(record: Shown) -> list[Note]:
-    sentences = []
+def _marks(one: Best) -> list[Mark]:
+    """What a reader should know about a case and its cells cannot hold. A sentence is its own code."""
+    record, sentences = one.record, []
     if record.no_speed and (record.hidden or not search_paragraph(record)):
         sentences.append(record.no_speed)
-    if main_score(record) is None and has_random_weights(record):
+    if one.score is None and has_random_weights(record):
         sentences.append(f"{unmeasured(record)}.")
-    if ended := ends_text(record):
-        sentences.append(ended)
-    if note := version_note(record):
-        sentences.append(note)
-    best = best_load(record)
-    marks = best.marks if best else ()
-    return [(sentence, sentence) for sentence in sentences] + [(mark.code, mark.text) for mark in marks]
+    sentences += filter(None, [version_note(record)])
+    return [*(Mark(said, said) for said in sentences), *(one.load.marks if one.load else ())]
 
 
-def _sentences(notes: Sequence[Note]) -> Mapping[str, str]:
-    """One sentence for each kind, in the order of the table: what all say alike, else what the code means."""
-    found = {}
-    for kind, alike in grouped(notes, operator.itemgetter(0)).items():
-        sentences = list(dict.fromkeys(sentence for _, sentence in alike))
-        found[kind] = sentences[0] if len(sentences) == 1 else MARKS.get(kind, "; ".join(sentences))
+# --- where cases were measured and who served them ---------------------------------------------------------
+
+
+def machine_blocks(records: Sequence[Record]) -> list[Block]:
+    """The machine the records were measured on, a list by case if there was more than one; the GPUs, and the runs."""
+    stamps = _cases_of(records, lambda record: _stamp(record.machine))
+    gpus = _cases_of(records, lambda record: tuple(record.machine.gpu_uuids))
+    used = any(uuids for uuids, _ in gpus)
+    alone = f" Used was {_uuids(gpus[0][0])}." if used and len(gpus) == 1 else ""
+    blocks: list[Block]
+    if len(stamps) == 1:
+        blocks = [f"Measured on {stamps[0][0]}.{alone}"]
+    else:
+        blocks = [
+            "Measured on more than one machine or set of versions:",
+            _by_case(stamps, str),
+            alone.strip(),
+        ]
+    if used and not alone:
+        blocks += ["Used were:", _by_case(gpus, _uuids)]
+    if found := measured_text(records):
+        at = "at " if found.startswith("commit") else ""  # as no host says where
+        blocks.append(f"Measured {at}{found}.")
+    return blocks
+
+
+def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
+    """The server and backend that answered; a list by case if there was more than one."""
+    servers = _cases_of(records, lambda record: record.serving)
+    if len(servers) == 1:
+        sentence = _serving(servers[0][0])
+        return [f"{sentence[0].upper()}{sentence[1:]}."]
+    return ["Served in more than one way:", _by_case(servers, _serving)]
+
+
+def _cases_of(records: Sequence[Record], part: Callable[[Record], Shared]) -> list[tuple[Shared, list[str]]]:
+    """Each different part of the records, in their order, with the cases that have it."""
+    found: list[tuple[Shared, list[str]]] = []
+    for record in records:
+        cases = next((cases for one, cases in found if one == part(record)), None)
+        if cases is None:
+            found.append((part(record), cases := []))
+        cases.append(f"`{name_of(record)}`")
     return found
 
 
-def _legend(columns: Sequence[str], records: Sequence[Shown], rows: Sequence[Mapping[str, str]]) -> str:
-    """What the columns that are there mean; empty where no case shows a speed."""
-    bests = [best for record in records if (best := best_load(record))]
-    if not bests:
-        return ""
-    sentences = [
-        f"{RATE}: the best of a case's load points, ± half the width of its {confidence_levels(bests)} confidence interval; "
-        f"P99 is the latency there{_OPEN_P99 if any(OPEN in cells[P99] for cells in rows) else ''}. A batch is of the offline "
-        "scenario, a concurrency of the online one."
-    ]
-    if BESIDE in columns:
-        sentences.append(
-            f"{BESIDE}: over {text(' or '.join(reference_names(records)))} of the same model, each at its best, measured in turns, "
-            f"with its 95 % interval. {RANK}: one more than how many formats of the model are shown to be faster; those "
-            "whose intervals meet share it."
-        )
-    if PUBLISHED in columns:
-        sentences.append(
-            f"{PUBLISHED}: over NVIDIA's figure for the same GPU, format, precision and load point; what else differs: "
-            "`python -m reports published`."
-        )
-    if IN_PROCESS in columns:
-        sentences.append(
-            f"{IN_PROCESS}: over the same artifact without a server, measured in turns, with its 95 % interval."
-        )
-    if any(cells[name].startswith(NOT_SHOWN) for cells in rows for name in (BESIDE, PUBLISHED, IN_PROCESS)):
-        sentences.append(f"A ratio whose interval is wider than a factor of {WIDEST_RATIO:g} is not shown.")
-    return " ".join(sentences)
+def _by_case(found: Sequence[tuple[Shared, list[str]]], said: Callable[[Shared], str]) -> Bullets:
+    return Bullets([as_is(f"{', '.join(cases)}: {text(said(one))}.") for one, cases in found])
 
 
-def summary_remarks(
-    columns: Sequence[str], records: Sequence[Shown], rows: Sequence[Mapping[str, str]]
-) -> list[str]:
-    """What the columns that are there mean, at what price, and who served; `rows` are the records' cells."""
-    found = (
-        _legend(columns, records, rows),
-        price_sentence(records) if COST in columns else "",
-        serving_sentence(records),
-    )
-    return [one for one in found if one]
+def _uuids(uuids: Sequence[str]) -> str:
+    return ", ".join(uuids) or "a GPU that the record does not name, or none"
+
+
+def _stamp(machine: Machine) -> str:
+    gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    sentence = f"{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory; {machine.system}"
+    return f"{sentence}; {versions}" if versions else sentence
+
+
+def _serving(serving: Serving | None) -> str:
+    if serving is None:
+        return "not served yet"
+    digest = f"@{serving.image_digest}" if serving.image_digest else ""
+    image = f", {serving.image}{digest}" if serving.image else ""
+    versions = ", ".join(f"{name} {version}" for name, version in serving.versions.items())
+    sentence = f"served by Triton {serving.triton} ({serving.kind}{image}), {serving.backend} backend"
+    return f"{sentence}; in the server {versions}" if versions else sentence

@@ -10,8 +10,11 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from fixtures.build import configuration, runtimes
 from fixtures.build.configuration import model_config
-from fixtures.host.targets import recognise
-from fixtures.spec import Case
+from fixtures.errors import InputError
+from fixtures.formats import all_formats
+from fixtures.host import machine
+from fixtures.host.targets import CPU, recognise
+from fixtures.spec import Case, Format, Scenario, Target
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, case_with, writing
 
 
@@ -48,12 +51,69 @@ def test_native_and_python_serving_differ_in_backend_file_and_parameters_alone()
     assert native == python
 
 
-def test_a_gpu_case_has_its_accelerator_and_its_cuda_graphs() -> None:
-    a100 = recognise("NVIDIA A100")
-    case = Case(a100, MICRO, ONNX, "trt", "fp16")
-    config = model_config(case, dataclasses.replace(DEPLOYMENT, cuda_graphs=True), native=True)
+A100 = recognise("NVIDIA A100")
+TRT = next(one for one in all_formats() if one.mnemonic == "trt")
+SCRIPT = next(one for one in all_formats() if one.mnemonic == "ts-script")
+
+
+@pytest.mark.parametrize(
+    ("target", "format_", "accelerator", "native", "is_heard"),
+    [
+        (A100, TRT, None, True, True),
+        (A100, TRT, None, False, False),
+        (A100, ONNX, None, False, True),
+        (A100, ONNX, None, True, False),
+        (A100, ONNX, "trt", False, False),
+        (A100, SCRIPT, None, True, False),
+        (A100, SCRIPT, None, False, False),
+        (CPU, ONNX, None, False, False),
+    ],
+)
+def test_cuda_graphs_are_captured_or_refused(
+    target: Target, format_: Format, accelerator: str | None, native: bool, is_heard: bool
+) -> None:
+    """No record says that they were captured where nothing reads the setting."""
+    case = Case(target, MICRO, format_, accelerator, "fp32")
+    deployment = dataclasses.replace(DEPLOYMENT, cuda_graphs=True)
+    if is_heard:
+        config = model_config(case, deployment, native=native)
+        told = config.parameters["cuda_graphs"].string_value == "1"
+        assert config.optimization.cuda.graphs if native else told
+        return
+    with pytest.raises(InputError) as caught:
+        model_config(case, deployment, native=native)
+    assert caught.value.where == "--deployment cuda_graphs=true"
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("scenario", ["online", "offline"])
+@pytest.mark.parametrize("field", [one.name for one in dataclasses.fields(DEPLOYMENT)])
+def test_every_setting_of_a_deployment_changes_what_the_server_is_told(
+    field: str, scenario: Scenario, native: bool
+) -> None:
+    changes: dict[str, Any] = {
+        "max_batch_size": 16,
+        "instances": 2,
+        "preferred_batch_sizes": (4, 8),
+        "max_queue_delay_us": 7,
+        "cuda_graphs": True,
+        "warmup": False,
+        "tf32": False,
+    }
+    changed = dataclasses.replace(DEPLOYMENT, **{field: changes[field]})
+    assert changed != DEPLOYMENT
+    case = Case(A100, MICRO, TRT if field == "cuda_graphs" and native else ONNX, None, "fp32")
+    before, after = (
+        model_config(case, one, native=native, scenario=scenario) for one in (DEPLOYMENT, changed)
+    )
+    of_the_batcher = scenario == "offline" and field in ("preferred_batch_sizes", "max_queue_delay_us")
+    assert (before == after) is of_the_batcher
+
+
+def test_a_gpu_case_has_its_accelerator() -> None:
+    case = Case(A100, MICRO, ONNX, "trt", "fp16")
+    config = model_config(case, DEPLOYMENT, native=True)
     assert config.instance_group[0].kind == pb.ModelInstanceGroup.KIND_GPU
-    assert config.optimization.cuda.graphs
     (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
     assert accelerator.name == "tensorrt"
     assert accelerator.parameters["precision_mode"] == "FP16"
@@ -82,10 +142,21 @@ def test_the_configuration_survives_as_text_and_as_json() -> None:
 
 def test_cores_are_shared_out_among_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
+    monkeypatch.setattr(machine, "cgroup_cores", lambda: None)
     shares = [
         runtimes.threads_per_instance(dataclasses.replace(DEPLOYMENT, instances=n)) for n in (1, 2, 3, 16)
     ]
     assert shares == [8, 4, 2, 1]
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(None, 8), (100.0, 8), (8.0, 8), (3.2, 4), (1.0, 1), (0.5, 1)])
+def test_no_more_threads_are_used_than_a_control_group_pays_for(
+    quota: float | None, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod's limit of CPUs is a quota, and its affinity is the whole node."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
+    monkeypatch.setattr(machine, "cgroup_cores", lambda: quota)
+    assert runtimes.threads_per_instance(dataclasses.replace(DEPLOYMENT, instances=1)) == cores
 
 
 @pytest.mark.parametrize(("tf32", "told"), [(True, "1"), (False, "0"), (None, "1")])

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.build import engine_cache
 from fixtures.build.engine_cache import engine_folder
 from fixtures.errors import SetupError
-from fixtures.host import private
+from fixtures.frameworks.tensorrt import TensorRT
+from fixtures.host import nvml, private
 from fixtures.host.targets import recognise
 from fixtures.spec import Case
 from tests.build.conversions import MICRO, ONNX
@@ -29,6 +31,21 @@ def test_every_build_has_a_folder_of_its_own_that_later_runs_find() -> None:
     assert not list(Path(engine_folder(CASE, "77aa")).iterdir())
 
 
+def test_every_tensorrt_and_every_cuda_of_the_driver_has_a_folder_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """ONNX Runtime ends with an error where it finds an engine of another version, in place of building it anew."""
+    folders = set()
+    for version in ("10.13.3.9", "10.14.1.48"):
+        monkeypatch.setattr(
+            engine_cache, "installed", lambda version=version: TensorRT("tensorrt-cu13", version)
+        )
+        folders.add(engine_folder(CASE, "0f3c"))
+    monkeypatch.setattr(nvml, "cuda_of_driver", lambda: 14)
+    folders |= {engine_folder(CASE, "0f3c"), engine_folder(CASE, "0f3c", tensorrt="10.5.0.18")}
+    assert len(folders) == 4
+
+
 def test_nobody_else_can_read_or_write_an_engine() -> None:
     folder = Path(engine_folder(CASE, "0f3c"))
     for one in (folder, folder.parent):
@@ -37,8 +54,8 @@ def test_nobody_else_can_read_or_write_an_engine() -> None:
 
 def test_a_folder_that_somebody_else_may_have_put_there_is_refused(tmp_path: Path) -> None:
     """An engine holds code, which its reader runs."""
-    engines = Path(engine_folder(CASE, "0f3c")).parent
-    (engines / "77aa").symlink_to(tmp_path)
+    folder = Path(engine_folder(CASE, "0f3c"))
+    folder.with_name(folder.name.replace("0f3c", "77aa")).symlink_to(tmp_path)
     with pytest.raises(SetupError, match="symbolic link"):
         engine_folder(CASE, "77aa")
 

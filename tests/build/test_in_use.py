@@ -91,17 +91,6 @@ def test_nothing_is_left_but_of_a_killed_run_and_that_goes_with_the_next(tmp_pat
     assert left_in(tmp_path) == []
 
 
-def test_another_case_is_put_beside_it_for_the_same_server(tmp_path: Path) -> None:
-    first = build(case_with(writing("first")), tmp_path)
-    second = build(case_with(writing("second"), "fp16"), tmp_path)
-    with in_use(first) as taken:
-        with in_use(second, beside=taken) as neighbour:
-            assert neighbour.folder.parent == taken.folder.parent
-            assert neighbour.artifact.read_text() == "second"
-        assert not neighbour.folder.exists()
-        assert taken.artifact.is_file()
-
-
 @pytest.mark.parametrize("what", ["pipe", "link", "link to itself"])
 @pytest.mark.parametrize("name", ["extra", "1/extra"])
 def test_one_that_holds_more_than_files_and_folders_is_refused_by_its_path(

@@ -7,6 +7,7 @@ import pytest
 
 from reports.record import files
 from reports.record.arguments import UNREADABLE
+from reports.record.schema import case_id
 from tests import samples
 from tests.conftest import Reports
 
@@ -19,7 +20,7 @@ READERS: dict[str, Callable[[Path], list[object]]] = {
     "html": lambda results: ["html", "--results", results, "--output", PAGE],
     "csv": lambda results: ["csv", "--results", results],
     "export": lambda results: ["export", "--format", "bencher", "--results", results],
-    "published": lambda results: ["published", "--csv", "--other-formats", "--results", results],
+    "published": lambda results: ["published", "--format", "csv", "--other-formats", "--results", results],
     "plots": lambda results: ["plots", "--results", results, "--output", results.parent / "plots"],
     "compare": lambda results: ["compare", results, results.parent / "other"],
     "trend": lambda results: ["trend", "--history", results.parent / "history", "--add", results],
@@ -60,7 +61,7 @@ def test_every_reader_shows_the_others_and_names_the_file(
 
     assert ended.status == UNREADABLE
     assert f"{damaged}: not JSON" in ended.err
-    assert files.name_of(WHOLE.case) in (Path(PAGE).read_text() if reader == "html" else ended.out)
+    assert case_id(WHOLE.case) in (Path(PAGE).read_text() if reader == "html" else ended.out)
 
 
 def test_the_page_has_every_case_but_one_whose_samples_are_damaged(results: Path, reports: Reports) -> None:
@@ -72,8 +73,8 @@ def test_the_page_has_every_case_but_one_whose_samples_are_damaged(results: Path
     assert ended.status == UNREADABLE
     assert f"{samples_file}: not JSON" in ended.err
     page = (results.parent / PAGE).read_text()
-    assert files.name_of(OTHER.case) in page
-    assert files.name_of(WHOLE.case) not in page
+    assert case_id(OTHER.case) in page
+    assert case_id(WHOLE.case) not in page
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -87,7 +88,7 @@ def test_a_record_that_is_damaged_in_any_way_is_left_out(
 
     assert ended.status == UNREADABLE
     assert str(damaged) in ended.err
-    assert files.name_of(WHOLE.case) in ended.out
+    assert case_id(WHOLE.case) in ended.out
 
 
 def test_a_damaged_record_of_a_case_that_nobody_asked_for_is_not_told_of(
@@ -95,7 +96,7 @@ def test_a_damaged_record_of_a_case_that_nobody_asked_for_is_not_told_of(
 ) -> None:
     files.path_of(OTHER.case, results).write_text("{")
 
-    ended = reports("tables", "--results", results, "-k", files.name_of(WHOLE.case))
+    ended = reports("tables", "--results", results, "-k", case_id(WHOLE.case))
 
     assert (ended.status, ended.err) == (0, "")
 

@@ -12,12 +12,12 @@ from fixtures.measure import measured, sweep
 from fixtures.measure.job import Job
 from fixtures.measure.record_entry import Measurement, Outcome, outcomes
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.plugin.telling.measuring_text import progress_text
+from fixtures.run.measuring_text import progress_text
 from fixtures.spec import LoadPoint
-from reports import tables
 from reports.record.schema import Comparison, Estimate
 from reports.record.verdicts import comparison_text
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from tests import rendered as tables
 from tests import samples, simulated
 from tests.simulated import LoadGenerator
 
@@ -119,7 +119,7 @@ SAID: dict[str, Literal["slower", "not slower", "not shown"]] = {
     [
         (
             Estimate(0.94, 0.92, 0.96),
-            "ratio 0.94 (0.92 to 0.96) to HEAD~1: slower than the 3 % allowed, shown at 95 %",
+            "ratio 0.94 (0.92 to 0.96) to HEAD~1: slower than the 3 % allowed, shown at 99 %",
         ),
         (Estimate(1.0, 0.99, 1.02), "ratio 1.00 (0.99 to 1.02) to HEAD~1: not slower"),
         (Estimate(0.9684, 0.9671, 0.9696), "ratio 0.9684 (0.9671 to 0.9696) to HEAD~1: slower than"),
@@ -132,13 +132,13 @@ SAID: dict[str, Literal["slower", "not slower", "not shown"]] = {
 )
 def test_a_comparison_is_one_sentence(ratio: Estimate, said: str) -> None:
     settled = seconds_to_settle(ratio, 0.03, 30.0)
-    one = Comparison("HEAD~1", "interleaved", ratio, 0.03, SAID[verdict(ratio, 0.03)], 8, settled)
+    one = Comparison("HEAD~1", "interleaved", ratio, 0.03, SAID[verdict(ratio, 0.03)], 8, settled, 0.5, 1)
     assert said in comparison_text(one)
 
 
 def test_a_comparison_is_a_row_of_its_case() -> None:
     load = samples.load("online", 2, 95.0, comparison=compare_pairs([95.0] * 9, [100.0] * 9, OTHER, 5.0))
-    table = tables.comparison_table([shown(samples.record(loads=(load,)))])
+    table = tables.comparison_table([publishable(samples.record(loads=(load,)))])
     assert "Holm" in table
     for cell in (
         "`a40-resnet50-onnx-trt-fp16`",
@@ -148,4 +148,4 @@ def test_a_comparison_is_a_row_of_its_case() -> None:
         "slower",
     ):
         assert f"| {cell}" in table
-    assert tables.comparison_table([shown(samples.record())]) == ""
+    assert tables.comparison_table([publishable(samples.record())]) == ""

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,63 +11,32 @@ from fixtures.build.repository import BuiltModel
 from fixtures.compare import checkouts, other_builds
 from fixtures.errors import InputError, ProofError
 from fixtures.host import locks
-from fixtures.plugin.command_line.passed_options import passed_on
-from fixtures.plugin.command_line.settings import Settings, parse
+from fixtures.run.settings import flag
 from tests.conftest import MakeBuild
 from tests.git import git
 from tests.modes import closed
-from tests.options import options
+from tests.options import settings
 from tests.repositories import contents
 
 # --- options -----------------------------------------------------------------------------------------------
 
 
-def settings(**given: Any) -> Settings:
-    """The settings of a run with these options and the defaults of the others."""
-    return parse(options(**given))
-
-
-def test_without_another_build_nothing_is_compared() -> None:
-    found = settings()
-    assert (found.against, found.against_triton, found.allowed_slowdown) == (None, None, 0.03)
-    assert found.plan.budget_s == 3
-
-
-def test_pairs_have_more_time_unless_said_otherwise(models: Path) -> None:
-    assert settings(against=str(models)).plan.budget_s == 120
-    assert settings(against=str(models), point_budget_s="4").plan.budget_s == 4
-    assert settings(against=str(models), allow_slowdown="2.5%").allowed_slowdown == 0.025
-
-
-@pytest.mark.parametrize("text", ["0", "100", "three"])
-def test_a_slow_down_that_is_no_percentage_is_refused(text: str) -> None:
-    with pytest.raises(pytest.UsageError, match=r"--allow-slowdown: .*not a percentage"):
-        settings(allow_slowdown=text)
-
-
 @pytest.mark.parametrize(
-    ("given", "said"),
+    "given",
     [
-        ({"against": "/no/such/folder"}, "there is no folder '/no/such/folder' and no such commit"),
-        ({"against": "no-such-branch"}, "such as HEAD~1"),
-        ({"against": "--all"}, "no such commit"),
-        ({"against": "{empty}"}, "the folder holds no build"),
-        ({"against": " "}, "is a variable not set"),
-        ({"against": "HEAD", "triton": "localhost:8001"}, "needs a server of its own"),
-        ({"against_triton": "embedded", "against": "HEAD"}, "several comparisons at once"),
-        ({"against_triton": "localhost:8001"}, "started by this run"),
-        ({"against_triton": "local:/no/such/program"}, "there is no program"),
-        ({"against_triton": "embedded", "triton": "localhost:8001"}, "needs a server of its own"),
+        {"against": "/no/such/folder"},
+        {"against": "no-such-branch"},
+        {"against": "--all"},
+        {"against": "{empty}"},
+        {"against": " "},
+        {"against_triton": "local:/no/such/program"},
     ],
 )
-def test_what_cannot_be_compared_with_is_named_with_its_cure(
-    given: dict[str, str], said: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_compared_with_is_named(given: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         settings(**{name: value.format(empty=tmp_path) for name, value in given.items()})
-    assert said in str(raised.value)
-    assert f"--{next(iter(given)).replace('_', '-')}" in str(raised.value)
-    assert "cure:" in str(raised.value)
+    assert flag(next(iter(given))) in raised.value.where
+    assert raised.value.cure
 
 
 def test_a_folder_that_is_closed_to_this_user_is_told_by_the_option(tmp_path: Path) -> None:
@@ -76,19 +44,6 @@ def test_a_folder_that_is_closed_to_this_user_is_told_by_the_option(tmp_path: Pa
     folder.mkdir()
     with closed(folder), pytest.raises(InputError, match=rf"Permission denied\n.*--against {folder}\n.*cure"):
         other_builds.parse(str(folder))
-
-
-def test_what_decides_the_build_is_passed_on(tmp_path: Path) -> None:
-    file = tmp_path / "weights.pt"
-    file.touch()
-    given = settings(
-        checkpoint=[f"resnet50={file}", f"nnunet={file}"],
-        deployment="instances=2,preferred_batch_sizes=4+8,warmup=false",
-    )
-    assert passed_on(given, "resnet50") == [
-        *("--triton", "embedded", "--checkpoint", f"resnet50={file}"),
-        *("--deployment", "instances=2,preferred_batch_sizes=4+8,warmup=false"),
-    ]
 
 
 # --- folders of builds -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests.corpus import planted, verdicts
 from tests.corpus.planted import CONTROLS, FAULTS, UNDER_LOAD, Planted
 from tests.corpus.verdicts import Found
@@ -57,4 +57,4 @@ def test_a_speed_is_shown_of_right_answers_alone(
     found = found_under_load[model.name]
     found.hold_to(model.expected)
     assert found.record is not None
-    assert bool(shown(found.record).loads) == (model.expected == verdicts.PASSES)
+    assert bool(publishable(found.record).loads) == (model.expected == verdicts.PASSES)

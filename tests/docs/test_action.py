@@ -15,7 +15,7 @@ import yaml
 
 from ci import prove
 from fixtures import new
-from reports.run.exit_status import STATUS
+from reports.run.outcomes import STATUS
 from tests.collecting import Collect, help_text
 from tests.model_files.files import write
 

@@ -12,7 +12,7 @@ from reports.record.schema import MARKS
 from tests.collecting import help_text
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def name(page: Path) -> str:
@@ -37,7 +37,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_every_option_of_a_command_exists(capsys: pytest.CaptureFixture[str]) -> None:
-    command = r"tox run -e (?:benchmarks(?:-[a-z0-9-]+)?|rehearsal) -- ((?:.*\\\n)*.*)"
+    command = r"tox run -e benchmarks(?:-[a-z0-9-]+)? -- ((?:.*\\\n)*.*)"
     named = {
         option
         for page in PAGES
@@ -49,7 +49,7 @@ def test_every_option_of_a_command_exists(capsys: pytest.CaptureFixture[str]) ->
     assert named <= set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text(capsys), re.MULTILINE))
 
 
-@pytest.mark.parametrize("command", ["", "tables", "readme", "compare", "trend", "matrix", "export"])
+@pytest.mark.parametrize("command", ["", "tables", "readme", "compare", "trend", "export"])
 def test_the_help_of_a_command_fits_a_terminal_of_80_columns(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,14 +108,11 @@ def test_environments_of_tox_exist(page: Path) -> None:
 
 
 def own_messages() -> Iterator[tuple[str, str]]:
-    """The texts of the code that speaks to users, beside their files; those of CI jobs, which put tox on PATH, left out."""
+    """The texts of the code that speaks to users, beside their files."""
     for folder in ("fixtures", "reports"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            if "matrix" not in path.parts:
-                texts = (
-                    one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Constant)
-                )
-                yield from ((name(path), one.value) for one in texts if isinstance(one.value, str))
+            texts = (one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Constant))
+            yield from ((name(path), one.value) for one in texts if isinstance(one.value, str))
 
 
 def without_ci_jobs(page: Path) -> str:

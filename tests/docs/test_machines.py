@@ -1,6 +1,6 @@
-"""The workflows for many machines in docs/ci.md: what they name is there, and they are in step with what is printed."""
+"""The workflows for many machines in docs/ci.md: what they name is there."""
 
-import json
+import itertools
 import os
 import re
 import shlex
@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from reports.__main__ import main
 from reports.record import files
 from tests import samples
 from tests.collecting import Collect
+from tests.docs.test_docs import environments
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "ci.md").read_text()
@@ -42,43 +42,47 @@ def step(job: str, text: str) -> dict[str, Any]:
     return found
 
 
-def matrix(command: str) -> list[str]:
-    """The arguments of `python -m reports matrix` in a command line."""
-    found = re.search(r"-m reports (matrix [^)>]*)", command)
-    assert found is not None
-    return shlex.split(found[1])
+def commands(service: str) -> list[list[str]]:
+    """The words of each job's command that runs the tests, as the service fills in what its matrix says."""
+    if service == "github":
+        entries, filled = GITHUB["measure"]["strategy"]["matrix"]["include"], "${{{{ matrix.{} }}}}"
+        (command,) = [one["run"] for one in MEASURE if "tox run" in one.get("run", "")]
+    else:
+        entries, filled = GITLAB["measure"]["parallel"]["matrix"], "${}"
+        command = GITLAB["measure"]["script"][-1].replace("$CI_NODE_INDEX", "1")
+    found = []
+    for entry in entries:
+        lists = [one if isinstance(one, list) else [one] for one in entry.values()]
+        for values in itertools.product(*lists):
+            text = command
+            for key, value in zip(entry, values, strict=True):
+                text = text.replace(filled.format(key), str(value))
+            found.append(shlex.split(text))
+    return found
 
 
-def test_the_child_pipeline_is_what_the_parent_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(matrix(GITLAB["matrix"]["script"][0])) == 0
-    assert capsys.readouterr().out == example("gitlab child")
-
-
-def test_the_parent_starts_the_file_that_it_keeps() -> None:
-    (kept,) = GITLAB["matrix"]["artifacts"]["paths"]
-    assert GITLAB["machines"]["trigger"]["include"] == [{"artifact": kept, "job": "matrix"}]
-    assert GITLAB["matrix"]["script"][0].endswith(f"> {kept}")
-    assert GITLAB["machines"]["trigger"]["strategy"] == "depend", "else a wrong model leaves the parent green"
-
-
-def test_the_jobs_of_github_have_all_that_the_workflow_takes_of_them(
-    capsys: pytest.CaptureFixture[str],
-    collect: Collect,
+@pytest.mark.parametrize("service", ["github", "gitlab"])
+def test_each_job_s_command_runs_its_shard_and_all_shards_of_a_target_have_a_job(
+    service: str, collect: Collect
 ) -> None:
-    assert main(matrix(step("matrix", "reports matrix")["run"])) == 0
-    jobs = json.loads(capsys.readouterr().out)["include"]
-    used = set(re.findall(r"\$\{\{ matrix\.(\w+) \}\}", example("github")))
-    assert jobs
-    assert used == set(jobs[0]), "and nothing is printed in vain"
-    for job in jobs:
-        command = step("measure", "tox run -e")["run"]
-        for name in used:
-            command = command.replace(f"${{{{ matrix.{name} }}}}", str(job[name]))
-        words = shlex.split(command)
-        collected = collect(
-            *[word for word in words[words.index("--") + 1 :] if not word.startswith("--junit-xml")],
-        )
+    shards: dict[str, list[str]] = {}
+    for words in commands(service):
+        assert not [word for word in words if "$" in word]
+        assert words[words.index("-e") + 1] in environments()
+        given = words[words.index("--") + 1 :]
+        collected = collect(*[word for word in given if not word.startswith("--junit-xml")])
         assert collected.status == 0, collected.text
+        shards.setdefault(given[given.index("--target") + 1], []).append(given[given.index("--shard") + 1])
+    assert shards
+    for found in shards.values():
+        assert sorted(found) == [f"{number}/{len(found)}" for number in range(1, len(found) + 1)]
+
+
+def test_the_records_of_every_job_are_kept_apart() -> None:
+    names = [entry["name"] for entry in GITHUB["measure"]["strategy"]["matrix"]["include"]]
+    assert len(set(names)) == len(names)
+    assert "--results reports/results/$CI_NODE_INDEX" in GITLAB["measure"]["script"][-1]
+    assert GITLAB["measure"]["artifacts"]["paths"] == ["reports/results"]
 
 
 def test_one_job_that_fails_ends_no_other_and_the_records_of_all_are_joined() -> None:
@@ -100,7 +104,7 @@ def test_the_job_that_merges_makes_one_folder_of_what_the_jobs_left(
         script = [one["run"] for one in GITHUB["merge"]["steps"] if "run" in one]
         folder = tmp_path / step("merge", "download-artifact")["with"]["path"]
     else:
-        script = yaml.safe_load(example("gitlab child"))["merge"]["script"]
+        script = GITLAB["merge"]["script"]
         folder = tmp_path / "reports" / "results"
     formats = ("onnx", "trt", "ts-trace")[:jobs]
     for number, mnemonic in enumerate(formats):
@@ -119,7 +123,7 @@ def test_the_job_that_merges_makes_one_folder_of_what_the_jobs_left(
 
 def test_the_reports_are_made_by_commands_that_there_are() -> None:
     of_github = [one["run"] for one in GITHUB["merge"]["steps"] if "run" in one]
-    of_gitlab = yaml.safe_load(example("gitlab child"))["merge"]["script"]
+    of_gitlab = GITLAB["merge"]["script"]
     commands = {
         command
         for line in (*of_github, *of_gitlab)
@@ -135,7 +139,7 @@ def test_the_reports_are_made_by_commands_that_there_are() -> None:
 @pytest.mark.contract
 @pytest.mark.parametrize(
     ("schema", "names"),
-    [("vendor.github-workflows", ["github"]), ("vendor.gitlab-ci", ["gitlab", "gitlab child"])],
+    [("vendor.github-workflows", ["github"]), ("vendor.gitlab-ci", ["gitlab"])],
 )
 def test_the_examples_fit_the_services_own_schemas(schema: str, names: list[str], tmp_path: Path) -> None:
     """Those of schemastore.org, which check-jsonschema brings along."""

@@ -8,7 +8,7 @@ import pytest
 from docs import support_table
 from fixtures.models import all_models
 from reports.record.schema import Case, Record, Serving
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests import samples
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def test_without_records_nothing_runs() -> None:
 
 
 def test_a_record_proves_its_own_cell_alone() -> None:
-    table = support_table.support_table([shown(proof())])
+    table = support_table.support_table([publishable(proof())])
 
     assert row(table, "resnet50", "`onnx`")[0] == "FP32: runs; INT8: not run here"
     assert table.count("runs") == 1
@@ -46,7 +46,7 @@ def test_a_record_proves_its_own_cell_alone() -> None:
     ],
 )
 def test_a_case_that_was_not_right_or_not_served_so_proves_nothing(changes: dict[str, object]) -> None:
-    table = support_table.support_table([shown(proof(**changes))])
+    table = support_table.support_table([publishable(proof(**changes))])
 
     assert row(table, "resnet50", "`onnx`")[0] == "FP32, INT8: not run here"
 
@@ -55,7 +55,7 @@ def test_a_native_backend_has_its_own_column() -> None:
     served = Serving("local", "2.51.0", "onnxruntime", "system")
     gpu = dataclasses.replace(proof(serving=served), case=Case("h200", "resnet50", "onnx", None, "fp16"))
 
-    assert row(support_table.support_table([shown(gpu)]), "resnet50", "`onnx`")[2:] == [
+    assert row(support_table.support_table([publishable(gpu)]), "resnet50", "`onnx`")[2:] == [
         "FP32, FP16: not run here",
         "FP32: not run here; FP16: runs, Triton 2.51.0",
     ]
@@ -63,11 +63,11 @@ def test_a_native_backend_has_its_own_column() -> None:
 
 def test_native_backends_on_a_cpu_are_proven_by_records_made_so_and_the_versions_are_said() -> None:
     served = [
-        shown(proof(serving=Serving("local", version, "onnxruntime", "system")))
+        publishable(proof(serving=Serving("local", version, "onnxruntime", "system")))
         for version in ("2.53.0", "2.51.0")
     ]
 
-    cells = row(support_table.support_table([shown(proof()), *served]), "resnet50", "`onnx`")
+    cells = row(support_table.support_table([publishable(proof()), *served]), "resnet50", "`onnx`")
     assert cells[0] == "FP32: runs; INT8: not run here"
     assert cells[1] == "FP32: runs, Triton 2.51.0, 2.53.0; INT8: not run here"
 

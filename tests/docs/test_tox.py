@@ -1,4 +1,4 @@
-"""tox's environments have the extras that their names say, and the doctor looks at the one that it is named after."""
+"""tox's environments have the extras that their names say."""
 
 import configparser
 import re
@@ -44,24 +44,11 @@ def test_an_environment_has_the_extras_of_its_name(environment: str) -> None:
     assert set(lines_of(TOX["testenv"]["extras"], environment)) == EXTRAS[environment]
 
 
-def test_a_rehearsal_needs_no_package_for_a_gpu() -> None:
-    assert set(lines_of(TOX["testenv"]["extras"], "rehearsal")) == {"cpu"}
-    assert " --rehearse " in TOX["testenv:rehearsal"]["commands"]
-
-
 @pytest.mark.parametrize("environment", EXTRAS)
 def test_pytorch_s_own_index_is_asked_for_cuda_12_alone(environment: str) -> None:
     settings = "\n".join(lines_of(TOX["testenv"]["set_env"], environment))
 
     assert ("download.pytorch.org/whl/cu126" in settings) == ("cuda12" in environment)
-
-
-@pytest.mark.parametrize("environment", EXTRAS)
-def test_the_doctor_of_an_environment_looks_at_that_one(environment: str) -> None:
-    (section,) = (TOX[name] for name in TOX.sections() if name.startswith("testenv:doctor"))
-    (command,) = lines_of(section["commands"], environment.replace("benchmarks", "doctor"))
-
-    assert f"--environment {{work_dir}}/{environment} " in command
 
 
 @pytest.mark.parametrize(
@@ -85,7 +72,7 @@ def test_what_the_driver_cuda_and_docker_are_told_by_the_environment_reaches_a_r
     assert any(fnmatchcase(variable, pattern) for pattern in patterns)
 
 
-@pytest.mark.parametrize("environment", ["tests", "campaign", "contracts"])
+@pytest.mark.parametrize("environment", ["tests", "campaign"])
 def test_whoever_names_some_of_the_tests_gets_these_alone(environment: str) -> None:
     """`tox run -e tests -- tests/doctor` adds its words to the command: with a folder in it, pytest takes both."""
     (command,) = (one for one in TOX[f"testenv:{environment}"]["commands"].splitlines() if "-m pytest" in one)

@@ -13,7 +13,7 @@ import yaml
 
 from fixtures.serve.backends import DEFAULT_BACKENDS
 from fixtures.serve.choice import IMAGE, TRITON_VARIABLE
-from reports.run.exit_status import STATUS
+from reports.run.outcomes import STATUS
 from tests.collecting import Collect
 
 ROOT = Path(__file__).parents[2]

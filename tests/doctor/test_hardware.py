@@ -1,12 +1,13 @@
 """The processor and the GPU: what they cannot do, and what disturbs a measurement."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from fixtures.doctor import hardware
 from fixtures.doctor.finding import Finding
-from fixtures.host import machine
+from fixtures.host import locks, machine
 from tests.doctor.findings import states
 
 
@@ -81,21 +82,6 @@ def test_an_nvidia_gpu_is_seen_on_the_bus(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "state", "text"),
-    [
-        ({"avx2"}, "ok", "AVX2, no VNNI (INT8 in 7 bits), no BF16"),
-        ({"avx2", "avx512f", "avx512_vnni", "amx_bf16"}, "ok", "AVX-512, 8-bit products (VNNI), AMX"),
-        (set(), "warning", "without AVX2"),
-    ],
-)
-def test_a_cpu_is_told_by_what_its_cases_need(flags: set[str], state: str, text: str) -> None:
-    found = hardware.cpu("Some CPU", flags)
-
-    assert states(found) == [state]
-    assert text in found.found
-
-
-@pytest.mark.parametrize(
     ("files", "limit"),
     [
         ({"cpu.max": "150000 100000\n"}, 1.5),
@@ -112,7 +98,7 @@ def test_the_limit_of_a_control_group_is_read(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
 
-    assert hardware.cgroup_cores(tmp_path) == limit
+    assert machine.cgroup_cores(tmp_path) == limit
 
 
 def test_fewer_cores_than_are_seen_are_a_warning() -> None:
@@ -120,20 +106,13 @@ def test_fewer_cores_than_are_seen_are_a_warning() -> None:
     assert "taskset -c 0-1 " in hardware.cores(2.5, 8).cure
 
 
-def test_a_run_that_would_stand_back_behind_others_is_a_warning() -> None:
-    assert states(hardware.priority(0)) == ["ok"]
-    assert states(hardware.priority(5)) == ["warning"]
-    assert "nice 5" in hardware.priority(5).found
+def test_who_holds_the_machine_is_named(private_locks: Path) -> None:
+    free = hardware.lock()
+    with locks.hold_machine(exclusive=True):
+        held = hardware.lock()
 
-
-def test_a_governor_that_saves_power_is_a_warning(tmp_path: Path) -> None:
-    assert states(hardware.governor(tmp_path)) == ["ok"]
-    file = tmp_path / "cpu0" / "cpufreq" / "scaling_governor"
-    file.parent.mkdir(parents=True)
-    file.write_text("powersave\n")
-    assert states(hardware.governor(tmp_path)) == ["warning"]
-    file.write_text("performance\n")
-    assert states(hardware.governor(tmp_path)) == ["ok"]
+    assert states(free, held, hardware.lock()) == ["ok", "warning", "ok"]
+    assert f"process {os.getpid()} of " in held.found
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ def test_a_missing_libpython_is_a_problem_with_its_cure(monkeypatch: pytest.Monk
     def missing(*_arguments: object) -> Path:
         raise InputError("libpython3.11.so.1.0 is missing", cure="apt-get install libpython3.11")
 
-    assert states(packages.libpython()) == ["ok"]
+    assert states(packages.python((3, 11, 7), "x86_64")) == ["ok"]
     monkeypatch.setattr(wheels, "libpython", missing)
-    found = packages.libpython()
+    found = packages.python((3, 11, 7), "x86_64")
 
     assert states(found) == ["problem"]
     assert (found.found, found.cure) == ("libpython3.11.so.1.0 is missing", "apt-get install libpython3.11")

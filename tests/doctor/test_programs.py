@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fixtures.doctor import programs
-from fixtures.serve import backends, wheels
+from fixtures.serve import backends, container, wheels
 from fixtures.serve.launch import Choice
 from tests.doctor.conftest import Docker
 from tests.doctor.findings import states
@@ -153,6 +153,18 @@ def test_a_container_gets_the_gpu_by_nvidia_s_toolkit(
     assert states(found) == [state]
     assert ("nvidia-ctk runtime configure" in found.cure) == (state == "problem")
     assert states(programs.triton(Choice("docker", IMAGE), "cpu")) == ["ok"], "a CPU's cases need none"
+
+
+@pytest.mark.parametrize(("has_cdi", "state"), [(True, "ok"), (False, "problem")])
+def test_podman_gives_gpus_by_cdi_alone(
+    a100: Nvml, docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_cdi: bool, state: str
+) -> None:
+    docker({"host": {"ociRuntime": {"name": "crun"}}}, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
+    if has_cdi:
+        (tmp_path / "nvidia.yaml").touch()
+    monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path,))
+    found = programs.triton(Choice("docker", IMAGE), "cuda")
+    assert states(found) == [state]
 
 
 @pytest.mark.parametrize("is_here", [True, False])

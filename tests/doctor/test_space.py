@@ -45,8 +45,3 @@ def test_a_folder_that_cannot_be_written_is_a_problem(
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
 
     assert states(space.disks([tmp_path]), space.shared_memory()) == ["problem", "problem"]
-
-
-def test_a_temporary_folder_without_execution_is_a_warning(tmp_path: Path) -> None:
-    assert states(space.executable_temporary_files(tmp_path, os.ST_NOEXEC)) == ["warning"]
-    assert states(space.executable_temporary_files(tmp_path, 0)) == ["ok"]

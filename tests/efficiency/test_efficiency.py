@@ -23,13 +23,14 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.spec import LoadPoint
-from reports import tables
 from reports.record.schema import Efficiency, Estimate, Load
-from reports.words.serving_cost import efficiency_section, efficiency_text
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from reports.text.speed import efficiency_text
+from tests import rendered as tables
 from tests import simulated, toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.inputs import samples_of
+from tests.rendered import efficiency_section
 from tests.samples import load as a_load
 from tests.samples import record as a_record
 
@@ -51,27 +52,19 @@ def test_all_sides_are_run_in_each_turn_in_random_order() -> None:
         Sides(
             lambda: side("served", 90.0),
             lambda: side("in process", 100.0),
-            lambda: side("peak", 1e9),
             lambda: side("reference", 60.0),
         ),
         lambda so_far: len(so_far.served_per_s) == 40,
     )
 
-    rounds = [tuple(order[place : place + 4]) for place in range(0, len(order), 4)]
-    assert {frozenset(each) for each in rounds} == {frozenset(("served", "in process", "peak", "reference"))}
+    rounds = [tuple(order[place : place + 3]) for place in range(0, len(order), 3)]
+    assert {frozenset(each) for each in rounds} == {frozenset(("served", "in process", "reference"))}
     assert len(set(rounds)) > 1
     assert (found.served_per_s, found.in_process_per_s) == ((90.0,) * 40, (100.0,) * 40)
-    assert found.peak_per_s == (1e9,) * 40
     assert found.ratio().value == pytest.approx(0.9)
     beside = found.ratio_to_reference()
     assert beside is not None
     assert beside.value == pytest.approx(1.5)
-
-
-def test_without_a_product_of_the_precision_there_is_no_peak() -> None:
-    found = take_turns(Sides(lambda: 1.0, lambda: 2.0), lambda so_far: len(so_far.served_per_s) == 5)
-    assert found.peak_per_s == ()
-    assert turns.record_entry(found, a_load("offline", 8, 1.0), 2, 8, None).peak_flops_per_s is None
 
 
 def test_turns_go_on_until_the_ratio_is_known() -> None:
@@ -106,35 +99,33 @@ def test_the_interval_of_a_ratio_holds_the_truth_as_often_as_it_says() -> None:
 
 
 def test_a_summary_of_turns_is_of_their_geometric_means() -> None:
-    taken = Turns((90.0, 110.0), (100.0, 100.0), (1e9, 4e9))
-    found = turns.record_entry(taken, a_load("offline", 8, 1.0), 2, 8, 1e6, spinning=True)
+    taken, of_one = Turns((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
+    found = turns.record_entry(
+        taken, a_load("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=of_one, gpus=2, spinning=True
+    )
     assert found.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
-    assert found.peak_flops_per_s is not None
-    assert found.peak_flops_per_s.value == pytest.approx(2e9)
+    assert found.peak_flops_per_s == Estimate(4e9, 2e9, 8e9), "of both GPUs"
     assert (found.pairs, found.in_process_batch, found.threads, found.spinning) == (2, 8, 2, True)
 
 
 class OneGpu:
-    """A process that runs so many batches, and products, a second."""
+    """A process that runs so many batches a second."""
 
     def batches_per_s(self, _batch: int, _least_s: float, _least: int) -> float:
         return 25.0
-
-    def most_per_s(self, _least_s: float) -> float:
-        return 2.0
 
 
 def test_a_server_on_two_gpus_is_set_beside_twice_what_one_does_in_process() -> None:
     job = simulated.job(LoadPoint("offline", 1, 1))
     plan = MeasuringPlan(budget_s=0.1)
 
-    def ratio(gpus: int) -> tuple[float, float, float]:
+    def ratio(gpus: int) -> tuple[float, float]:
         one: Any = OneGpu()
         take = simulated.LoadGenerator().take
-        found = turns.measure(job, one, 1, one, "cuda", plan, take=take, gpus=gpus)
-        return found.ratio().value, found.in_process_per_s[0], found.peak_per_s[0]
+        found = turns.measure(job, one, 1, plan, take=take, gpus=gpus)
+        return found.ratio().value, found.in_process_per_s[0]
 
-    assert ratio(2) == pytest.approx((ratio(1)[0] / 2, 2 * ratio(1)[1], 2 * ratio(1)[2]), rel=0.05)
+    assert ratio(2) == pytest.approx((ratio(1)[0] / 2, 2 * ratio(1)[1]), rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +143,7 @@ def test_what_was_not_run_since_it_was_loaded_is_run_once_before_it_counts(
         return generator.take(job, 0.12)
 
     plan = MeasuringPlan(budget_s=0.1)
-    found = turns.measure(job, one, 1, None, "cpu", plan, take=take, cold=[job] if is_cold else [])
+    found = turns.measure(job, one, 1, plan, take=take, cold=[job] if is_cold else [])
     assert len(runs) - len(found.served_per_s) == uncounted
 
 
@@ -173,7 +164,7 @@ def test_what_is_compiled_in_its_second_run_counts_from_the_third_on(
     one: Any = Compiling()
     plan = MeasuringPlan(budget_s=0.1)
     take = simulated.LoadGenerator().take
-    found = turns.measure(job, one, 1, None, "cpu", plan, take=lambda job, _window_s: take(job, 0.12))
+    found = turns.measure(job, one, 1, plan, take=lambda job, _window_s: take(job, 0.12))
     assert (set(found.in_process_per_s) == {25.0}) is compiled
 
 
@@ -199,7 +190,7 @@ def test_a_model_that_is_slower_when_served_shows_it(make_build: MakeBuild, tmp_
         worker.wait_ready()
         points = {LoadPoint("offline", 1, 1): 0.06}
         (job,) = jobs_of(server, str(build.case), model, points, shared_memory="system", data=data)
-        found = turns.measure(job, worker, 1, None, "cpu", MeasuringPlan(budget_s=1.0))
+        found = turns.measure(job, worker, 1, MeasuringPlan(budget_s=1.0))
     assert len(found.served_per_s) == len(found.in_process_per_s) >= 5
     assert max(found.served_per_s) < 1 / 0.06 * 1.05
     assert found.ratio().low <= found.ratio().value < 0.5
@@ -301,7 +292,7 @@ def test_a_ratio_of_a_niced_run_is_marked_wherever_it_is_shown() -> None:
         one: Any = OneGpu()
         plan = MeasuringPlan(budget_s=0.1)
         job = simulated.job(LoadPoint("offline", 1, 1))
-        taken = turns.measure(job, one, 1, None, "cpu", plan, take=generator.take)
+        taken = turns.measure(job, one, 1, plan, take=generator.take)
         return turns.record_entry(taken, a_load("offline", 1, 1.0), 2, 1, None)
 
     behind, normal = measured(5), measured(0)
@@ -310,33 +301,33 @@ def test_a_ratio_of_a_niced_run_is_marked_wherever_it_is_shown() -> None:
     both = efficiency_text([dataclasses.replace(ONE, marks=behind.marks), ONE], "fp32")
     assert "GFLOP/s, niced; offline" in both
     assert "niced" not in efficiency_text([normal], "fp32")
-    section = efficiency_section(shown(dataclasses.replace(a_record(), efficiency=(behind,))))
+    section = efficiency_section(publishable(dataclasses.replace(a_record(), efficiency=(behind,))))
     assert "Marked points (*)" in section
     assert "nice 5" in section
-    assert "*" not in efficiency_section(shown(dataclasses.replace(a_record(), efficiency=(normal,))))
+    assert "*" not in efficiency_section(publishable(dataclasses.replace(a_record(), efficiency=(normal,))))
 
 
 def test_the_case_shows_the_table_and_what_it_means() -> None:
     measured = dataclasses.replace(a_record(), efficiency=(ONE,))
-    section = efficiency_section(shown(measured))
+    section = efficiency_section(publishable(measured))
     assert "| offline, batch 8 |" in section
     for cell in ("97.0", "100.0", "97 % (95 to 99)", "200", "48 %"):
         assert f" {cell} |" in section
-    assert section in tables.case_section(shown(measured))
-    assert efficiency_section(shown(a_record())) == ""
+    assert section in tables.case_section(publishable(measured))
+    assert efficiency_section(publishable(a_record())) == ""
     failed = dataclasses.replace(measured, conversion=None)
-    assert "offline, batch 8" not in tables.case_section(shown(failed))
+    assert "offline, batch 8" not in tables.case_section(publishable(failed))
 
 
 def test_the_case_says_what_its_ratio_is_to_where_it_has_several_gpus() -> None:
     one = dataclasses.replace(a_record(), efficiency=(ONE,))
     two = dataclasses.replace(one, case=dataclasses.replace(one.case, gpus=2))
-    assert "on one GPU, and taken 2 times" in efficiency_section(shown(two))
-    assert "on one GPU" not in efficiency_section(shown(one))
+    assert "on one GPU, and taken 2 times" in efficiency_section(publishable(two))
+    assert "on one GPU" not in efficiency_section(publishable(one))
 
 
 def test_the_case_says_that_threads_spun_where_the_backend_s_cannot_be_kept_from_it() -> None:
     said = "no parameter to stop them"
     spun = dataclasses.replace(a_record(), efficiency=(dataclasses.replace(ONE, spinning=True),))
-    assert said in efficiency_section(shown(spun))
-    assert said not in efficiency_section(shown(dataclasses.replace(spun, efficiency=(ONE,))))
+    assert said in efficiency_section(publishable(spun))
+    assert said not in efficiency_section(publishable(dataclasses.replace(spun, efficiency=(ONE,))))

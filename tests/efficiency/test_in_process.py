@@ -1,10 +1,14 @@
 """A build's own runtime in a process of its own, and the machine's peak in another."""
 
+import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,22 +50,6 @@ def run_once(build: BuiltModel) -> None:
     with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
         worker.batches_per_s(1, 0, 1)
-
-
-@pytest.mark.parametrize("source", [NOTING, BROKEN], ids=["loads", "does not load"])
-def test_who_waits_until_it_is_idle_learns_nothing_and_a_later_look_tells(
-    make_build: MakeBuild, tmp_path: Path, source: str
-) -> None:
-    build = make_build(tmp_path, "idle", source)
-    with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
-        worker.wait_idle()
-        worker.wait_idle()
-        if source == BROKEN:
-            with pytest.raises(ProofError, match="no such operator"):
-                worker.wait_ready()
-        else:
-            worker.wait_ready()
-            assert worker.batches_per_s(1, 0, 1) > 0
 
 
 # --- the worker ----------------------------------------------------------------------------------------------
@@ -231,25 +219,56 @@ def test_the_process_of_the_peak_is_told_whether_to_compute_in_tf32(tf32: bool |
         assert json.loads((worker.folder / "job.json").read_text())["settings"]["tf32"] == told
 
 
-@pytest.mark.parametrize(("resident", "copies"), [(False, 3), (True, 1)])
-def test_tensors_are_copied_for_each_batch_unless_they_stay_on_the_gpu(
-    resident: bool, copies: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is timed in process is what a server does: with CUDA shared memory nothing is copied, else all is."""
+@pytest.mark.parametrize("resident", [True, False])
+def test_a_runtime_on_tensors_computes_the_batch_each_time(resident: bool) -> None:
     seen: list[torch.Tensor] = []
-    real = torch.from_numpy
-    made: list[np.ndarray] = []
-
-    def from_numpy(array: np.ndarray) -> torch.Tensor:
-        made.append(array)
-        return real(array)
 
     def predict(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         seen.extend(tensors)
         return tensors
 
-    monkeypatch.setattr(torch, "from_numpy", from_numpy)
     timed, place = in_process_worker.on_tensors(predict, "cpu", resident=resident)
     assert len(in_process_worker.run(timed, place(iter([SAMPLE])), 0, 3)) == 3
     assert [tensor.tolist() for tensor in seen] == [SAMPLE.tolist()] * 3
-    assert len(made) == copies
+
+
+def test_on_a_gpu_the_next_batch_is_copied_while_this_one_is_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By stand-ins for PyTorch's streams that note what is asked of them, in its order."""
+    asked: list[str] = []
+    events = itertools.count(1)
+
+    def copied(_device: str, *, non_blocking: bool) -> Any:
+        assert non_blocking, "a copy that is waited for overlaps with nothing"
+        return SimpleNamespace(record_stream=lambda _stream: None)
+
+    def record_event() -> int:
+        asked.append(f"copy {(event := next(events))}")
+        return event
+
+    def predict(_tensors: Any) -> list[torch.Tensor]:
+        asked.append("compute")
+        return [torch.ones(2)]
+
+    stream = SimpleNamespace(
+        record_event=record_event,
+        wait_event=lambda event: asked.append(f"wait for {event}"),
+        synchronize=lambda: asked.append("done"),
+    )
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _stream: contextlib.nullcontext())
+    monkeypatch.setattr(torch, "empty", lambda shape, dtype, **_pinned: torch.zeros(shape, dtype=dtype))
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda _tensor: SimpleNamespace(to=copied))
+    timed, place = in_process_worker.on_tensors(predict, "cuda", resident=False)
+    in_process_worker.run(timed, place([SAMPLE]), 0, 2)
+    assert asked == [
+        *("copy 1", "copy 2", "wait for 1", "compute", "done"),
+        *("copy 3", "wait for 2", "compute", "done"),
+    ]
+    asked.clear()
+    in_process_worker.run(timed, place([SAMPLE]), 0, 1)
+    assert asked == ["copy 4", "copy 5", "wait for 4", "compute", "done"], (
+        "another batch is not the one ahead"
+    )

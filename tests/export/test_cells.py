@@ -6,7 +6,7 @@ import io
 import pandas as pd
 import pytest
 
-from reports.export.cells import csv_text
+from reports.tables.rendering import csv_text
 
 
 def cells(frame: pd.DataFrame) -> list[list[str]]:

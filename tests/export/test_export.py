@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from fixtures.spec import LoadPoint
-from reports.export.services import bencher, bigger_is_better, smaller_is_better
+from reports.export import bencher, bigger_is_better, smaller_is_better
 from reports.record import files
 from reports.record.figures import of_accuracy, of_efficiency, of_load, of_search
 from reports.record.schema import GpuUse, Record
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests import samples
 from tests.conftest import Reports
 
@@ -30,7 +30,7 @@ def named(entries: list[dict[str, object]]) -> dict[str, dict[str, object]]:
 
 def test_bencher_has_each_point_with_its_bounds_in_benchers_own_units() -> None:
     load = samples.load("offline", 8, 1500.0)
-    found = bencher([shown(case_with(load))])
+    found = bencher([publishable(case_with(load))])
     point = found["a40-resnet50-onnx-trt-fp16 offline b008-c001"]
     assert point["throughput"] == {"value": 1500.0, "lower_value": 1470.0, "upper_value": 1530.0}
     assert point["latency"]["value"] == pytest.approx(2_031_200), "nanoseconds"
@@ -39,7 +39,7 @@ def test_bencher_has_each_point_with_its_bounds_in_benchers_own_units() -> None:
 
 
 def test_every_number_for_bencher_is_named_as_its_schema_asks() -> None:
-    for measures in bencher([shown(samples.record())]).values():
+    for measures in bencher([publishable(samples.record())]).values():
         for metric in measures.values():
             assert "value" in metric
             assert set(metric) <= {"value", "lower_value", "upper_value"}
@@ -52,7 +52,7 @@ def test_the_same_point_of_both_scenarios_and_of_rates_has_names_of_its_own() ->
         samples.load("online", 1, 100.0),
         samples.load("online", 0, 100.0, request_rate_per_s=120.0, arrivals="poisson"),
     ]
-    names = list(named(bigger_is_better([shown(case_with(*loads))])))
+    names = list(named(bigger_is_better([publishable(case_with(*loads))])))
     assert names[1:] == [
         f"a40-resnet50-onnx-trt-fp16 {name}"
         for name in ("offline b001-c001", "online b001-c001", "online b001-r00120-poisson")
@@ -62,7 +62,7 @@ def test_the_same_point_of_both_scenarios_and_of_rates_has_names_of_its_own() ->
 
 def test_github_gets_throughput_and_shares_where_bigger_is_better() -> None:
     load = samples.load("offline", 8, 1500.0, marks=samples.marks("passes repeated: 2"))
-    found = named(bigger_is_better([shown(case_with(load))]))
+    found = named(bigger_is_better([publishable(case_with(load))]))
     assert found["a40-resnet50-onnx-trt-fp16 top-1"] == {
         "name": "a40-resnet50-onnx-trt-fp16 top-1",
         "unit": "%",
@@ -79,11 +79,11 @@ def test_github_gets_throughput_and_shares_where_bigger_is_better() -> None:
 
 def test_github_gets_latency_and_errors_where_smaller_is_better() -> None:
     record = case_with(samples.load("offline", 8, 1500.0), accuracy=samples.accuracy(ERROR))
-    found = named(smaller_is_better([shown(record)]))
+    found = named(smaller_is_better([publishable(record)]))
     assert found["a40-resnet50-onnx-trt-fp16 mel MSE"]["value"] == 6e-13, "however small"
     p99 = found["a40-resnet50-onnx-trt-fp16 offline b008-c001 p99"]
     assert (p99["unit"], p99["value"]) == ("ms", 2.126)
-    assert not [name for name in named(bigger_is_better([shown(record)])) if "mel" in name]
+    assert not [name for name in named(bigger_is_better([publishable(record)])) if "mel" in name]
 
 
 def test_a_case_that_failed_is_exported_without_speed_and_named(tmp_path: Path, reports: Reports) -> None:
@@ -96,7 +96,9 @@ def test_a_case_that_failed_is_exported_without_speed_and_named(tmp_path: Path, 
 
 
 def test_a_score_that_was_not_measured_is_not_exported() -> None:
-    assert all("latency" in measures for measures in bencher([shown(samples.random_weights())]).values())
+    assert all(
+        "latency" in measures for measures in bencher([publishable(samples.random_weights())]).values()
+    )
 
 
 # --- the figures that exports, CSV and JUnit share ---------------------------------------------------------

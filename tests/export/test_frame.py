@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from reports.export.frame import load_points
+from reports.export import load_points
 from reports.record import files, schema
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests import samples
 
 
 def test_every_load_point_is_a_row_with_its_case_and_its_intervals() -> None:
     one = samples.record()
-    frame = load_points([shown(one), shown(one)])
+    frame = load_points([publishable(one), publishable(one)])
     assert len(frame) == 2 * len(one.loads)
     row, load = frame.iloc[0], one.loads[0]
     assert row["case"] == schema.case_id(one.case)
@@ -32,7 +32,7 @@ def test_the_command_prints_csv_that_pandas_reads_back(tmp_path: Path, printed: 
     one = samples.record()
     files.write(one, files.path_of(one.case, tmp_path))
     read = pd.read_csv(io.StringIO(printed("csv", "--results", tmp_path)))
-    pd.testing.assert_frame_equal(read, load_points([shown(one)]), check_dtype=False)
+    pd.testing.assert_frame_equal(read, load_points([publishable(one)]), check_dtype=False)
 
 
 def test_a_rate_and_marks_have_columns_where_there_are_any() -> None:
@@ -46,12 +46,12 @@ def test_a_rate_and_marks_have_columns_where_there_are_any() -> None:
         marks=samples.marks("a", "b"),
     )
 
-    (row,) = load_points([shown(samples.record(loads=(load,)))]).to_dict("records")
+    (row,) = load_points([publishable(samples.record(loads=(load,)))]).to_dict("records")
 
     assert (row["request_rate_per_s"], row["arrivals"], row["slip_ms"]) == (120.0, "poisson", 0.1)
     assert row["marks"] == "damaged-passes damaged-passes"
     assert not {"request_rate_per_s", "arrivals", "slip_ms", "marks"} & set(
-        load_points([shown(samples.record())])
+        load_points([publishable(samples.record())])
     )
 
 
@@ -62,7 +62,9 @@ def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
     )
     loads = (samples.load("offline", 1, 50, comparison=ratio), samples.load("offline", 8, 90))
 
-    first, second = load_points([shown(samples.record(loads=loads, efficiency=(beside,)))]).to_dict("records")
+    first, second = load_points([publishable(samples.record(loads=loads, efficiency=(beside,)))]).to_dict(
+        "records"
+    )
 
     bounds = ("comparison_ratio", "comparison_ratio_low", "comparison_ratio_high")
     assert [first[name] for name in bounds] == [0.94, 0.92, 0.96]
@@ -78,5 +80,5 @@ def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
         0.9,
     )
     assert pd.isna(second["comparison_ratio"])
-    plain = map(str, load_points([shown(samples.record())]))
+    plain = map(str, load_points([publishable(samples.record())]))
     assert not [name for name in plain if name.startswith(("comparison_", "in_process_"))]

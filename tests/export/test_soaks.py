@@ -10,11 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports import history
-from reports.marked import regions
+from reports import history, readme
 from reports.record.schema import Estimate, Growth, case_id
-from reports.run.exit_status import STATUS
-from reports.words.shown import shown
+from reports.run.outcomes import STATUS
+from reports.text.publishable import publishable
 from tests import samples
 from tests.conftest import Reports
 from tests.soak.made_up import CLEAN, LEAK, record, soak
@@ -27,10 +26,10 @@ ONLINE = (samples.load("online", 16, 1000.0),)
 def test_a_markdown_file_may_ask_for_what_grew(name: str) -> None:
     page = f"<!-- tritonproof:{name} -->\n<!-- /tritonproof:{name} -->\n"
 
-    synced = regions.sync(page, [shown(record(soak(CLEAN, LEAK)))])
+    synced = readme.sync(page, [publishable(record(soak(CLEAN, LEAK)))])
 
     assert "memory of its stubs" in synced
-    assert "Nothing has been measured" in regions.sync(page, [shown(samples.record())])
+    assert "Nothing has been measured" in readme.sync(page, [publishable(samples.record())])
 
 
 @pytest.mark.parametrize("loads", [ONLINE, ()], ids=["measured besides", "soaked alone"])
@@ -88,7 +87,7 @@ def test_a_run_with_a_soak_is_in_the_history(tmp_path: Path, printed: Callable[.
     found = dataclasses.replace(soak(CLEAN, LEAK), origin=samples.origin())
     samples.store(tmp_path / "results", record(found, loads=(), accuracy=None, conversion=None))
 
-    assert history.append(tmp_path, history.rows_of(shown(record(found)))) == 2
+    assert history.append(tmp_path, history.rows_of(publishable(record(found)))) == 2
     text = printed("trend", "--history", tmp_path)
 
     (line,) = [line for line in text.splitlines() if "memory of its stubs" in line]

@@ -1,9 +1,4 @@
-"""Several at once: two runs of one case, readers beside a writer, another checkpoint in mid-run, other work."""
-
-import os
-import subprocess
-import sys
-import time
+"""Several at once: two runs of one case, another checkpoint in mid-run."""
 
 from tests.faults.classifier import write_network
 from tests.faults.place import (
@@ -12,7 +7,6 @@ from tests.faults.place import (
     OWN,
     OWN_PROOF,
     OWN_SERVED,
-    PROOF,
     SLOW,
     SLOW_PROOF,
     Ended,
@@ -51,18 +45,6 @@ def _two_temporary_folders(place: Place) -> Ended:
     return ended
 
 
-def _read_meanwhile(place: Place) -> Ended:
-    run = place.start(*SLOW_PROOF)
-    log = place.log
-    while run.poll() is None:
-        if (place.results / "cpu" / f"{SLOW}.json").is_file():
-            for name in ("tables", "csv"):
-                read = place.reports(name, "--results", str(place.results))
-                assert read.status == PASSED, read.text
-        time.sleep(0.5)
-    return Ended(run.returncode, log.read_text())
-
-
 def _rebuilt_meanwhile(place: Place) -> Ended:
     """Another run converts another checkpoint into the same folder while this one evaluates."""
     place.start(*OWN_SERVED)
@@ -78,24 +60,9 @@ def _rebuilt_meanwhile(place: Place) -> Ended:
     return Ended(one.returncode, log.read_text())
 
 
-def _other_work(place: Place) -> Ended:
-    busy = [
-        subprocess.Popen([sys.executable, "-c", "while True: pass"], env=place.household.environment)
-        for _ in range(os.cpu_count() or 1)
-    ]
-    try:
-        return place.run(*PROOF)
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
-
-
 SCENARIOS = [
     Scenario("two runs of one case", _one_case, (PASSED,)),
     Scenario("two runs that convert one case", _one_case_not_built, (PASSED,)),
     Scenario("two runs with a TMPDIR each measure", _two_temporary_folders, (PASSED,)),
-    Scenario("reports read while a run writes", _read_meanwhile, (PASSED,)),
     Scenario("another run converts another checkpoint meanwhile", _rebuilt_meanwhile, (PASSED,)),
-    Scenario("other work on all cores", _other_work, (PASSED,)),
 ]

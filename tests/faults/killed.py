@@ -34,8 +34,8 @@ def _killed_while_a_record_is_written(place: Place) -> Ended:
     return ended
 
 
-def _killed_while_building_ahead(place: Place) -> Ended:
-    """Who converts the models of the next cases ends with the run, and the next run has what there is of them."""
+def _killed_while_converting(place: Place) -> Ended:
+    """The processes that convert end with the run, and the next run has what there is of their models."""
     (place.folder / "repos").mkdir()
     second = place.folder / "second"
     second.mkdir()
@@ -46,11 +46,11 @@ def _killed_while_building_ahead(place: Place) -> Ended:
     both = ("--models", MODEL, "--models", str(second / place.model.name))
     options = ("-v", *both, "-k", "onnx-fp32 and conversion")
     place.start(*options)
-    place.says("converted ahead")
+    place.says("models, 2 at once")
     time.sleep(1)
     place.runs[-1].kill()
     place.runs[-1].wait()
-    assert place.household.left(30) == [], "who converts ahead goes on"
+    assert place.household.left(30) == [], "a process that converts goes on"
     return place.run(*options)
 
 
@@ -80,6 +80,6 @@ def _comparison_killed(place: Place) -> Ended:
 SCENARIOS = [
     Scenario("SIGKILL to the guards too; the next run cleans up", _next_run_cleans, (PASSED,)),
     Scenario("killed while it wrote a record", _killed_while_a_record_is_written, (PASSED,)),
-    Scenario("killed while the next model is converted ahead", _killed_while_building_ahead, (PASSED,)),
+    Scenario("killed while models are converted", _killed_while_converting, (PASSED,)),
     Scenario("a comparison with a commit is killed", _comparison_killed, (PASSED, 10)),
 ]

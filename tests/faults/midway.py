@@ -13,7 +13,7 @@ from pathlib import Path
 from reports.record.arguments import UNREADABLE
 from tests.faults import own_machine
 from tests.faults.another_user import become, cannot_become_one_who_reads
-from tests.faults.place import DOUBLER, OWN, OWN_SERVED, PROOF, SLOW, SLOW_PROOF, Ended, Place
+from tests.faults.place import DOUBLER, OWN_SERVED, PROOF, SLOW, SLOW_PROOF, Ended, Place
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario
 from tests.faults.signals import reach
 
@@ -22,25 +22,21 @@ _INTERRUPTED = (ENDED, -signal.SIGINT)
 """Ended by a Ctrl-C; by the signal itself where that comes when the run has ended and its process has not."""
 
 
-def _clock_jumps(hours: int) -> Scenario:
+def _clock_jumps(place: Place) -> Ended:
     """The system's clock is set while the case is evaluated; a stand-in, as setting it needs the machine."""
-
-    def act(place: Place) -> Ended:
-        place.file(
-            "jumping.py",
-            "import sys, time\n"
-            "real, since = time.time, time.monotonic()\n"
-            "def jumped():\n"
-            # gRPC hands times to its core, which is written in C and has the real clock.
-            "    asks = sys._getframe(1).f_globals.get('__name__', '')\n"
-            f"    late = time.monotonic() - since > 3 and not asks.startswith('grpc')\n"
-            f"    return real() + ({hours * 3600} if late else 0)\n"
-            "time.time = jumped\n"
-            "time.time_ns = lambda: int(jumped() * 1e9)\n",
-        )
-        return place.run(*SLOW_PROOF, "-p", "jumping", environment={"PYTHONPATH": str(place.folder)})
-
-    return Scenario(f"the clock jumps by {hours:+d} h", act, (PASSED,))
+    place.file(
+        "jumping.py",
+        "import sys, time\n"
+        "real, since = time.time, time.monotonic()\n"
+        "def jumped():\n"
+        # gRPC hands times to its core, which is written in C and has the real clock.
+        "    asks = sys._getframe(1).f_globals.get('__name__', '')\n"
+        "    late = time.monotonic() - since > 3 and not asks.startswith('grpc')\n"
+        "    return real() - (86400 if late else 0)\n"
+        "time.time = jumped\n"
+        "time.time_ns = lambda: int(jumped() * 1e9)\n",
+    )
+    return place.run(*SLOW_PROOF, "-p", "jumping", environment={"PYTHONPATH": str(place.folder)})
 
 
 def _gone(name: str, options: tuple[str, ...], said: str, what: Callable[[Place], Path]) -> Scenario:
@@ -55,53 +51,29 @@ def _gone(name: str, options: tuple[str, ...], said: str, what: Callable[[Place]
     return Scenario(f"{name} is deleted in mid-run", act, (PASSED, *_FAILED))
 
 
-def _record_spoilt(name: str, statement: str) -> Scenario:
+def _record_spoilt(place: Place) -> Ended:
     """The record is no record any more when the run comes to its end."""
-
-    def act(place: Place) -> Ended:
-        path = place.results / "cpu" / f"{DOUBLER}.json"
-        place.file(
-            "spoiling.py",
-            f"from pathlib import Path\npath = Path({str(path)!r})\ndef pytest_sessionfinish():\n    {statement}\n",
-        )
-        summary = place.folder / "run.md"
-        ended = place.run(
-            *PROOF, "-p", "spoiling", "--summary", str(summary), environment={"PYTHONPATH": str(place.folder)}
-        )
-        assert summary.is_file(), "there is no summary of what ran"
-        return ended
-
-    return Scenario(f"the record is {name} at the end", act, (UNREADABLE,))
-
-
-def _superseded(place: Place) -> Ended:
-    """A record of another machine is put aside and stays readable."""
-    place.run(*PROOF)
     path = place.results / "cpu" / f"{DOUBLER}.json"
-    path.write_text(path.read_text().replace('"cpu": "', '"cpu": "Another '))
-    ended = place.run(*PROOF)
-    kept = [
-        one for one in place.results.rglob("*.json") if "superseded" in str(one) and "samples" not in one.name
-    ]
-    assert kept, "the other machine's record is gone"
-    assert place.reports("tables", "--results", str(place.results)).status == PASSED
+    spoil = f"def pytest_sessionfinish():\n    Path({str(path)!r}).write_text('[')\n"
+    place.file("spoiling.py", f"from pathlib import Path\n{spoil}")
+    summary = place.folder / "run.md"
+    ended = place.run(
+        *PROOF, "-p", "spoiling", "--summary", str(summary), environment={"PYTHONPATH": str(place.folder)}
+    )
+    assert summary.is_file(), "there is no summary of what ran"
     return ended
 
 
-def _gone_while_measuring(name: str, what: Callable[[Place], Path]) -> Scenario:
-    """What a run needs is deleted while it measures, and a while after it is told to end."""
-
-    def act(place: Place) -> Ended:
-        reach(place, "measuring")
-        shutil.rmtree(what(place), ignore_errors=True)  # the run may put something there meanwhile
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            place.runs[-1].wait(8)
-        place.runs[-1].send_signal(signal.SIGINT)
-        ended = place.ends()
-        place.household.temporary.mkdir(exist_ok=True)
-        return ended
-
-    return Scenario(f"{name} is deleted while it measures", act, (*_INTERRUPTED, *_FAILED), may_leave=True)
+def _temporary_gone(place: Place) -> Ended:
+    """The temporary folder is deleted while a run measures, which is told to end a while after."""
+    reach(place, "measuring")
+    shutil.rmtree(place.household.temporary, ignore_errors=True)  # the run may put something there meanwhile
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        place.runs[-1].wait(8)
+    place.runs[-1].send_signal(signal.SIGINT)
+    ended = place.ends()
+    place.household.temporary.mkdir(exist_ok=True)
+    return ended
 
 
 def _memory_fills(place: Place) -> Ended:
@@ -143,17 +115,6 @@ def _disk_fills(place: Place) -> Ended:
     return ended
 
 
-def _two_cases(place: Place) -> Ended:
-    """Two cases at once in one checkout, with one folder of records."""
-    one = place.start(*SLOW_PROOF)
-    log = place.log
-    two = place.run(*OWN_SERVED)
-    assert one.wait(240) == PASSED, log.read_text()
-    assert place.record(SLOW)
-    assert place.record(OWN)
-    return two
-
-
 def _hold(place: Place, seconds: float, before: "tuple[str, ...]" = ()) -> int:
     """The process id of another run that holds the machine for so long."""
     holder = place.start(
@@ -169,15 +130,6 @@ def _hold(place: Place, seconds: float, before: "tuple[str, ...]" = ()) -> int:
     return holder.pid
 
 
-def _told_of_the_holder(place: Place) -> Ended:
-    """Another run holds the machine: who waits says so again and again, and for whom."""
-    holder = _hold(place, 40)
-    place.start(*PROOF)
-    place.says(str(holder), 60)
-    place.wait_for(lambda: place.log.read_text().count(f"process {holder}") >= 2, "a second line")
-    return place.ends()
-
-
 def _holder_is_killed(place: Place, before: "tuple[str, ...]" = ()) -> Ended:
     """Who is waited for is killed, and the run goes on."""
     holder = _hold(place, 600, before)
@@ -187,23 +139,16 @@ def _holder_is_killed(place: Place, before: "tuple[str, ...]" = ()) -> Ended:
     return place.ends()
 
 
-def _stale_lock(place: Place) -> Ended:
-    """A run that was killed held the locks of the machine and of the build."""
-    place.start(*SLOW_PROOF)
-    place.says("answers without labels")
-    place.runs[-1].send_signal(signal.SIGKILL)
-    place.runs[-1].wait()
-    return place.run(*PROOF)
-
-
 SCENARIOS = [
-    _clock_jumps(+24),
-    _clock_jumps(-24),
+    Scenario("the clock jumps back by a day", _clock_jumps, (PASSED,)),
     _gone("the build", OWN_SERVED, "evaluate through Triton", lambda place: place.build),
     _gone("the folder of records", SLOW_PROOF, "answers without labels", lambda place: place.results),
-    _gone_while_measuring("the folder of records", lambda place: place.results),
-    _gone_while_measuring("the folder of models", lambda place: place.repos),
-    _gone_while_measuring("the temporary folder", lambda place: place.household.temporary),
+    Scenario(
+        "the temporary folder is deleted while it measures",
+        _temporary_gone,
+        (*_INTERRUPTED, *_FAILED),
+        may_leave=True,
+    ),
     Scenario(
         "shared memory is full while it measures",
         _memory_fills,
@@ -216,20 +161,12 @@ SCENARIOS = [
         (*_INTERRUPTED, *_FAILED),
         needs=_needs_own_memory,
     ),
-    _record_spoilt("deleted", "path.unlink()"),
-    _record_spoilt("made unreadable", "path.write_text('[')"),
-    _record_spoilt("a folder", "path.unlink(); path.mkdir()"),
-    _record_spoilt("a FIFO", "path.unlink(); __import__('os').mkfifo(path)"),
-    Scenario("a record of another machine is there", _superseded, (PASSED,)),
-    Scenario("two cases at once in one checkout", _two_cases, (PASSED,)),
-    Scenario("another run holds the machine", _told_of_the_holder, (PASSED,)),
+    Scenario("the record is made unreadable at the end", _record_spoilt, (UNREADABLE,)),
     Scenario("another run holds the machine and is killed", _holder_is_killed, (PASSED,)),
     Scenario(
         "another user's run holds the machine and is killed",
         lambda place: _holder_is_killed(place, become()),
         (PASSED,),
-        says="user 12345",
         needs=cannot_become_one_who_reads,
     ),
-    Scenario("a killed run held the locks", _stale_lock, (PASSED,)),
 ]

@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -173,10 +172,6 @@ class Place:
         """Run the suite, or other `words`, to the end."""
         self.start(*options, **how)
         return self.ends(seconds)
-
-    def reports(self, *words: str) -> Ended:
-        """Run a command of `python -m reports`."""
-        return self.run(words=[sys.executable, "-m", "reports", *words], seconds=60)
 
     def process(self, part: str) -> psutil.Process:
         """The process of this scenario whose command line holds that, once there is one."""

@@ -5,12 +5,11 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reports.run.exit_status import STATUS
+from reports.run.outcomes import STATUS
 from tests.faults.place import Ended, Place
 
-PASSED, ENDED, REFUSED, NOTHING = 0, 2, 4, 5
+PASSED, ENDED, REFUSED = 0, 2, 4
 INFRASTRUCTURE = STATUS["infrastructure"]
-ACCURACY = STATUS["accuracy"]
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,8 @@ class Scenario:
     """Does it, and returns how the run ended; an AssertionError says what it left in a wrong state."""
     statuses: tuple[int, ...]
     """The exit statuses that are right."""
-    says: str = ""
-    """A pattern of what the run has to say."""
+    names: str = ""
+    """What the run has to name: the option, the file, the server or the holder that is at fault."""
     needs: Callable[[], str] = lambda: ""
     """Why this machine cannot do it; empty where it can."""
     may_leave: bool = False

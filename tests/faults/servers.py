@@ -13,7 +13,7 @@ import numpy as np
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from tests.faults.place import OWN, OWN_POINT, OWN_SERVED, Ended, Place
-from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario
+from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario
 
 _Answer = Callable[[socket.socket], None]
 
@@ -54,7 +54,7 @@ def _none(name: str, answer: _Answer) -> Scenario:
         with _listening(answer) as address:
             return place.run(*OWN_SERVED, "--triton", address, seconds=150)
 
-    return Scenario(f"a server that {name}", act, (INFRASTRUCTURE, REFUSED), says="127.0.0.1")
+    return Scenario(f"a server that {name}", act, (INFRASTRUCTURE, REFUSED), names="127.0.0.1")
 
 
 @contextlib.contextmanager
@@ -101,21 +101,16 @@ def _same_name(place: Place) -> Ended:
     return ended
 
 
-def _remote_ended(sign: signal.Signals) -> Scenario:
-    def act(place: Place) -> Ended:
-        with _shared(place) as server:
-            place.start(*OWN_SERVED, "--triton", server.address)
-            place.says("evaluate through Triton")
-            place.runs[-1].send_signal(sign)
-            ended = place.ends(90)
-            if sign == signal.SIGKILL:
-                place.run(*OWN_SERVED, "--triton", server.address)  # the next run cleans up
-            assert _models(server) == {(OWN, "READY")}, f"left on the server: {_models(server)}"
-            assert _answers(server) == 42.0
-        return ended
-
-    statuses = (-sign,) if sign == signal.SIGKILL else (ENDED,)
-    return Scenario(f"{sign.name} to pytest with a remote server", act, statuses)
+def _remote_killed(place: Place) -> Ended:
+    with _shared(place) as server:
+        place.start(*OWN_SERVED, "--triton", server.address)
+        place.says("evaluate through Triton")
+        place.runs[-1].send_signal(signal.SIGKILL)
+        ended = place.ends(90)
+        place.run(*OWN_SERVED, "--triton", server.address)  # the next run cleans up
+        assert _models(server) == {(OWN, "READY")}, f"left on the server: {_models(server)}"
+        assert _answers(server) == 42.0
+    return ended
 
 
 def _their_regions(place: Place) -> Ended:
@@ -137,8 +132,6 @@ def _their_regions(place: Place) -> Ended:
 
 SCENARIOS = [
     _none("says nothing", lambda _connection: time.sleep(600)),
-    _none("closes each connection", lambda connection: connection.close()),
-    _none("answers with garbage", lambda connection: connection.sendall(b"\xff" * 4096)),
     _none("speaks HTTP", _speak_http),
     _none("drips", _drip),
     Scenario(
@@ -146,9 +139,7 @@ SCENARIOS = [
         _same_name,
         (PASSED, REFUSED, INFRASTRUCTURE),
     ),
-    _remote_ended(signal.SIGINT),
-    _remote_ended(signal.SIGTERM),
-    _remote_ended(signal.SIGKILL),
+    Scenario("SIGKILL to pytest with a remote server", _remote_killed, (-signal.SIGKILL,)),
     Scenario(
         "shared memory with a remote server that others use",
         _their_regions,

@@ -29,7 +29,7 @@ _STAGES = {
     ),
 }
 """The options of a run, and what it says when it is there."""
-_CLEAN_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_CLEAN_ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 def reach(place: Place, stage: str) -> None:
@@ -66,52 +66,28 @@ def _ended(stage: str, sign: signal.Signals) -> Scenario:
         f"{sign.name} to pytest while {stage}",
         act,
         statuses,
-        says="ended by" if sign in _CLEAN_ENDS else "",
         may_leave=sign == signal.SIGKILL,
     )
 
 
-def _pytest_stopped(stage: str) -> Scenario:
+def _stopped(victim: str, program: str, seconds: float) -> Scenario:
     def act(place: Place) -> Ended:
-        reach(place, stage)
-        place.runs[-1].send_signal(signal.SIGSTOP)
-        time.sleep(3)
-        place.runs[-1].send_signal(signal.SIGCONT)
-        if stage == "measuring":
-            place.runs[-1].send_signal(signal.SIGINT)
-        return place.ends()
-
-    return Scenario(
-        f"pytest is stopped for 3 s while {stage}", act, (ENDED,) if stage == "measuring" else (PASSED,)
-    )
-
-
-def _stopped(victim: str, program: str, stage: str, seconds: float) -> Scenario:
-    def act(place: Place) -> Ended:
-        reach(place, stage)
+        reach(place, "measuring")
         process = place.process(program)
         process.suspend()
         time.sleep(seconds)
         process.resume()
-        if stage == "measuring":
-            place.says("pass [4-9]|pass [0-9]{2}")
-            place.runs[-1].send_signal(signal.SIGINT)
+        place.says("pass [4-9]|pass [0-9]{2}")
+        place.runs[-1].send_signal(signal.SIGINT)
         return place.ends()
 
-    return Scenario(
-        f"{victim} is stopped for {seconds:g} s while {stage}",
-        act,
-        (ENDED, INFRASTRUCTURE) if stage == "measuring" else (PASSED,),
-    )
+    return Scenario(f"{victim} is stopped for {seconds:g} s while measuring", act, (ENDED, INFRASTRUCTURE))
 
 
-def _hangs(victim: str, program: str, says: str) -> Scenario:
-    def act(place: Place) -> Ended:
-        reach(place, "evaluating")
-        place.process(program).suspend()
-        return place.ends()
-
-    return Scenario(f"{victim} is stopped for good while evaluating", act, (INFRASTRUCTURE,), says=says)
+def _hangs(place: Place) -> Ended:
+    reach(place, "evaluating")
+    place.process("tritonserver").suspend()
+    return place.ends()
 
 
 def _killed(victim: str, program: str, stage: str) -> Scenario:
@@ -171,32 +147,26 @@ def _no_tox() -> str:
     return "" if tox_program() else "needs tox"
 
 
-def _by_tox(how: str, group: bool, sign: signal.Signals) -> Scenario:
-    return Scenario(how, lambda place: _tox(place, group, sign), (ENDED,), says="ended", needs=_no_tox)
-
-
 SCENARIOS = [
-    *(_ended(stage, sign) for stage in _STAGES for sign in (signal.SIGKILL, *_CLEAN_ENDS)),
-    _pytest_stopped("evaluating"),
-    _pytest_stopped("measuring"),
+    *(_ended(stage, signal.SIGINT) for stage in _STAGES),
+    _ended("measuring", signal.SIGKILL),
     _killed("the server", "tritonserver", "evaluating"),
     _killed("the server", "tritonserver", "measuring"),
     _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "evaluating"),
-    _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "measuring"),
-    _hangs("the server", "tritonserver", "the server has computed nothing for 1[0-9]{2} s"),
-    # Triton looks after its stubs itself.
-    _hangs(
-        "the stub of Triton's Python backend", "triton_python_backend_stub", "not healthy|computed nothing"
-    ),
     _killed("the load generator", "perf_analyzer", "measuring"),
-    _stopped("the server", "tritonserver", "evaluating", 5),
-    _stopped("the server", "tritonserver", "measuring", 20),
-    _stopped("the load generator", "perf_analyzer", "measuring", 5),
     _killed("a guard", "guard.py", "evaluating"),
-    _killed("a guard", "guard.py", "measuring"),
-    Scenario("Ctrl-C three times, to all of the run", _twice, (ENDED,), says="ended by SIGINT"),
-    _by_tox("Ctrl-C in the terminal of tox", True, signal.SIGINT),
-    _by_tox("SIGINT to tox alone", False, signal.SIGINT),
-    _by_tox("SIGTERM to tox alone", False, signal.SIGTERM),
-    _by_tox("SIGKILL to tox alone", False, signal.SIGKILL),
+    Scenario("the server is stopped for good while evaluating", _hangs, (INFRASTRUCTURE,)),
+    _stopped("pytest", "pytest", 3),
+    _stopped("the server", "tritonserver", 20),
+    _stopped("the load generator", "perf_analyzer", 5),
+    Scenario("Ctrl-C three times, to all of the run", _twice, (ENDED,)),
+    Scenario(
+        "Ctrl-C in the terminal of tox",
+        lambda place: _tox(place, True, signal.SIGINT),
+        (ENDED,),
+        needs=_no_tox,
+    ),
+    Scenario(
+        "SIGKILL to tox alone", lambda place: _tox(place, False, signal.SIGKILL), (ENDED,), needs=_no_tox
+    ),
 ]

@@ -1,7 +1,7 @@
 """Faults and bad use, tried on whole runs: each ends in time, says what was wrong, and leaves nothing.
 
-tox run -e faults                               # all of them, three times each
-tox run -e faults -- -k "measuring and round0"  # some of them, once
+tox run -e campaign -- tests/faults               # all of them
+tox run -e campaign -- tests/faults -k measuring  # some of them
 """
 
 import re
@@ -35,7 +35,6 @@ SCENARIOS = [
     *(signals.SCENARIOS + killed.SCENARIOS + given.SCENARIOS + surroundings.SCENARIOS + midway.SCENARIOS),
     *(builds.SCENARIOS + at_once.SCENARIOS + servers.SCENARIOS),
 ]
-ROUNDS = range(3)
 _MEMORY = Path("/dev/shm")
 _TRACE = r"Traceback \(most recent call last\)|INTERNALERROR|^E   [A-Za-z.]*(Error|Exception)\b"
 """What Python prints of an error that nobody has put into words, and pytest."""
@@ -90,15 +89,7 @@ def place(tmp_path: Path, household: Household, shared: Path) -> Iterator[Place]
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-@pytest.mark.parametrize("number", ROUNDS, ids=lambda number: f"round{number}")
-def test_a_run_survives(
-    scenario: Scenario,
-    number: int,
-    place: Place,
-    has_own_memory: bool,
-    record_property: pytest.FixtureRequest,
-) -> None:
-    record_property("scenario", scenario.name)  # type: ignore[operator]
+def test_a_run_survives(scenario: Scenario, place: Place, has_own_memory: bool) -> None:
     if reason := scenario.needs():
         pytest.skip(reason)
     before = {*_MEMORY.iterdir(), *ROOT.iterdir()}
@@ -114,8 +105,8 @@ def what_is_wrong(scenario: Scenario, ended: Ended, place: Place) -> str:
     """The first thing that must not be; empty where all is as it has to be."""
     if ended.status not in scenario.statuses:
         return f"the exit status is {ended.status}, not {' or '.join(map(str, scenario.statuses))}"
-    if not re.search(scenario.says, ended.text):
-        return f"it does not say {scenario.says!r}"
+    if scenario.names not in ended.text:
+        return f"it does not name {scenario.names!r}"
     if not place.quiet and re.search(_TRACE, ended.text, re.MULTILINE):
         return "there is a traceback"
     if left := place.household.left(GONE_S):
@@ -132,9 +123,3 @@ def what_is_left(new: set[Path], has_own_memory: bool) -> str:
         segments = [one for one in segments if one.name.startswith("tritonproof-") and is_unused(one)]
     files = [one for one in new if one.parent == ROOT and not one.name.startswith((".", "__pycache__"))]
     return f"left: {sorted(map(str, segments + files))}" if segments or files else ""
-
-
-def test_each_scenario_has_a_line_of_its_own_in_the_table() -> None:
-    names = [scenario.name for scenario in SCENARIOS]
-
-    assert sorted(set(names)) == sorted(names)

@@ -116,7 +116,7 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) ->
     for name, value in (own | variables).items():
         monkeypatch.setenv(name, value)
     cluster_utils = pytest.importorskip(
-        "ray.cluster_utils", reason="Ray is in an environment of its own: tox run -e clusters"
+        "ray.cluster_utils", reason="Ray is in an environment of its own: tox run -e fleet --notest"
     )
     cluster = cluster_utils.Cluster(
         initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.plugin.recording import record_file
-from fixtures.plugin.selecting.selection import parameters_of
-from fixtures.plugin.selecting.stage_markers import stage_of
+from fixtures.run import record_file
+from fixtures.run.selection import parameters_of
+from fixtures.run.stage_markers import stage_of
 from reports.record import files
 from reports.record.schema import Origin, Start
 from tests.samples import accuracy, load, record

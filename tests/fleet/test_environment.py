@@ -56,7 +56,7 @@ def test_the_cache_is_where_the_node_says(tmp_path: Path) -> None:
 
 
 def test_tox_makes_an_environment_once_for_each_pyproject(tmp_path: Path) -> None:
-    pytest.importorskip("tox", reason="tox: tox run -e clusters")
+    pytest.importorskip("tox", reason="tox: tox run -e fleet --notest")
     said: list[str] = []
     given = variables(tmp_path / "cache")
 
@@ -70,7 +70,7 @@ def test_tox_makes_an_environment_once_for_each_pyproject(tmp_path: Path) -> Non
 
 
 def test_an_environment_that_cannot_be_made_says_why_and_is_tried_again(tmp_path: Path) -> None:
-    pytest.importorskip("tox", reason="tox: tox run -e clusters")
+    pytest.importorskip("tox", reason="tox: tox run -e fleet --notest")
     given = variables(tmp_path / "cache")
     broken = project(tmp_path / "one", dependency=str(tmp_path / "no-such-package"))
 

@@ -109,7 +109,9 @@ def test_what_is_missing_is_said_with_what_there_is() -> None:
 
 
 def test_every_target_has_the_name_that_ray_gives_its_gpu() -> None:
-    gpus = pytest.importorskip("ray._private.accelerators.nvidia_gpu", reason="Ray: tox run -e clusters")
+    gpus = pytest.importorskip(
+        "ray._private.accelerators.nvidia_gpu", reason="Ray: tox run -e fleet --notest"
+    )
     named = gpus.NvidiaGPUAcceleratorManager._gpu_name_to_accelerator_type
     drivers = {
         "a30": "NVIDIA A30",
@@ -130,7 +132,7 @@ def test_every_target_has_the_name_that_ray_gives_its_gpu() -> None:
 
 
 def test_no_name_of_ray_for_another_vendor_is_an_nvidia_gpu() -> None:
-    accelerators = pytest.importorskip("ray.util.accelerators", reason="Ray: tox run -e clusters")
+    accelerators = pytest.importorskip("ray.util.accelerators", reason="Ray: tox run -e fleet --notest")
     names = {
         name: value for name, value in vars(accelerators).items() if isinstance(value, str) and name.isupper()
     }
@@ -141,7 +143,7 @@ def test_no_name_of_ray_for_another_vendor_is_an_nvidia_gpu() -> None:
 
 
 def test_ray_takes_the_options_that_a_task_asks_with() -> None:
-    ray = pytest.importorskip("ray", reason="Ray: tox run -e clusters")
+    ray = pytest.importorskip("ray", reason="Ray: tox run -e fleet --notest")
 
     for nodes in ([node("0" * 56), node("f" * 56)], [node("1", "A100", gpus=1)]):
         ray.remote(node).options(**request_for(nodes), max_retries=-1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fixtures.errors import ProofError
-from fixtures.plugin.fleet import replaying
+from fixtures.run.fleet import replaying
 from reports.record import files
 from reports.record.schema import Conversation, Record
 from reports.run.outcomes import Outcomes

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from fixtures.frameworks import cuda_libraries
+from fixtures.frameworks.cuda_libraries import gpu_environment
 from fixtures.host.shared_library import GpuCode
+from fixtures.host.targets import TARGETS
+from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import ROOT, SETS, TABLE, admitted, code_of, minor_versions, requirements
 from tests.libraries import write_library
 
@@ -157,3 +160,20 @@ def test_the_extra_for_cuda_13_resolves_to_one_cuda(tmp_path: Path) -> None:
         pytest.skip("needs PyPI's PyTorch, and pip has one for CPUs")
     # perf_analyzer brings its own runtime of CUDA 12, in a folder of its own.
     assert {one for one in names if one.endswith("-cu12")} == {"nvidia-cuda-runtime-cu12"}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver_cuda", "environment"),
+    [
+        ("a100", 13, "benchmarks-gpu-trt"),
+        ("a100", 12, "benchmarks-gpu-cuda12-trt"),
+        ("a100", None, "benchmarks-gpu-trt"),
+        ("v100", 13, "benchmarks-gpu-cuda12-trt"),
+    ],
+)
+def test_an_environment_is_for_the_gpu_and_its_driver(
+    gpu: str, driver_cuda: int | None, environment: str
+) -> None:
+    (target,) = (one for one in TARGETS if one.name == gpu)
+    assert gpu_environment(target.compute_capability, driver_cuda, tensorrt=True) == environment
+    assert environment in environments()

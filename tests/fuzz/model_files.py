@@ -107,7 +107,8 @@ def _read_config(path: Path) -> object:
 
 def _read_thresholds(path: Path) -> object:
     case = toy.case()
-    found = thresholds.read(str(path), lambda: [case])
+    found = thresholds.read("--thresholds", str(path))
+    found.check_cases(lambda: [case])
     return found.limits(case), found.allowed_slowdown(case, 0.03)
 
 

@@ -14,12 +14,12 @@ from fixtures.gates.recorded import RecordedAnswers
 from fixtures.measure import perf_analyzer_files
 from fixtures.measure.perf_analyzer_files import BadRunError
 from fixtures.prove.sameness import Closeness
-from reports import tables
 from reports.__main__ import main
 from reports.record import files, per_sample
 from reports.record.files import RecordError
 from reports.record.per_sample import Part, Sample, SampleScores
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from tests import rendered as tables
 from tests import samples as sample
 from tests.fuzz import damage
 from tests.fuzz.parsers import Parser
@@ -58,7 +58,7 @@ def _write_record(folder: Path) -> None:
 def _read_record(path: Path) -> object:
     """What is not refused can be shown."""
     record = files.read(path)
-    one = shown(record)
+    one = publishable(record)
     return tables.summary_table([one]), tables.case_section(one), tables.machine_sentence([one])
 
 

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import strategies as st
 
 from fixtures.errors import InputError
-from fixtures.plugin.command_line.networks import networks_of
-from fixtures.plugin.command_line.settings import parse
-from fixtures.plugin.selecting.keywords import asked_words, id_words, words_of
+from fixtures.run.keywords import asked_words, id_words, words_of
 from tests.fuzz import damage
 from tests.fuzz.limits import bounded, check_refusal
 from tests.fuzz.profiles import tried
-from tests.options import options
+from tests.options import settings
 
 CAMPAIGN_S = 60
 """Seconds of the campaign, over all options."""
@@ -43,7 +41,6 @@ TEXTS = {
     "against_triton": "docker:nvcr.io/nvidia/tritonserver:24.10-py3",
     "allow_slowdown": "5%",
     "thresholds": "asked.toml",
-    "together": "cpu-resnet50-micro-onnx-fp32,cpu-nnunet-micro-onnx-fp32",
     "latency_budget_ms": "7.5",
     "latency_percentile": "p95",
     "shard": "2/4",
@@ -83,7 +80,7 @@ def try_option(name: str, seconds: float | None = None) -> None:
     def check(text: str) -> None:
         try:
             with bounded():
-                found = parse(options(**{name: [text] if name in LISTS else text}))
+                found = settings(**{name: [text] if name in LISTS else text})
         except (InputError, pytest.UsageError) as error:
             check_refusal(error, option)
         else:
@@ -127,7 +124,7 @@ def test_a_value_of_a_networks_option_is_taken_or_refused_in_a_sentence_that_nam
     def check(text: str) -> None:
         try:
             with bounded():
-                networks_of(options(**{key: [value] for key, value in (right | {name: text}).items()}))
+                assert settings(**{key: [value] for key, value in (right | {name: text}).items()}).networks
         except InputError as error:
             check_refusal(error, f"--{name}")
 

@@ -17,15 +17,13 @@ from fixtures.gates.recorded import RecordedAnswers
 from fixtures.given.labels import read_labels
 from fixtures.given.samples import read_samples
 from fixtures.measure.perf_analyzer_files import read_profile
-from fixtures.plugin.command_line.passed_options import passed_on
-from fixtures.plugin.command_line.settings import parse
 from fixtures.prove.sameness import Closeness
 from fixtures.spec import Tensor
 from reports.record import files, per_sample
 from reports.record.per_sample import Part, Sample, SampleScores
 from tests import samples, toy
 from tests.fuzz.profiles import tried
-from tests.options import options
+from tests.options import parsed, settings
 from tests.record.test_record import complete
 
 TEXTS = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=20)
@@ -184,7 +182,7 @@ def test_thresholds_come_back(tmp_path: Path) -> None:
         limit, percent, source = value
         text = f'[[cases]]\nmatch = "*"\nlimits.top-1 = {limit!r}\nallowed_slowdown_percent = {percent!r}\nsource = {json.dumps(source)}\n'
         (tmp_path / "asked.toml").write_text(text, "utf-8")
-        found = thresholds.read(str(tmp_path / "asked.toml"), lambda: [toy.case()])
+        found = thresholds.read("--thresholds", str(tmp_path / "asked.toml"))
         assert found.limits(toy.case())["top-1"].value == limit
         assert found.limits(toy.case())["top-1"].source.startswith(source)
         assert found.allowed_slowdown(toy.case(), 0.5) == pytest.approx(percent / 100)
@@ -195,13 +193,11 @@ def test_thresholds_come_back(tmp_path: Path) -> None:
 def test_lists_and_parts_of_options_come_back() -> None:
     def check(value: tuple[set[int], set[float], int, int]) -> None:
         sizes, rates, number, more = value
-        found = parse(
-            options(
-                batches=",".join(map(str, sizes)),
-                concurrencies=" , ".join(map(str, sorted(sizes, reverse=True))),
-                request_rates=",".join(map(repr, rates)),
-                shard=f"{number}/{number + more}",
-            )
+        found = settings(
+            batches=",".join(map(str, sizes)),
+            concurrencies=" , ".join(map(str, sorted(sizes, reverse=True))),
+            request_rates=",".join(map(repr, rates)),
+            shard=f"{number}/{number + more}",
         )
         assert found.batches == found.concurrencies == tuple(sorted(sizes))
         assert found.request_rates == tuple(sorted(rates))
@@ -225,10 +221,8 @@ def test_settings_come_back_from_the_options_that_another_checkout_is_given() ->
             f"{key}={'+'.join(map(str, value)) if isinstance(value, list) else str(value).lower()}"
             for key, value in changes.items()
         ]
-        found = parse(options(**({"deployment": ",".join(texts)} if changes else {})))
-        command = passed_on(found, "resnet50")
-        again = parse(options(deployment=command[command.index("--deployment") + 1])) if changes else found
-        assert again.deployment == found.deployment
+        found = settings(**({"deployment": ",".join(texts)} if changes else {}))
+        assert parsed(found.command_line("builds", "resnet50")) == found
         assert dict(found.deployment) == {
             key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()
         }

@@ -95,6 +95,22 @@ def test_a_format_may_differ_by_what_its_own_tolerance_lets(
     assert not recorded.hold_to(coarse, kept[1], kept[0]).wrong
 
 
+def test_an_output_may_differ_by_what_either_tolerance_lets_it(
+    kept: tuple[Path, RecordedAnswers], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, outputs=ROWS * np.float32(1.05))
+    fine = Closeness(0.5, 0.1, 0.98, by_output={"OUT": (0.01, 0.01)})
+    path = tmp_path / "fine.npz"
+    path.write_bytes(recorded.encoded(dataclasses.replace(kept[1], near=fine)))
+    found = recorded.read(path)
+    served = dataclasses.replace(served_model(), near=fine)
+    coarse = dataclasses.replace(fine, by_output={"OUT": (0.5, 0.1)})
+
+    assert found.near == fine
+    assert recorded.hold_to(served, found, path).wrong
+    assert not recorded.hold_to(dataclasses.replace(served, near=coarse), found, path).wrong
+
+
 def test_answers_to_other_samples_are_refused_with_the_file_and_a_cure(
     kept: tuple[Path, RecordedAnswers],
 ) -> None:

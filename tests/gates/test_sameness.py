@@ -18,8 +18,7 @@ from fixtures.gates.sameness import (
 from fixtures.prove.sameness import LEAST_NOISE, Answer, Closeness, Comparison
 from fixtures.spec import Arrays
 from reports.record.schema import SameAnswers
-from reports.words.answers import same_answers_text
-from reports.words.rightness import ledger_failures
+from reports.text.correctness import ledger_failures, same_answers_text
 from tests import samples
 from tests.gates.wrong_rows import CLASSES, FAULTS, NEAR, Fault
 

@@ -14,7 +14,7 @@ from fixtures.given.linked import link_repository
 from fixtures.given.onnx_file import GivenNetwork, model_of
 from fixtures.given.repository import called_by, models_in
 from fixtures.given.samples import read_samples
-from fixtures.model_files.adding import add_from
+from fixtures.model_files.adding import with_models_of
 from fixtures.models.bert.checkpoint import checkpoint_files
 from fixtures.models.bert.samples import squad
 from fixtures.models.resnet50_tf.tf1_checkpoint import read_checkpoint
@@ -93,9 +93,8 @@ def models(folder: Path) -> Callable[[], Any]:
         path.write_text("MODELS = []\n")
 
     def read() -> Any:
-        added = add_from([str(folder)])
-        added.remove()
-        return added.files
+        with with_models_of([folder], ()) as models:
+            return models
 
     return read
 

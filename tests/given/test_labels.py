@@ -18,7 +18,7 @@ from fixtures.host.targets import CPU
 from fixtures.prove.accuracy import served_ledger
 from fixtures.prove.stages import evaluate_in_process
 from fixtures.spec import Case, Limit, Samples, Tensor
-from reports.words.rightness import ledger_failures, score_text
+from reports.text.correctness import ledger_failures, score_text
 from tests.repositories import code, config, write_model
 
 IDS = ("cat", "more/dog")

@@ -23,7 +23,7 @@ from fixtures.prove.precision_cost import closeness_of, output_limits
 from fixtures.prove.stages import Stage, evaluate_in_process
 from fixtures.spec import Case, ConversionJob, Model, Tensor
 from reports.record.schema import Parity
-from reports.words.rightness import conversion_failure
+from reports.text.correctness import conversion_failure
 from tests.given import networks
 from tests.given.test_samples import write_tokenizer
 

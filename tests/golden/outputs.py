@@ -3,21 +3,24 @@
 import contextlib
 import html.parser
 import io
+import os
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 from reports.__main__ import main
+from reports.run import plugin
+from tests.options import options
 
 FOLDER = Path(__file__).parent
 _RESULTS = FOLDER.parents[1] / "reports"
 _RECORDS = ("readme", "h200")
-_PAIR = tuple(
-    str(_RESULTS / "readme" / "cpu" / f"cpu-resnet50-micro-onnx-{one}.json") for one in ("fp32", "int8")
-)
+_PAIR = tuple(f"reports/readme/cpu/cpu-resnet50-micro-onnx-{one}.json" for one in ("fp32", "int8"))
 _COMMANDS = {
     "tables.md": ("tables",),
     "published.md": ("published", "--other-formats"),
-    "published.csv": ("published", "--csv"),
+    "published.csv": ("published", "--format", "csv"),
     "points.csv": ("csv",),
     "bencher.json": ("export", "--format", "bencher"),
     "bigger.json": ("export", "--format", "customBiggerIsBetter"),
@@ -28,8 +31,13 @@ _UNSEEN = ("script", "style", "svg", "title")
 
 def outputs() -> dict[str, str]:
     """Every output by the name of its file."""
-    found = {"compare.md": _said("compare", *_PAIR, "--format", "markdown")}
+    # By paths that are the same in every checkout: a terminal's lines are broken and filled by their length.
+    with contextlib.chdir(_RESULTS.parent), mock.patch.dict(os.environ, {"COLUMNS": "100"}):
+        found = {"compare.md": _said("compare", *_PAIR, "--format", "markdown")}
+        found["compare-terminal.txt"] = _said("compare", *_PAIR, "--format", "terminal")
     for records in _RECORDS:
+        for columns in ("80", "300"):
+            found[f"{records}-summary-{columns}.txt"] = _summary(_RESULTS / records, columns)
         results = "--results", str(_RESULTS / records)
         for name, command in _COMMANDS.items():
             found[f"{records}-{name}"] = _said(*command, *results)
@@ -41,6 +49,23 @@ def _said(*arguments: str) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
         status = main(arguments)
     return f"{said.getvalue().replace(str(_RESULTS), 'reports')}exit status {status}\n"
+
+
+def _summary(results: Path, columns: str) -> str:
+    """What a run that wrote all of these records prints at its end on a terminal so many columns wide."""
+    records = [str(path.relative_to(results)) for path in sorted(results.glob("*/*.json"))]
+    reports = [SimpleNamespace(user_properties=[("record", one)]) for one in records]
+    lines: list[str] = []
+    reporter = SimpleNamespace(
+        isatty=True,
+        stats={"passed": reports},
+        config=SimpleNamespace(option=options(results=str(results), soak="10m")),
+        section=lines.append,
+        write_line=lines.append,
+    )
+    with mock.patch.dict(os.environ, {"COLUMNS": columns}):
+        plugin.show_summary(reporter, *plugin.written_records(reporter))
+    return "\n".join(line for line in lines if not line.startswith("records: ")) + "\n"
 
 
 def _page(*results: str) -> str:

@@ -144,7 +144,7 @@ def test_what_the_caller_names_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> 
     assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
 
 
-@pytest.mark.parametrize("environment", ["benchmarks", "benchmarks-gpu", "doctor", "doctor-gpu"])
+@pytest.mark.parametrize("environment", ["benchmarks", "benchmarks-gpu", "doctor"])
 @pytest.mark.parametrize(
     "variable",
     [
@@ -171,6 +171,6 @@ def test_tox_hands_on_what_leads_to_the_gpu_and_to_docker(environment: str, vari
 
 
 def _is_of(section: str, environment: str) -> bool:
-    """Whether a section of tox.ini is of an environment; `testenv:doctor{,-gpu}` is of two."""
+    """Whether a section of tox.ini is of an environment; `testenv:benchmarks{,-gpu}` is of two."""
     name, _, endings = section.removeprefix("testenv:").rstrip("}").partition("{")
     return environment in [name + ending for ending in endings.split(",")]

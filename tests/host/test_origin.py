@@ -49,7 +49,7 @@ def test_a_container_may_be_told_the_name_of_its_machine(monkeypatch: pytest.Mon
 WORKER = """
 import time
 from pathlib import Path
-from fixtures.plugin.recording.recorder import run_of
+from fixtures.run.recorder import run_of
 
 def test_one(request, worker_id):
     time.sleep(1.1 * int(worker_id[2:]))  # starts are told in seconds
@@ -59,10 +59,10 @@ def test_one(request, worker_id):
 
 def test_all_workers_of_a_run_say_the_same_run_and_start(tmp_path: Path) -> None:
     (tmp_path / "test_workers.py").write_text(WORKER)
-    plugins = ("-p", "xdist", "-p", "fixtures.plugin.recording.recorder", "-p", "no:cacheprovider")
+    plugins = ("-p", "xdist", "-p", "fixtures.run.recorder", "-p", "no:cacheprovider")
     options = ("-q", "-n2", "--dist=each", *plugins)
     own = {
-        "PYTHONPATH": os.pathsep.join([str(origin.ROOT), *sys.path]),
+        "PYTHONPATH": os.pathsep.join([str(origin.SUITE), *sys.path]),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
     subprocess.run(

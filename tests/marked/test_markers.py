@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reports import plots, tables
-from reports.marked import markers, regions
+from reports import plots, readme
 from reports.record.schema import case_id
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from tests import rendered as tables
 from tests import samples
 from tests.conftest import Reports
 
@@ -27,7 +27,7 @@ def region(name: str) -> str:
 
 def body(name: str) -> str:
     """What is written into a region."""
-    return regions.sync(region(name), SEEN).partition("-->\n\n")[2].partition("\n\n<!--")[0]
+    return readme.sync(region(name), SEEN).partition("-->\n\n")[2].partition("\n\n<!--")[0]
 
 
 @pytest.fixture
@@ -54,11 +54,11 @@ def linked(page: Path) -> list[Path]:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        (f"offline {CASE}", tables.points_table(shown(SWEPT), "offline")),
-        (f"online {CASE}", tables.points_table(shown(SWEPT), "online")),
-        (f"parameters {CASE}", tables.parameters_table(shown(SWEPT), "online")),
-        (f"configuration {CASE}", tables.configuration_list(shown(SWEPT), "online")),
-        ("parameters cpu-nnunet-ts-trace-fp32", tables.parameters_table(shown(RECORDS[1]), "offline")),
+        (f"offline {CASE}", tables.points_table(publishable(SWEPT), "offline")),
+        (f"online {CASE}", tables.points_table(publishable(SWEPT), "online")),
+        (f"parameters {CASE}", tables.parameters_table(publishable(SWEPT), "online")),
+        (f"configuration {CASE}", tables.configuration_list(publishable(SWEPT), "online")),
+        ("parameters cpu-nnunet-ts-trace-fp32", tables.parameters_table(publishable(RECORDS[1]), "offline")),
         (
             f"search {CASE}",
             "Nothing has been measured to show the fastest configuration within a latency budget.",
@@ -78,24 +78,24 @@ def test_the_accuracy_is_a_sentence() -> None:
 @pytest.mark.parametrize("kind", ["offline", "online", "efficiency", "use"])
 def test_a_case_that_is_not_right_shows_the_reason_in_place_of_its_speed(kind: str) -> None:
     wrong = samples.swept(accuracy=samples.failed_accuracy())
-    assert "No throughput is shown: " in regions.sync(region(f"{kind} {CASE}"), [shown(wrong)])
+    assert "No throughput is shown: " in readme.sync(region(f"{kind} {CASE}"), [publishable(wrong)])
 
 
 def test_every_marker_of_the_help_can_be_rendered() -> None:
-    forms = [line.split("  ")[1] for line in markers.overview().splitlines() if line[2] != " "]
+    forms = [line.split("  ")[1] for line in readme.overview().splitlines() if line[2] != " "]
     assert {form.split()[0] for form in forms} == {
-        *markers.OF_ALL,
-        *markers.OF_CASE,
-        *markers.FOREIGN,
+        *readme.OF_ALL,
+        *readme.OF_CASE,
+        *readme.FOREIGN,
         "plot",
     }
     for form in forms:
         name = form.replace("[CASE_ID]", CASE).replace("CASE_ID", CASE)
-        regions.sync(region(name), SEEN)
+        readme.sync(region(name), SEEN)
 
 
 def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
-    chart = plots.chart("throughput-latency", [shown(SWEPT)], 10.0)
+    chart = plots.chart("throughput-latency", [publishable(SWEPT)], 10.0)
     assert body(f"plot throughput-latency {CASE} 10ms").splitlines() == [
         "<picture>",
         f'  <source media="(prefers-color-scheme: dark)" srcset="plots/{CASE}-throughput-latency-10ms-dark.svg">',
@@ -107,8 +107,8 @@ def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
 def test_a_plot_with_nothing_to_show_says_why() -> None:
     assert body("plot throughput-latency cpu-nnunet-ts-trace-fp32").startswith("No online load point")
     assert (
-        regions.pictures(
-            regions.sync(region("plot throughput-latency cpu-nnunet-ts-trace-fp32"), SEEN),
+        readme.pictures(
+            readme.sync(region("plot throughput-latency cpu-nnunet-ts-trace-fp32"), SEEN),
             SEEN,
             Path(),
         )
@@ -135,8 +135,8 @@ def test_a_plot_with_nothing_to_show_says_why() -> None:
     ],
 )
 def test_a_marker_that_cannot_be_rendered_says_what_to_write(name: str, message: str) -> None:
-    with pytest.raises(regions.ReadmeError, match=message):
-        regions.sync(region(name), SEEN)
+    with pytest.raises(readme.ReadmeError, match=message):
+        readme.sync(region(name), SEEN)
 
 
 def test_the_command_writes_pictures_beside_the_page(sync_page: Reports, page: Path) -> None:
@@ -181,7 +181,7 @@ def test_the_check_finds_a_picture_that_is_not_in_step(damage: str, sync_page: R
         others = [samples.swept(loads=SWEPT.loads[:3]), RECORDS[1]]
         now = {
             "other records": plots.draw(
-                plots.chart("best-throughput", [shown(one) for one in others]), "light"
+                plots.chart("best-throughput", [publishable(one) for one in others]), "light"
             ).decode(),
             "broken off": text[:2000],
             "another picture": "<svg/>",
@@ -239,8 +239,8 @@ def test_a_folder_that_a_terminal_would_obey_is_refused_by_its_line(
 def test_a_marker_in_what_a_record_says_is_text(said: str) -> None:
     one = samples.record(accuracy=samples.accuracy(samples.score(metric=said)))
     machine = dataclasses.replace(one.machine, cpu=said, gpu=None)
-    record = shown(dataclasses.replace(one, machine=machine))
+    record = publishable(dataclasses.replace(one, machine=machine))
     for name in ("machine", "summary", f"case {case_id(record.case)}"):
-        synced = regions.sync(region(name), [record])
-        assert regions.drifted(synced, [record]) == []
-        assert regions.sync(synced, [record]) == synced
+        synced = readme.sync(region(name), [record])
+        assert readme.drifted(synced, [record]) == []
+        assert readme.sync(synced, [record]) == synced

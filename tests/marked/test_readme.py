@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from reports import tables
+from reports import readme
 from reports.__main__ import main
-from reports.marked import markers, regions
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from tests import rendered as tables
 from tests import samples
 from tests.conftest import Reports
 
@@ -60,60 +60,60 @@ def outside(text: str) -> list[str]:
 
 
 def test_each_region_shows_what_its_marker_says() -> None:
-    synced = regions.sync(PAGE, SEEN)
+    synced = readme.sync(PAGE, SEEN)
     for name, body in {
         "machine": tables.machine_sentence(RECORDS),
         "summary": tables.summary_table(SEEN),
-        f"case {CASE}": tables.case_section(shown(RECORDS[0])),
+        f"case {CASE}": tables.case_section(publishable(RECORDS[0])),
     }.items():
         assert f"\n<!-- tritonproof:{name} -->\n\n{body}\n\n<!-- /tritonproof:{name} -->" in synced
     assert "what was here" not in synced
 
 
 def test_text_outside_of_the_markers_stays() -> None:
-    assert outside(regions.sync(PAGE, SEEN)) == outside(PAGE)
+    assert outside(readme.sync(PAGE, SEEN)) == outside(PAGE)
 
 
 def test_a_second_time_changes_nothing() -> None:
-    synced = regions.sync(PAGE, SEEN)
-    assert regions.sync(synced, SEEN) == synced
-    assert regions.drifted(synced, SEEN) == []
+    synced = readme.sync(PAGE, SEEN)
+    assert readme.sync(synced, SEEN) == synced
+    assert readme.drifted(synced, SEEN) == []
 
 
 def test_a_file_with_windows_line_ends_keeps_them() -> None:
     page = PAGE.replace("\n", "\r\n")
-    synced = regions.sync(page, SEEN)
+    synced = readme.sync(page, SEEN)
     assert outside(synced.replace("\r\n", "\n")) == outside(PAGE)
     assert synced.count("\n") == synced.count("\r\n")
-    assert regions.sync(synced, SEEN) == synced
+    assert readme.sync(synced, SEEN) == synced
 
 
 def test_a_stray_line_end_outside_of_the_markers_stays() -> None:
     page = "one\r\ntwo\rthree\x0cfour\u2028five\n<!-- tritonproof:machine -->\n<!-- /tritonproof:machine -->\nsix\r\n"
-    synced = regions.sync(page, SEEN)
+    synced = readme.sync(page, SEEN)
     assert synced.startswith(page.partition("<!--")[0])
     assert synced.endswith("<!-- /tritonproof:machine -->\nsix\r\n")
 
 
 def test_drifted_regions_are_named() -> None:
-    synced = regions.sync(PAGE, SEEN)
-    assert regions.drifted(PAGE, SEEN) == ["machine", "summary", f"case {CASE}"]
-    assert regions.drifted(synced.replace("3166.7", "3999.9"), SEEN) == [
+    synced = readme.sync(PAGE, SEEN)
+    assert readme.drifted(PAGE, SEEN) == ["machine", "summary", f"case {CASE}"]
+    assert readme.drifted(synced.replace("3166.7", "3999.9"), SEEN) == [
         "summary",
         f"case {CASE}",
     ]
-    assert regions.drifted(synced.replace("cores", "CORES"), SEEN) == ["machine"]
+    assert readme.drifted(synced.replace("cores", "CORES"), SEEN) == ["machine"]
 
 
 def test_other_records_are_drift() -> None:
-    synced = regions.sync(PAGE, SEEN)
-    assert "summary" in regions.drifted(
-        synced, [shown(samples.record(accuracy=samples.failed_accuracy())), shown(RECORDS[1])]
+    synced = readme.sync(PAGE, SEEN)
+    assert "summary" in readme.drifted(
+        synced, [publishable(samples.record(accuracy=samples.failed_accuracy())), publishable(RECORDS[1])]
     )
 
 
 def test_a_long_difference_is_cut() -> None:
-    lines = regions.difference(PAGE, regions.sync(PAGE, SEEN), limit=5).splitlines()
+    lines = readme.difference(PAGE, readme.sync(PAGE, SEEN), limit=5).splitlines()
     assert len(lines) == 6
     assert lines[-1].startswith("... and ")
 
@@ -148,8 +148,8 @@ def test_a_long_difference_is_cut() -> None:
     ],
 )
 def test_what_cannot_be_written_is_an_error_with_its_line(page: str, message: str) -> None:
-    with pytest.raises(regions.ReadmeError, match=message):
-        regions.sync(page, SEEN)
+    with pytest.raises(readme.ReadmeError, match=message):
+        readme.sync(page, SEEN)
 
 
 @pytest.mark.parametrize(
@@ -163,20 +163,20 @@ def test_what_cannot_be_written_is_an_error_with_its_line(page: str, message: st
     ],
 )
 def test_an_error_shows_no_more_of_a_long_line_than_tells_which_it_is(page: str) -> None:
-    with pytest.raises(regions.ReadmeError, match=r"^line 1: ") as raised:
-        regions.sync(page.format(long="[" * 6000), [shown(one) for one in RECORDS])
+    with pytest.raises(readme.ReadmeError, match=r"^line 1: ") as raised:
+        readme.sync(page.format(long="[" * 6000), [publishable(one) for one in RECORDS])
 
     assert len(str(raised.value)) < 1500
 
 
 @pytest.mark.parametrize("name", ["summary", "machine"])
 def test_without_records_there_is_nothing_to_show(name: str) -> None:
-    with pytest.raises(regions.ReadmeError, match=r"^line 1: there are no records.*tox run -e benchmarks"):
-        regions.sync(f"<!-- tritonproof:{name} -->\n<!-- /tritonproof:{name} -->\n", [])
+    with pytest.raises(readme.ReadmeError, match=r"^line 1: there are no records.*tox run -e benchmarks"):
+        readme.sync(f"<!-- tritonproof:{name} -->\n<!-- /tritonproof:{name} -->\n", [])
 
 
 def test_the_pasted_example_works() -> None:
-    assert regions.drifted(markers.EXAMPLE.format(case=CASE), SEEN) == [
+    assert readme.drifted(readme._EXAMPLE.format(case=CASE), SEEN) == [
         "machine",
         "summary",
         f"case {CASE}",
@@ -187,7 +187,7 @@ def test_the_command_writes_the_file(sync_page: Reports, page: Path) -> None:
     status, output, errors = sync_page()
     assert (status, errors) == (0, "")
     assert output == f"{page}: wrote machine, summary, case {CASE}\n"
-    assert page.read_bytes() == regions.sync(PAGE, SEEN).encode()
+    assert page.read_bytes() == readme.sync(PAGE, SEEN).encode()
     assert sync_page("--check")[0] == 0
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -32,11 +32,39 @@ class Seen:
 
     keys: list[str] = field(default_factory=list)
     """The names of segments that were registered, in turn."""
-    regions: dict[str, mmap.mmap] = field(default_factory=dict)
+    handles: list[bytes] = field(default_factory=list)
+    """The handles of CUDA memory that were registered, in turn."""
+    regions: dict[str, Any] = field(default_factory=dict)
     """The regions that are registered now, by name."""
     sent_bytes: int = 0
     """Bytes of inputs that came in messages."""
     requests: int = 0
+
+
+class StandIn:
+    """CUDA's runtime, whose memory is this process's; its addresses are places in one row of all allocations."""
+
+    memory: ClassVar[dict[bytes, bytearray]] = {}
+    """The allocations that are not freed, by their handles."""
+
+    def allocate(self, size: int) -> int:
+        address = (len(self.memory) + 1) << 32
+        self.memory[self.handle(address)] = bytearray(size)
+        return address
+
+    def free(self, address: int) -> None:
+        del self.memory[self.handle(address)]
+
+    def handle(self, address: int) -> bytes:
+        return (address >> 32).to_bytes(64, "little")
+
+    def write(self, address: int, content: bytes) -> None:
+        begin = address % (1 << 32)
+        self.memory[self.handle(address)][begin : begin + len(content)] = content
+
+    def read(self, address: int, size: int) -> bytes:
+        begin = address % (1 << 32)
+        return bytes(self.memory[self.handle(address)][begin : begin + size])
 
 
 def answers(values: np.ndarray, count: np.ndarray) -> dict[str, np.ndarray]:
@@ -71,6 +99,18 @@ def memory_server(
                 context.abort(grpc.StatusCode.INTERNAL, f"region '{request.name}', it is currently in use.")
             seen.regions.pop(request.name)
             return service_pb2.SystemSharedMemoryUnregisterResponse()
+
+        def CudaSharedMemoryRegister(self, request: Any, context: Any) -> Any:  # noqa: N802
+            assert request.device_id == 0
+            seen.handles.append(request.raw_handle)
+            if refuses:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, "client shared memory is not allowed")
+            seen.regions[request.name] = StandIn.memory[request.raw_handle]
+            return service_pb2.CudaSharedMemoryRegisterResponse()
+
+        def CudaSharedMemoryUnregister(self, request: Any, _context: Any) -> Any:  # noqa: N802
+            seen.regions.pop(request.name)
+            return service_pb2.CudaSharedMemoryUnregisterResponse()
 
         def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
             seen.requests += 1

@@ -161,6 +161,18 @@ def test_every_output_is_looked_at() -> None:
     assert found.first_wrong.output.startswith("SECOND")
 
 
+def test_each_output_is_held_to_what_the_precision_costs_it() -> None:
+    """One output costs a hundredth of its spread; another may not be off by as much."""
+    near = dataclasses.replace(NEAR, by_output={"SECOND": (1e-4, 2e-4)})
+    one = check(near, OUT=ROWS, SECOND=ROWS)
+    off = ROWS[SAMPLES] + np.float32(0.01)
+
+    assert verify(one, [answer(OUT=off, SECOND=ROWS[SAMPLES])], 0).wrong == 0
+    assert verify(one, [answer(OUT=ROWS[SAMPLES], SECOND=off)], 0).wrong == 3
+    wider = dataclasses.replace(one, near=near.at_least(0.01))
+    assert wider.near.of("SECOND") == (0.01, 2e-4)
+
+
 def test_looks_at_one_point_add_up_and_keep_the_first_fault() -> None:
     right, wrong = verify(CHECK, [answer()], 0.5), verify(CHECK, [answer(changed(0, 0, np.nan))], 0.5)
 

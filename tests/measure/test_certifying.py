@@ -4,15 +4,15 @@ import dataclasses
 
 import pytest
 
+from fixtures.errors import InputError
 from fixtures.measure import measured, sweep
 from fixtures.measure.measured import PointState
 from fixtures.measure.record_entry import Measurement, record_entry
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.plugin.command_line.settings import parse
-from fixtures.plugin.telling.measuring_text import certifying_text
+from fixtures.run.measuring_text import certifying_text
 from fixtures.spec import LoadPoint
 from tests import simulated
-from tests.options import options
+from tests.options import settings
 from tests.simulated import LoadGenerator
 
 POINT = LoadPoint("online", 1, 2)
@@ -64,11 +64,13 @@ def test_without_it_nothing_is_said() -> None:
 
 @pytest.mark.parametrize(("text", "percent"), [("99", 99.0), ("99.9", 99.9), ("99 %", 99.0), ("p99", 99.0)])
 def test_the_percentiles_that_can_be_asked_for(text: str, percent: float) -> None:
-    assert parse(options(certify=text)).plan.certify == percent
-    assert parse(options()).plan.certify is None
+    assert settings(certify=text).plan.certify == percent
+    assert settings().plan.certify is None
 
 
 @pytest.mark.parametrize("text", ["95", "100", ""])
 def test_another_one_is_refused_with_those_there_are(text: str) -> None:
-    with pytest.raises(pytest.UsageError, match=r"--certify: .*99.*99\.9"):
-        options(certify=text)
+    with pytest.raises(InputError) as raised:
+        settings(certify=text)
+    assert raised.value.where.startswith("--certify")
+    assert raised.value.cure == "use 99, 99.9"

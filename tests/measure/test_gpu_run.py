@@ -12,11 +12,11 @@ from fixtures.measure.job import jobs_of
 from fixtures.measure.load_data import input_data
 from fixtures.measure.record_entry import record_entry
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.self_check import timed_model
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.spec import LoadPoint
 from tests.fake_nvml import Nvml
+from tests.measure import timed_model
 
 
 def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(

@@ -2,10 +2,12 @@
 
 import dataclasses
 import os
+import subprocess
 
 import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
 
+from fixtures.host import gpu
 from fixtures.host.gpu import GpuTime
 from fixtures.host.nvml import visible_gpus
 from fixtures.measure import validity
@@ -16,7 +18,8 @@ from tests.watched_gpu import Clock, between, watched
 def test_the_use_of_a_point_is_that_of_all_its_passes(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch = watched(clock, monkeypatch)
+    nvml.pids = lambda _handle: [os.getpid(), os.getppid()]
+    watch = watched(clock, monkeypatch, roots=(os.getpid(),), server=os.getpid())
     use = validity.gpu_use([between(watch, 0.1, 0.5), between(watch, 1.0, 1.9)], throughput_per_s=400)
     assert use is not None
     assert use.power_w == pytest.approx(100, rel=0.01)
@@ -29,11 +32,31 @@ def test_several_gpus_are_on_record_with_what_they_take_together(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
-    use = validity.gpu_use([between(watched(clock, monkeypatch), 0.5, 1.5)], throughput_per_s=400)
+    nvml.pids = lambda _handle: [os.getpid()]
+    watch = watched(clock, monkeypatch, roots=(os.getpid(),), server=os.getpid())
+    use = validity.gpu_use([between(watch, 0.5, 1.5)], throughput_per_s=400)
     assert use is not None
     assert use.power_w == pytest.approx(300, rel=0.01)
     assert use.energy_j_per_1000 == pytest.approx(750, rel=0.01)
     assert (use.utilisation, use.memory_mib, use.sm_clock_mhz) == (pytest.approx(0.8), 3 * 5120, 1410)
+
+
+def test_the_memory_is_the_server_s_and_not_that_of_this_process_or_another(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What runs the machine's peak or the model in process has a context on the GPU too."""
+    with subprocess.Popen(["sleep", "60"]) as server:
+        nvml.pids = lambda _handle: [server.pid, os.getpid(), 1]
+        roots = tuple(gpu.roots_of(server.pid))
+        watch = watched(clock, monkeypatch, roots=roots, server=server.pid)
+        server.kill()
+    use = validity.gpu_use([between(watch, 0.5, 1.5)], throughput_per_s=400)
+    assert use is not None
+    assert use.memory_mib == 5120
+
+    unknown = validity.gpu_use([between(watched(clock, monkeypatch), 0.5, 1.5)], throughput_per_s=400)
+    assert unknown is not None
+    assert unknown.memory_mib is None
 
 
 def test_the_energy_of_several_gpus_is_not_said_where_one_does_not_tell_its_own(
@@ -78,15 +101,17 @@ def test_without_a_watch_there_is_no_use() -> None:
     ("refused", "field"),
     [
         ("nvmlDeviceGetUtilizationRates", "utilisation"),
-        ("nvmlDeviceGetMemoryInfo", "memory_mib"),
+        ("nvmlDeviceGetComputeRunningProcesses", "memory_mib"),
+        ("usedGpuMemory", "memory_mib"),
         ("nvmlDeviceGetClockInfo", "sm_clock_mhz"),
     ],
 )
 def test_a_figure_that_is_not_supported_is_absent_and_the_others_stay(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, refused: str, field: str
 ) -> None:
-    nvml.refused = {refused}
-    use = validity.gpu_use([between(watched(clock, monkeypatch), 0.5, 1.5)], 100)
+    nvml.refused, nvml.pids = {refused}, lambda _handle: [os.getpid()]
+    watch = watched(clock, monkeypatch, roots=(os.getpid(),), server=os.getpid())
+    use = validity.gpu_use([between(watch, 0.5, 1.5)], 100)
     assert use is not None
     assert [name for name, value in dataclasses.asdict(use).items() if value is None] == [field]
 

@@ -13,10 +13,10 @@ import pytest
 from fixtures.measure.record_entry import Measurement
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.sweep import Progress
-from fixtures.self_check import timed_model, timed_server
-from fixtures.self_check.coverage import coverage
 from fixtures.spec import LoadPoint
 from reports.record.schema import Load
+from tests.measure import timed_model, timed_server
+from tests.measure.coverage import coverage
 
 (SERVICE_MS,) = timed_model.service_times_ms("fixed")
 
@@ -44,8 +44,7 @@ def test_a_server_of_known_service_time_is_measured_right(timed: timed_server.Ti
 
     rate = found.throughput_per_s
     truth_per_s = timed.busy_rate_per_s(shape, found.requests)
-    # The self-check asks for twice the interval or 2 % on an idle machine; on a busy one the server's clock leaves out
-    # gaps that are longer than any request.
+    # On a busy machine the server's clock leaves out gaps that are longer than any request.
     assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.2 * truth_per_s)
     assert rate.value * found.latency_ms["avg"].value / 1e3 == pytest.approx(8, rel=0.2), "Little's law"
     assert sum(found.components_ms.values()) == pytest.approx(found.latency_ms["avg"].value)
@@ -105,6 +104,35 @@ def test_a_standstill_moves_the_percentiles_as_arithmetic_says(timed: timed_serv
     p99_ms, p999_ms = outcome.load.latency_ms["p99"].value, outcome.load.certified["p99.9"].value_ms
     assert len(latencies_s) > 900, "eight are fewer than one in a hundred, and more than one in a thousand"
     assert p99_ms < 700 < p999_ms
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("shape", timed_model.SHAPES)
+def test_the_known_speed_is_found_within_2_percent_on_an_idle_machine(
+    timed: timed_server.Timed, shape: str
+) -> None:
+    found = measured(timed, shape, LoadPoint("online", 1, 8), budget_s=3)
+
+    rate, latency_ms = found.throughput_per_s, found.latency_ms["avg"].value
+    truth_per_s = timed.busy_rate_per_s(shape, found.requests)
+    # Twice the 95 % interval, which a right estimate leaves once in a thousand times.
+    assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.02 * truth_per_s)
+    assert rate.value * latency_ms / 1e3 == pytest.approx(8, rel=0.05), "Little's law"
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(
+    ("slowdown", "repeats", "fewest", "most"), [(0.0, 40, 0, 2), (0.05, 10, 9, 10)], ids=["a-a", "a-b"]
+)
+def test_alarms_of_a_build_that_is_as_fast_are_rare_and_of_one_that_is_5_percent_slower_common(
+    slowdown: float, repeats: int, fewest: int, most: int, tmp_path: Path
+) -> None:
+    plan, point = MeasuringPlan(budget_s=120.0), LoadPoint("online", 1, 2)
+    found = [
+        timed_server.compare(tmp_path / str(number), slowdown, point, plan, allowed_slowdown=0.03)
+        for number in range(repeats)
+    ]
+    assert fewest <= sum(one.verdict == "slower" for one in found) <= most, found
 
 
 @pytest.mark.campaign

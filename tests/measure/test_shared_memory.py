@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.errors import ProofError
-from fixtures.measure import shared_region
+from fixtures.errors import NotAvailableError, ProofError
+from fixtures.host import machine
+from fixtures.measure import cuda_region, shared_region
 from fixtures.measure.answers import Check, verify
+from fixtures.measure.cuda_region import Cudart
 from fixtures.measure.job import Job, SharedMemory
 from fixtures.measure.load_data import LoadData
 from fixtures.measure.verifying import ask_once, ask_server
@@ -20,7 +22,7 @@ from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers
 from tests import toy
-from tests.measure.memory_server import INPUTS, OUTPUTS, Fault, answers, memory_server
+from tests.measure.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
 
 MEMORY = Path("/dev/shm")
 POINTS = [LoadPoint("online", 1, 3), LoadPoint("offline", 4, 1)]
@@ -46,8 +48,14 @@ def look(job: Job) -> VerifiedAnswers:
     return verify(job.check, ask_server(job, 0.05), 0.05)
 
 
+@pytest.fixture(autouse=True)
+def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU of the tests' own."""
+    monkeypatch.setattr(cuda_region, "Cudart", StandIn)
+
+
 @pytest.mark.parametrize("point", POINTS, ids=str)
-@pytest.mark.parametrize("through", ["system", "none"])
+@pytest.mark.parametrize("through", ["system", "cuda", "none"])
 def test_right_answers_are_right_through_shared_memory_and_through_messages(
     point: LoadPoint, through: SharedMemory
 ) -> None:
@@ -56,16 +64,20 @@ def test_right_answers_are_right_through_shared_memory_and_through_messages(
 
     assert found.verified == found.requests * point.batch > 0
     assert found.wrong == 0
-    assert (seen.sent_bytes == 0) == (through == "system")
+    assert (seen.sent_bytes == 0) == (through != "none")
     assert bool(seen.keys) == (through == "system")
+    assert bool(seen.handles) == (through == "cuda")
+    assert not seen.regions
+    assert not StandIn.memory
 
 
 @pytest.mark.parametrize(
     "fault", ["writes half", "another's place", "reads the first", "in the message", "longer"]
 )
-def test_a_fault_of_the_way_through_shared_memory_is_found(fault: Fault) -> None:
+@pytest.mark.parametrize("through", ["system", "cuda"])
+def test_a_fault_of_the_way_through_shared_memory_is_found(fault: Fault, through: SharedMemory) -> None:
     with memory_server(fault) as (server, _seen):
-        found = look(job_of(server))
+        found = look(job_of(server, through=through))
         in_messages = look(job_of(server, through="none"))
 
     assert found.wrong > 0
@@ -135,6 +147,31 @@ def test_a_server_that_takes_no_memory_of_clients_is_an_error_with_its_words_and
 
     assert "--shared-memory none" in raised.value.cure
     assert not (MEMORY / seen.keys[0]).exists()
+
+
+def test_a_server_that_takes_no_cuda_memory_is_an_error_and_leaves_nothing() -> None:
+    with memory_server(refuses=True) as (server, _seen), pytest.raises(ProofError) as raised:
+        look(job_of(server, through="cuda"))
+    assert "--shared-memory system" in raised.value.cure
+    assert not StandIn.memory
+
+
+def test_what_cannot_be_verified_in_cuda_memory_is_not_measured_there() -> None:
+    with memory_server() as (server, _seen):
+        job = job_of(server, through="cuda")
+        outputs = (dataclasses.replace(OUTPUTS[0], shape=(-1,)), OUTPUTS[1])
+        with pytest.raises(NotAvailableError):
+            look(dataclasses.replace(job, model=dataclasses.replace(job.model, outputs=outputs)))
+
+
+def test_the_real_library_has_what_is_called_of_it_and_tells_what_is_missing() -> None:
+    """perf_analyzer brings it, on a CPU too; there its first call fails with CUDA's own words."""
+    real = Cudart()
+    for name in cuda_region.FUNCTIONS:
+        assert hasattr(real._library, name), name
+    if not machine.gpus():
+        with pytest.raises(OSError, match="cudaMalloc: "):
+            real.allocate(1)
 
 
 def test_memory_that_is_not_there_is_an_error_before_anything_is_written_to_it(

@@ -13,7 +13,7 @@ from fixtures.measure.job import Job
 from fixtures.measure.record_entry import Measurement, Outcome, components, outcomes
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.sweep import Progress
-from fixtures.plugin.telling.measuring_text import progress_text
+from fixtures.run.measuring_text import progress_text
 from fixtures.spec import LoadPoint
 from reports.record import schema
 from reports.record.schema import Load

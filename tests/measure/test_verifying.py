@@ -19,8 +19,8 @@ from fixtures.measure.verifying import ask_server, verifying
 from fixtures.prove.sameness import Closeness, expect
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
-from reports.words.answers import wrong_answers
-from reports.words.shown import shown
+from reports.text.correctness import wrong_answers
+from reports.text.publishable import publishable
 from tests import samples
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.inputs import samples_of
@@ -58,9 +58,9 @@ def test_a_measured_point_tells_its_samples_and_its_answers_and_a_wrong_one_hide
     assert load.answers is not None
     assert 0 < load.answers.wrong < load.answers.verified, "some samples have the right answer"
     assert "row-" in wrong_answers(load)
-    assert shown(samples.record(loads=(load,))).loads == ()
+    assert publishable(samples.record(loads=(load,))).loads == ()
     right = dataclasses.replace(load, answers=dataclasses.replace(load.answers, wrong=0, first_wrong=None))
-    assert shown(samples.record(loads=(right,))).loads == (right,)
+    assert publishable(samples.record(loads=(right,))).loads == (right,)
 
 
 def test_the_other_build_of_a_comparison_is_not_held_to_this_one_s_answers(job: Job) -> None:

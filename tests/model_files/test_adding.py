@@ -1,5 +1,6 @@
 """Models of files anywhere are in the suite while a run wants them; what is wrong with a file is said with its line."""
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,29 +8,19 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.model_files.adding import Added, add_from
+from fixtures.model_files.adding import with_models_of
 from fixtures.models import all_models
+from fixtures.spec import Model
 from tests.model_files.files import write
 
-Add = Callable[..., Added]
+Add = Callable[..., dict[str, Model]]
 
 
 @pytest.fixture
 def add() -> Iterator[Add]:
-    """Adds files, and takes them out when the test ends."""
-    done: list[Added] = []
-
-    def run(*paths: Path) -> Added:
-        done.append(add_from([str(path) for path in paths]))
-        return done[-1]
-
-    yield run
-    for one in done:
-        one.remove()
-
-
-def names() -> set[str]:
-    return {model.name for model in all_models()}
+    """The models of files by their names, which can be used until the test ends."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *paths: {one.name: one for one in stack.enter_context(with_models_of(paths, ()))}
 
 
 def test_the_models_of_a_file_are_there_until_they_are_removed_and_nothing_is_left_of_them(
@@ -39,14 +30,10 @@ def test_the_models_of_a_file_are_there_until_they_are_removed_and_nothing_is_le
     file = write(tmp_path / "mine.py", "mine", "import beside_it")
     before = set(sys.modules), list(sys.path)
 
-    added = add_from([str(file)])
-    try:
-        assert added.files == {"mine": file}
-        assert "mine" in names()
-    finally:
-        added.remove()
+    with with_models_of([file], all_models()) as models:
+        assert [*models[:-1]] == [*all_models()]
+        assert (models[-1].name, models[-1].source) == ("mine", file)
 
-    assert "mine" not in names()
     assert (set(sys.modules), sys.path) == before
 
 
@@ -58,27 +45,27 @@ def test_a_folder_gives_all_files_and_packages_that_list_models_and_runs_no_othe
     (tmp_path / "two" / "parts.py").write_text("WORD = 'found'\n")
     (tmp_path / "setup.py").write_text("raise SystemExit('never to be run')\n")
 
-    assert set(add(tmp_path).files) == {"one", "two"}
+    assert set(add(tmp_path)) == {"one", "two"}
 
 
 def test_a_package_is_one_where_it_is_named_itself(tmp_path: Path, add: Add) -> None:
     write(tmp_path / "two" / "__init__.py", "two", "from .parts import WORD")
     (tmp_path / "two" / "parts.py").write_text("WORD = 'found'\n")
 
-    assert add(tmp_path / "two").files == {"two": tmp_path / "two"}
+    assert add(tmp_path / "two")["two"].source == tmp_path / "two" / "__init__.py"
 
 
 def test_a_file_that_is_named_twice_is_there_once(tmp_path: Path, add: Add) -> None:
     file = write(tmp_path / "one.py", "one")
 
-    assert set(add(file, tmp_path, file).files) == {"one"}
+    assert set(add(file, tmp_path, file)) == {"one"}
 
 
 def test_two_files_of_one_name_are_two(tmp_path: Path, add: Add) -> None:
     write(tmp_path / "a" / "model.py", "one")
     write(tmp_path / "b" / "model.py", "two")
 
-    assert set(add(tmp_path / "a", tmp_path / "b").files) == {"one", "two"}
+    assert set(add(tmp_path / "a", tmp_path / "b")) == {"one", "two"}
 
 
 def test_what_lies_beside_a_file_is_imported_when_the_model_is_used_too(tmp_path: Path, add: Add) -> None:
@@ -87,25 +74,19 @@ def test_what_lies_beside_a_file_is_imported_when_the_model_is_used_too(tmp_path
     file = write(tmp_path / "mine.py", "mine", late)
     file.write_text(file.read_text().replace("lambda _checkpoint: None", "lambda _checkpoint: late()"))
 
-    add(file)
-
-    assert all_models()[-1].load(None) == "foundfound"
+    assert add(file)["mine"].load(None) == "foundfound"
 
 
 def test_builds_follow_the_file_that_was_named_whatever_it_says_of_itself(tmp_path: Path, add: Add) -> None:
     file = write(tmp_path / "mine.py", "mine")
     file.write_text(file.read_text().replace("Path(__file__)", "Path('nowhere.py')"))
 
-    add(file)
-
-    assert all_models()[-1].source == file
+    assert add(file)["mine"].source == file
 
 
-def refusal(*paths: Path | str) -> str:
-    before = all_models()
-    with pytest.raises(InputError) as raised:
-        add_from([str(path) for path in paths])
-    assert all_models() == before, "nothing is added where something is refused"
+def refusal(*paths: Path) -> str:
+    with pytest.raises(InputError) as raised, with_models_of(paths, all_models()):
+        pass
     text = str(raised.value)
     assert "--models" in text
     assert "cure:" in text
@@ -150,7 +131,6 @@ def test_a_file_without_a_model_says_what_it_lacks(tmp_path: Path, source: str, 
 
 
 def test_a_path_that_is_no_file_of_models_is_named(tmp_path: Path) -> None:
-    assert "no such file or folder" in refusal(tmp_path / "gone.py")
     (tmp_path / "model.onnx").touch()
     assert "not a file of Python" in refusal(tmp_path / "model.onnx")
     assert "assigns MODELS" in refusal(tmp_path)
@@ -210,4 +190,4 @@ def test_neighbours_of_one_name_are_told_apart_where_they_are_imported_relativel
         write(tmp_path / folder / "mine.py", folder, f"from .layers import WORD\nassert WORD == '{folder}'")
         (tmp_path / folder / "layers.py").write_text(f"WORD = '{folder}'\n")
 
-    assert set(add(tmp_path / "a", tmp_path / "b").files) == {"a", "b"}
+    assert set(add(tmp_path / "a", tmp_path / "b")) == {"a", "b"}

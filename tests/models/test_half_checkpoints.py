@@ -11,7 +11,7 @@ from fixtures.formats import all_formats
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.spec import Case, Model
-from reports.words.rightness import conversion_failure
+from reports.text.correctness import conversion_failure
 from tests.toy import compare_conversion
 
 MICRO = [model for model in all_models() if model.micro and model.name != "nnunet-micro"]

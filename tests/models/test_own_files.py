@@ -25,13 +25,13 @@ def test_a_file_of_the_suites_own_that_defines_no_model_is_named_with_the_cure(
     (tmp_path / "somebodys.py").write_text(content)
     monkeypatch.setattr(models, "__path__", [str(tmp_path)])
     monkeypatch.setattr(models, "__file__", str(tmp_path / "__init__.py"))
-    models._own_models.cache_clear()
+    all_models.cache_clear()
     try:
         with pytest.raises(InputError) as refused:
             all_models()
     finally:
         sys.modules.pop("fixtures.models.somebodys", None)
-        models._own_models.cache_clear()
+        all_models.cache_clear()
     assert said in str(refused.value)
     assert str(tmp_path / "somebodys.py") in str(refused.value)
     assert refused.value.cure

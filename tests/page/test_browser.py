@@ -17,7 +17,7 @@ from selenium.webdriver.support.select import Select
 
 from reports.page.html import page
 from reports.record.schema import Case
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests import samples as records
 from tests.waiting import wait_until
 
@@ -57,7 +57,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     ]
     folder = tmp_path_factory.mktemp("page")
     file = folder / "report.html"
-    file.write_text(page([shown(one) for one in cases], folder))
+    file.write_text(page([publishable(one) for one in cases], folder))
     return file.as_uri()
 
 

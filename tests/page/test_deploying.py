@@ -6,13 +6,13 @@ import pytest
 
 from reports.page.deploying import Answer, answers
 from reports.record.schema import Record, case_id
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests import samples
 from tests.words.test_ranking import AS_FAST, FAST, ONNX, SLOW
 
 
 def the_answer(*records: Record) -> Answer:
-    (found,) = answers([shown(one) for one in records])
+    (found,) = answers([publishable(one) for one in records])
     return found
 
 
@@ -87,4 +87,4 @@ def test_where_none_is_right_none_is_to_be_used() -> None:
 @pytest.mark.parametrize("change", [{"model": "nnunet"}, {"target": "t4"}, {"gpus": 2}])
 def test_models_and_machines_have_an_answer_each(change: dict[str, object]) -> None:
     other = dataclasses.replace(FAST, case=dataclasses.replace(FAST.case, **change))  # type: ignore[arg-type]
-    assert len(answers([shown(one) for one in (ONNX, FAST, other)])) == 2
+    assert len(answers([publishable(one) for one in (ONNX, FAST, other)])) == 2

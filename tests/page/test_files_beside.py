@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.plugin.recording import record_file
+from fixtures.run import record_file
 from reports.__main__ import main
 from reports.page.html import page
 from reports.record import files, per_sample
@@ -15,7 +15,7 @@ from reports.record.per_sample import Part, Sample, SampleScores
 from reports.record.schema import (
     Record,
 )
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests import samples as records
 from tests.page.pages import unmeasured, words
 
@@ -39,14 +39,14 @@ def with_samples(record: Record, results: Path, *parts: Part) -> None:
 
 
 def test_without_a_file_of_samples_the_page_says_so(tmp_path: Path) -> None:
-    assert "No file of samples lies beside this record" in words(page([shown(unmeasured())], tmp_path))
+    assert "No file of samples lies beside this record" in words(page([publishable(unmeasured())], tmp_path))
 
 
 def test_the_worst_samples_are_shown_with_their_scores(tmp_path: Path) -> None:
     record = unmeasured()
     with_samples(record, tmp_path, Part("image", "Image", PIXEL), Part("text", "Label", "class 3"))
 
-    html = page([shown(record)], tmp_path)
+    html = page([publishable(record)], tmp_path)
 
     assert f'<img src="data:image/png;base64,{PIXEL}" alt="Image of digit-0000">' in html
     text = words(html)
@@ -61,7 +61,7 @@ def test_samples_of_another_build_are_not_shown(tmp_path: Path) -> None:
     with_samples(record, tmp_path, Part("text", "Label", "class 3"))
     rebuilt = dataclasses.replace(record, build=dataclasses.replace(record.build, digest="new"))
 
-    text = words(page([shown(rebuilt)], tmp_path))
+    text = words(page([publishable(rebuilt)], tmp_path))
 
     assert "class 3" not in text
     assert "it is of another build" in text
@@ -69,12 +69,12 @@ def test_samples_of_another_build_are_not_shown(tmp_path: Path) -> None:
 
 def test_the_configurations_beside_the_record_are_shown(tmp_path: Path) -> None:
     path = files.path_of(records.record().case, tmp_path)
-    assert "No config.pbtxt lies beside this record" in words(page([shown(unmeasured())], tmp_path))
+    assert "No config.pbtxt lies beside this record" in words(page([publishable(unmeasured())], tmp_path))
     record_file.keep(path.with_suffix(files.CONFIG_SUFFIX), 'name: "own" dynamic_batching { }')
     name = record_file.write_config(path, 'name: "winner"')
     search = records.search(config=name)
 
-    text = words(page([shown(unmeasured(search=search))], tmp_path))
+    text = words(page([publishable(unmeasured(search=search))], tmp_path))
 
     assert "name: &#34;own&#34; dynamic_batching" in text
     assert "config.pbtxt of the search's winner name: &#34;winner&#34;" in text.replace("&#39;", "'")
@@ -84,7 +84,7 @@ def test_a_configuration_holds_nothing_that_a_terminal_would_obey(tmp_path: Path
     path = files.path_of(records.record().case, tmp_path)
     record_file.keep(path.with_suffix(files.CONFIG_SUFFIX), 'name: "\x1b[2Jown"')
 
-    text = page([shown(unmeasured())], tmp_path)
+    text = page([publishable(unmeasured())], tmp_path)
 
     assert "\x1b" not in text
     assert r"name: &#34;\x1b[2Jown&#34;" in words(text)
@@ -112,7 +112,7 @@ def test_a_record_cannot_have_the_page_show_another_file(name: str, tmp_path: Pa
     with pytest.raises(
         files.RecordError, match=r"search\.config: .* is not a40-resnet50-onnx-trt-fp16\.search/config\.pbtxt"
     ):
-        page([shown(record)], results)
+        page([publishable(record)], results)
 
 
 STRANGE: dict[str, Callable[[Path, Path], object]] = {
@@ -161,7 +161,7 @@ def test_a_link_to_a_folder_beside_a_record_is_not_followed(name: str, tmp_path:
     with pytest.raises(
         files.RecordError, match=f"{name}: cannot be read: it is, or lies behind, a symbolic link"
     ):
-        page([shown(record)], results)
+        page([publishable(record)], results)
 
 
 def test_a_configuration_as_large_as_none_is_refused(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_configuration_as_large_as_none_is_refused(tmp_path: Path) -> None:
         file.truncate(2**20 + 1)
 
     with pytest.raises(files.RecordError, match="larger than 1 MiB"):
-        page([shown(unmeasured())], tmp_path)
+        page([publishable(unmeasured())], tmp_path)
 
 
 def test_a_link_to_the_folder_of_results_may_be_given(tmp_path: Path) -> None:

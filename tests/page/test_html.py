@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.plugin.recording import record_file
+from fixtures.run import record_file
 from reports.__main__ import main
 from reports.page.html import page, rendered
 from reports.page.interval_tables import accuracy_text, intervals_table
@@ -21,7 +21,7 @@ from reports.record.schema import (
     SameAnswers,
     VerifiedAnswers,
 )
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests import samples as records
 from tests.page.pages import unmeasured, words
 
@@ -51,7 +51,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
         accuracy=records.failed_accuracy(),
         efficiency=(records.efficiency(),),
     )
-    return page([shown(records.record()), shown(failed)], tmp_path_factory.mktemp("results"))
+    return page([publishable(records.record()), publishable(failed)], tmp_path_factory.mktemp("results"))
 
 
 # --- what it says ------------------------------------------------------------------------------------------
@@ -138,13 +138,13 @@ def test_plots_are_there_in_both_themes(whole: str) -> None:
 def test_the_order_of_a_score_is_that_of_its_value(tmp_path: Path) -> None:
     close = records.accuracy(records.score(served=0.98256))
 
-    html = page([shown(unmeasured(accuracy=close))], tmp_path)
+    html = page([publishable(unmeasured(accuracy=close))], tmp_path)
 
-    assert '<td data-sort="0.98256">top-1 98.26 %</td>' in html
+    assert '<td data-sort="98.256">top-1 98.26 %</td>' in html
 
 
 def test_a_case_of_random_weights_is_not_said_to_have_passed(tmp_path: Path) -> None:
-    text = words(page([shown(dataclasses.replace(records.random_weights(), loads=()))], tmp_path))
+    text = words(page([publishable(dataclasses.replace(records.random_weights(), loads=()))], tmp_path))
 
     assert "1 case: 1 accuracy not measured" in text
     assert "random weights: no checkpoint was given (--checkpoint DIR). The conversion holds." in text
@@ -153,7 +153,7 @@ def test_a_case_of_random_weights_is_not_said_to_have_passed(tmp_path: Path) -> 
 def test_a_case_that_was_only_searched_shows_what_was_found_and_not_that_it_failed(tmp_path: Path) -> None:
     found = records.search(load=records.load("online", 16, 4321.0), accuracy=records.accuracy())
 
-    html = page([shown(unmeasured(accuracy=None, search=found))], tmp_path)
+    html = page([publishable(unmeasured(accuracy=None, search=found))], tmp_path)
 
     assert "1 case: 1 search only" in words(html)
     assert words(html).count("4,321.0 infer/s with p99 2.126 ms") == 2, (
@@ -165,7 +165,7 @@ def test_a_case_that_was_only_searched_shows_what_was_found_and_not_that_it_fail
 def test_a_mark_is_a_badge_in_the_summary_and_a_sentence_in_the_section(tmp_path: Path) -> None:
     marked = records.load("offline", 1, 100.0, marks=(Mark("cpu-shared", "0.7 cores were busy with others"),))
 
-    html = page([shown(records.record(loads=(marked,)))], tmp_path)
+    html = page([publishable(records.record(loads=(marked,)))], tmp_path)
 
     assert '<span class="badge care" title="0.7 cores were busy with others">cpu-shared</span>' in html
     assert "batch 1: 0.7 cores were busy with others" in words(html)
@@ -214,7 +214,7 @@ def test_what_comes_from_files_is_escaped_everywhere(tmp_path: Path) -> None:
     per_sample.write(found, per_sample.path_of(record.case, tmp_path))
     record_file.keep(files.path_of(record.case, tmp_path).with_suffix(files.CONFIG_SUFFIX), EVIL)
 
-    html = page([shown(record)], tmp_path)
+    html = page([publishable(record)], tmp_path)
 
     assert html.count("<script") == 1
     assert "<b>" not in html

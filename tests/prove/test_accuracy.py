@@ -17,7 +17,7 @@ from fixtures.prove.accuracy import (
 from fixtures.prove.stages import Stage, Stages
 from fixtures.spec import Arrays, Case, Samples
 from reports.record.schema import Accuracy, Limit
-from reports.words.rightness import ledger_failures
+from reports.text.correctness import ledger_failures
 from tests import toy
 
 

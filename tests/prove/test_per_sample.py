@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.plugin.recording import record_file
 from fixtures.prove.accuracy import score_each_sample
 from fixtures.prove.per_sample import items_to_inspect, per_sample_file
 from fixtures.prove.stages import Stage, Stages
+from fixtures.run import record_file
 from fixtures.spec import Case, Samples
 from reports.record import files, per_sample
 from reports.record.per_sample import Part

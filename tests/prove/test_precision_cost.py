@@ -25,7 +25,7 @@ from fixtures.prove.precision_cost import (
 from fixtures.prove.sameness import Closeness
 from fixtures.spec import Arrays, Case, Model, Samples, Tensor, Weights
 from reports.record.schema import Parity
-from reports.words.rightness import conversion_failure
+from reports.text.correctness import conversion_failure
 from tests import toy
 from tests.toy import compare_conversion
 

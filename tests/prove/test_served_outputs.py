@@ -13,7 +13,7 @@ from fixtures.prove.stages import evaluate_in_process
 from fixtures.prove.through_server import evaluate_through_server
 from fixtures.spec import Arrays, Tensor, Tolerance
 from reports.record.schema import Accuracy, OutputDifference, within_limits
-from reports.words.rightness import ledger_failures
+from reports.text.correctness import ledger_failures
 from tests import toy
 from tests.prove.answering_client import COUNT, Answer, Connect
 

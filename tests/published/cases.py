@@ -5,11 +5,12 @@ from typing import Any
 
 import pandas as pd
 
-from reports.published.beside import document
-from reports.published.joined import joined as joined_matches
+from reports.published.comparison import document
+from reports.published.comparison import joined as joined_matches
 from reports.published.matching import match
 from reports.record import schema
 from reports.record.schema import Case, Record, Serving
+from reports.tables.rendering import markdown
 from tests import samples
 from tests.markdown_tables import cells
 
@@ -38,7 +39,7 @@ def joined(*records: Record, other_formats: bool = False) -> pd.DataFrame:
 
 
 def written(*records: Record, other_formats: bool = False) -> str:
-    return document([match(one, other_formats) for one in samples.seen(*records)])
+    return markdown(document([match(one, other_formats) for one in samples.seen(*records)]))
 
 
 def rows(text: str) -> list[list[str]]:

@@ -8,10 +8,8 @@ import pandas as pd
 import pytest
 
 from reports.__main__ import main
-from reports.published.joined import COLUMNS, joined_row
-from reports.published.matching import match
+from reports.published.comparison import COLUMNS
 from reports.record.schema import Record
-from reports.words.shown import shown
 from tests import samples
 from tests.conftest import Reports
 from tests.published.cases import case_on, titles
@@ -46,7 +44,7 @@ def test_csv_is_tidy_and_the_rest_goes_to_standard_error(tmp_path: Path, reports
     loads = (samples.load("offline", 1, 50), samples.load("offline", 3, 50))
     one = case_on("h200 nnunet ts-script - fp16", *loads)
     arguments = store(tmp_path, one, case_on("cpu resnet50-micro onnx - fp32"))
-    _, out, err = reports(*arguments, "--csv")
+    _, out, err = reports(*arguments, "--format", "csv")
     read = pd.read_csv(io.StringIO(out))
     assert tuple(read.columns) == COLUMNS
     assert read["published_gpu"].tolist() == ["v100", "a40", "t4", "a100"]
@@ -57,12 +55,6 @@ def test_csv_is_tidy_and_the_rest_goes_to_standard_error(tmp_path: Path, reports
         "`cpu-resnet50-micro-onnx-fp32`:",
     ]
     assert "1 measured point was not published: offline, batch 3." in err
-
-
-def test_every_cell_of_a_row_has_its_column() -> None:
-    found = match(shown(case_on("a40 resnet50 onnx trt fp16")))
-    row = next(row for row in found.rows if (row["scenario"], row["batch"]) == ("offline", 8))
-    assert set(joined_row(found.record, found.record.loads[0], row)) == set(COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +69,7 @@ def test_every_cell_of_a_row_has_its_column() -> None:
 def test_csv_without_rows_has_its_columns_and_a_reason(
     one: Callable[[], Record], tmp_path: Path, reports: Reports
 ) -> None:
-    status, out, err = reports(*store(tmp_path, one()), "--csv")
+    status, out, err = reports(*store(tmp_path, one()), "--format", "csv")
     assert (status, out) == (0, f"{','.join(COLUMNS)}\n")
     assert "published" in err
 
@@ -87,7 +79,7 @@ def test_help_explains_the_command(capsys: pytest.CaptureFixture[str]) -> None:
         main(["published", "--help"])
     assert ended.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
-    for part in ("published figures", "--results DIR", "-k SUBSTRING", "--other-formats", "--csv"):
+    for part in ("published figures", "--results DIR", "-k SUBSTRING", "--other-formats", "--format"):
         assert part in text
     assert main([]) == 0
     assert "published compare the records with" in " ".join(capsys.readouterr().out.split())

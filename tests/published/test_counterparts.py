@@ -9,7 +9,7 @@ import pytest
 from reports import published
 from reports.published.matching import published_ratio
 from reports.record import schema
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests import samples
 from tests.published.cases import case_on, joined, latencies, rows, titles, written
 
@@ -32,7 +32,7 @@ V100, T4 = "NVIDIA DGX-1 (1x V100 32GB)", "NVIDIA T4"
 def test_only_what_was_published_for_the_same_gpu_and_point_has_one_ratio(
     name: str, load: schema.Load, ratio: float | None
 ) -> None:
-    found = published_ratio(shown(case_on(name, load)), load)
+    found = published_ratio(publishable(case_on(name, load)), load)
     if ratio is None:
         assert found is None
     else:
@@ -198,8 +198,8 @@ def test_a_part_of_a_gpu_and_several_of_them_stand_beside_no_published_figure(
         machine=dataclasses.replace(whole.machine, gpu=gpu),
     )
     (load,) = whole.loads
-    assert published_ratio(shown(whole), load) is not None
-    assert published_ratio(shown(other), load) is None
+    assert published_ratio(publishable(whole), load) is not None
+    assert published_ratio(publishable(other), load) is None
     text = written(other)
     assert words in text
     assert "DGX A100" not in text

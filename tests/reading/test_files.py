@@ -56,7 +56,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "labels.json": lambda path: read_labels(path, ["a"], ["a"]),
     "labels.npz": lambda path: read_labels(path, ["a"], ["a"]),
     "labels.npy": lambda path: read_labels(path, ["a"], ["a"]),
-    "thresholds.toml": lambda path: read_thresholds(str(path), list),
+    "thresholds.toml": lambda path: read_thresholds("--thresholds", str(path)),
     "network.onnx": read_interface,
     "weights.pt": read_checkpoint,
     "weights.safetensors": read_checkpoint,

@@ -158,17 +158,6 @@ def questions(folder: Path, context: str, count: int) -> Any:
     )
 
 
-def pickled(folder: Path, content: bytes) -> Any:
-    archive(folder / "x.pt", {"archive/data.pkl": content, "archive/version": b"3\n"})
-    return read_checkpoint(folder / "x.pt")
-
-
-DOUBLING = b"\x80\x02}K\x01K\x01\x86q\x01" + b"".join(
-    b"0h" + bytes([place]) + b"h" + bytes([place]) + b"\x86q" + bytes([place + 1]) for place in range(1, 60)
-)
-"""A dictionary, and a tuple of a tuple twice, of another twice, sixty times: its hash takes 2**60 steps."""
-
-
 def packed_checkpoint(folder: Path) -> Any:
     torch.save({"w": torch.zeros(1 << 22)}, folder / "plain.pt")
     with zipfile.ZipFile(folder / "plain.pt") as plain:
@@ -204,7 +193,7 @@ def network(folder: Path, shape: list[Any], kind: int = TensorProto.FLOAT) -> An
 
 def thresholds(folder: Path) -> Any:
     (folder / "t.toml").write_text(f"[[cases]]\nmatch = '*'\nallowed_slowdown_percent = 1{'0' * 400}\n")
-    return read_thresholds(str(folder / "t.toml"), list)
+    return read_thresholds("--thresholds", str(folder / "t.toml"))
 
 
 MUCH: dict[str, Callable[[Path], Any]] = {
@@ -224,8 +213,6 @@ MUCH: dict[str, Callable[[Path], Any]] = {
     "a volume of no spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1, float("nan"), 1), BRAIN),
     "a long paragraph": lambda folder: questions(folder, "a " * 30_000, 1),
     "many questions of a paragraph": lambda folder: questions(folder, "a " * 9_000, 6_000),
-    "keys that take endless hashing": lambda folder: pickled(folder, DOUBLING + b"0h\x3cK\x02s."),
-    "a set of such": lambda folder: pickled(folder, DOUBLING + b"0\x8f(h\x3c\x90."),
     "a packed checkpoint": packed_checkpoint,
     "a tensor of one number": tensor_of_one_number,
     "BERT's sizes": huge_bert,

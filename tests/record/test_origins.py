@@ -9,8 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports.merge import folders
-from reports.record import files, machines, per_sample
+from reports.merge import merge
+from reports.record import files
+from reports.record.origins import measurements
 from reports.record.schema import Record, Start
 from tests import samples
 
@@ -33,21 +34,6 @@ def one_machine(tmp_path: Path) -> Path:
     return samples.store(tmp_path / "one", measured())
 
 
-@pytest.fixture
-def twins(tmp_path: Path) -> Path:
-    """A merged folder of two machines that measured one case, with what stands beside their records."""
-    shards = []
-    for number in (1, 2):
-        one = measured(f"{HOST}-{number}", f"{UUID}{number}")
-        shards.append(samples.store(tmp_path / f"node{number}", one))
-        scores = {"top-1": {"served": (0.0,) * 500}}
-        found = per_sample.SampleScores(one.case, "0f3c", tuple(map(str, range(500))), scores, ())
-        per_sample.write(found, per_sample.path_of(one.case, shards[-1]))
-        files.path_of(one.case, shards[-1]).with_suffix(".server.log").write_text(f"on {HOST}-{number}")
-    folders.merge(shards, tmp_path / "twins")
-    return tmp_path / "twins"
-
-
 def test_tables_say_host_commit_and_start_of_the_run(one_machine: Path, printed: Callable[..., str]) -> None:
     text = printed("tables", "--results", one_machine)
     line = next(line for line in text.splitlines() if line.startswith("- Measured: "))
@@ -64,55 +50,41 @@ def test_a_checkout_that_was_changed_is_said_to_be(tmp_path: Path, printed: Call
     assert "c0ffee000000, changed" in text
 
 
-def test_tables_tell_two_machines_of_one_case_apart(twins: Path, printed: Callable[..., str]) -> None:
-    text = printed("tables", "--results", twins)
-    names = [line.removeprefix("### ") for line in text.splitlines() if line.startswith("### ")]
-    assert len(set(names)) == 2
-    assert all(name.startswith("a40-resnet50-onnx-trt-fp16@secret-host-") for name in names)
-
-
-def test_rows_of_csv_say_which_machine_and_run_they_are_of(twins: Path, printed: Callable[..., str]) -> None:
-    rows = pd.read_csv(io.StringIO(printed("csv", "--results", twins)))
-    assert sorted(set(rows["host"])) == [f"{HOST}-1", f"{HOST}-2"]
-    assert sorted(set(rows["gpu_uuids"])) == [f"{UUID}1", f"{UUID}2"]
-    assert rows["machine"].nunique() == 2
-    assert set(rows["commit"]) == {"c0ffee" + "0" * 34}
-    assert set(rows["clean"]) == {True}
-    assert set(rows["run_started"]) == {"2026-03-01T00:00:00+00:00"}
+def test_rows_of_csv_say_which_machine_and_run_they_are_of(
+    one_machine: Path, printed: Callable[..., str]
+) -> None:
+    rows = pd.read_csv(io.StringIO(printed("csv", "--results", one_machine)))
+    expected = {"host": HOST, "gpu_uuids": UUID, "commit": "c0ffee" + "0" * 34, "clean": True}
+    assert {name: set(rows[name]) for name in expected} == {name: {one} for name, one in expected.items()}
 
 
 COMMANDS = [
     ["tables"],
     ["csv"],
     ["published"],
-    ["published", "--csv"],
+    ["published", "--format", "csv"],
     *(["export", "--format", name] for name in ("bencher", "customBiggerIsBetter", "customSmallerIsBetter")),
 ]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("folder", ["one_machine", "twins"])
 def test_nothing_anonymous_names_a_host_or_a_gpu(
-    command: list[str], folder: str, request: pytest.FixtureRequest, printed: Callable[..., str]
+    command: list[str], one_machine: Path, printed: Callable[..., str]
 ) -> None:
-    results = request.getfixturevalue(folder)
-    text = printed(*command, "--results", results, "--anonymous")
+    text = printed(*command, "--results", one_machine, "--anonymous")
     assert text
     assert "secret" not in text
     assert "5ec2e70d" not in text
 
 
-def test_an_anonymous_page_names_no_host_or_gpu_and_has_the_samples_of_each_machine(
-    twins: Path, tmp_path: Path, printed: Callable[..., str]
+def test_an_anonymous_page_names_no_host_or_gpu(
+    one_machine: Path, tmp_path: Path, printed: Callable[..., str]
 ) -> None:
-    printed("html", "--results", twins, "--anonymous", "--output", tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert "secret" not in page
-    assert "5ec2e70d" not in page
-    assert page.count('<section class="case"') == 2
-    assert 'id="a40-resnet50-onnx-trt-fp16@anonymous-2"' in page
-    printed("html", "--results", twins, "--output", tmp_path / "page.html")
-    assert f"{HOST}-2" in (tmp_path / "page.html").read_text()
+    page = tmp_path / "page.html"
+    for names, flag in ((False, ["--anonymous"]), (True, [])):
+        printed("html", "--results", one_machine, *flag, "--output", page)
+        assert ("secret" in page.read_text()) == names
+        assert "5ec2e70d" not in page.read_text() or names
 
 
 def test_a_readme_names_hosts_only_where_it_is_asked_to(
@@ -127,39 +99,17 @@ def test_a_readme_names_hosts_only_where_it_is_asked_to(
     assert "secret" in file.read_text()
 
 
-@pytest.mark.parametrize("folder", ["one_machine", "twins"])
 def test_an_anonymous_merge_holds_no_name_anywhere_and_loses_no_figure(
-    folder: str, tmp_path: Path, request: pytest.FixtureRequest, printed: Callable[..., str]
-) -> None:
-    results = request.getfixturevalue(folder)
-    printed("merge", results, "--anonymous", "--output", tmp_path / "out")
-    for path in (tmp_path / "out").rglob("*"):
-        assert "secret" not in path.name
-        assert not path.is_file() or b"secret" not in path.read_bytes()
-        assert not path.is_file() or b"5ec2e70d" not in path.read_bytes()
-    with_names, without = files.read_all(results), files.read_all(tmp_path / "out")
-    assert [len(machines.measurements(one)) for one in without] == [
-        len(machines.measurements(one)) for one in with_names
-    ]
-    assert len(list((tmp_path / "out").rglob("*.samples.json"))) == len(list(results.rglob("*.samples.json")))
-
-
-def test_an_anonymous_merge_of_an_anonymous_folder_changes_nothing(twins: Path, tmp_path: Path) -> None:
-    folders.merge([twins], tmp_path / "first", anonymous=True)
-    folders.merge([tmp_path / "first"], tmp_path / "second", anonymous=True)
-    first, second = (
-        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.json")}
-        for folder in (tmp_path / "first", tmp_path / "second")
-    )
-    assert first == second
-
-
-def test_a_measurement_that_is_there_with_and_without_its_machine_is_there_once(
     one_machine: Path, tmp_path: Path
 ) -> None:
-    folders.merge([one_machine], tmp_path / "nameless", anonymous=True)
-    folders.merge([tmp_path / "nameless", one_machine], tmp_path / "out")
-    assert files.read_all(tmp_path / "out") == files.read_all(one_machine)
+    log = files.path_of(measured().case, one_machine).with_suffix(".server.log")
+    log.write_text(f"on {HOST}")
+    assert merge([one_machine], tmp_path / "out", anonymous=True).left_out == [log]
+    for path in (tmp_path / "out").rglob("*.*"):
+        assert b"secret" not in path.read_bytes()
+        assert b"5ec2e70d" not in path.read_bytes()
+    (one,) = files.read_all(tmp_path / "out")
+    assert measurements(one).keys() == measurements(measured()).keys()
 
 
 def test_the_published_records_name_no_host_and_no_gpu() -> None:

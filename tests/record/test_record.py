@@ -29,7 +29,7 @@ def complete() -> Record:
     """The sample record with everything that a record may hold."""
     first, *others = samples.record().loads
     whole = dataclasses.replace(
-        samples.wrong_beside_another(first),
+        samples.wrong_under_load(first),
         budget=LatencyBudget("p99", 1.5, "agreed in May", "failed"),
         cpu=CpuUse(16, 0.4, 12.5, 0.1, 0.0),
         gpu=GpuUse(0.98, 4096.0, 240.0, 152.5, 1410.0),

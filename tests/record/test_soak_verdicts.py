@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from reports.record.schema import Soak, Verdict, soak_verdict
-from reports.words.soaking import length_text
+from reports.text.soak import length_text
 from tests.soak.made_up import CLEAN, soak
 
 Found = tuple[Literal["request", "loading"], Verdict]

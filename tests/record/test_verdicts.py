@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from reports.record.schema import BesideModel, Comparison, Estimate, LatencyBudget
+from reports.record.schema import Comparison, Estimate, LatencyBudget
 from reports.record.verdicts import (
-    beside_text,
     comparison_text,
     comparison_verdict,
     point_budget_text,
@@ -25,7 +24,6 @@ def test_a_slow_down_is_said_with_how_sure_it_is_and_among_how_many_points() -> 
     slower = "slower than the 3 % allowed, shown at"
     assert comparison_verdict(comparison()) == f"{slower} 99 %"
     assert comparison_verdict(comparison(points=2)) == f"{slower} 99 % among the 2 points compared"
-    assert comparison_verdict(comparison(chance=None)) == f"{slower} 95 %", "as in records from before"
     assert (
         comparison_verdict(comparison(verdict="not slower", ratio=Estimate(1.0, 0.99, 1.01))) == "not slower"
     )
@@ -106,16 +104,3 @@ def test_a_point_fails_for_each_thing_that_is_shown_against_it_and_for_no_other(
     assert beyond.startswith("p99 ")
     assert failures(None, "failed") == [beyond]
     assert failures(slower, "failed") == [comparison_text(slower), beyond]
-
-
-def test_a_point_beside_another_model_is_said_as_a_share_of_its_speed_alone() -> None:
-    p99 = samples.estimate(2.0)
-
-    def said(ratio: Estimate) -> str:
-        return beside_text(BesideModel("cpu-a", 16, ratio, p99, p99, 8, None))
-
-    assert (
-        said(Estimate(0.62, 0.58, 0.66)) == "0.62 (0.58 to 0.66) of its speed beside cpu-a with 16 in flight"
-    )
-    assert said(Estimate(0.999, 0.998, 0.9995)).startswith("0.9990 (0.9980 to 0.9995)")
-    assert said(Estimate(0.5, 0.4, 0.7)) == f"{too_wide()} beside cpu-a with 16 in flight"

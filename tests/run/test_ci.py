@@ -16,7 +16,7 @@ import pytest
 from reports.run import job_summary
 from reports.run.job_summary import annotation, cut, summary
 from reports.run.outcomes import Failure, Outcomes
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests import samples
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.host.origin import origin
 from fixtures.measure.record_entry import Measurement
-from fixtures.plugin.recording.recorder import Recorder
+from fixtures.run.recorder import Recorder
 from reports.record.schema import Start
 from tests import samples
 
@@ -271,7 +271,7 @@ def test_a_summary_cuts_no_character_in_half() -> None:
 
 def test_what_a_test_says_cannot_break_the_summarys_lists() -> None:
     failure = Failure("accuracy", "test_x", "first\n\n# second <b> | third", None, None)
-    text = summary(Outcomes([failure]), [shown(samples.record())])
+    text = summary(Outcomes([failure]), [publishable(samples.record())])
     assert "- **accuracy**: `test_x`: first; # second \\<b> \\| third\n" in text
 
 

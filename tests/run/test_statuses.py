@@ -15,10 +15,8 @@ from fixtures.errors import (
     SetupError,
     SpeedError,
 )
-from fixtures.plugin.telling.failure_kind import kind_of, pytest_runtest_makereport
-from reports.run import exit_status
-from reports.run.exit_status import status_of, status_sentence, worst_first
-from reports.run.outcomes import Failure, Outcomes
+from fixtures.run.failure_kind import kind_of, pytest_runtest_makereport
+from reports.run.outcomes import Failure, Outcomes, status_of, status_sentence, worst_first
 
 
 def failing(*kinds: str) -> Outcomes:
@@ -133,34 +131,6 @@ def test_a_run_that_proved_something_is_not_said_to_have_proven_nothing(status: 
     outcomes = Outcomes(skipped=Counter({"needs an A100": 2}), passed=1, status=status)
 
     assert "nothing was proven" not in status_sentence(outcomes)
-
-
-@pytest.mark.parametrize(("worker", "status"), [(False, 10), (True, 1)])
-def test_the_run_that_knows_all_outcomes_sets_the_status_and_no_worker_of_it(
-    monkeypatch: pytest.MonkeyPatch, worker: bool, status: int
-) -> None:
-    config = SimpleNamespace(workerinput={}) if worker else SimpleNamespace()
-    session = SimpleNamespace(config=config, exitstatus=1)
-    outcomes = failing("speed")
-    monkeypatch.setattr(exit_status, "outcomes_of", lambda _config: outcomes)
-
-    exit_status.pytest_sessionfinish(session, 1)  # type: ignore[arg-type]
-
-    assert session.exitstatus == status
-    assert outcomes.status == (0 if worker else 10)
-
-
-@pytest.mark.parametrize("said", ["why", ""])
-def test_the_sentence_is_a_line_of_the_summary_where_there_is_one(
-    monkeypatch: pytest.MonkeyPatch, said: str
-) -> None:
-    lines: list[str] = []
-    monkeypatch.setattr(exit_status, "outcomes_of", lambda _config: Outcomes())
-    monkeypatch.setattr(exit_status, "status_sentence", lambda _outcomes: said)
-
-    exit_status.pytest_terminal_summary(SimpleNamespace(write_line=lines.append), None)  # type: ignore[arg-type]
-
-    assert lines == [said] * bool(said)
 
 
 def test_a_run_that_was_ended_says_that_it_has_proven_no_more_than_is_shown() -> None:

@@ -68,6 +68,48 @@ def test_a_batch_is_filled_up_to_the_next_size_and_answered_as_it_is(
     assert batches == {0: [4, 4, 4], 1: [1], 2: [8, 8], 3: [9]}, "a session for each size, and no other there"
 
 
+def test_graphs_of_several_shapes_answer_as_the_network_does(tmp_path: Path) -> None:
+    """On a CPU nothing is captured, but the memory is bound and kept as for a graph."""
+    path = networks.convolution(tmp_path / "model.onnx")
+    alone = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    predict = RUNTIME._captured(alone, SETTINGS)
+    answers = {}
+    for rows in (2, 5, 2, 5, 1):
+        (answers[rows],) = predict([images(rows)])
+        predict([images(rows) + 1])  # which an answer that was given before is not changed by
+    for rows, answer in answers.items():
+        (expected,) = alone.run(None, {"images": images(rows).numpy()})
+        np.testing.assert_allclose(answer.numpy(), expected, atol=1e-5)
+
+
+def test_each_shape_has_a_graph_of_its_own_and_memory_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph that is replayed reads and writes the memory that it was captured with, whatever the run is given."""
+    places: dict[int, set[tuple[int, ...]]] = {}
+    opened = RUNTIME._on_tensors
+
+    def on_tensors(session: Any, settings: Any, outputs: Any = None, graph: Any = None) -> Any:
+        predict = opened(session, settings, outputs, graph)
+
+        def run(tensors: Any) -> Any:
+            if graph > 0:
+                used = tuple(tensor.data_ptr() for tensor in (*tensors, *outputs))
+                places.setdefault(graph, set()).add(used)
+            return predict(tensors)
+
+        return run
+
+    monkeypatch.setattr(RUNTIME, "_on_tensors", on_tensors)
+    path = networks.convolution(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    predict = RUNTIME._captured(session, SETTINGS)
+    for rows in (2, 5, 2, 5, 2):
+        predict([images(rows)])
+    assert {graph: len(used) for graph, used in places.items()} == {1: 1, 2: 1}
+    assert len(set().union(*places.values())) == 2
+
+
 def test_without_sizes_a_batch_is_computed_as_it_comes(batches: dict[int, list[int]], tmp_path: Path) -> None:
     predict = RUNTIME.load(networks.convolution(tmp_path / "model.onnx"), SETTINGS)
     for rows in (3, 7, 3):

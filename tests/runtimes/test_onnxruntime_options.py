@@ -104,6 +104,24 @@ def test_tensorrt_which_has_no_option_is_told_by_the_environment(
     assert os.environ.get("NVIDIA_TF32_OVERRIDE") == (None if tf32 else "0")
 
 
+@pytest.mark.parametrize("graphs", [True, False])
+def test_cuda_graphs_are_captured_where_the_deployment_asks_for_them(
+    graphs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = providers(monkeypatch, cuda_graphs=graphs)["CUDAExecutionProvider"]
+    assert ("enable_cuda_graph" in asked) is graphs
+
+
+@pytest.mark.parametrize("tf32", [True, False])
+def test_the_backend_computes_fp32_in_tf32_or_not(tf32: bool) -> None:
+    deployment = dataclasses.replace(DEPLOYMENT, tf32=tf32)
+    config = model_config(case_of(None, "fp32"), deployment, native=True)
+    (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
+    assert accelerator.name == "cuda"
+    assert accelerator.parameters["use_tf32"] == str(int(tf32))
+    assert set(accelerator.parameters) <= set(KNOWN["execution_providers"]["CUDAExecutionProvider"])
+
+
 def test_engines_and_what_was_timed_for_them_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     options = providers(monkeypatch, "trt", "fp16")["TensorrtExecutionProvider"]
     assert options["trt_engine_cache_enable"] == options["trt_timing_cache_enable"] == "True"

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from fixtures.spec import Deployment
-from reports import tables
 from reports.record.figures import of_search
 from reports.record.schema import Accuracy, Estimate, Record, Search
-from reports.words.latency_budget import found_text, lead_text, search_paragraph
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from reports.text.search import found_text, lead_text, search_paragraph
+from tests import rendered as tables
 from tests import samples
 
 LATENCY_MS = {"avg": Estimate(5.9, 5.8, 6.0), "p99": Estimate(6.8, 6.5, 6.95)}
@@ -65,7 +65,10 @@ def test_a_rate_is_said_with_its_arrivals_the_percentile_from_the_schedule_and_t
         "goodput 117.2 infer/s (116.1 to 118.4): online, 1 instance, preferred 16 32, delay 100 µs; "
         "3 % faster than the runner-up (1 to 5 %)"
     )
-    for text in (tables.summary_table([shown(found_rate())]), tables.case_section(shown(found_rate()))):
+    for text in (
+        tables.summary_table([publishable(found_rate())]),
+        tables.case_section(publishable(found_rate())),
+    ):
         assert "118 requests/s, poisson" in text
         assert "goodput 117.2 infer/s" in text
         assert "95 passes of 9 configurations at 37 rates" in text
@@ -75,24 +78,26 @@ def test_a_budget_that_no_rate_can_keep_is_said_with_what_a_request_takes() -> N
     latency_ms = {"p50": Estimate(9.2, 9.1, 9.3), "p99": Estimate(9.5, 9.1, 10.2)}
     alone = samples.load("online", 1, 100.0, latency_ms=latency_ms)
     beyond = found_rate(verdict="beyond", load=alone, goodput_per_s=None, rates=0, accuracy=None)
-    assert search_paragraph(shown(beyond)) == (
+    assert search_paragraph(publishable(beyond)) == (
         "None of 9 configurations keeps p99 within 7 ms; the lowest reached is 9.500 ms (9.100 to 10.200): "
         "online, concurrency 1, 1 instance, preferred 16 32, delay 100 µs. A request takes 9.200 ms (p50) there, so "
         "that no rate keeps the budget."
     )
     stalling = {"p50": Estimate(1.2, 1.1, 1.3), "p99": Estimate(9.5, 9.1, 10.2)}
     slow = samples.load("online", 0, 5.0, latency_ms=stalling, request_rate_per_s=5.0, arrivals="poisson")
-    text = search_paragraph(shown(found_rate(verdict="beyond", load=slow, goodput_per_s=None, accuracy=None)))
+    text = search_paragraph(
+        publishable(found_rate(verdict="beyond", load=slow, goodput_per_s=None, accuracy=None))
+    )
     assert "the lowest reached is 9.500 ms (9.100 to 10.200): online, 5/s, poisson, 1 instance" in text
     assert "no rate keeps" not in text
 
 
 def test_a_rate_that_is_not_proven_is_in_no_figure() -> None:
-    seen = shown(found_rate(accuracy=None))
+    seen = publishable(found_rate(accuracy=None))
     assert seen.search is not None
     assert "118" not in search_paragraph(seen)
     assert not {"request_rate_per_s", "goodput_per_s"} & set(of_search(seen.search))
-    proven = shown(found_rate()).search
+    proven = publishable(found_rate()).search
     assert proven is not None
     assert of_search(proven)["goodput_per_s"] == 117.25
 
@@ -111,17 +116,20 @@ def test_a_lead_that_is_not_shown_is_none(lead: Estimate, said: str) -> None:
 
 
 def test_the_winner_stands_in_the_summary_and_in_the_section_of_its_case() -> None:
-    for text in (tables.summary_table([shown(found_record())]), tables.case_section(shown(found_record()))):
+    for text in (
+        tables.summary_table([publishable(found_record())]),
+        tables.case_section(publishable(found_record())),
+    ):
         assert "1,940.4 infer/s with p99 6.800 ms" in text
         assert "`case.search/config.pbtxt`" in text
-    assert "latency budget" not in tables.case_section(shown(samples.record()))
+    assert "latency budget" not in tables.case_section(publishable(samples.record()))
     alone = dataclasses.replace(found_record(), accuracy=None, loads=())
-    assert "No throughput is shown" not in tables.summary_table([shown(alone)])
+    assert "No throughput is shown" not in tables.summary_table([publishable(alone)])
 
 
 @pytest.mark.parametrize("ledger", [None, samples.failed_accuracy()])
 def test_a_winner_that_is_not_proven_shows_no_speed(ledger: Accuracy | None) -> None:
-    text = search_paragraph(shown(found_record(accuracy=ledger)))
+    text = search_paragraph(publishable(found_record(accuracy=ledger)))
     assert text.startswith("The winner within 7 ms is not proven. No throughput is shown: ")
     assert "1,940" not in text
 
@@ -130,5 +138,5 @@ def test_random_weights_leave_the_proof_to_the_conversion() -> None:
     def of(**changes: Any) -> Record:
         return samples.random_weights(search=found_record(accuracy=None).search, **changes)
 
-    assert "1,940.4 infer/s" in search_paragraph(shown(of()))
-    assert "not proven" in search_paragraph(shown(of(conversion=samples.failed_conversion())))
+    assert "1,940.4 infer/s" in search_paragraph(publishable(of()))
+    assert "not proven" in search_paragraph(publishable(of(conversion=samples.failed_conversion())))

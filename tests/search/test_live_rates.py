@@ -12,11 +12,11 @@ from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import fastest, on_server
 from fixtures.search.candidates import Candidate, Goal
-from fixtures.self_check import timed_model
-from fixtures.self_check.timed_model import service_times_ms
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.spec import LoadPoint
+from tests.measure import timed_model
+from tests.measure.timed_model import service_times_ms
 from tests.search.queueing import highest_rate_per_s
 from tests.search.test_rates import ALONE
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fixtures.host import locks
-from fixtures.plugin import searching
-from fixtures.plugin.searching import find_fastest as find_fastest
+from fixtures.run import searching
+from fixtures.run.searching import find_fastest as find_fastest
 from fixtures.search import fastest, on_server
 from tests import toy
 

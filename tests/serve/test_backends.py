@@ -11,14 +11,13 @@ from fixtures.errors import NotAvailableError, ProofError
 from fixtures.formats import all_formats
 from fixtures.host.targets import CPU, recognise
 from fixtures.models import all_models
-from fixtures.plugin.building import deployment_of
-from fixtures.plugin.command_line.settings import parse
-from fixtures.plugin.serving import server_for
+from fixtures.run.building import deployment_of
+from fixtures.run.serving import server_for
 from fixtures.serve.backends import backend_variables, local_backends, serves_natively
 from fixtures.serve.choice import IMAGE, Choice
 from fixtures.serve.command import environment_of
 from fixtures.spec import Case
-from tests.options import options
+from tests.options import settings as settings_of
 from tests.serve.programs import script
 
 FORMATS = {one.mnemonic: one for one in all_formats()}
@@ -121,7 +120,7 @@ def test_freed_memory_is_kept_where_pytorch_s_own_backend_serves_on_a_cpu_as_in_
 def test_the_server_of_a_case_is_started_with_the_malloc_of_the_runtime(tmp_path: Path) -> None:
     choice = installed(tmp_path, "pytorch")
     script(Path(choice.detail), 'echo "malloc $MALLOC_MMAP_MAX_ $MALLOC_TRIM_THRESHOLD_"; exit 1')
-    settings = parse(options(triton=f"local:{choice.detail}", results=str(tmp_path / "results")))
+    settings = settings_of(triton=f"local:{choice.detail}", results=str(tmp_path / "results"))
     case = Case(CPU, MODELS["resnet50-micro"], FORMATS["ts-trace"], None, "fp32")
     serving = server_for(case, deployment_of(case, settings), tmp_path, settings, lambda _step: None)
     with pytest.raises(ProofError, match="malloc 0 2147483647"), serving:

@@ -116,6 +116,17 @@ def test_the_container_gets_the_gpus_of_the_run_as_docker_reads_a_list(gpus: lis
     assert field == f"device={','.join(gpus)}"
 
 
+def test_podman_gets_the_gpus_as_devices_of_cdi() -> None:
+    image = Image(IMAGE, release="24.10", in_podman=True)
+    command = docker_command(
+        image, Path("models"), Ports(1, 2, 3), gpus=["GPU-1", "GPU-2"], shared_memory="system", name="proof"
+    )
+    assert [part for part in command if "GPU" in part] == [
+        "--device=nvidia.com/gpu=GPU-1",
+        "--device=nvidia.com/gpu=GPU-2",
+    ]
+
+
 def test_the_container_gets_no_gpu_where_the_target_is_the_cpu() -> None:
     assert not [part for part in docker() if part.startswith("--gpus")]
 
@@ -144,7 +155,9 @@ def test_the_container_gets_the_variables_of_its_server() -> None:
     ("text", "why"),
     [
         (None, "docker cannot be started: No such file"),
-        ("echo 'Cannot connect to the Docker daemon' >&2; exit 1", "status 1"),
+        ("echo 'Cannot connect to the Docker daemon' >&2; exit 1", "Cannot connect to the Docker daemon"),
+        ("echo 'WARNING: x' >&2; echo 'permission denied at docker.sock' >&2; exit 1", "permission denied"),
+        ("exit 7", "status 7"),
     ],
 )
 def test_a_machine_without_a_docker_engine_gets_one_clear_line(
@@ -156,10 +169,9 @@ def test_a_machine_without_a_docker_engine_gets_one_clear_line(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(InputError) as caught:
         check_docker()
-    what, *rest = str(caught.value).splitlines()
-    assert what.startswith("no Docker engine answers on this machine: ")
-    assert why in what
-    assert rest == ["  where: --triton docker", "  cure:  start one, or use --triton embedded"]
+    assert why in caught.value.what
+    assert caught.value.where == "--triton docker"
+    assert ("usermod" in caught.value.cure) is (why == "permission denied")
     with pytest.raises(InputError), serve(Choice("docker", IMAGE), tmp_path, tmp_path / "log", device="cpu"):
         pass
     assert list(temporary.iterdir()) == []

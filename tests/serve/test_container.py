@@ -68,7 +68,7 @@ def test_a_container_that_outlives_its_client_is_removed(
     start(tmp_path)
     info, inspect, run, remove = calls_in(calls)
     name = next(part for part in run if part.startswith("--name=")).partition("=")[2]
-    assert (info, inspect) == (["info"], ["image", "inspect", IMAGE])
+    assert (info, inspect) == (["info", "--format", "{{json .}}"], ["image", "inspect", IMAGE])
     assert remove == ["rm", "--force", name]
 
 

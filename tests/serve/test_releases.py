@@ -175,3 +175,32 @@ def test_the_table_says_what_the_sources_say(release: Release) -> None:
     tables = source(RELEASES[-1].name, "docs/introduction/compatibility.md")
     torch = set(re.findall(rf"(\d+\.\d+\.0a0\+\w+)\.nv{year}\.{month}\b", tables))
     assert torch == ({release.torch} if release.torch else set())
+    of_vllm = tables.rpartition("Container Name: vllm")[2]
+    rows = re.findall(
+        rf"^\| {re.escape(release.name)} \|.*?Python (3\.\d+)\.\d+ *\|[^|]*\| *(\d+\.\d+)", of_vllm, re.M
+    )
+    assert rows == [(release.python, release.cuda)]
+    assert ('be == "tensorflow"' in source(release.name, "build.py")) is not release.lacks("tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("release", "driver", "is_doubtful"),
+    [
+        ("24.10", "550.54.15", False),
+        ("24.10", "470.57.02", True),
+        ("25.08", "575.57.08", True),
+        ("25.08", "580.65.06", False),
+        ("25.08", None, False),
+    ],
+)
+def test_a_driver_that_is_older_than_the_release_s_cuda_is_doubted(
+    release: str, driver: str | None, is_doubtful: bool
+) -> None:
+    found = releases.named(release)
+    assert found is not None
+    assert (releases.driver_too_old(found, driver) is not None) is is_doubtful
+
+
+@pytest.mark.parametrize(("version", "plans"), [("1.19.2", False), ("1.20.1", True), ("1.31.0", True)])
+def test_onnx_runtime_plans_anew_from_1_20_on(version: str, plans: bool) -> None:
+    assert releases.plans_anew(version) is plans

@@ -10,7 +10,7 @@ from fixtures.soak.record_entry import record_entry
 from fixtures.soak.under_load import Trace, keep_loaded, load_again
 from fixtures.soak.usage import MEMORY, usage_of, watch
 from reports.record.schema import Soak
-from reports.words.soaking import soak_text
+from reports.text.soak import soak_text
 from tests.soak.leaking import LEAKS, served
 
 pytestmark = pytest.mark.campaign

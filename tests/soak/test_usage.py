@@ -142,14 +142,17 @@ def test_the_memory_of_the_gpus_is_read_where_nvml_tells_it(
     monkeypatch.setitem(sys.modules, "pynvml", driver)
     nvml.visible_gpus.cache_clear()
     try:
-        told = watch(server_of(start().process.pid, device="cuda"))
-        assert usage_of(told)["GPU memory"] > MIB
+        server = start().process.pid
+        driver.pids = lambda _handle: [server, 1]
+        told = watch(server_of(server, device="cuda"))
+        assert usage_of(told)["GPU memory"] == 5 * 2**30
         assert not told.not_watched
 
-        driver.refused.add("nvmlDeviceGetMemoryInfo")
-        silent = watch(server_of(start().process.pid, device="cuda"))
-        assert "GPU memory" not in usage_of(silent)
-        assert "GPU memory was not watched" in silent.not_watched[0]
+        for refused in ("nvmlDeviceGetComputeRunningProcesses", "usedGpuMemory"):
+            driver.refused = {refused}
+            silent = watch(server_of(server, device="cuda"))
+            assert "GPU memory" not in usage_of(silent)
+            assert len(silent.not_watched) == 1
     finally:
         nvml.visible_gpus.cache_clear()
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from reports import tables
 from reports.page.html import page, rendered
 from reports.record import files
 from reports.record.figures import of_soak
 from reports.record.schema import VerifiedAnswers, WrongAnswer
-from reports.words.shown import shown
-from reports.words.soaking import leaks, soak_text
+from reports.text.publishable import publishable
+from reports.text.soak import leaks, soak_text
+from tests import rendered as tables
 from tests import samples
 from tests.soak.made_up import CLEAN, LEAK, record, soak
 
@@ -31,7 +31,7 @@ def test_what_leaks_is_said_with_its_size_and_when_it_will_be_a_gibibyte() -> No
 
 
 def test_what_grew_is_in_the_tables_of_the_case_and_on_its_page(tmp_path: Path) -> None:
-    found = shown(record(soak(CLEAN, LEAK), loads=(samples.load("online", 16, 1000.0),)))
+    found = publishable(record(soak(CLEAN, LEAK), loads=(samples.load("online", 16, 1000.0),)))
 
     table = tables.soak_table([found])
 
@@ -43,8 +43,8 @@ def test_what_grew_is_in_the_tables_of_the_case_and_on_its_page(tmp_path: Path) 
     whole = page([found], tmp_path)
     assert "memory of its stubs" in whole
     assert "0.93" in whole
-    assert not tables.soak_table([shown(samples.record())])
-    assert "Soak" not in tables.case_section(shown(samples.record()))
+    assert not tables.soak_table([publishable(samples.record())])
+    assert "Soak" not in tables.case_section(publishable(samples.record()))
 
 
 def test_what_was_not_watched_is_said() -> None:
@@ -52,11 +52,11 @@ def test_what_was_not_watched_is_said() -> None:
     found = soak(not_watched=(missing,))
 
     assert missing in soak_text(found)
-    assert missing in tables.case_section(shown(record(found)))
+    assert missing in tables.case_section(publishable(record(found)))
 
 
 def test_a_case_that_shows_no_speed_shows_none_of_its_soak() -> None:
-    found = shown(record(soak(CLEAN, LEAK), accuracy=samples.failed_accuracy()))
+    found = publishable(record(soak(CLEAN, LEAK), accuracy=samples.failed_accuracy()))
 
     section = tables.case_section(found)
 
@@ -68,7 +68,7 @@ def test_a_case_that_shows_no_speed_shows_none_of_its_soak() -> None:
 def test_an_answer_that_was_wrong_in_the_soak_hides_the_speed() -> None:
     wrong = VerifiedAnswers(4100, 1, 4100, 60.0, WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan"))
 
-    found = shown(record(soak(answers=wrong)))
+    found = publishable(record(soak(answers=wrong)))
 
     assert "in the soak are wrong" in found.no_speed
     assert not found.loads
@@ -77,7 +77,7 @@ def test_an_answer_that_was_wrong_in_the_soak_hides_the_speed() -> None:
 def test_names_from_a_record_of_another_version_are_shown_as_they_are_and_escaped() -> None:
     strange = dataclasses.replace(CLEAN, what="<b>handles|x</b>")
 
-    shown_as = rendered(tables.soak_table([shown(record(soak(strange)))]))
+    shown_as = rendered(tables.soak_table([publishable(record(soak(strange)))]))
 
     assert "<b>" not in shown_as
     assert "handles|x" in shown_as

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
-from reports import tables
 from reports.record.schema import Case, Estimate, Limit, Mark, Record
-from reports.tables.summary import COST, IN_PROCESS, P99, PUBLISHED, RATE
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from tests import rendered as tables
 from tests import samples
 from tests.markdown_tables import cells
+
+RATE, P99, COST = "Inferences/second", "P99 (ms)", "Cost per million correct"
+PUBLISHED, IN_PROCESS = "Ratio to published", "Ratio to in process"
+
 
 FAILED: dict[str, dict[str, Any]] = {
     "below-its-floor": {"accuracy": samples.failed_accuracy()},
@@ -70,7 +73,9 @@ def test_a_p99_that_may_be_any_amount_higher_is_told_apart_from_one_with_an_uppe
         load,
         latency_ms={**load.latency_ms, "p99": dataclasses.replace(load.latency_ms["p99"], open_above=True)},
     )
-    bounded, unbounded = (tables.summary_table([shown(samples.record(loads=(one,)))]) for one in (load, few))
+    bounded, unbounded = (
+        tables.summary_table([publishable(samples.record(loads=(one,)))]) for one in (load, few)
+    )
     assert rows(unbounded)[0][P99] == f"{rows(bounded)[0][P99]}+"
     assert "upper bound" in unbounded
     assert "upper bound" not in bounded
@@ -109,7 +114,7 @@ def test_the_interval_is_half_its_width_at_its_own_confidence() -> None:
     load = dataclasses.replace(
         samples.load("offline", 4, 200), throughput_per_s=Estimate(200.0, 150.0, 210.0, 0.9)
     )
-    summary = tables.summary_table([shown(samples.record(loads=(load,)))])
+    summary = tables.summary_table([publishable(samples.record(loads=(load,)))])
     assert rows(summary)[0][RATE] == "200.0 ± 15 %"
     assert "90 % confidence interval" in summary
 
@@ -125,7 +130,7 @@ def test_random_weights_show_a_speed_and_a_note_says_why_they_have_no_score() ->
     summary = summary_of(samples.random_weights())
     row = rows(summary)[0]
     assert (row["Accuracy"], row[RATE], row["Note"]) == ("random weights", "0.712 ± 2.0 %", "a")
-    assert summary.endswith("\n\n- a: random weights: no checkpoint was given (--checkpoint DIR).")
+    assert "\n\n- a: random weights: no checkpoint was given (--checkpoint DIR).\n\n" in summary
 
 
 def test_cases_with_the_same_note_share_its_letter() -> None:
@@ -141,13 +146,13 @@ def test_a_mark_of_several_cases_is_one_line_of_what_it_means() -> None:
     )
     summary = summary_of(marked(busy), marked(busier))
     assert [row["Note"] for row in rows(summary)] == ["a", "a"]
-    assert summary.endswith("\n\n- a: other programs took part of the CPU")
+    assert "\n\n- a: other programs took part of the CPU\n\n" in summary
     alone = summary_of(marked(busy))
-    assert alone.endswith("\n\n- a: other programs took part of the CPU: 0.2 of 2 cores")
+    assert "\n\n- a: other programs took part of the CPU: 0.2 of 2 cores\n" in alone
 
 
 def test_a_wide_interval_is_shown_and_not_noted_too() -> None:
-    summary = tables.summary_table([shown(marked(Mark("wide-interval", "its interval is ± 40%")))])
+    summary = tables.summary_table([publishable(marked(Mark("wide-interval", "its interval is ± 40%")))])
     assert "Note" not in rows(summary)[0]
     assert "± 40%" not in summary
 

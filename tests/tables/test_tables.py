@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from fixtures.formats import all_formats
-from reports import tables
 from reports.record.schema import SCHEMA, Case, Disagreement, Limit, Origin, Start
-from reports.words import rightness
-from reports.words.shown import shown
+from reports.text import correctness
+from reports.text.publishable import publishable
+from tests import rendered as tables
 from tests import samples
 from tests.conftest import Reports
 from tests.markdown_tables import cells
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = shown(samples.record())
+SAMPLE = publishable(samples.record())
 
 
 def test_the_offline_rows_are_in_order_of_batch_with_published_decimals() -> None:
@@ -43,7 +43,7 @@ def test_the_online_rows_are_in_order_of_concurrency_with_every_component() -> N
 
 def test_a_latency_that_is_missing_leaves_its_cell_empty() -> None:
     load = samples.load("online", 16, 100, latency_ms={"p50": samples.estimate(2)}, components_ms={})
-    assert cells(tables.points_table(shown(samples.record(loads=(load,))), "online"))[1] == [
+    assert cells(tables.points_table(publishable(samples.record(loads=(load,))), "online"))[1] == [
         "16",
         "100.0",
         *"-" * 7,
@@ -54,7 +54,7 @@ def test_a_latency_that_is_missing_leaves_its_cell_empty() -> None:
 
 def test_a_scenario_without_points_says_so() -> None:
     assert (
-        tables.points_table(shown(samples.random_weights()), "online")
+        tables.points_table(publishable(samples.random_weights()), "online")
         == "No online load point has been measured."
     )
 
@@ -64,7 +64,7 @@ def test_points_with_notes_are_marked_and_the_notes_listed() -> None:
         samples.load("offline", 1, 100),
         samples.load("offline", 8, 200, marks=samples.marks("a pass was repeated", "its file was damaged")),
     )
-    table = tables.points_table(shown(samples.record(loads=loads)), "offline")
+    table = tables.points_table(publishable(samples.record(loads=loads)), "offline")
     assert [row[3] for row in cells(table)[1:]] == ["100.0", "200.0*"]
     assert table.endswith("\n\nMarked points (*):\n\n- batch 8: a pass was repeated; its file was damaged")
     assert "*" not in tables.points_table(SAMPLE, "offline")
@@ -88,7 +88,7 @@ def test_offline_the_dynamic_batcher_has_no_parameters_and_the_section_says_why(
 
 def test_no_preferred_sizes_are_called_none() -> None:
     deployment = dataclasses.replace(samples.record().deployment, preferred_batch_sizes=())
-    rows = dict(cells(tables.parameters_table(shown(samples.record(deployment=deployment)), "online")))
+    rows = dict(cells(tables.parameters_table(publishable(samples.record(deployment=deployment)), "online")))
     assert rows["Triton Preferred Batch Sizes"] == "none"
 
 
@@ -114,7 +114,7 @@ def test_the_configuration_names_what_was_served_and_by_what() -> None:
 )
 def test_the_options_say_whether_fp32_was_computed_in_tf32(tf32: bool | None, said: str) -> None:
     deployment = dataclasses.replace(samples.record().deployment, tf32=tf32)
-    text = tables.configuration_list(shown(samples.record(deployment=deployment)), "offline")
+    text = tables.configuration_list(publishable(samples.record(deployment=deployment)), "offline")
     assert f"- Options: {said}\n" in text
 
 
@@ -132,7 +132,7 @@ def test_formats_have_their_published_names(mnemonic: str, accelerator: str | No
     format_ = next(one for one in all_formats() if one.mnemonic == mnemonic)
     build = dataclasses.replace(samples.record().build, format=format_.label, engine=format_.engine)
     case = Case("a40", "resnet50", mnemonic, accelerator, "fp16")
-    section = tables.case_section(shown(samples.record(case=case, build=build)))
+    section = tables.case_section(publishable(samples.record(case=case, build=build)))
     assert section.startswith(f"#### Offline: NVIDIA A40, {title} with FP16\n")
     assert f"\n#### Online: NVIDIA A40, {title} with FP16\n" in section
     assert f"\n- Model format: {format_.label}\n" in section
@@ -143,12 +143,12 @@ def test_a_native_backend_is_named_without_the_python_one() -> None:
     assert serving is not None
     serving = dataclasses.replace(serving, backend="onnxruntime")
     assert "\n- Backend: ONNX Runtime\n" in tables.configuration_list(
-        shown(samples.record(serving=serving)), "offline"
+        publishable(samples.record(serving=serving)), "offline"
     )
 
 
 def test_a_cpu_case_is_headed_by_its_cpu_even_on_a_machine_with_a_gpu() -> None:
-    section = tables.case_section(shown(samples.random_weights()))
+    section = tables.case_section(publishable(samples.random_weights()))
     assert section.startswith("#### Offline: AMD EPYC 7742 64-Core Processor, PyTorch with FP32\n")
     assert "\n- CPU: AMD EPYC" in section
     assert "NVIDIA" not in section
@@ -181,13 +181,13 @@ def test_a_cpu_case_is_headed_by_its_cpu_even_on_a_machine_with_a_gpu() -> None:
 )
 def test_a_failed_case_says_why_in_a_sentence(changes: dict[str, Any], reason: str) -> None:
     one = samples.record(**changes)
-    assert tables.points_table(shown(one), "offline") == f"No throughput is shown: {reason}"
-    assert f"- a: No throughput is shown: {reason}" in tables.summary_table([shown(one)])
+    assert tables.points_table(publishable(one), "offline") == f"No throughput is shown: {reason}"
+    assert f"- a: No throughput is shown: {reason}" in tables.summary_table([publishable(one)])
 
 
 def test_a_case_may_fail_for_two_reasons() -> None:
     one = samples.record(conversion=None, accuracy=samples.failed_accuracy())
-    assert shown(one).no_speed == (
+    assert publishable(one).no_speed == (
         "No throughput is shown: the converted model was not compared with the framework, "
         "and served top-1 93.1 % is below its floor of 94.0 % (published)."
     )
@@ -198,7 +198,7 @@ def test_a_second_metric_above_its_ceiling_is_named() -> None:
         metric="mel MSE", better="lower", served=0.07, limits=(Limit(0.06, "recipe"),), passed=False
     )
     ledger = samples.accuracy(samples.score(), error, passed=False)
-    assert shown(samples.record(accuracy=ledger)).no_speed == (
+    assert publishable(samples.record(accuracy=ledger)).no_speed == (
         "No throughput is shown: served mel MSE 0.07 is above its ceiling of 0.06 (recipe)."
     )
 
@@ -206,21 +206,21 @@ def test_a_second_metric_above_its_ceiling_is_named() -> None:
 def test_a_server_that_decides_otherwise_shows_no_speed_even_with_random_weights() -> None:
     differ = Disagreement(("converted", "served"), 9, 0, 0, (), 0.91, 0.99)
     ledger = samples.accuracy(scores=(), disagreements=(differ,), passed=False)
-    assert shown(samples.random_weights(accuracy=ledger)).no_speed == (
+    assert publishable(samples.random_weights(accuracy=ledger)).no_speed == (
         "No throughput is shown: converted and served decide differently (agreement 91.00 %, limit 99.00 %)."
     )
 
 
 def test_random_weights_with_a_ledger_of_decisions_have_no_score_but_a_speed() -> None:
     one = samples.random_weights(accuracy=samples.accuracy(scores=()))
-    assert shown(one).no_speed == ""
-    assert rightness.main_score(one) is None
+    assert publishable(one).no_speed == ""
+    assert correctness.main_score(one) is None
 
 
 def test_a_score_just_below_its_floor_does_not_look_equal_to_it() -> None:
     below = samples.score(served=0.939996, limits=(Limit(0.94, "published"),), passed=False)
     ledger = samples.accuracy(below, passed=False)
-    why = shown(samples.record(accuracy=ledger)).no_speed
+    why = publishable(samples.record(accuracy=ledger)).no_speed
     assert why is not None
     assert "served top-1 93.9996 % is below its floor of 94.0000 %" in why
 
@@ -328,7 +328,7 @@ def test_what_the_start_took_is_shown() -> None:
     starts = (Start("offline", 0.41, 2.53, 12.51), Start("online", None, 1.0, 8.0))
 
     offline, online = (
-        tables.configuration_list(shown(samples.record(loads=loads, starts=starts)), scenario)
+        tables.configuration_list(publishable(samples.record(loads=loads, starts=starts)), scenario)
         for scenario in ("offline", "online")
     )
 
@@ -343,7 +343,7 @@ def test_a_rate_stands_in_place_of_a_concurrency() -> None:
     load = samples.load("online", 0, 118.0, request_rate_per_s=120.0, arrivals="poisson")
 
     table = tables.points_table(
-        shown(samples.record(loads=(samples.load("online", 4, 300.0), load))), "online"
+        publishable(samples.record(loads=(samples.load("online", 4, 300.0), load))), "online"
     )
 
     assert [line.split("|")[1].strip() for line in table.splitlines()[2:4]] == ["4", "120/s, poisson"]

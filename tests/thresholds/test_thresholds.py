@@ -23,7 +23,9 @@ POINT, OTHER = LoadPoint("online", 1, 16), LoadPoint("offline", 32, 1)
 def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
     """What a file of this text asks."""
     (folder / "asked.toml").write_text(text)
-    return read(str(folder / "asked.toml"), lambda: cases or (CASE, INT8))
+    found = read("--thresholds", str(folder / "asked.toml"))
+    found.check_cases(lambda: cases or (CASE, INT8))
+    return found
 
 
 def test_the_cases_there_are_names_known_by_these_tests() -> None:
@@ -182,7 +184,7 @@ def test_a_run_whose_samples_have_no_labels_for_a_limit_ends_with_a_status_of_it
     )
 
     assert done.returncode == status, done.stdout + done.stderr
-    assert (str(asked) in done.stdout) is (status == 4)
+    assert (f"{asked}: entry 1" in done.stdout) is (status == 4)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +249,7 @@ def test_the_example_of_the_documentation_is_taken(tmp_path: Path, collect: Coll
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"(?s)no such file.*gone\.toml"):
-        read(str(tmp_path / "gone.toml"), lambda: [CASE])
+        read("--thresholds", str(tmp_path / "gone.toml"))
 
 
 def test_a_run_ends_before_its_first_test_where_the_file_is_wrong(tmp_path: Path, collect: Collect) -> None:

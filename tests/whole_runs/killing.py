@@ -1,7 +1,7 @@
-"""A pytest plugin for runs that are to lose their server: it kills the real one in the middle of a stage.
+"""A pytest plugin for runs that are to lose their server: it kills the real one, once, in the middle of a stage.
 
-The variable that KILLED names holds what is met, a word each: `load` the third pass under load, `load-always` each pass from
-the third on, `accuracy` the evaluation through the server.
+The variable that KILLED names says in which: `load`, in the third pass under load, or `accuracy`, before the evaluation
+through the server.
 """
 
 import os
@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from fixtures.measure import perf_analyzer
-from fixtures.plugin import proving
+from fixtures.run import proving
 from fixtures.serve.server import Server
 
 KILLED = "KILLED_AT"
@@ -25,23 +25,25 @@ def kill(server: Server) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    asked = os.environ[KILLED].split()
+    asked = os.environ[KILLED]
     take, evaluate = perf_analyzer.take, proving.evaluate_through_server
-    passes = 0
+    passes = evaluations = 0
 
     def kill_and_take(job: Any, window_s: float) -> Any:
         nonlocal passes
         passes += 1
-        if ("load" in asked and passes == 3) or ("load-always" in asked and passes >= 3):
+        if asked == "load" and passes == 3:
             kill(job.server)
         return take(job, window_s)
 
     def kill_and_evaluate(server: Server, *arguments: Any, **options: Any) -> Any:
-        kill(server)
+        nonlocal evaluations
+        evaluations += 1
+        if asked == "accuracy" and evaluations == 1:
+            kill(server)
         return evaluate(server, *arguments, **options)
 
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
     patch.setattr(perf_analyzer, "take", kill_and_take)
-    if "accuracy" in asked:
-        patch.setattr(proving, "evaluate_through_server", kill_and_evaluate)
+    patch.setattr(proving, "evaluate_through_server", kill_and_evaluate)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reports.run.exit_status import STATUS
+from reports.run.outcomes import STATUS
 from tests.collecting import Collect
 from tests.faults import classifier
 from tests.whole_runs.suite import GIVEN, suite

@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.build.runtimes import RUNTIMES
 from reports.record.verdicts import comparison_text
-from reports.run.exit_status import STATUS
+from reports.run.outcomes import STATUS
 from tests.whole_runs.suite import GIVEN, ROOT, Run, suite
 
 POINT = ("-v", "-k", f"{GIVEN} and b001-c004", "--concurrencies", "4")

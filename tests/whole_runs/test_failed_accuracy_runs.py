@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests.whole_runs.planting import PLANTED
 from tests.whole_runs.suite import FAST, TRACE, Run, suite
 
@@ -22,16 +22,16 @@ def test_a_failed_accuracy_takes_an_earlier_pass_away_and_every_later_speed(
 
     right = run("conversion or accuracy or offline")
     assert right.status == 0, right.text
-    assert shown(right.record(TRACE)).loads
+    assert publishable(right.record(TRACE)).loads
 
     monkeypatch.setenv(PLANTED, "1")
     wrong = run("accuracy or offline")
     assert wrong.status == 12, wrong.text
     assert "top-1" not in wrong.text
     assert "No throughput is shown: accuracy failed" in wrong.text
-    assert not shown(wrong.record(TRACE)).loads
+    assert not publishable(wrong.record(TRACE)).loads
 
     later = run("offline")
     assert later.record(TRACE).loads, "it was measured again"
-    assert not shown(later.record(TRACE)).loads
+    assert not publishable(later.record(TRACE)).loads
     assert "No throughput is shown: accuracy failed" in later.text

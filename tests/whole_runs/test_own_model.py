@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fixtures import new
-from reports.words.shown import shown
+from reports.text.publishable import publishable
 from tests.whole_runs.suite import ROOT, suite
 
 CASE = "cpu-biopsy-onnx-fp32"
@@ -46,7 +46,7 @@ def test_it_is_proven_and_measured(page: str, written: Path, tmp_path: Path) -> 
 
     assert done.status == 0, done.text
     found = done.record(CASE)
-    assert not shown(found).no_speed
+    assert not publishable(found).no_speed
     assert found.accuracy is not None
     assert found.accuracy.samples == 190
     assert [(load.scenario, load.batch) for load in found.loads] == [("offline", 8)]
@@ -77,7 +77,7 @@ def test_a_network_of_one_s_own_is_measured_as_it_is_written(tmp_path: Path) -> 
 
     assert done.status == 0, done.text
     for name in ("onnx", "ts-trace", "pt2"):
-        found = shown(done.record(f"cpu-digits-{name}-fp32"))
+        found = publishable(done.record(f"cpu-digits-{name}-fp32"))
         assert not found.no_speed
         assert len(found.loads) == 2
     assert "accuracy needs --checkpoint digits=PATH and --dataset digits=PATH" in done.text

@@ -8,8 +8,8 @@ import pytest
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from reports.record import files
-from reports.tables.case import case_section
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from tests.rendered import case_section
 from tests.repositories import ENSEMBLE, code, config, contents, write_model
 from tests.whole_runs.suite import Run, suite
 
@@ -41,11 +41,11 @@ def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_a_model_that_is_right_is_measured_and_one_that_leaks_shows_no_speed(run: Run) -> None:
     right, leaking = (run.record(f"cpu-{name}-asis") for name in ("chain", "leaking"))
 
-    assert shown(right).no_speed == ""
+    assert publishable(right).no_speed == ""
     assert right.loads[0].answers is not None
     assert right.loads[0].answers.wrong == 0 < right.loads[0].answers.verified
-    assert "No throughput is shown" in shown(leaking).no_speed
-    assert shown(leaking).loads == ()
+    assert "No throughput is shown" in publishable(leaking).no_speed
+    assert publishable(leaking).loads == ()
     assert run.status != 0
 
 
@@ -67,7 +67,7 @@ def test_the_time_of_the_called_model_is_in_the_tables(run: Run) -> None:
         2, rel=0.2
     )  # a request in flight at either end of a run counts in half
     assert 0 < called.compute_ms < record.loads[0].latency_ms["avg"].value
-    assert "doubler" in case_section(shown(record))
+    assert "doubler" in case_section(publishable(record))
 
 
 def test_nothing_is_written_into_the_repository(run: Run, repository: Path) -> None:
@@ -100,7 +100,7 @@ def test_labels_say_what_a_model_scores_and_fail_one_that_is_always_wrong(
         assert [one.served for one in record.accuracy.scores] == [score]
         assert record.accuracy.passed == (name == "right")
     assert "is below its floor" in found.text
-    assert "No throughput is shown" in shown(found.record("cpu-reversed-asis")).no_speed
+    assert "No throughput is shown" in publishable(found.record("cpu-reversed-asis")).no_speed
 
 
 @pytest.mark.campaign

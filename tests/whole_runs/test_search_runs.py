@@ -10,8 +10,8 @@ from tritonclient.grpc import model_config_pb2
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.spec import Deployment
-from reports.run.exit_status import STATUS
-from reports.words.latency_budget import found_text
+from reports.run.outcomes import STATUS
+from reports.text.search import found_text
 from tests.whole_runs.suite import GIVEN, suite
 
 SMALL = ("--batches", "1,8", "--concurrencies", "1,4", "--point-budget-s", "0.5")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.run.exit_status import STATUS
+from reports.run.outcomes import STATUS
 from tests.whole_runs.suite import ONNX, suite
 
 pytestmark = pytest.mark.campaign

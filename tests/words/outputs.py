@@ -8,11 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from reports import plots
-from reports.marked import markers
+from reports import plots, readme
 from reports.record import files
 from reports.record.schema import (
-    BesideModel,
     CertifiedPercentile,
     Estimate,
     LatencyBudget,
@@ -20,9 +18,8 @@ from reports.record.schema import (
     Soak,
     case_id,
 )
-from reports.run import job_summary, terminal_summary
+from reports.run import job_summary, plugin
 from reports.run.outcomes import Outcomes
-from reports.run.written import further_tables, shown_records
 from tests import samples
 from tests.conftest import Reports
 
@@ -47,11 +44,6 @@ def planted(**changes: object) -> Record:
             latency_ms=latencies,
             components_ms={},
             comparison=compared,
-            beside=(
-                BesideModel(
-                    "cpu-other-onnx-fp32", 16, samples.estimate(PER_S), latencies["p99"], latencies["p99"], 8
-                ),
-            ),
             budget=LatencyBudget("p99", 1.0, "agreed", "failed"),
             certified={"p99": CertifiedPercentile(MS, MS, 1500, 0)},
         )
@@ -97,7 +89,7 @@ def pictures(results: Path, reports: Reports) -> str:
 def marked_file(results: Path, reports: Reports) -> str:
     """Every region that there is."""
     case = case_id(planted().case)
-    names = [*markers.OF_ALL, *(f"{kind} {case}" for kind in markers.OF_CASE)]
+    names = [*readme.OF_ALL, *(f"{kind} {case}" for kind in readme.OF_CASE)]
     names += [f"plot {name} {case}" for name, plot in plots.PLOTS.items() if plot.of != "several"]
     file = results / "README.md"
     file.write_text("".join(f"<!-- tritonproof:{n} -->\n<!-- /tritonproof:{n} -->\n" for n in names))
@@ -117,7 +109,6 @@ class Reporter:
             results=str(results),
             against="HEAD~1",
             against_triton=None,
-            together="a,b",
             thresholds="asked.toml",
             soak="10m",
         )
@@ -133,7 +124,7 @@ class Reporter:
 
 def terminal(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
-    terminal_summary.pytest_terminal_summary(reporter)
+    plugin.show_summary(reporter, *plugin.written_records(reporter))
     return "\n".join(reporter.lines)
 
 
@@ -141,22 +132,26 @@ def narrow_terminal(results: Path, reports: Reports) -> str:
     reporter = Reporter(results, isatty=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "80")
-        terminal_summary.pytest_terminal_summary(reporter)
+        plugin.show_summary(reporter, *plugin.written_records(reporter))
     return "\n".join(reporter.lines)
 
 
 def job(results: Path, reports: Reports) -> str:
     reporter = Reporter(results)
-    return job_summary.summary(
-        Outcomes(passed=1), shown_records(reporter)[0], further_tables(reporter.config)
-    )
+    records, _ = plugin.written_records(reporter)
+    further = plugin.further_tables(reporter.config, records)
+    return job_summary.summary(Outcomes(passed=1), records, further)
 
 
 OUTPUTS: dict[str, Output] = {
     "tables": printed("tables"),
+    **{
+        f"tables as {form}": printed("tables", "--format", form)
+        for form in ("html", "csv", "json", "terminal")
+    },
     "csv": printed("csv"),
     "published": printed("published"),
-    "published as csv": printed("published", "--csv"),
+    "published as csv": printed("published", "--format", "csv"),
     "published, other formats": printed("published", "--other-formats"),
     "export to Bencher": printed("export", "--format", "bencher"),
     "export of what grows": printed("export", "--format", "customBiggerIsBetter"),

@@ -1,6 +1,5 @@
 """Cost of inferences and the energy they took: the arithmetic, the tables, the columns, the option."""
 
-import argparse
 import dataclasses
 import io
 from pathlib import Path
@@ -8,15 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fixtures.plugin.command_line import options, settings
-from fixtures.plugin.recording import record_file
-from reports import tables
-from reports.export.frame import load_points
+from fixtures.run import record_file
+from reports.export import load_points
 from reports.record.schema import GpuUse, Load, Record
-from reports.tables.resources import RESOURCES
-from reports.tables.summary import COST
-from reports.words.cost import cost
-from reports.words.shown import shown
+from reports.tables.points import RESOURCES
+from reports.text.publishable import publishable
+from reports.text.speed import cost
+from tests import rendered as tables
 from tests import samples
 from tests.markdown_tables import cells
 
@@ -39,7 +36,7 @@ def priced(price: float | None = 3.6, **changes: object) -> Record:
 
 def test_wrong_inferences_are_paid_for_by_the_right_ones() -> None:
     one = priced(accuracy=samples.accuracy(samples.score(served=0.8, limits=())))
-    found = cost(shown(one), point(rate=1000.0))
+    found = cost(publishable(one), point(rate=1000.0))
     assert found is not None
     # 3.6 per hour buy 1000 inferences a second: a million cost 1, of which four in five are right.
     assert found.per_million == pytest.approx(1.25)
@@ -55,13 +52,13 @@ def test_wrong_inferences_are_paid_for_by_the_right_ones() -> None:
     ids=["an error", "random weights"],
 )
 def test_without_a_score_that_is_a_share_all_inferences_are_paid_for_alike(one: Record) -> None:
-    found = cost(shown(one), point(rate=1000.0))
+    found = cost(publishable(one), point(rate=1000.0))
     assert found is not None
     assert (found.per_million, found.of) == (pytest.approx(1.0), "inferences")
 
 
 def test_there_is_no_cost_without_a_price() -> None:
-    assert cost(shown(priced(None)), point()) is None
+    assert cost(publishable(priced(None)), point()) is None
 
 
 # --- tables ------------------------------------------------------------------------------------------------
@@ -69,36 +66,36 @@ def test_there_is_no_cost_without_a_price() -> None:
 
 def test_the_summary_has_a_cost_where_any_case_has_a_price() -> None:
     unpriced = priced(None)
-    assert COST not in tables.summary_table([shown(unpriced)])
+    assert "Cost per million correct" not in tables.summary_table([publishable(unpriced)])
     wrong = priced(accuracy=samples.failed_accuracy())
     table = tables.summary_table(samples.seen(priced(), unpriced, wrong))
     header, *rows = cells(table)
-    place = header.index(COST)
+    place = header.index("Cost per million correct")
     assert [row[place] for row in rows] == ["1.04", "-", "-"]  # 1 / 0.9625, at the fastest of its points
     assert "at 3.6 per hour" in table
 
 
 def test_a_cost_of_any_inferences_says_so() -> None:
     one = samples.random_weights(loads=(point(),), price_per_hour=3.6)
-    table = tables.summary_table([shown(one)])
+    table = tables.summary_table([publishable(one)])
     assert "1 (any) |" in table
     assert "(any) is per million inferences of any kind" in table
 
 
 def test_each_point_shows_energy_use_and_cost() -> None:
-    table = tables.resources_table(shown(priced()), "offline")
+    table = tables.resources_table(publishable(priced()), "offline")
     header, first, second = cells(table)
-    assert header == ["Load point", *RESOURCES]
+    assert header == ["Load point", *(one.title for one in RESOURCES)]
     taken = ["159.7", "251.3", "93 %", "5120", "1395"]
     assert first == ["batch 1", *taken, "2.08"]
     assert second == ["batch 8", *taken, "1.04"]
-    assert table in tables.case_section(shown(priced()))
+    assert table in tables.case_section(publishable(priced()))
 
 
 def test_figures_that_no_point_has_take_no_column() -> None:
     instance = dataclasses.replace(USE, energy_j_per_1000=None, power_w=None, utilisation=None)
     loads = (dataclasses.replace(point(size=1), gpu=instance), dataclasses.replace(point(size=8), gpu=None))
-    table = tables.resources_table(shown(priced(None, loads=loads)), "offline")
+    table = tables.resources_table(publishable(priced(None, loads=loads)), "offline")
     assert cells(table) == [
         ["Load point", "GPU memory (MiB)", "SM clock (MHz)"],
         ["batch 1", "5120", "1395"],
@@ -108,10 +105,10 @@ def test_figures_that_no_point_has_take_no_column() -> None:
 
 def test_nothing_is_shown_where_nothing_is_known_or_the_case_failed() -> None:
     bare = tuple(dataclasses.replace(load, gpu=None) for load in priced().loads)
-    assert tables.resources_table(shown(priced(None, loads=bare)), "offline") == ""
-    assert tables.resources_table(shown(priced()), "online") == ""
-    assert tables.resources_table(shown(priced(accuracy=samples.failed_accuracy())), "offline") == ""
-    assert "\n\n\n" not in tables.case_section(shown(priced(None, loads=bare)))
+    assert tables.resources_table(publishable(priced(None, loads=bare)), "offline") == ""
+    assert tables.resources_table(publishable(priced()), "online") == ""
+    assert tables.resources_table(publishable(priced(accuracy=samples.failed_accuracy())), "offline") == ""
+    assert "\n\n\n" not in tables.case_section(publishable(priced(None, loads=bare)))
 
 
 # --- records and columns -----------------------------------------------------------------------------------
@@ -137,7 +134,7 @@ def test_another_build_keeps_the_price(tmp_path: Path) -> None:
 
 def test_columns_hold_energy_and_cost_and_pandas_reads_them_back() -> None:
     failed = priced(accuracy=samples.failed_accuracy())
-    frame = load_points([shown(priced()), shown(failed)])
+    frame = load_points([publishable(priced()), publishable(failed)])
     row = frame.iloc[1]
     assert row["gpu_energy_j_per_1000"] == USE.energy_j_per_1000
     assert (row["gpu_power_w"], row["gpu_utilisation"]) == (USE.power_w, USE.utilisation)
@@ -152,33 +149,11 @@ def test_columns_hold_energy_and_cost_and_pandas_reads_them_back() -> None:
 
 def test_a_record_without_either_has_none_of_the_columns() -> None:
     bare = tuple(dataclasses.replace(load, gpu=None) for load in priced().loads)
-    columns = load_points([shown(priced(None, loads=bare))]).columns
+    columns = load_points([publishable(priced(None, loads=bare))]).columns
     assert not [name for name in columns if name.startswith(("gpu_", "price", "cost"))]
 
 
 def test_a_figure_that_no_point_has_is_no_column() -> None:
     silent = dataclasses.replace(point(), gpu=GpuUse(0.9, None, None, None, None))
-    columns = load_points([shown(priced(None, loads=(silent,)))]).columns
+    columns = load_points([publishable(priced(None, loads=(silent,)))]).columns
     assert [name for name in columns if name.startswith("gpu_")] == ["gpu_utilisation"]
-
-
-# --- the option --------------------------------------------------------------------------------------------
-
-
-def given(price: str | None) -> argparse.Namespace:
-    """The options of a run, all others at their defaults."""
-    parser = pytest.Parser(_ispytest=True)
-    options.pytest_addoption(parser)
-    words = [] if price is None else [f"--price-per-hour={price}"]
-    return parser.parse(words)
-
-
-def test_a_price_is_read() -> None:
-    assert settings.parse(given("1.20")).price_per_hour == 1.2
-    assert settings.parse(given(None)).price_per_hour is None
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "free", "nan", "inf", "$3", ""])
-def test_what_is_no_price_is_refused(text: str) -> None:
-    with pytest.raises(pytest.UsageError, match=r"--price-per-hour: .*not an amount.*write 1\.20"):
-        given(text)

@@ -2,9 +2,10 @@
 
 from reports.page.interval_tables import accuracy_text
 from reports.record.schema import GATES
-from reports.words.gates import gate_failures, gate_text, gates_table
-from reports.words.shown import shown
+from reports.text.correctness import gate_failures, gate_text
+from reports.text.publishable import publishable
 from tests import samples
+from tests.rendered import gates_table
 
 
 def test_a_gate_says_what_it_tried_and_how_far_answers_were_apart() -> None:
@@ -45,6 +46,6 @@ def test_a_page_shows_the_gates_and_a_failed_one_hides_the_speed() -> None:
     )
 
     assert "32 of 32 batch sizes" in accuracy_text(right)
-    assert shown(right).loads
-    assert not shown(wrong).loads
-    assert "it differs" in shown(wrong).no_speed
+    assert publishable(right).loads
+    assert not publishable(wrong).loads
+    assert "it differs" in publishable(wrong).no_speed

@@ -3,7 +3,9 @@
 import pytest
 from markdown_it import MarkdownIt
 
-from reports.words.markdown import bold, code, italic, joined, markdown, text
+from reports.tables.rendering import markdown
+from reports.tables.table import table_of_texts
+from reports.text.inline import bold, code, italic, joined, text
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -78,7 +80,7 @@ def kinds(source: str) -> list[str]:
 
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_cell_stays_one_cell_of_plain_text(value: str) -> None:
-    found = kinds(markdown(("Name", "Value"), [["cpu", value], [value, "8"]], "ll"))
+    found = kinds(markdown([table_of_texts(("Name", "Value"), [["cpu", value], [value, "8"]])]))
     assert found.count("td_open") == 4
     assert not LIVE & set(found)
 
@@ -133,7 +135,7 @@ def test_what_is_emphasised_or_joined_is_plain_text_else(value: str) -> None:
 @pytest.mark.parametrize("value", LITERAL)
 def test_a_name_is_read_as_it_is_written(value: str) -> None:
     assert words(text(value)) == value
-    assert words(markdown(("", ""), [[value, ""]], "ll")) == value
+    assert words(markdown([table_of_texts(("", ""), [[value, ""]])])) == value
 
 
 @pytest.mark.parametrize(

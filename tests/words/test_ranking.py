@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from reports import tables
 from reports.record.schema import BesideReference, Estimate, Record, case_id
-from reports.words.ranking import ranked, ranks
-from reports.words.shown import Shown, shown
+from reports.text.publishable import Publishable, publishable
+from reports.text.speed import ranked, ranks
+from tests import rendered as tables
 from tests import samples
 from tests.efficiency.test_efficiency import ONE
 
@@ -29,8 +29,8 @@ AS_FAST = beside("trt", 1.45, 1.38, 1.52)
 SLOW = beside("ts-trace", 0.6, 0.5, 0.7)
 
 
-def seen(*records: Record) -> list[Shown]:
-    return [shown(one) for one in records]
+def seen(*records: Record) -> list[Publishable]:
+    return [publishable(one) for one in records]
 
 
 def test_formats_come_in_the_order_of_their_speed() -> None:

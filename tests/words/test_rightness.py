@@ -5,7 +5,7 @@ import re
 import pytest
 
 from reports.record.schema import Disagreement, OutputDifference
-from reports.words.rightness import accuracy_sentence, ledger_failures
+from reports.text.correctness import accuracy_sentence, ledger_failures
 from tests import samples
 
 NUMBER = r"([\d.e-]+)"

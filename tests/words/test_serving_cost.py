@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from reports import tables
 from reports.record.schema import Record, Serving
-from reports.tables.provenance import serving_sentence
-from reports.words.serving_cost import efficiency_section, version_note
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from reports.text.speed import version_note
+from tests import rendered as tables
 from tests import samples
 from tests.efficiency.test_efficiency import ONE
+from tests.rendered import efficiency_section, serving_sentence
 
 
 def served(
@@ -55,7 +55,7 @@ def served(
     ],
 )
 def test_the_ratio_says_that_the_server_has_other_versions(record: Record, words: list[str]) -> None:
-    for text in (efficiency_section(shown(record)), tables.summary_table([shown(record)])):
+    for text in (efficiency_section(publishable(record)), tables.summary_table([publishable(record)])):
         for word in words:
             assert word in text
 
@@ -88,17 +88,19 @@ def test_tables_name_the_gpus_and_the_server_s_image() -> None:
         machine=dataclasses.replace(record.machine, gpu_uuids=("GPU-1", "GPU-2")),
         serving=dataclasses.replace(record.serving, image="tritonserver:24.10-py3", image_digest="sha256:ab"),
     )
-    text = tables.machine_sentence([shown(record)]) + serving_sentence([shown(record)])
+    text = tables.machine_sentence([publishable(record)]) + serving_sentence([publishable(record)])
     for word in ("GPU-1, GPU-2", "tritonserver:24.10-py3@sha256:ab", "onnxruntime 1.19.2"):
         assert word in text
-    assert f"2 x {record.machine.gpu}" in tables.case_section(shown(record))
+    assert f"2 x {record.machine.gpu}" in tables.case_section(publishable(record))
 
 
 def test_a_summary_tells_two_gpus_from_one() -> None:
     one = served("python", {}, {})
     two = dataclasses.replace(one, case=dataclasses.replace(one.case, gpus=2))
     rows = [
-        line for line in tables.summary_table([shown(two), shown(one)]).splitlines() if line.startswith("|")
+        line
+        for line in tables.summary_table([publishable(two), publishable(one)]).splitlines()
+        if line.startswith("|")
     ]
     assert ["2 GPUs" in row for row in rows[2:]] == [True, False]
 
@@ -113,7 +115,7 @@ def test_cases_on_two_gpus_of_one_machine_are_of_one_machine() -> None:
         )
         for format_, uuid in (("onnx", "GPU-1"), ("trt", "GPU-2"))
     )
-    text = tables.machine_sentence([shown(first), shown(second)])
+    text = tables.machine_sentence([publishable(first), publishable(second)])
     assert "more than one machine" not in text
     for uuid, record in (("GPU-1", first), ("GPU-2", second)):
         (line,) = [line for line in text.splitlines() if uuid in line]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from reports import tables
 from reports.record import files
 from reports.record.schema import (
     Estimate,
@@ -19,10 +18,10 @@ from reports.record.schema import (
     case_id,
 )
 from reports.record.verdicts import comparison_text
-from reports.run import job_summary, terminal_summary
+from reports.run import job_summary, plugin
 from reports.run.outcomes import Outcomes
-from reports.run.written import shown_records
-from reports.words.shown import shown
+from reports.text.publishable import publishable
+from tests import rendered as tables
 from tests import samples
 from tests.conftest import Reports
 from tests.words.outputs import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
@@ -47,10 +46,6 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
         gates=(samples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
     ),
     "an accuracy that failed before it had a result": lambda: planted(failures=(samples.stage_failure(),)),
-    "a wrong answer beside another model": lambda: dataclasses.replace(
-        planted(),
-        loads=tuple(samples.wrong_beside_another(load) for load in planted().loads),
-    ),
     "unlike the framework": lambda: planted(conversion=samples.failed_conversion()),
     "random weights, unlike the framework": lambda: dataclasses.replace(
         samples.random_weights(),
@@ -140,7 +135,7 @@ def test_the_record_on_disk_keeps_what_was_measured(tmp_path: Path) -> None:
 @pytest.mark.parametrize("why", NOT_PROVEN)
 def test_what_may_not_be_shown_says_why_and_what_was_measured(why: str) -> None:
     one = NOT_PROVEN[why]()
-    seen = shown(one)
+    seen = publishable(one)
     assert seen.no_speed.startswith("No throughput is shown: ")
     assert not seen.loads
     assert not seen.efficiency
@@ -151,7 +146,7 @@ def test_what_may_not_be_shown_says_why_and_what_was_measured(why: str) -> None:
 
 @pytest.mark.parametrize("one", [samples.record(), samples.random_weights(), samples.swept()])
 def test_what_is_right_is_shown_as_it_is(one: Record) -> None:
-    seen = shown(one)
+    seen = publishable(one)
     assert (seen.no_speed, seen.no_winner, seen.hidden) == ("", "", ())
     assert (seen.loads, seen.efficiency, seen.search) == (one.loads, one.efficiency, one.search)
 
@@ -159,17 +154,17 @@ def test_what_is_right_is_shown_as_it_is(one: Record) -> None:
 def test_the_winner_of_a_search_is_shown_by_its_own_ledger() -> None:
     search = planted().search
     assert search is not None
-    seen = shown(planted())
+    seen = publishable(planted())
     assert not seen.no_speed
     assert seen.no_winner.startswith("The winner within 10 ms is not proven. No throughput is shown: served")
     right = dataclasses.replace(search, accuracy=samples.accuracy())
-    assert shown(planted(search=right, accuracy=None)).search == right
+    assert publishable(planted(search=right, accuracy=None)).search == right
 
 
 def test_the_sentence_names_every_limit_that_is_missed() -> None:
     limits = (Limit(0.97, "the recipe"), Limit(0.90, "published"))
     ledger = samples.accuracy(samples.score(served=0.96, limits=limits, passed=False), passed=False)
-    why = shown(samples.record(accuracy=ledger, conversion=samples.failed_conversion())).no_speed
+    why = publishable(samples.record(accuracy=ledger, conversion=samples.failed_conversion())).no_speed
     assert "the converted model differs from the framework" in why
     assert "served top-1 96.0 % is below its floor of 97.0 % (the recipe)" in why
     assert "published" not in why
@@ -178,7 +173,7 @@ def test_the_sentence_names_every_limit_that_is_missed() -> None:
 def test_a_wrong_answer_is_told_with_its_point_its_sample_and_both_values() -> None:
     one = samples.record(loads=(samples.wrong_under_load(samples.load("offline", 8, 1573.6)),))
 
-    said = shown(one).no_speed
+    said = publishable(one).no_speed
 
     for part in ("offline, batch 8", "2 of 4,100", "digit-0012", "OUTPUT__0[3]", "1.25", "nan"):
         assert part in said
@@ -187,13 +182,11 @@ def test_a_wrong_answer_is_told_with_its_point_its_sample_and_both_values() -> N
 def test_how_many_answers_were_verified_stands_below_the_points() -> None:
     load = samples.load("offline", 8, 1573.6, samples=63, answers=VerifiedAnswers(4100, 0, 520, 0.5))
 
-    said = tables.points_table(shown(samples.record(loads=(load,))), "offline")
+    said = tables.points_table(publishable(samples.record(loads=(load,))), "offline")
 
     assert "4,100 answers under load were compared" in said
     assert "none was wrong" in said
-    assert "compared" not in tables.points_table(shown(samples.record()), "offline"), (
-        "records from before do not say"
-    )
+    assert "compared" not in tables.points_table(publishable(samples.record()), "offline")
 
 
 @pytest.mark.parametrize("damage", ["gone", "half", "pipe"])
@@ -207,7 +200,7 @@ def test_a_record_that_is_gone_or_damaged_at_the_end_is_named_in_the_summary(
     if damage == "pipe":
         os.mkfifo(path)
     reporter = Reporter(tmp_path)
-    terminal_summary.pytest_terminal_summary(reporter)
+    records, wrong = plugin.written_records(reporter)
+    plugin.show_summary(reporter, records, wrong)
     assert any(str(path) in line for line in reporter.lines)
-    _, wrong = shown_records(reporter)
-    assert str(path) in job_summary.summary(Outcomes(passed=1), [], (), wrong)
+    assert str(path) in job_summary.summary(Outcomes(passed=1, unreadable=wrong), [])

@@ -25,7 +25,7 @@ from reports.record.schema._answers import (
     meets,
     within_limits,
 )
-from reports.record.schema._beside import BesideModel, Comparison
+from reports.record.schema._beside import Comparison
 from reports.record.schema._best_points import BesideReference, Efficiency, Search, verdict_of
 from reports.record.schema._cases import Artifact, Case, Deployment, Machine, Origin, Serving, case_id
 from reports.record.schema._estimates import BudgetWord, Estimate, SpeedWord, Verdict
@@ -47,7 +47,7 @@ from reports.record.schema._loads import (
 )
 from reports.record.schema._soaks import LEAST_LEAK, USED, Growth, Soak, soak_verdict
 
-SCHEMA = 3
+SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -61,21 +61,7 @@ class Start:
     """Seconds that loading the model took, with the server's own warm-up requests."""
     first_request_ms: float
     origin: Origin | None = None
-    """Where it comes from; None in records from before."""
-
-
-@dataclass(frozen=True)
-class ServerEnd:
-    """A server that ended by itself while it served the case: it crashed, or memory ran out."""
-
-    stage: Name
-    """The stage whose test met it: online, accuracy."""
-    how: str
-    """How the server ended, by which signal or with which status: `was ended by SIGSEGV`."""
-    log: Sequence[str] = ()
-    """The last lines of its log."""
-    origin: Origin | None = None
-    """Where it comes from."""
+    """Where it comes from; the recorder adds it."""
 
 
 @dataclass(frozen=True)
@@ -93,20 +79,6 @@ class StageFailure:
 
 
 @dataclass(frozen=True)
-class MachinePart:
-    """What one machine's record said besides its measurements, where several machines measured parts of a case."""
-
-    host: str
-    gpu_uuids: Sequence[str]
-    serving: Serving | None
-    build: Artifact
-    accuracy_missing: str | None
-    price_per_hour: float | None
-    updated: str
-    stage_seconds: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Record:
     """All that is known of one case on one machine."""
 
@@ -121,7 +93,7 @@ class Record:
     accuracy_missing: str | None = None
     """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone tell."""
     gates: Sequence[AnswerGate] = ()
-    """What the gates that need no ground truth found, in the order of their names; empty in records from before."""
+    """What the gates that need no ground truth found, in the order of their names."""
     starts: Sequence[Start] = ()
     loads: Annotated[Sequence[Load], MOST_LOADS] = field(default_factory=tuple)
     efficiency: Sequence[Efficiency] = ()
@@ -130,18 +102,14 @@ class Record:
     conversation: Conversation | None = None
     """What is proven of a model that is not asked by single requests; None of all others."""
     soak: Soak | None = None
-    """The load point that was under load for a long time; None where none was, and in records from before."""
-    server_ends: Sequence[ServerEnd] = ()
-    """Which stages of the case a server did not outlive, each until a run gets through it; empty in records from before."""
+    """The load point that was under load for a long time; None where none was."""
     failures: Sequence[StageFailure] = ()
     """Which tests failed before they had a result, each until a run gets through it."""
     price_per_hour: float | None = None
     """What an hour of the machine costs, in any currency."""
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds that a test of each stage took, the mean of the stage's tests in the run that measured it last; starting the
-    server is in it, converting the model (`build.build_time_s`) is not. Empty in records from before."""
+    server is in it, converting the model (`build.build_time_s`) is not."""
     updated: str = ""
     """The time of the last change in UTC, ISO 8601."""
-    parts: Sequence[MachinePart] = ()
-    """What the record of each machine said where records of several were joined and differed in it; else empty."""
     schema: int = SCHEMA

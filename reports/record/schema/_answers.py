@@ -71,7 +71,7 @@ class Parity:
     ties that any rounding breaks."""
     passed: bool
     origin: Origin | None = None
-    """Where it comes from; None in records from before."""
+    """Where it comes from; the recorder adds it."""
     precision_cost: float | None = None
     """What the precision itself costs the output that is the worst by it: the mean absolute error of the framework's own
     network with its values rounded as the precision holds them, or for FP32 beside the same network in FP64, over the mean
@@ -170,11 +170,11 @@ class Accuracy:
     """How many requests carried the samples, of mixed batch sizes and with many in flight."""
     passed: bool
     same_answers: SameAnswers | None = None
-    """Whether a sample gets the same answer however it is sent; None in records that do not say."""
+    """Whether a sample gets the same answer however it is sent; None where nothing was sent in several ways."""
     origin: Origin | None = None
-    """Where it comes from; None in records from before."""
+    """Where it comes from; the recorder adds it."""
     outputs: Sequence[OutputDifference] = ()
-    """How far each output of the served model is from the converted one's in process; empty in records from before."""
+    """How far each output of the served model is from the converted one's in process; empty of a model that is served as it was found."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
-"""A load point beside something else that was measured in turns with it: another build, or other models on the same server."""
+"""A load point beside another build that was measured in turns with it."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.record.domains import Share
-from reports.record.schema._answers import VerifiedAnswers
+from reports.record.domains import Counted, Share
 from reports.record.schema._estimates import Estimate, SpeedWord
 
 
@@ -27,29 +26,8 @@ class Comparison:
     """How many passes of each build the ratio is of."""
     seconds_to_settle: float | None
     """Estimated measuring time, beyond what was spent, until the verdict is settled; None where it is."""
-    chance: float | None = None
-    """The chance of so slow a build, or a slower one, where it is just as slow as allowed, over all looks at this point;
-    None in records from before, whose verdict is the interval's."""
-    points: int = 1
+    chance: Share
+    """The chance of so slow a build, or a slower one, where it is just as slow as allowed, over all looks at this point."""
+    points: Counted
     """How many load points the run compared: `slower` is said so that any of them is a false alarm in at most one of a
     hundred runs."""
-
-
-@dataclass(frozen=True)
-class BesideModel:
-    """A load point while another model on the same server was under load, beside the point alone; measured in turns."""
-
-    other: str
-    """The id of the other model's case."""
-    concurrency: int
-    """How many of the other's requests were kept in flight."""
-    ratio: Estimate
-    """The speed of this point beside the other, over that alone: below 1 the other slows it."""
-    p99_ms: Estimate
-    """The p99 latency beside the other."""
-    p99_alone_ms: Estimate
-    """The p99 latency alone, in the same turns."""
-    pairs: int
-    """How many pairs of passes were measured."""
-    answers: VerifiedAnswers | None = None
-    """What was found of the answers while the other was under load; None where none was looked at."""

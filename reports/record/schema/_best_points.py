@@ -58,12 +58,11 @@ class Efficiency:
     spinning: bool = False
     """Whether idle threads of ONNX Runtime spun in process, as those of Triton's own backend do."""
     beside: BesideReference | None = None
-    """None where it is not the case's best point of all, where the reference format is not proven, and in records from
-    before."""
+    """None where it is not the case's best point of all, and where the reference format is not proven."""
     origin: Origin | None = None
-    """Where it comes from; None in records from before."""
+    """Where it comes from; the recorder adds it."""
     marks: Sequence[Mark] = ()
-    """Why the ratio is to be read with care; empty in records from before, too."""
+    """Why the ratio is to be read with care."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Search:
     accuracy: Accuracy | None = None
     """The ledger of the winner; None until it was proven."""
     origin: Origin | None = None
-    """Where it comes from; None in records from before."""
+    """Where it comes from; the recorder adds it."""
     goodput_per_s: Estimate | None = None
     """Answers per second that came within the budget, counted from when their requests were due; None where throughput
     was searched."""

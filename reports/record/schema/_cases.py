@@ -31,7 +31,7 @@ class Machine:
     system: str
     versions: Mapping[str, str]
     gpu_uuids: Sequence[str] = ()
-    """The UUIDs of the GPUs, or MIG slices, that were used; empty without one, and in records that do not say."""
+    """The UUIDs of the GPUs, or MIG slices, that were used; empty without one."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,7 @@ class Serving:
     shared_memory: str
     """How tensors reached the server under load: system, cuda or none."""
     image: str | None = None
-    """The container's image, as it was asked for; None for a server that is not in one, and in records that do not
-    say."""
+    """The container's image, as it was asked for; None for a server that is not in one."""
     image_digest: str | None = None
     """The registry's digest of the image, sha256:...; None where the image was never in a registry."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +85,7 @@ class Deployment:
     warmup: bool
     tf32: bool | None = None
     """Whether products of FP32 may be computed in TF32, whose operands hold 11 bits in place of 24. None where that means
-    nothing: on a CPU, on a GPU older than compute capability 8.0, in other precisions; and in records from before."""
+    nothing: on a CPU, on a GPU older than compute capability 8.0, in other precisions."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +104,8 @@ class Artifact:
     """The format as a reader knows it: `TorchScript Trace`."""
     engine: str
     """The library that computes, as a reader knows it: `PyTorch`."""
-    inputs: Mapping[str, Sequence[Axis]] = field(default_factory=dict)
-    """The model's inputs and their shapes without the batch dimension; empty in records that do not say."""
+    inputs: Mapping[str, Sequence[Axis]]
+    """The model's inputs and their shapes without the batch dimension."""
     as_found: bool = False
     """Whether the model was served as it was found in a repository: nothing was converted, and its answers are held to
     those that it gives to one request at a time."""

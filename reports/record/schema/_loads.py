@@ -1,12 +1,12 @@
 """A load point: its throughput, its latencies, and what was found while it was under load."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from reports.record.domains import Confidence, Counted, Name, NotNegative, Positive
 from reports.record.schema._answers import VerifiedAnswers
-from reports.record.schema._beside import BesideModel, Comparison
+from reports.record.schema._beside import Comparison
 from reports.record.schema._cases import Origin
 from reports.record.schema._estimates import Estimate, Verdict
 
@@ -31,7 +31,6 @@ MARKS = {
     "not-warm": "latencies were not shown to be stationary before the measurement",
     "damaged-passes": "passes repeated because the load generator left nothing usable",
     "suspended": "the machine was suspended meanwhile, and the pass that this fell into was repeated",
-    "server-restarted": "the server ended under load, and the point was measured again on another",
     "client-bound": "the load generator, not the server, limits the throughput",
     "cpu-shared": "other programs took part of the CPU",
     "cpu-stolen": "the host of the virtual machine took part of the CPU",
@@ -162,6 +161,10 @@ class Load:
     duration_s: NotNegative
     warm_up_s: NotNegative
     """Seconds under load until the latencies were stationary; they are no part of the measurement."""
+    samples: Counted
+    """How many different samples the requests were made of."""
+    certified: Mapping[str, CertifiedPercentile]
+    """What can be signed of the latencies, by the percentile's name: p99 and p99.9."""
     request_rate_per_s: Positive | None = None
     """Requests per second, where they are sent by a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
@@ -172,23 +175,17 @@ class Load:
     comparison: Comparison | None = None
     marks: Sequence[Mark] = ()
     """What a reader should know about this point."""
-    certified: Mapping[str, CertifiedPercentile] = field(default_factory=dict)
-    """What can be signed of the latencies, by the percentile's name: p99 and p99.9. Empty in records from before."""
-    samples: int | None = None
-    """How many different samples the requests were made of; None in records that do not say."""
     answers: VerifiedAnswers | None = None
-    """What was found of the answers; None where none was looked at, and in records from before."""
+    """What was found of the answers; None where none was looked at."""
     repeated_speed: Estimate | None = None
     """The speed of one sample repeated over that of requests that were never sent before, measured in turns at the
-    fastest point of a scenario; None at others, where requests take long, and in records from before."""
+    fastest point of a scenario; None at others, and where requests take long."""
     composing: Sequence[ComposingModel] = ()
-    """What the models that this one calls did in its requests; empty where it calls none, and in records from before."""
+    """What the models that this one calls did in its requests; empty where it calls none."""
     origin: Origin | None = None
-    """Where it comes from; None in records from before."""
+    """Where it comes from; the recorder adds it."""
     budget: LatencyBudget | None = None
-    """What its latency is held to; None where no budget was given, and in records from before."""
-    beside: Sequence[BesideModel] = ()
-    """The point beside other models under load on the same server; empty where none was, and in records from before."""
+    """What its latency is held to; None where no budget was given."""
 
 
 class LoadSetting(Protocol):

@@ -1,0 +1,303 @@
+"""What changed between records as tables and sentences, with what is shown to be worse in bold and what is better in italics."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from reports.compare.changes import CaseChange, Changes, GrowthChange, PointChange, ScoreChange
+from reports.compare.paired_scores import Paired
+from reports.compare.setup import Setting
+from reports.record.quantities import (
+    GIVEN_SHARE,
+    LATENCY,
+    METRIC_CHANGES,
+    NOTHING,
+    P_VALUE,
+    RATIO,
+    THROUGHPUT,
+)
+from reports.record.ratio import FALSE_ALARMS
+from reports.record.schema import Load, Mark, Record, Score, Verdict, soak_verdict
+from reports.sources import Source
+from reports.tables.case import growth_cell
+from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
+from reports.text.correctness import metric_text, unmeasured
+from reports.text.inline import Emphasised, bold, italic, joined
+from reports.text.labels import counted, days_text, full_point
+from reports.text.publishable import name_of
+from reports.text.soak import VERDICT_WORDS
+
+_SHOWN_IDS = 5
+_SPEED = {"failed": bold("slower"), "passed": italic("faster"), "not shown": "no difference shown"}
+_ACCURACY = {"failed": bold("worse"), "passed": italic("better"), "not shown": "no difference shown"}
+"""How a verdict is written: worse in bold, better in italics."""
+_SPEEDS = (bold("slower"), italic("faster"), "too few passes")
+"""The words whose number is in the cell of a case, of all its load points, in this order."""
+_SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown", "no sample changed")
+"""The words for a metric. The cell of a case with several metrics has the first of these that is true of one."""
+
+
+def document(changes: Sequence[Changes]) -> list[Block]:
+    """The whole comparison: a part for each source that is compared with the first."""
+    return [block for one in changes for block in _part(one)]
+
+
+def _part(changes: Changes) -> list[Block]:
+    before, after = changes.before, changes.after
+    first = changes.cases[0].setup if len(changes.cases) > 1 else []
+    common = [one for one in first if all(one in case.setup for case in changes.cases)]
+    return [
+        Heading(f"{after.letter} against {before.letter}", 1),
+        Bullets([_origin(source) for source in (before, after)]),
+        *_shared(changes, common),
+        _summary(changes.cases, common),
+        *_legend(changes),
+        *_only(
+            (before.letter, [f"`{name}`" for name in changes.only_before]),
+            (after.letter, [f"`{name}`" for name in changes.only_after]),
+            between=", ",
+        ),
+        *(block for case in changes.cases for block in _case(case, common)),
+    ]
+
+
+def _origin(source: Source) -> str:
+    """`A: folder, 20 cases, measured 2026-03-04`."""
+    days = days_text(stored.record.updated for stored in source.records.values())
+    measured = f", measured {days}" if days else ""
+    return f"{source.letter}: {source.name}, {counted(len(source.records), 'case')}{measured}"
+
+
+def _only(*sides: tuple[str, Sequence[str]], between: str = "; ") -> list[str]:
+    return [f"Only in {letter}: {between.join(names)}." for letter, names in sides if names]
+
+
+# --- all cases ---------------------------------------------------------------------------------------------
+
+
+def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
+    """Sentences on what differs in all cases, beginning with the machine."""
+    blocks: list[str] = []
+    machines = [one for case in changes.cases for one in case.setup if one.name.startswith("machine.")]
+    if machines:
+        differ = f": {_settings(dict.fromkeys(machines))}. The ratios of speed hold that too."
+        blocks.append(joined([bold("The machines differ"), differ], ""))
+    others = [one for one in common if one not in machines]
+    if others:
+        blocks.append(f"Differs in all {len(changes.cases)} cases: {_settings(others)}.")
+    return blocks
+
+
+def _settings(settings: Iterable[Setting]) -> str:
+    """Settings that differ, each with its value before and after: `versions.torch 2.12.0 → 2.13.0; ...`."""
+    return "; ".join(f"{one.name} {one.before} → {one.after}" for one in settings)
+
+
+def _summary(cases: Sequence[CaseChange], common: Sequence[Setting]) -> Table:
+    """A row for each case, with a word or two on each change."""
+
+    def setup(case: CaseChange) -> str:
+        return ", ".join(one.name for one in case.setup if one not in common) or NOTHING
+
+    columns: list[Column[CaseChange]] = [
+        Column("Case", _case_name),
+        Column("Setup", setup),
+        Column("Accuracy", _accuracy_cell),
+        Column("Speed", _speed_cell),
+    ]
+    if any(case.growth for case in cases):
+        columns.append(Column("Soak", _soak_cell))
+    return table(columns, cases)
+
+
+def _accuracy_cell(case: CaseChange) -> str:
+    """The worst change of any metric, and whether the case began or ceased to pass."""
+    changes = [_score_word(score.pairs) for score in case.scores]
+    found = next((one for one in _SCORES if one in changes), "not measured")
+    passes = [not stored.record.no_speed for stored in (case.before, case.after)]
+    if passes == [True, False]:
+        return joined([bold("passes no longer"), found], ", ")
+    return joined([found, italic("passes now")], ", ") if passes == [False, True] else found
+
+
+def _score_word(pairs: Paired | None) -> str:
+    if pairs is None:
+        return "not paired"
+    return _ACCURACY[pairs.verdict] if pairs.lost or pairs.gained else "no sample changed"
+
+
+def _speed_cell(case: CaseChange) -> str:
+    found = [_speed_word(point) for point in case.points]
+    if not found:
+        return "not shown" if _hidden(case) else "no point in both"
+    counts = [joined([str(found.count(one)), one], " ") for one in _SPEEDS if one in found]
+    return joined([joined(counts, ", "), f"of {len(found)}"], " ") if counts else "no difference shown"
+
+
+def _speed_word(point: PointChange) -> str:
+    """Whether a load point is shown to be slower or faster."""
+    return "too few passes" if point.ratio is None else _SPEED[point.verdict]
+
+
+def _soak_cell(case: CaseChange) -> str | None:
+    """Whether both soaks found a leak; None where either side had none."""
+    before, after = case.before.record.soak, case.after.record.soak
+    if before is None or after is None:
+        return None
+    return _leak_word(soak_verdict(before), soak_verdict(after), leaks_more=case.leaks_more)
+
+
+def _leak_word(before: Verdict, after: Verdict, *, leaks_more: bool) -> str:
+    """`no leak → **leak**`; what is the same on both sides once, a leak that is shown to be larger as `leak → **more**`."""
+    if before == after:
+        more = Emphasised([("", VERDICT_WORDS[before]), ("**", "more")], " → ")
+        return more if leaks_more else VERDICT_WORDS[after]
+    mark = "**" if after == "failed" else "*" if (before, after) == ("failed", "passed") else ""
+    return Emphasised([("", VERDICT_WORDS[before]), (mark, VERDICT_WORDS[after])], " → ")
+
+
+def _legend(changes: Changes) -> list[str]:
+    """The meanings of the words in the tables, as far as they are used."""
+    before, after = changes.before.letter, changes.after.letter
+    points = [point for case in changes.cases for point in case.points]
+    blocks = []
+    if points:
+        blocks.append(
+            f"Speed: the ratio is {after} over {before}, with Welch's 95 % interval of the passes on record, of each "
+            f"point by itself; slower and faster are what is shown among {len(points)} points, so that chance alone "
+            f"calls any of them slower, or any of them faster, in at most {GIVEN_SHARE.text(FALSE_ALARMS)} of all "
+            "comparisons (Holm's correction). It covers what varied while each was measured, not what the machine changed in between: "
+            "`--against` measures both in turns."
+        )
+    if any(score.pairs for case in changes.cases for score in case.scores):
+        blocks.append(
+            "Accuracy: of the samples that both scored. Lost are those scored worse; the difference has a 95 % "
+            "interval (Newcombe's of scores of 0 and 1, else Student's), p is that of the exact test by McNemar or of "
+            "flipped signs, and a difference is shown where both say so."
+        )
+    reasons: dict[str, list[str]] = {}
+    for case in changes.cases:
+        for why in dict.fromkeys(score.why_unpaired for score in case.scores if score.why_unpaired):
+            reasons.setdefault(why, []).append(f"`{_case_name(case)}`")
+    return blocks + [
+        f"Not paired by sample, so that the scores alone are shown: {why}: "
+        f"{'all cases' if len(names) == len(changes.cases) else ', '.join(names)}."
+        for why, names in reasons.items()
+    ]
+
+
+# --- one case ----------------------------------------------------------------------------------------------
+
+
+def _case(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
+    own = [one for one in case.setup if one not in common]
+    unscored = [f"{stored.letter} {unmeasured(stored.record)}" for stored in (case.before, case.after)]
+    scores = [_score(one, case) for one in case.scores] or [f"Accuracy: {', '.join(unscored)}"]
+    sides = ((case.before, case.only_before), (case.after, case.only_after))
+    return [
+        Heading(_case_name(case), 2),
+        Bullets([*([f"Setup: {_settings(own)}"] if own else []), *scores]),
+        *_hidden(case),
+        _points(case),
+        *_growth(case),
+        *_only(*((stored.letter, list(map(full_point, loads))) for stored, loads in sides)),
+    ]
+
+
+def _case_name(case: CaseChange) -> str:
+    """The case's name; those of both sides where they differ."""
+    return " → ".join(dict.fromkeys(name_of(stored.record) for stored in (case.before, case.after)))
+
+
+def _hidden(case: CaseChange) -> list[str]:
+    """The reason of each side for showing no speed; empty where both show it."""
+    sides = (case.before, case.after)
+    return [f"{side.letter}: {side.record.no_speed}" for side in sides if side.record.no_speed]
+
+
+def _score(change: ScoreChange, case: CaseChange) -> str:
+    """`top-1: 98.2 % → 97.8 %, ...` and the ids of samples that changed."""
+    values = [_value(change.before, case.before.record), _value(change.after, case.after.record)]
+    line = f"{change.metric}: {' → '.join(values)}"
+    pairs = change.pairs
+    if pairs is None:
+        return line
+    remarks = [
+        f"{what} {_ids(names)}" for what, names in (("lost", pairs.lost), ("gained", pairs.gained)) if names
+    ]
+    remarks += [
+        f"{count} only in {stored.letter}"
+        for count, stored in ((pairs.only_first, case.before), (pairs.only_second, case.after))
+        if count
+    ]
+    return joined(
+        [f"{line};", _paired(change, pairs), *([f"({'; '.join(remarks)})"] if remarks else [])], " "
+    )
+
+
+def _value(score: Score | None, record: Record) -> str:
+    return unmeasured(record) if score is None else metric_text(score, score.served)
+
+
+def _paired(change: ScoreChange, pairs: Paired) -> str:
+    if not pairs.lost and not pairs.gained:
+        return f"the same on each of {pairs.samples} samples in both"
+    difference = METRIC_CHANGES[change.better].text_with_interval(pairs.difference)
+    p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {P_VALUE.text(pairs.p_value)}"
+    counts = f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained"
+    return joined([f"{counts}, difference {difference}, {p_value}:", _ACCURACY[pairs.verdict]], " ")
+
+
+def _ids(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN_IDS])
+    return f"{shown} and {len(names) - _SHOWN_IDS} more" if len(names) > _SHOWN_IDS else shown
+
+
+def _points(case: CaseChange) -> Table:
+    """The load points that both measured, the figures of each side beside each other."""
+    before, after = case.before.letter, case.after.letter
+    columns: list[Column[PointChange]] = [
+        Column("Load point", lambda point: full_point(point.before), narrow="Load point"),
+        _throughput(before, lambda point: point.before),
+        _throughput(after, lambda point: point.after),
+        Column(f"{after} / {before}", _ratio, RATIO, narrow=f"{after} / {before}"),
+        _p99(before, lambda point: point.before),
+        _p99(after, lambda point: point.after),
+        Column("Speed", _speed_word, narrow="Speed"),
+    ]
+
+    def marks(point: PointChange) -> list[Mark]:
+        sides = ((before, point.before), (after, point.after))
+        return [Mark(one.code, f"{letter}: {one.text}") for letter, load in sides for one in load.marks]
+
+    return table(columns, case.points, name=lambda point: full_point(point.before), marks=marks)
+
+
+def _throughput(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
+    title = f"infer/s, {letter}"
+    return Column(
+        title, lambda point: side(point).throughput_per_s, THROUGHPUT, is_starred=True, narrow=title
+    )
+
+
+def _p99(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
+    return Column(f"p99 (ms), {letter}", lambda point: side(point).latency_ms.get("p99"), LATENCY)
+
+
+def _ratio(point: PointChange) -> Cell:
+    return figure(RATIO, point.ratio, "interval", 1.0)
+
+
+def _growth(case: CaseChange) -> list[Block]:
+    """The table of what the soaks of both sides found, or a sentence on which side alone has one."""
+    alone = [side.letter for side in (case.before, case.after) if side.record.soak is not None]
+    if len(alone) == 1:
+        return [f"Only {alone[0]} has a soak."]
+    columns: list[Column[GrowthChange]] = [
+        Column("Soak", lambda one: f"{one.after.what}, by {one.after.per}"),
+        Column(f"Growth, {case.before.letter}", lambda one: growth_cell(one.before), is_right=True),
+        Column(f"Growth, {case.after.letter}", lambda one: growth_cell(one.after), is_right=True),
+        Column(
+            "Leak",
+            lambda one: _leak_word(one.before.verdict, one.after.verdict, leaks_more=one.is_worse),
+        ),
+    ]
+    return [table(columns, case.growth)]

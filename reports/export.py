@@ -1,0 +1,233 @@
+"""Records for other tools: every load point as a row for a notebook, and JSON for services that keep benchmarks over time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reports.record.figures import bounds, of_load, of_served, of_soak, percent, ratio_bounds
+from reports.record.schema import (
+    BesideReference,
+    Estimate,
+    Load,
+    LoadSetting,
+    Origin,
+    Soak,
+    case_id,
+    place,
+    point_id,
+)
+from reports.text.correctness import main_score
+from reports.text.labels import notes
+from reports.text.publishable import Publishable, name_of
+from reports.text.speed import cost, fraction_of_peak
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# --- a tidy table ------------------------------------------------------------------------------------------
+
+
+def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
+    """One row per load point. `passed` says whether the case's conversion and accuracy hold; where they do not, the
+    row has `why_no_speed` in place of every figure that was measured: a fast wrong model is not fast."""
+    import pandas as pd
+
+    return pd.DataFrame([row for record in records for row in _rows(record)])
+
+
+def _rows(record: Publishable) -> list[dict[str, Any]]:
+    case = _case(record)
+    rows = [
+        *(
+            case | _origin(record, at.origin) | at.measured | {"why_no_speed": record.no_speed}
+            for at in record.hidden
+        ),
+        *(
+            case | _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
+            for load in record.loads
+        ),
+    ]
+    soak = record.soak
+    if soak is not None:
+        points: tuple[LoadSetting, ...] = (*record.hidden, *record.loads)
+        places = [place(point) for point in points]
+        if place(soak) not in places:
+            places.append(place(soak))
+            rows.append(case | _origin(record, soak.origin) | _point_of(soak, record))
+        rows[places.index(place(soak))] |= of_soak(soak)
+    return rows
+
+
+def _point_of(soak: Soak, record: Publishable) -> dict[str, Any]:
+    """The load point of a soak that was not measured besides."""
+    found = {
+        "scenario": soak.scenario,
+        "batch": soak.batch,
+        "concurrency": soak.concurrency,
+        "request_rate_per_s": soak.request_rate_per_s,
+        "arrivals": soak.arrivals,
+        "why_no_speed": record.no_speed or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _origin(record: Publishable, one: Origin | None) -> dict[str, Any]:
+    """Where a point comes from; without what the record does not say, or was left out."""
+    uuids = one.gpu_uuids if one else record.machine.gpu_uuids
+    found = {
+        "host": (one.host or None) if one else None,
+        "gpu_uuids": " ".join(uuids) or None,
+        "run": one.run if one else None,
+        "run_started": one.started if one else None,
+        "commit": one.commit if one else None,
+        "clean": one.clean if one else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _case(record: Publishable) -> dict[str, Any]:
+    serving, score = record.serving, main_score(record)
+    return {
+        "case": case_id(record.case),
+        "target": record.case.target,
+        "model": record.case.model,
+        "format": record.case.format,
+        "accelerator": record.case.accelerator,
+        "precision": record.case.precision,
+        "gpus": record.case.gpus if record.case.target != "cpu" else None,
+        "device": record.machine.gpu if record.case.target != "cpu" else record.machine.cpu,
+        "server": serving.kind if serving else None,
+        "backend": serving.backend if serving else None,
+        "passed": not record.no_speed,
+        "metric": score.metric if score else None,
+        "score": score.served if score else None,
+    }
+
+
+def _cost(record: Publishable, load: Load) -> dict[str, Any]:
+    """What inferences cost; columns that only records with a price have."""
+    paid = cost(record, load)
+    if paid is None:
+        return {}
+    return {
+        "price_per_hour": record.price_per_hour,
+        "cost_per_million": paid.per_million,
+        "cost_of": paid.of,
+    }
+
+
+def _beside(record: Publishable, load: Load) -> dict[str, Any]:
+    """The point beside another build, and beside the same artifact in process where that was measured at it."""
+    one = load.comparison
+    found: dict[str, Any] = {} if one is None else {"comparison_reference": one.reference}
+    for beside in record.efficiency:
+        at = (beside.scenario, beside.batch, beside.concurrency)
+        if at == (load.scenario, load.batch, load.concurrency) and load.request_rate_per_s is None:
+            found |= {
+                **bounds("in_process", "_per_s", beside.in_process_per_s),
+                "in_process_batch": beside.in_process_batch,
+                **ratio_bounds("in_process_ratio", beside.ratio),
+                "fraction_of_peak": fraction_of_peak(beside),
+                **_beside_reference(beside.beside),
+            }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _beside_reference(beside: BesideReference | None) -> dict[str, Any]:
+    """The case's best point beside the format that all of its model are set beside."""
+    if beside is None:
+        return {}
+    return {"reference_format": beside.reference, **ratio_bounds("reference_ratio", beside.ratio)}
+
+
+# --- services ----------------------------------------------------------------------------------------------
+
+
+def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
+    """Bencher Metric Format: benchmark, measure, and of it the value with its bounds.
+
+    `throughput` and `latency` are Bencher's own measures, in operations per second and nanoseconds; it makes the
+    others by their names.
+    """
+    found: dict[str, Any] = {}
+    for record in records:
+        measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
+        scores = {name: {"value": value} for score in measured for name, value in of_served(score).items()}
+        found |= {name_of(record): scores} if scores else {}
+        for name, load in _points(record):
+            found[name] = {
+                "throughput": _metric(load.throughput_per_s),
+                "latency": _metric(load.latency_ms["avg"], scale=1e6),
+                "latency_p99_ms": _metric(load.latency_ms["p99"]),
+            }
+        for grown in record.soak.growth if record.soak else ():
+            measure = f"growth_{'bytes' if grown.unit == 'bytes' else 'number'}_per_{grown.per}"
+            found[f"{name_of(record)} soak {grown.what}"] = {measure: _metric(grown.slope)}
+    return found
+
+
+def bigger_is_better(records: Sequence[Publishable]) -> list[dict[str, Any]]:
+    """github-action-benchmark's `customBiggerIsBetter`: throughput of each point, and scores that are a share."""
+    return _scores(records, "higher") + [
+        _entry(name, "inferences/s", load.throughput_per_s, notes(load))
+        for record in records
+        for name, load in _points(record)
+    ]
+
+
+def smaller_is_better(records: Sequence[Publishable]) -> list[dict[str, Any]]:
+    """github-action-benchmark's `customSmallerIsBetter`: p99 latency of each point, and scores that are an error."""
+    return _scores(records, "lower") + [
+        _entry(f"{name} p99", "ms", load.latency_ms["p99"], notes(load))
+        for record in records
+        for name, load in _points(record)
+    ]
+
+
+FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
+    "bencher": bencher,
+    "customBiggerIsBetter": bigger_is_better,
+    "customSmallerIsBetter": smaller_is_better,
+}
+
+
+def left_out(records: Sequence[Publishable]) -> list[str]:
+    """A line for each case whose speed is not exported, with the reason."""
+    return [f"{name_of(record)}: {record.no_speed}" for record in records if record.hidden]
+
+
+def _points(record: Publishable) -> list[tuple[str, Load]]:
+    """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
+    name = name_of(record)
+    points = [
+        (load, point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals))
+        for load in record.loads
+    ]
+    return [(f"{name} {load.scenario} {point}", load) for load, point in points]
+
+
+def _scores(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]:
+    """The scores that tables show, of cases that have one. A further metric may be an error of rounding alone, which
+    doubles without meaning."""
+    shown = [(name_of(record), score) for record in records if (score := main_score(record))]
+    return [
+        {
+            "name": f"{name} {score.metric}",
+            "unit": "%" if better == "higher" else "error",
+            "value": percent(score.served) if better == "higher" else score.served,
+        }
+        for name, score in shown
+        if score.better == better
+    ]
+
+
+def _entry(name: str, unit: str, estimate: Estimate, extra: str) -> dict[str, Any]:
+    bounds = f"{estimate.low:g} or more" if estimate.open_above else f"{estimate.low:g} to {estimate.high:g}"
+    entry = {"name": name, "unit": unit, "value": estimate.value, "range": bounds}
+    return entry | {"extra": extra} if extra else entry
+
+
+def _metric(estimate: Estimate, scale: float = 1.0) -> dict[str, float]:
+    values = {"value": estimate.value, "lower_value": estimate.low}
+    if not estimate.open_above:
+        values["upper_value"] = estimate.high
+    return {name: scale * value for name, value in values.items()}

@@ -1,0 +1,228 @@
+"""Joins the records of several folders in a new one: all of them, or none where any two contradict each other.
+
+It goes case by case, so that any number of records takes the memory of few.
+"""
+
+import dataclasses
+import itertools
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reports import sources
+from reports.compare.setup import differing
+from reports.record import files, per_sample, untrusted, writing
+from reports.record.files import RecordError
+from reports.record.folders import below
+from reports.record.foreign import one_line
+from reports.record.origins import SEVERAL, SINGLE, measurements, without_names
+from reports.record.schema import Record, case_id
+
+_LONGEST_SETTINGS = 300
+"""Characters of the settings that differ, in a sentence; a digest has 64."""
+
+
+@dataclass
+class Merged:
+    """The records and files that a merge has put into the new folder."""
+
+    folder: Path
+    anonymous: bool
+    records: int = 0
+    joined: list[str] = field(default_factory=list)
+    """The cases whose record was joined from several."""
+    left_out: list[Path] = field(default_factory=list)
+    """Files in the given folders that belong to no record, and logs that are not kept."""
+    stamps: dict[str, Path] = field(default_factory=dict)
+    """A record of each target; all others of that target must be of its machine."""
+
+
+def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -> Merged:
+    """Write the records of folders and files, with what lies beside them, into a new folder.
+
+    Raises RecordError, which names every contradiction and every file that cannot be read; then nothing is written.
+    """
+    given = list(dict.fromkeys(arguments))
+    place = Path(os.path.realpath(output))
+    _check_output(output, place, given)
+    paths = _paths_by_case(given)
+    beside = _files_beside(path for alike in paths.values() for path in alike)
+    problems: list[str] = []
+    damaged: list[str] = []
+    with writing.unfinished_folder(place) as staged:
+        done = Merged(staged, anonymous)
+        for name, alike in paths.items():
+            try:
+                _add(done, name, alike, beside, problems)
+            except RecordError as error:
+                damaged.append(str(error))
+        if damaged:
+            raise RecordError("\n".join(damaged))
+        if problems:
+            lines = "".join(f"\n- {problem}" for problem in problems)
+            raise RecordError(f"the records cannot be merged, and nothing was written:{lines}")
+        with writing.named(place):
+            staged.replace(place)
+    used = {*beside, *itertools.chain.from_iterable(beside.values())}
+    done.left_out += [path for one in given for path in _visible(one) if path not in used]
+    return done
+
+
+def _check_output(output: Path, place: Path, given: Iterable[Path]) -> None:
+    if place.is_symlink() or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
+        raise RecordError(f"{output}: not an empty folder. Give a new one with --output.")
+    for one in given:
+        if one.is_dir() and place.is_relative_to(os.path.realpath(one)):
+            raise RecordError(
+                f"{output}: is, or lies in, {one}, whose records are to be merged. Give a new one with --output."
+            )
+
+
+def _paths_by_case(given: Iterable[Path]) -> dict[str, list[Path]]:
+    """The files of the records by their case, which the file's name says; one that is reached in two ways is there once."""
+    found: dict[str, dict[str, Path]] = {}
+    for argument in given:
+        for path in sources.record_files(argument):
+            name = case_id(files.read(path).case) if argument.is_file() else path.stem
+            found.setdefault(name, {})[os.path.realpath(path.parent) + os.sep + path.name] = path
+    return {name: [alike[real] for real in sorted(alike)] for name, alike in sorted(found.items())}
+
+
+def _add(
+    done: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path, Sequence[Path]], problems: list[str]
+) -> None:
+    """Join the records of one case, and put the result with what lies beside them into the new folder."""
+    records = {path: files.read(path) for path in paths}
+    for path, record in records.items():
+        if case_id(record.case) != name:
+            raise RecordError(
+                f"{path}: holds the case {case_id(record.case)}. Give it that name, or take it out of the folder."
+            )
+        _check_machine(done, path, record, problems)
+    # The order of the arguments decides nothing: the record that was changed last comes last.
+    first, *others = sorted(paths, key=lambda path: (records[path].updated, repr(records[path])))
+    whole = records[first]
+    for path in others:
+        both = " and ".join(sorted(map(str, (first, path))))
+        problems += [f"{both}: {what}" for what in contradictions(whole, records[path])]
+        whole = joined(whole, records[path])
+    if problems:
+        return  # nothing will be written
+    done.records += 1
+    if any(record != whole for record in records.values()):
+        done.joined.append(name)
+    place = files.path_of(whole.case, done.folder)
+    place.parent.mkdir(exist_ok=True)
+    if done.anonymous:
+        place.write_bytes(files.encode(without_names(whole)))
+    else:
+        place.write_bytes(untrusted.content(first) if whole == records[first] else files.encode(whole))
+    for path in reversed((first, *others)):
+        for file in beside[path]:
+            _copy(done, file, path, place, problems)
+
+
+def _check_machine(done: Merged, path: Path, record: Record, problems: list[str]) -> None:
+    """Compare the machine of a record with that of another of its target: a table of both would mix them."""
+    other = done.stamps.setdefault(record.case.target, path)
+    if other != path and (settings := _differing(files.read(other), record, ("machine.", "versions."))):
+        problems.append(
+            f"target {record.case.target}: two machines: {other} and {path} differ in {settings}. Merge the records of each "
+            "machine into a folder of its own; `python -m reports compare` sets them side by side."
+        )
+
+
+def contradictions(one: Record, other: Record) -> list[str]:
+    """Why two records of a case cannot be one: sentences on another build or setup, and on two figures of the same thing."""
+    parts = ("deployment.", "build.", *(["serving."] if one.serving and other.serving else []))
+    if settings := _differing(one, other, parts):
+        return [
+            f"differ in {settings}. Measure the case again with one build and one setup, or leave one out."
+        ]
+    mine, theirs = measurements(one), measurements(other)
+    twice = [
+        f"have different figures of {' '.join(str(part) for part in key if part != '')}. Leave one of the files out."
+        for key in mine
+        if key in theirs and key[0] != "starts" and not _agree(mine[key], theirs[key])
+    ]
+    prices = {one.price_per_hour, other.price_per_hour} - {None}
+    return twice + ["have different prices (price_per_hour). Leave one of the files out."] * (len(prices) > 1)
+
+
+def _differing(one: Record, other: Record, parts: Sequence[str]) -> str:
+    """The settings that differ, of parts of the setup; two GPUs of one machine are alike."""
+    found = [
+        f"{each.name} ({each.before} and {each.after})"
+        for each in differing(one, other)
+        if each.name.startswith(tuple(parts)) and each.name != "machine.gpu_uuids"
+    ]
+    return one_line(", ".join(found), _LONGEST_SETTINGS)
+
+
+def _agree(one: Any, other: Any) -> bool:
+    """Whether two measurements are equal in all but where they come from, as those of a deterministic model are."""
+    return bool(dataclasses.replace(one, origin=other.origin) == other)
+
+
+def joined(earlier: Record, later: Record) -> Record:
+    """The record of two that do not contradict each other. Of what both have that of the later one stays."""
+    found = measurements(earlier) | measurements(later)
+    changes: dict[str, Any] = {name: found.get((name,)) for name in SINGLE}
+    changes |= {name: tuple(found[key] for key in sorted(found) if key[0] == name) for name in SEVERAL}
+    ledger = max(later, earlier, key=lambda one: (one.accuracy is not None, one.accuracy_missing or ""))
+    uuids = {*earlier.machine.gpu_uuids, *later.machine.gpu_uuids}
+    return dataclasses.replace(
+        later,
+        machine=dataclasses.replace(later.machine, gpu_uuids=tuple(sorted(uuids))),
+        serving=later.serving or earlier.serving,
+        accuracy_missing=ledger.accuracy_missing,
+        price_per_hour=earlier.price_per_hour if later.price_per_hour is None else later.price_per_hour,
+        stage_seconds={**earlier.stage_seconds, **later.stage_seconds},
+        **changes,
+    )
+
+
+def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
+    """The files that lie beside each record and belong to it: their names, or those of their folders, begin with its own."""
+    found: dict[Path, list[Path]] = {record: [] for record in records}
+    for folder in sorted({record.parent for record in found}):
+        for entry in sorted(folder.iterdir()):
+            parts = entry.name.split(".")
+            stems = (".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1))
+            owner = next((path for stem in stems if (path := folder / f"{stem}.json") in found), None)
+            if owner is not None and owner != entry:
+                found[owner] += [entry] if entry.is_symlink() else _visible(entry)
+    return found
+
+
+def _visible(path: Path) -> list[Path]:
+    """The file itself, or all files in the folder that are not hidden, as locks are. A link is a file."""
+    if not path.is_dir():
+        return [path]
+    inside = below(path, lambda folder: not folder.name.startswith("."))
+    return sorted(
+        one for one in inside if not one.name.startswith(".") and (one.is_symlink() or not one.is_dir())
+    )
+
+
+def _copy(done: Merged, file: Path, record: Path, place: Path, problems: list[str]) -> None:
+    """Copy a file beside a record to the same place beside the new one."""
+    ending = str(file.relative_to(record.parent))[len(record.stem) :]
+    target = place.parent / f"{place.stem}{ending}"
+    is_log = ending.endswith(".server.log")
+    if ending.endswith((files.SAMPLES_SUFFIX, f"{files.SEARCH_SUFFIX}/samples.json")):
+        per_sample.read(file, record.parent)  # raises RecordError if it is damaged
+    if is_log and (done.anonymous or target.exists()):
+        done.left_out.append(file)  # it may name the machine; of several logs that of the latest record stays
+    elif not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with untrusted.opened(file, record.parent) as content, target.open("xb") as copy:
+            shutil.copyfileobj(content, copy)
+    elif untrusted.digest(file, record.parent) != untrusted.digest(target):
+        problems.append(
+            f"{file}: differs from that beside another record of the case. Take out the one that does not belong to the "
+            "figures."
+        )

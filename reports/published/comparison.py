@@ -1,0 +1,329 @@
+"""Records beside the figures that NVIDIA published: sections with a table per published GPU, and one tidy table of all."""
+
+from collections.abc import Iterable, Sequence, Set
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from reports.compare.setup import setting_text
+from reports.published.matching import (
+    Match,
+    PointKey,
+    PublishedRow,
+    format_name,
+    groups,
+    is_same_format,
+    is_same_gpu,
+    measured_as,
+    measured_points,
+    over_published,
+    pairs,
+    point,
+    point_of,
+    served_as,
+)
+from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO, Quantity
+from reports.record.schema import Estimate, Load, Record
+from reports.tables.table import Block, Bullets, Cell, Column, Heading, figure, table
+from reports.text.labels import confidence_levels, device, full_point, grouped, notes, sequence_length
+from reports.text.publishable import HiddenPoint, Publishable, name_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What a scenario sweeps, and the option of the benchmarks that chooses it.
+_SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concurrencies")}
+
+
+# --- sections ----------------------------------------------------------------------------------------------
+
+
+def document(matches: Sequence[Match]) -> list[Block]:
+    """All records: a section per case, in it a table per published GPU."""
+    blocks: list[Block] = [Heading("Measured beside published", 1)]
+    found = [one for one in matches if one.rows]
+    if found:
+        blocks.append(legend(matches))
+    for one in found:
+        blocks += [Heading(name_of(one.record), 2), *section(one)]
+    if lines := not_compared(matches):
+        blocks += [Heading("Not compared", 2), Bullets(lines)]
+    return blocks
+
+
+def legend(matches: Sequence[Match]) -> str:
+    """How the tables are to be read."""
+    levels = confidence_levels([load for one in matches for load in one.record.loads])
+    interval = f"{levels} interval" if levels else "interval"
+    return (
+        "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
+        f"the measured {interval} over the published value, which was published without one; a ratio whose interval "
+        f"is wider than a factor of {WIDEST_RATIO:g} is not shown. Latencies are in milliseconds. What the published figures leave out: reports/published/README.md."
+    )
+
+
+def section(match: Match) -> list[Block]:
+    """What stands below the heading of a case that has published rows."""
+    record, rows = match.record, match.rows
+    if record.no_speed:
+        return [record.no_speed]
+    labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
+    intro = f"Measured on {device(record)}; published on {labels}."
+    if not is_same_gpu(record, rows[0]):
+        intro += " It is other hardware, and the ratios hold that too."
+    if not is_same_format(record, rows[0]):
+        intro += f" NVIDIA did not publish {format_name(measured_as(record))}: what follows is not alike."
+    tables = [block for group in groups(match) for block in _of_gpu(record, group)]
+    return [intro, *tables, *_unmatched(match)]
+
+
+class _Pair(NamedTuple):
+    load: Load
+    row: PublishedRow
+
+    @property
+    def throughput(self) -> Estimate | None:
+        """The throughput over the published one."""
+        return _ratio(self.load.throughput_per_s, self.row["throughput_per_s"])
+
+
+def _ratio(measured: Estimate | None, published: float | None) -> Estimate | None:
+    return over_published(measured, published) if measured and published else None
+
+
+def _as_published(value: float | None) -> Cell | None:
+    """A published figure with the digits that the source printed."""
+    return None if value is None else Cell(f"{value:g}", value)
+
+
+def _of_latency(name: str) -> list[Column[_Pair]]:
+    title = name.capitalize()
+
+    def ratio(pair: _Pair) -> Estimate | None:
+        return _ratio(pair.load.latency_ms.get(name), pair.row[f"latency_{name}_ms"])
+
+    return [
+        Column(f"{title} Latency", lambda pair: pair.load.latency_ms.get(name), LATENCY),
+        Column(f"{title}, published", lambda pair: _as_published(pair.row[f"latency_{name}_ms"]), LATENCY),
+        Column(f"{title} ratio", ratio, RATIO),
+    ]
+
+
+_COLUMNS: Sequence[Column[_Pair]] = (
+    Column("Load point", lambda pair: full_point(pair.load)),
+    Column("Inferences/second", lambda pair: pair.load.throughput_per_s, THROUGHPUT, is_starred=True),
+    Column("Published", lambda pair: _as_published(pair.row["throughput_per_s"]), THROUGHPUT),
+    Column("Ratio", lambda pair: pair.throughput, RATIO, "interval"),
+    *_of_latency("p99"),
+    *_of_latency("avg"),
+)
+
+
+def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
+    """Heading, differences and table for one published GPU and format; empty without pairs."""
+    found = [_Pair(at, row) for at, row in pairs(record, rows) if isinstance(at, Load)]
+    if not found:
+        return []
+    row = rows[0]
+    heading = f"Beside {row['gpu_label']}"
+    if not is_same_format(record, row):
+        heading += (
+            f", unlike: measured {format_name(measured_as(record))}, published {format_name(served_as(row))}"
+        )
+    lines = [f"Differs: {_all_differences(record, [pair.row for pair in found])}"]
+    if row["sequence_length"]:
+        measured = sequence_length(record).replace("-", "not recorded")
+        lines.append(f"Sequence length: {measured}, published {row['sequence_length']}")
+    score = score_percent_of(record, row["metric"])
+    if score is not None:
+        lines.append(
+            f"{row['metric']}: {SCORE.text(score / 100)} served, {row['score_percent']:g} % published"
+        )
+    points = table(
+        _COLUMNS, found, name=lambda pair: full_point(pair.load), marks=lambda pair: pair.load.marks
+    )
+    return [Heading(heading, 3), Bullets(lines), points]
+
+
+def _all_differences(record: Record, rows: Sequence[PublishedRow]) -> str:
+    """The differences of all rows, each once; one of a single scenario says so where there are both."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        for difference in differences(record, row):
+            found.setdefault(difference, set()).add(row["scenario"])
+    every = {row["scenario"] for row in rows}
+    parts = [
+        difference if scenarios == every else f"{difference} ({min(scenarios)} only)"
+        for difference, scenarios in found.items()
+    ]
+    return "; ".join(parts) or "nothing that both sides state"
+
+
+# --- what has no counterpart -------------------------------------------------------------------------------
+
+
+def not_compared(matches: Sequence[Match]) -> list[str]:
+    """A line for each reason why cases have no published counterpart, with their names."""
+    missing = grouped((one for one in matches if one.missing), lambda one: one.missing)
+    return [
+        f"{', '.join(f'`{name_of(one.record)}`' for one in found)}: {reason}"
+        for reason, found in missing.items()
+    ]
+
+
+def remarks(matches: Sequence[Match]) -> list[str]:
+    """What the tidy table cannot hold: the cases without rows, and the points of others without a pair."""
+    points = [f"`{name_of(one.record)}`: {line}" for one in matches if one.rows for line in _unmatched(one)]
+    return points + not_compared(matches)
+
+
+def _unmatched(match: Match) -> list[str]:
+    """A line for the points that were measured alone, and one for those published alone with their command."""
+    record = match.record
+    measured, figures = set(measured_points(record)), set(map(point_of, match.rows))
+    lines = [] if measured & figures else ["No load point was both measured and published."]
+    if alone := measured - figures:
+        lines.append(f"{_counted(alone, 'measured')} not published: {_listed(alone)}.")
+    if alone := figures - measured:
+        how = _how(record, figures, alone)
+        lines.append(f"{_counted(alone, 'published')} not measured: {_listed(alone)}. {how}")
+    return lines
+
+
+def _counted(points: Set[PointKey], kind: str) -> str:
+    return f"1 {kind} point was" if len(points) == 1 else f"{len(points)} {kind} points were"
+
+
+def _listed(points: Set[PointKey]) -> str:
+    sweeps = ((scenario, what, _sizes(points, scenario)) for scenario, (what, _) in _SWEEPS.items())
+    return "; ".join(f"{scenario}, {what} {sizes}" for scenario, what, sizes in sweeps if sizes)
+
+
+def _sizes(points: Iterable[PointKey], scenario: str) -> str:
+    """Batch sizes offline, concurrencies online."""
+    place = 1 if scenario == "offline" else 2
+    return ",".join(map(str, sorted({one[place] for one in points if one[0] == scenario})))
+
+
+def _how(record: Record, figures: Set[PointKey], alone: Set[PointKey]) -> str:
+    """The command that measures published points; results join a record only at the same largest batch."""
+    largest = max((batch for _, batch, _ in alone), default=0)
+    grows = largest > record.deployment.max_batch_size
+    command = f".venv/bin/tox run -e benchmarks -- -k {name_of(record)}"
+    for scenario, (_, option) in _SWEEPS.items():
+        if sizes := _sizes(figures if grows else alone, scenario):
+            command += f" {option} {sizes}"
+    if grows:
+        return f"Measure the case anew: `{command} --deployment max_batch_size={largest}`"
+    return f"Measure them, with the other options of the case's run: `{command}`"
+
+
+# --- the tidy table ----------------------------------------------------------------------------------------
+
+_OF_CASE = ("target", "model", "format", "accelerator", "precision")
+_OF_POINT = ("scenario", "batch", "concurrency")
+_OF_ROW = ("gpu", "gpu_label", "format", "accelerator", "precision", "score_percent", "source", "table")
+_FIGURES: Sequence[tuple[str, str, Quantity]] = (
+    ("throughput", "per_s", THROUGHPUT),
+    ("latency_p99", "ms", LATENCY),
+    ("latency_avg", "ms", LATENCY),
+)
+"""What is compared: name and unit of the columns, here and in the published figures."""
+
+
+def joined(matches: Sequence[Match]) -> "pd.DataFrame":
+    """One row per measured point and published row of the same point, with the ratios and what is not alike.
+
+    A case that has not passed keeps its rows, with the reason in place of every measured number.
+    """
+    import pandas as pd
+
+    return pd.DataFrame(
+        [
+            _joined_row(one.record, at, row)
+            for one in matches
+            for group in groups(one)
+            for at, row in pairs(one.record, group)
+        ],
+        columns=COLUMNS,
+    )
+
+
+def _joined_row(record: Publishable, at: Load | HiddenPoint, row: PublishedRow) -> dict[str, Any]:
+    """The row of the tidy table, by column; without what was measured at a hidden point."""
+    load = at if isinstance(at, Load) else None
+    cells = {
+        "case": name_of(record),
+        **{name: getattr(record.case, name) for name in _OF_CASE},
+        "device": device(record),
+        "passed": not record.no_speed,
+        "why_no_speed": record.no_speed or None,
+        **dict(zip(_OF_POINT, point(at), strict=True)),
+        **{f"published_{name}": row[name] for name in _OF_ROW},
+        "same_gpu": is_same_gpu(record, row),
+        "same_format": is_same_format(record, row),
+        "differences": "; ".join(differences(record, row)) or None,
+        "metric": row["metric"],
+        "score_percent": score_percent_of(record, row["metric"]),
+        "notes": (notes(load) or None) if load else None,
+    }
+    measured = {f"latency_{name}": one for name, one in load.latency_ms.items()} if load else {}
+    measured |= {"throughput": load.throughput_per_s} if load else {}
+    for name, unit, quantity in _FIGURES:
+        published = row[f"{name}_{unit}"]
+        own, ratio = (
+            figure(quantity, measured.get(name)),
+            figure(RATIO, _ratio(measured.get(name), published)),
+        )
+        values = (own.value, own.low, own.high, published, ratio.value, ratio.low, ratio.high)
+        cells |= zip(_figure_columns(name, unit), values, strict=True)
+    return cells
+
+
+def _figure_columns(name: str, unit: str) -> list[str]:
+    """The columns of a figure: measured with its bounds, published, and measured over published with its bounds."""
+    return [
+        *(f"{name}{part}_{unit}" for part in ("", "_low", "_high", "_published")),
+        *(f"{name}_ratio{part}" for part in ("", "_low", "_high")),
+    ]
+
+
+COLUMNS = (
+    *("case", *_OF_CASE, "device", "passed", "why_no_speed", *_OF_POINT),
+    *(f"published_{name}" for name in _OF_ROW),
+    *("same_gpu", "same_format", "differences", "metric", "score_percent", "notes"),
+    *(column for name, unit, _ in _FIGURES for column in _figure_columns(name, unit)),
+)
+"""Every column of the tidy table, in its order."""
+
+
+def score_percent_of(record: Record, metric: str | None) -> float | None:
+    """The served score of the published metric; records hold fractions."""
+    scores = record.accuracy.scores if record.accuracy and metric else ()
+    return next((100 * score.served for score in scores if score.metric == metric), None)
+
+
+_SETTINGS = {
+    "max_batch_size": ("max batch size", ("offline", "online")),
+    "instances": ("instances", ("offline", "online")),
+    "cuda_graphs": ("CUDA graphs", ("offline", "online")),
+    "max_queue_delay_us": ("max queue delay in µs", ("online",)),
+    "preferred_batch_sizes": ("preferred batch sizes", ("online",)),
+}
+"""Settings that both sides may state, with the scenarios they act in: offline the dynamic batcher is off."""
+
+
+def differences(record: Record, row: PublishedRow) -> list[str]:
+    """What is not alike, measured first; a setting that the source leaves out is no difference."""
+    found = []
+    if not is_same_gpu(record, row):
+        found.append(f"hardware {device(record)}, published {row['gpu_label']}")
+    if not is_same_format(record, row):
+        found.append(f"format {format_name(measured_as(record))}, published {format_name(served_as(row))}")
+    if record.serving and record.serving.backend == "python":
+        found.append("Triton's Python backend, published the format's own")
+    if record.build.weights.startswith("random"):
+        found.append("weights random, published trained")
+    for name, (label, scenarios) in _SETTINGS.items():
+        measured, reference = setting_text(getattr(record.deployment, name)), row[name]
+        if row["scenario"] in scenarios and reference is not None and measured != setting_text(reference):
+            found.append(f"{label} {measured}, published {setting_text(reference)}")
+    return found

@@ -1,0 +1,435 @@
+"""Keeps the marked regions of a markdown file in step with records; all other text stays as it is.
+
+A region is the text between two markers that each stand on a line of their own, outside of code fences: a table, a sentence,
+or a picture, which lies in a file of its own.
+"""
+
+import difflib
+import html
+import os
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from reports import plots
+from reports.plots import NothingToShowError, Theme
+from reports.record import files, untrusted
+from reports.record.foreign import is_printable, one_line, visible
+from reports.tables.case import (
+    case_section,
+    configuration_list,
+    parameters_table,
+    soak_section,
+    soak_table,
+)
+from reports.tables.points import comparison_table, efficiency_section, points_table, resources_table
+from reports.tables.rendering import markdown
+from reports.tables.summary import machine_blocks, summary
+from reports.tables.table import Block
+from reports.text.correctness import accuracy_sentence
+from reports.text.publishable import Publishable, name_of
+from reports.text.search import search_paragraph
+
+# --- markers -----------------------------------------------------------------------------------------------
+
+_SOAK = "what grew while the server was under load for long, and whether it leaks"
+
+OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Publishable]], list[Block]]]] = {
+    "machine": ("what the records were measured on", machine_blocks),
+    "summary": ("a row per case: is it right, and how fast at its best", summary),
+    "comparison": (
+        "the speed of load points beside another build",
+        lambda records: [comparison_table(records)],
+    ),
+    "soak": (_SOAK, lambda records: [soak_table(records)]),
+}
+"""What each marker of all records shows, and what makes it."""
+
+OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
+    "case": ("all that follows, under headings", case_section),
+    "configuration": (
+        "what was served, on what and by what",
+        lambda record: [configuration_list(record, _scenario(record))],
+    ),
+    "parameters": (
+        "the settings on the server",
+        lambda record: [parameters_table(record, _scenario(record))],
+    ),
+    "offline": ("throughput and latency by batch", lambda record: [points_table(record, "offline")]),
+    "online": (
+        "throughput and latency with its components by concurrency",
+        lambda record: [points_table(record, "online")],
+    ),
+    "use": (
+        "energy, GPU and cost by load point",
+        lambda record: [record.no_speed, *(resources_table(record, one) for one in ("offline", "online"))],
+    ),
+    "accuracy": ("the scores after each stage", lambda record: [_sentence(accuracy_sentence(record))]),
+    "efficiency": (
+        "throughput beside that in process, and beside the machine's peak",
+        lambda record: [record.no_speed, *efficiency_section(record)],
+    ),
+    "comparison": (
+        "the speed of load points beside another build",
+        lambda record: [comparison_table([record])],
+    ),
+    "search": (
+        "the fastest configuration within a latency budget",
+        lambda record: [search_paragraph(record)],
+    ),
+    "soak": (_SOAK, soak_section),
+}
+"""What each marker of one case shows, and what makes it."""
+
+FOREIGN = ("support",)
+"""Regions whose content does not come from records: `support` is written by `python -m docs.support_table`."""
+
+EXAMPLE = """\
+<!-- tritonproof:machine -->
+<!-- /tritonproof:machine -->
+
+<!-- tritonproof:summary -->
+<!-- /tritonproof:summary -->
+
+<!-- tritonproof:case {case} -->
+<!-- /tritonproof:case {case} -->"""
+
+_QUOTED = 300
+"""Characters of a page that an error shows: a whole marker of a case, and where it differs from one."""
+_LARGEST_MS = 86_400_000
+"""Milliseconds that a latency budget is below: a day."""
+_PLOT = re.compile(r"plot (?P<plot>\S+)(?: (?!\S+ms\b)(?P<case>\S+))?(?: (?P<budget>\d+(?:\.\d+)?)ms)?")
+
+
+class ReadmeError(Exception):
+    """A file whose regions cannot be written; the message names the line and the fix."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a marker asks for: a kind of text, or a plot, of one case or of all."""
+
+    kind: str
+    case: str = ""
+    plot: str = ""
+    budget_ms: float | None = None
+
+
+def asked_by(name: str) -> Ask:
+    """A marker's name taken apart: `summary`, `offline CASE_ID`, `plot NAME CASE_ID 10ms`; a ValueError says what
+    is wrong with it and what to write."""
+    name = " ".join(name.split())
+    kind, _, case = name.partition(" ")
+    if found := _PLOT.fullmatch(name):
+        return _plot(found)
+    if name in OF_ALL or name in FOREIGN:
+        return Ask(name)
+    if kind in OF_CASE and case and " " not in case:
+        return Ask(kind, case)
+    if name in OF_CASE:
+        raise ValueError(f"tritonproof:{name} needs a case. Write tritonproof:{name} CASE_ID.")
+    forms = [*OF_ALL, *FOREIGN, *(f"{one} CASE_ID" for one in OF_CASE), "plot NAME [CASE_ID] [10ms]"]
+    raise ValueError(f"unknown marker tritonproof:{_quoted(name)}. There are {', '.join(forms)}.")
+
+
+def _plot(found: re.Match[str]) -> Ask:
+    name, case, budget = found["plot"], found["case"] or "", found["budget"]
+    if name not in plots.PLOTS:
+        raise ValueError(f"there is no plot {_quoted(name)!r}. There are {', '.join(plots.PLOTS)}.")
+    if not case and plots.PLOTS[name].of == "one":
+        raise ValueError(f"plot {name} needs a case. Write tritonproof:plot {name} CASE_ID.")
+    if budget and not 0 < float(budget) < _LARGEST_MS:
+        raise ValueError(
+            f"{_quoted(budget)} ms is no latency budget. Write one above 0 and below {_LARGEST_MS:,}, such as 10ms."
+        )
+    return Ask("plot", case, name, float(budget) if budget else None)
+
+
+def overview() -> str:
+    """Every marker with what it shows, in lines of 79 characters at most."""
+    case = {"one": " CASE_ID", "any": " [CASE_ID]", "several": ""}
+    lines = [
+        *((kind, shows) for kind, (shows, _) in OF_ALL.items()),
+        *((f"{kind} CASE_ID", shows) for kind, (shows, _) in OF_CASE.items()),
+        ("support", "what python -m docs.support_table writes"),
+        *((f"plot {name}{case[plot.of]}", plot.shows) for name, plot in plots.PLOTS.items()),
+    ]
+    width = max(len(form) for form, _ in lines)
+    indent = " " * (width + 4)
+    return "\n".join(
+        textwrap.fill(shows, 79, initial_indent=f"  {form:{width}}  ", subsequent_indent=indent)
+        for form, shows in lines
+    )
+
+
+def _scenario(record: Publishable) -> str:
+    """The scenario whose settings are shown: online where it was measured, which has settings of the batcher too."""
+    return "online" if any(load.scenario == "online" for load in record.loads) else "offline"
+
+
+def _sentence(said: str) -> str:
+    return f"{said[:1].upper()}{said[1:].rstrip('.')}."
+
+
+def _quoted(part: str) -> str:
+    return one_line(part, _QUOTED)
+
+
+# --- pictures ----------------------------------------------------------------------------------------------
+
+PLOTS = "plots"
+"""The folder of pictures, beside the file that shows them."""
+
+_SHOWN = re.compile(r'<img [^>]*src="(?!/)(?P<folder>[^":]*)/[^"/]*"')
+
+
+@dataclass(frozen=True)
+class PictureFile:
+    """A plot of some records, in one theme, as an SVG file."""
+
+    path: Path
+    plot: str
+    records: Sequence[Publishable]
+    theme: Theme
+    budget_ms: float | None = None
+
+    def is_in_step(self) -> bool:
+        """Whether the file is there, whole, and shows what its records say."""
+        try:
+            text = untrusted.content(self.path).decode(errors="replace")
+        except OSError:
+            return False
+        shown = plots.chart(self.plot, self.records, self.budget_ms)
+        return plots.digest_of(text) == shown.digest(self.theme)
+
+    def write(self) -> None:
+        """Draw the picture into its file."""
+        shown = plots.chart(self.plot, self.records, self.budget_ms)
+        files.replace(self.path, plots.draw(shown, self.theme))
+
+
+def picture_name(
+    plot: str, case: str, theme: Theme, budget_ms: float | None = None, ending: str = "svg"
+) -> str:
+    """The name of a picture's file; `case` is empty where it shows several."""
+    budget = f"{budget_ms:g}ms" if budget_ms is not None else ""
+    return f"{'-'.join(filter(None, (case, plot, budget, theme)))}.{ending}"
+
+
+def link_to(folder: Path, file: Path) -> str:
+    """The folder as a link from a markdown file."""
+    return quote(
+        Path(os.path.relpath(os.path.realpath(folder), Path(os.path.realpath(file)).parent)).as_posix()
+    )
+
+
+def _picture(region: "Region", records: Sequence[Publishable], folder: str | None) -> str:
+    """HTML that shows the picture in the reader's theme, with its gist for those who do not see it; or the sentence that says
+    why there is none."""
+    asked, shown = region.asked, _SHOWN.search(region.body)
+    try:
+        chart = plots.chart(asked.plot, records, asked.budget_ms)
+    except NothingToShowError as error:
+        return markdown([str(error)])
+    link = (shown["folder"] if shown else PLOTS) if folder is None else folder
+    light, dark = (
+        f"{link}/{picture_name(asked.plot, asked.case, theme, asked.budget_ms)}"
+        for theme in ("light", "dark")
+    )
+    return "\n".join(
+        [
+            "<picture>",
+            f'  <source media="(prefers-color-scheme: dark)" srcset="{dark}">',
+            f'  <img alt="{html.escape(chart.alternative)}" src="{light}">',
+            "</picture>",
+        ]
+    )
+
+
+def pictures(text: str, records: Sequence[Publishable], beside: Path) -> list[PictureFile]:
+    """The pictures that a text in step with `records` shows, once each; `beside` is the folder the text lies in."""
+    found = {}
+    for region in _regions(text, records):
+        shown, asked = _SHOWN.search(region.body), region.asked
+        if not shown or asked.kind != "plot":
+            continue
+        folder = unquote(shown["folder"])
+        if visible(folder) != folder or not is_printable(folder):
+            raise ReadmeError(
+                f"line {region.line}: the picture that is shown lies in a folder with characters that no path should have: "
+                f"{_quoted(folder)}. Take the picture out, or name another folder: --plots DIR"
+            )
+        of = _records(region, records)
+        for theme in plots.THEMES:
+            path = beside / folder / picture_name(asked.plot, asked.case, theme, asked.budget_ms)
+            found[path] = PictureFile(path, asked.plot, of, theme, asked.budget_ms)
+    return list(found.values())
+
+
+# --- regions -----------------------------------------------------------------------------------------------
+
+_MARKER = re.compile(r" {0,3}<!--\s*(?P<slash>/?)tritonproof:(?P<name>.*?)\s*-->\s*")
+_INLINE = re.compile(r"(?<![`\\])<!--\s*/?tritonproof:")
+_CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
+"""Code within a line: with it, and where a backslash stands before it, what looks like a marker is text."""
+_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})")
+
+
+@dataclass(frozen=True)
+class Region:
+    """One marked region of a text."""
+
+    name: str
+    """The text of its marker after `tritonproof:`."""
+    asked: Ask
+    line: int
+    """The line of the opening marker, counted from 1."""
+    opening: str
+    body: str
+    closing: str
+
+
+def text_of(file: Path) -> str:
+    """The text of a markdown file; raises ReadmeError where it is not UTF-8, OSError where the file cannot be read."""
+    try:
+        return untrusted.given(file).decode()
+    except UnicodeDecodeError as error:
+        raise ReadmeError(f"not UTF-8 text ({error.reason} at byte {error.start})") from error
+
+
+def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -> str:
+    """`text` with every region rendered anew; raises ReadmeError where that is not possible.
+
+    `folder` is the link to the pictures. Without it a region that shows one already keeps its folder, and another
+    gets PLOTS.
+    """
+    return _rewritten(_split(text, records), lambda region: _body(region, records, folder))
+
+
+def with_region(text: str, name: str, body: str) -> str:
+    """`text` with the regions of one name replaced by `body`, which comes from elsewhere than records; raises ReadmeError
+    where there is none."""
+    parts = _split(text, ())
+    if not any(isinstance(part, Region) and part.name == name for part in parts):
+        raise ReadmeError(
+            f"no markers of {name}. Paste <!-- tritonproof:{name} --> and <!-- /tritonproof:{name} -->, a line each"
+        )
+    return _rewritten(parts, lambda region: _framed(region, body) if region.name == name else region.body)
+
+
+def drifted(text: str, records: Sequence[Publishable], folder: str | None = None) -> list[str]:
+    """Names of the regions that differ from what the records say, in the order of the text."""
+    return [one.name for one in _regions(text, records) if one.body != _body(one, records, folder)]
+
+
+def difference(text: str, synced: str, limit: int = 40) -> str:
+    """A unified diff from `text` to `synced`, of at most `limit` lines."""
+    lines = difflib.unified_diff(text.splitlines(), synced.splitlines(), "file", "records", n=1, lineterm="")
+    shown = list(lines)
+    more = [f"... and {len(shown) - limit} more lines"] if len(shown) > limit else []
+    return "\n".join(shown[:limit] + more)
+
+
+def _rewritten(parts: Sequence[str | Region], body: Callable[[Region], str]) -> str:
+    """The text of these parts, each region with the body that it is to have."""
+    return "".join(
+        part if isinstance(part, str) else f"{part.opening}{body(part)}{part.closing}" for part in parts
+    )
+
+
+def _regions(text: str, records: Sequence[Publishable]) -> list[Region]:
+    return [part for part in _split(text, records) if isinstance(part, Region)]
+
+
+def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
+    """The text as plain lines and regions; joined again they give the same text."""
+    parts: list[str | Region] = []
+    lines = _lines(text)
+    for number, line, marker in lines:
+        if marker is None:
+            parts.append(line)
+        elif marker["slash"]:
+            raise ReadmeError(f"line {number}: {_quoted(line)} closes a region that is not open.")
+        else:
+            parts.append(_region(number, line, marker["name"], lines))
+    if not any(isinstance(part, Region) for part in parts):
+        case = name_of(records[0]) if records else "CASE_ID"
+        raise ReadmeError(f"no markers. Paste those you need, and run again:\n\n{EXAMPLE.format(case=case)}")
+    return parts
+
+
+_Line = tuple[int, str, re.Match[str] | None]
+
+
+def _region(number: int, opening: str, name: str, lines: Iterator[_Line]) -> Region:
+    """The region that starts at `opening`; takes its lines from `lines`."""
+    try:
+        asked = asked_by(name)
+    except ValueError as error:
+        raise ReadmeError(f"line {number}: {error}") from error
+    body = []
+    for _, line, marker in lines:
+        if marker is None:
+            body.append(line)
+        elif marker["slash"] and marker["name"] == name:
+            return Region(name, asked, number, opening, "".join(body), line)
+        else:
+            break
+    raise ReadmeError(
+        f"line {number}: {_quoted(opening)} is not closed. Add a line <!-- /tritonproof:{_quoted(name)} --> after it."
+    )
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    """Number, line and, outside of code fences, marker of each line."""
+    fence = ""
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        found = _FENCE.match(line)
+        if fence:
+            closes = found and found["fence"].startswith(fence) and not line.strip(" \t\r\n`~")
+            fence = "" if closes else fence
+            yield number, line, None
+            continue
+        fence = found["fence"] if found else ""
+        marker = _MARKER.fullmatch(line)
+        if marker is None and _INLINE.search(_CODE.sub(" ", line)):
+            raise ReadmeError(f"line {number}: a marker needs a line of its own, whole: {_quoted(line)}")
+        yield number, line, marker
+
+
+def _body(region: Region, records: Sequence[Publishable], folder: str | None) -> str:
+    """The text between the markers, made from the records."""
+    if region.name in FOREIGN:
+        return region.body
+    asked, of = region.asked, _records(region, records)
+    if asked.plot:
+        return _framed(region, _picture(region, of, folder))
+    shows, blocks = (
+        (OF_CASE[asked.kind][0], OF_CASE[asked.kind][1](of[0]))
+        if asked.case
+        else (OF_ALL[asked.kind][0], OF_ALL[asked.kind][1](of))
+    )
+    return _framed(region, markdown(blocks) or f"Nothing has been measured to show {shows}.")
+
+
+def _framed(region: Region, text: str) -> str:
+    """The text with the line ends of the file, and an empty line before and after it."""
+    end = "\r\n" if region.opening.endswith("\r\n") else "\n"
+    return "".join(f"{line}{end}" for line in ("", *text.split("\n"), ""))
+
+
+def _records(region: Region, records: Sequence[Publishable]) -> Sequence[Publishable]:
+    """All records, or the one of the region's case; ReadmeError where there is none."""
+    case = region.asked.case
+    found = [record for record in records if case in ("", name_of(record))]
+    if found:
+        return found
+    case = _quoted(case)
+    problem = f"there is no record of {case}" if case else "there are no records"
+    command = f".venv/bin/tox run -e benchmarks -- -k {case}" if case else ".venv/bin/tox run -e benchmarks"
+    raise ReadmeError(
+        f"line {region.line}: {problem}. Measure: {command}, or name another folder: --results DIR"
+    )

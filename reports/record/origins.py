@@ -1,0 +1,58 @@
+"""What was measured of a case, and where it comes from: the run, the machine and the code."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from reports.record.schema import Machine, Origin, Record, place
+
+Key = tuple[Any, ...]
+"""What was measured: `("accuracy",)`, `("loads", "offline", 8, 1, 0.0, "")` and so on."""
+
+SINGLE = ("conversion", "accuracy", "search", "conversation", "soak")
+"""The fields of a record that hold one measurement, or None."""
+SEVERAL: Mapping[str, Callable[[Any], Key]] = {
+    "failures": lambda failure: (failure.test,),
+    "gates": lambda gate: (gate.gate,),
+    "starts": lambda start: (start.scenario,),
+    "loads": place,
+    "efficiency": lambda one: (one.scenario, one.batch, one.concurrency),
+}
+"""The fields of a record that hold any number of measurements, with what tells those of a field apart."""
+
+
+def measurements(record: Record) -> dict[Key, Any]:
+    """Everything that was measured, by what it is of."""
+    found = {(name,): getattr(record, name) for name in SINGLE if getattr(record, name) is not None}
+    return found | {(name, *key(one)): one for name, key in SEVERAL.items() for one in getattr(record, name)}
+
+
+def origins_of(record: Record) -> list[Origin]:
+    """Where the record's measurements come from, each once, the earliest run first."""
+    found = {one.origin for one in measurements(record).values() if one.origin is not None}
+    return sorted(found, key=lambda one: (one.started, one.run, one.host, one.gpu_uuids))
+
+
+def machine_digest(machine: Machine) -> str:
+    """Eight hexadecimal digits that stand for the stamp of a machine."""
+    stamp = json.dumps(dataclasses.asdict(machine), sort_keys=True)
+    return hashlib.sha256(stamp.encode()).hexdigest()[:8]
+
+
+def without_names(record: Record) -> Record:
+    """The record without the names of hosts and the UUIDs of GPUs, for readers elsewhere."""
+    changes: dict[str, Any] = {name: _without_names(getattr(record, name)) for name in SINGLE}
+    changes |= {name: tuple(map(_without_names, getattr(record, name))) for name in SEVERAL}
+    machine = dataclasses.replace(record.machine, gpu_uuids=())
+    return dataclasses.replace(record, machine=machine, **changes)
+
+
+def _without_names(one: Any) -> Any:
+    """A measurement, with those inside it, such as the load point of a search."""
+    if one is None:
+        return None
+    inside = {name: _without_names(getattr(one, name)) for name in ("load", "accuracy") if hasattr(one, name)}
+    origin = one.origin and dataclasses.replace(one.origin, host="", gpu_uuids=())
+    return dataclasses.replace(one, origin=origin, **inside)

@@ -1,0 +1,201 @@
+"""The end of a run: its files, its summary on the terminal and for continuous integration, and its exit status.
+
+What comes after what stands in `pytest_terminal_summary`. A file that cannot be written, as on a full disk, leaves all else told:
+the error of the plugin that writes it would take the place of the summary and of the exit status.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _pytest.junitxml import LogXML, xml_key
+
+from reports.record import files, writing
+from reports.record.arguments import with_cure
+from reports.record.foreign import visible
+from reports.run import job_summary
+from reports.run.outcomes import Outcomes, status_of, status_sentence, worst_first
+from reports.tables.case import soak_table
+from reports.tables.points import budget_table, comparison_table
+from reports.tables.rendering import markdown, terminal_text
+from reports.tables.summary import summary
+from reports.tables.table import Block, Table
+from reports.text.publishable import Publishable, publishable
+
+_OUTCOMES = pytest.StashKey[Outcomes]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("tritonproof").addoption(
+        "--summary",
+        metavar="FILE",
+        help="Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they are "
+        "appended to the file that GITHUB_STEP_SUMMARY names.",
+    )
+
+
+@pytest.hookimpl(trylast=True)  # after pytest's own plugins, whose files are taken over here
+def pytest_configure(config: pytest.Config) -> None:
+    outcomes = config.stash[_OUTCOMES] = Outcomes()
+    config.pluginmanager.register(outcomes, "tritonproof-outcomes")
+    report = config.stash.get(xml_key, None)
+    if report is not None:
+        memory = os.memfd_create("junit")
+        config.pluginmanager.register(JUnitFile(report, memory, report.logfile, outcomes))
+        report.logfile = f"/proc/self/fd/{memory}"
+    benchmarks = getattr(config, "_benchmarksession", None)
+    if benchmarks is not None and benchmarks.json:
+        benchmarks.save_json = _saving(outcomes, benchmarks.json, benchmarks.save_json)
+
+
+def outcomes_of(config: pytest.Config) -> Outcomes:
+    """The session's outcomes so far."""
+    return config.stash[_OUTCOMES]
+
+
+@dataclass(eq=False)
+class JUnitFile:
+    """The file of `--junit-xml`, which pytest writes into memory: it is written whole, or not at all."""
+
+    report: LogXML
+    """pytest's own, which has the name of a file in memory."""
+    memory: int
+    """The descriptor of that file."""
+    named: str
+    """The file that the user named."""
+    outcomes: Outcomes
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the file; where that fails, note what is missing, and let pytest not say that it is there."""
+        self.report.logfile = self.named
+        try:
+            with os.fdopen(self.memory, "rb") as file:
+                writing.write_given(Path(self.named), file.read())
+        except OSError as error:
+            self.outcomes.missing.append(f"JUnit's file cannot be written: {with_cure(error)}")
+            session.config.pluginmanager.unregister(self.report)
+            del session.config.stash[xml_key]
+
+
+def _saving(outcomes: Outcomes, path: str, save: Callable[[Any], None]) -> Callable[[Any], None]:
+    """pytest-benchmark's way to write the file of `--benchmark-json`, which notes where it cannot."""
+
+    def save_json(content: Any) -> None:
+        try:
+            writing.make_folder(Path(path).parent)
+            save(content)
+        except OSError as error:
+            named = with_cure(OSError(error.errno, error.strerror, path))
+            outcomes.missing.append(f"pytest-benchmark's file cannot be written: {named}")
+
+    return save_json
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
+    outcomes = outcomes_of(config)
+    records, outcomes.unreadable = written_records(terminalreporter)
+    show_summary(terminalreporter, records, outcomes.unreadable)
+    outcomes.status = status_of(exitstatus, outcomes)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        root = Path(os.environ.get("GITHUB_WORKSPACE", config.rootpath))
+        for failure in worst_first(outcomes.failures):
+            terminalreporter.write_line(job_summary.annotation(failure, config.rootpath, root))
+    was_ended = outcomes.status == pytest.ExitCode.INTERRUPTED
+    if outcomes.failures or outcomes.passed or outcomes.skipped or was_ended:
+        _write_job_summary(config, outcomes, records, terminalreporter)
+    for sentence in outcomes.missing:
+        terminalreporter.write_line(sentence)
+    outcomes.status = status_of(exitstatus, outcomes)
+    if sentence := status_sentence(outcomes):
+        terminalreporter.write_line(sentence)
+
+
+def _write_job_summary(
+    config: pytest.Config, outcomes: Outcomes, records: Sequence[Publishable], terminalreporter: Any
+) -> None:
+    content = job_summary.summary(outcomes, records, further_tables(config, records))
+    try:
+        job_summary.write(content, config.option.summary, os.environ.get("GITHUB_STEP_SUMMARY"))
+    except OSError as error:
+        sentence = f"the summary cannot be written: {with_cure(error)}"
+        if config.option.summary is None:
+            terminalreporter.write_line(sentence)
+        else:
+            outcomes.missing.append(sentence)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around all else that happens at the end
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    yield
+    if not hasattr(session.config, "workerinput"):
+        outcomes = outcomes_of(session.config)
+        session.exitstatus = outcomes.status = status_of(session.exitstatus, outcomes)
+
+
+# --- the records of the run --------------------------------------------------------------------------------
+
+
+def _record_paths(terminalreporter: Any) -> list[Path]:
+    """The files of the records, in the order of their names, from all workers: each test names its own by the property
+    `record`."""
+    results = Path(terminalreporter.config.option.results).absolute()
+    reports = (report for of_kind in terminalreporter.stats.values() for report in of_kind)
+    properties = (one for report in reports for one in getattr(report, "user_properties", ()))
+    return sorted({results / value for name, value in properties if name == "record"})
+
+
+def written_records(terminalreporter: Any) -> tuple[list[Publishable], list[str]]:
+    """The records that the run wrote, and a sentence for each that was deleted or damaged since."""
+    found: list[Publishable] = []
+    wrong: list[str] = []
+    for path in _record_paths(terminalreporter):
+        try:
+            found.append(publishable(files.read(path)))
+        except files.RecordError as error:
+            wrong.append(visible(str(error)))
+    return found, wrong
+
+
+def further_tables(config: Any, records: Sequence[Publishable]) -> list[Table]:
+    """The tables that a run shows beside its summary: those of what its options asked for. Its records may hold more, from
+    runs before."""
+    option = config.option
+    found = (
+        (option.against is not None or option.against_triton is not None, comparison_table),
+        (option.thresholds is not None, budget_table),
+        (option.soak is not None, soak_table),
+    )
+    return [made for is_asked_for, make in found if is_asked_for and (made := make(records))]
+
+
+def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: Sequence[str]) -> None:
+    """Print the summary of the records, as it is in files, or on a terminal in its width; and where to find more."""
+    if not records and not wrong:
+        return
+    terminalreporter.section("summary")
+    for sentence in wrong:
+        terminalreporter.write_line(f"not in the summary: {sentence}")
+    if not records:
+        return
+    blocks: list[Block] = [*summary(records), *further_tables(terminalreporter.config, records)]
+    width = shutil.get_terminal_size().columns
+    terminalreporter.write_line(terminal_text(blocks, width) if terminalreporter.isatty else markdown(blocks))
+    folders = sorted({_as_typed(path.parent.parent) for path in _record_paths(terminalreporter)})
+    terminalreporter.write_line("")
+    terminalreporter.write_line(
+        f"records: {', '.join(folders)}; all tables: {_as_typed(Path(sys.executable))} -m reports tables --results {folders[0]}"
+    )
+
+
+def _as_typed(path: Path) -> str:
+    """The path as one would type it here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

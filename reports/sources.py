@@ -1,0 +1,108 @@
+"""What `compare` and `trend --add` are given: folders of records, or single ones, each with the file it came from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_uppercase
+
+from reports.record import files
+from reports.record.files import RecordError
+from reports.record.schema import case_id
+from reports.text.publishable import Publishable, publishable
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A record as a reader may see it, and its file; what else is of the case lies beside it under the same name."""
+
+    record: Publishable
+    path: Path
+    letter: str
+    """The letter of the argument that the record came with: A, B, ..."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One argument of a command: a folder of records, or a single record."""
+
+    name: str
+    """The argument as it was given."""
+    letter: str
+    is_file: bool
+    """Whether the argument is a single record, and not a folder."""
+    records: Mapping[str, Stored]
+    """The records by their cases, in the order of these."""
+    unreadable: Sequence[str] = ()
+    """What is wrong with each file of the folder that cannot be read."""
+
+
+def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
+    """The records of every argument, of the cases whose name contains `substring`.
+
+    Raises RecordError where an argument has none that can be read, or is there twice.
+    """
+    sources = [_source(argument, _letter(number), substring) for number, argument in enumerate(arguments)]
+    owners: dict[Path, Source] = {}
+    for source in sources:
+        for stored in source.records.values():
+            other = owners.setdefault(stored.path.resolve(), source)
+            if other is not source:
+                raise RecordError(
+                    f"{stored.path}: given twice, as {other.letter} ({other.name}) and as {source.letter} "
+                    f"({source.name}). Give each folder once."
+                )
+    return sources
+
+
+def _letter(number: int) -> str:
+    """The letter of an argument by its number from 0: A to Z, then A1 to Z1."""
+    return f"{ascii_uppercase[number % 26]}{number // 26 or ''}"
+
+
+def _source(argument: Path, letter: str, substring: str) -> Source:
+    records: dict[str, Stored] = {}
+    paths = record_files(argument)
+    found = files.read_each(paths)
+    for path, record in (found.records or found.all()).items():
+        stored = Stored(publishable(record), path, letter)
+        name = case_id(record.case)
+        if name in records:
+            raise RecordError(
+                f"{path}: holds the case {name}, which is in {records[name].path} too. Give one of the two files "
+                "by its name, or take one out of the folder."
+            )
+        records[name] = stored
+    chosen = {name: stored for name, stored in records.items() if substring in name}
+    if not chosen:
+        raise RecordError(
+            f"{argument}: no case has {substring!r} in its name. There are: {', '.join(records)}"
+        )
+    unreadable = [why for path, why in found.unreadable.items() if substring in path.stem]
+    return Source(str(argument), letter, argument.is_file(), chosen, unreadable)
+
+
+def record_files(argument: Path) -> list[Path]:
+    """The files of an argument's records: the record itself, or those of a results folder, or those that lie in a folder of one target.
+    Raises RecordError where there is none, and as `reports.record.files.record_paths` does."""
+    if argument.is_file():
+        if argument.name.endswith(files.SAMPLES_SUFFIX):
+            name = argument.name.removesuffix(files.SAMPLES_SUFFIX)
+            raise RecordError(
+                f"{argument}: holds the samples of a record. Give the record itself: {name}.json."
+            )
+        if argument.suffix != ".json":
+            raise RecordError(
+                f"{argument}: not a record. Give a folder of records, or a file TARGET/CASE.json."
+            )
+        # What is given itself may be a link; the files of the case lie where it leads.
+        return [argument.resolve() if argument.is_symlink() else argument]
+    if not argument.is_dir():
+        what = "neither a file nor a folder" if argument.exists() else "no such file or folder"
+        raise RecordError(f"{argument}: {what}. Give a folder of records (TARGET/CASE.json), or one.")
+    found = files.record_paths(argument) or files.record_paths_in(argument)
+    if not found:
+        raise RecordError(
+            f"{argument}: holds no records (TARGET/CASE.json). Give what a run of the benchmarks wrote with "
+            "--results DIR."
+        )
+    return found

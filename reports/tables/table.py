@@ -1,0 +1,235 @@
+"""A table as a value: its columns, its rows, and what a reader has to know of them.
+
+`reports.tables.rendering` writes it as markdown, HTML, CSV, JSON and for a terminal. Rows are made of records that came through
+`reports.text.publishable`, and a figure whose interval is too wide is no part of its cell, so that no rendering can show what
+may not be shown.
+"""
+
+import dataclasses
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from reports.record.quantities import NOT_SHOWN, NOTHING, WIDEST_RATIO, Quantity
+from reports.record.schema import MARKS, Estimate, Mark
+from reports.text.labels import grouped, letter
+
+Item = TypeVar("Item")
+Style = Literal["value", "interval", "half width"]
+"""How an estimate is written: alone, with its interval in brackets, or with half the width of that."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a reader sees, and the number behind it: in its quantity's unit, None where there is none or it is not shown."""
+
+    text: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+Taken = str | int | float | Estimate | Cell | None
+"""What a column takes of an item: a Cell where it is written in a way of its own."""
+
+
+def figure(
+    quantity: Quantity,
+    taken: float | Estimate | None,
+    style: Style = "value",
+    *apart_from: float,
+    with_unit: bool = False,
+) -> Cell:
+    """The cell of a figure, with its unit or under a title that has that, and with the digits that tell it apart from others."""
+    if taken is None:
+        return Cell(NOTHING)
+    if not isinstance(taken, Estimate):
+        return Cell(quantity.text(taken) if with_unit else quantity.cell(taken), _in_unit(quantity, taken))
+    if not quantity.is_shown(taken):
+        return Cell(NOT_SHOWN)
+    if style == "interval":
+        write = quantity.text_with_interval if with_unit else quantity.cell_with_interval
+        written = write(taken, *apart_from)
+    elif style == "half width":
+        written = quantity.cell_with_half_width(taken)
+    else:
+        written = quantity.text(taken.value) if with_unit else quantity.cell(taken.value)
+    value, low, high = (_in_unit(quantity, one) for one in (taken.value, taken.low, taken.high))
+    return Cell(written, value, low, None if taken.open_above else high)
+
+
+def _in_unit(quantity: Quantity, value: float) -> float:
+    return value if quantity.scale == 1 else round(quantity.scale * value, 12)  # 98, not 97.99999999999999
+
+
+@dataclass(frozen=True)
+class Column(Generic[Item]):
+    """A title, what the column takes of an item, and the quantity that this is; of text where there is none."""
+
+    title: str
+    take: Callable[[Item], Taken]
+    quantity: Quantity | None = None
+    style: Style = "value"
+    meaning: str = ""
+    """What stands below the table on the column, as a sentence without its end."""
+    is_starred: bool = False
+    """Whether a cell has the star of a row with marks."""
+    is_optional: bool = False
+    """Whether the column is left out where it has nothing to show."""
+    with_unit: bool = False
+    """Whether cells have the unit, which the title does not say."""
+    is_right: bool | None = None
+    """Whether cells stand on the right; by default those of quantities do."""
+    narrow: str | None = None
+    """The title in a terminal that is too narrow for the whole table; None where the column is left out there."""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether cells stand on the right."""
+        return self.quantity is not None if self.is_right is None else self.is_right
+
+    def cell(self, item: Item) -> Cell:
+        """The cell of an item."""
+        taken = self.take(item)
+        if isinstance(taken, Cell):
+            return taken
+        if isinstance(taken, str):
+            return Cell(taken)
+        if taken is None or self.quantity is None:
+            return Cell(NOTHING if taken is None else str(taken))
+        return figure(self.quantity, taken, self.style, with_unit=self.with_unit)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of an item, its name, and why its figures are to be read with care."""
+
+    cells: Sequence[Cell]
+    name: str = ""
+    marks: Sequence[Mark] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows, and sentences for below them. It is false without rows."""
+
+    columns: Sequence[Column[Any]]
+    rows: Sequence[Row]
+    notes: Sequence["str | Bullets"] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    @property
+    def legend(self) -> str:
+        """What the columns mean, and why some figures are not shown."""
+        said = [f"{one.title}: {one.meaning}." for one in self.columns if one.meaning]
+        if said and any(cell.text.startswith(NOT_SHOWN) for row in self.rows for cell in row.cells):
+            said.append(f"A ratio whose interval is wider than a factor of {WIDEST_RATIO:g} is not shown.")
+        return " ".join(said)
+
+    @property
+    def is_starred(self) -> bool:
+        """Whether marks are told by a star and the name of the row; else by letters that rows may share."""
+        return any(one.is_starred for one in self.columns)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the marks of its rows say, a line each."""
+        if self.is_starred:
+            return [
+                f"{row.name}: {'; '.join(one.text for one in row.marks)}" for row in self.rows if row.marks
+            ]
+        return [f"{letter(place)}: {said}" for place, said in enumerate(self._sentences.values())]
+
+    @property
+    def titles(self) -> list[str]:
+        """The titles as a reader sees them, with that of the letters."""
+        return [*(one.title for one in self.columns), *(["Note"] if self._has_letters else [])]
+
+    @property
+    def texts(self) -> list[list[str]]:
+        """The cells as a reader sees them, with stars and letters."""
+        letters = {kind: letter(place) for place, kind in enumerate(self._sentences)}
+        return [
+            [
+                *(
+                    f"{cell.text}*" if column.is_starred and row.marks else cell.text
+                    for column, cell in zip(self.columns, row.cells, strict=True)
+                ),
+                *(
+                    [", ".join(dict.fromkeys(letters[mark.code] for mark in row.marks))]
+                    if self._has_letters
+                    else []
+                ),
+            ]
+            for row in self.rows
+        ]
+
+    @property
+    def _has_letters(self) -> bool:
+        return not self.is_starred and any(row.marks for row in self.rows)
+
+    @property
+    def _sentences(self) -> Mapping[str, str]:
+        """One sentence for each code, in the order of the rows: what all say alike, else what the code means."""
+        found = {}
+        marks = [mark for row in self.rows for mark in row.marks]
+        for code, alike in grouped(marks, operator.attrgetter("code")).items():
+            sentences = list(dict.fromkeys(mark.text for mark in alike))
+            found[code] = sentences[0] if len(sentences) == 1 else MARKS.get(code, "; ".join(sentences))
+        return found
+
+
+def table(
+    columns: Sequence[Column[Item]],
+    items: Iterable[Item],
+    *,
+    name: Callable[[Item], str] = lambda _item: "",
+    marks: Callable[[Item], Iterable[Mark]] = lambda _item: (),
+    notes: Sequence["str | Bullets"] = (),
+) -> Table:
+    """The table of some items, without the optional columns that have nothing to show."""
+    rows = [Row([one.cell(item) for one in columns], name(item), tuple(marks(item))) for item in items]
+    kept = [
+        place
+        for place, column in enumerate(columns)
+        if not column.is_optional or any(row.cells[place].text not in (NOTHING, "") for row in rows)
+    ]
+    return Table(
+        [columns[place] for place in kept],
+        [dataclasses.replace(row, cells=[row.cells[place] for place in kept]) for row in rows],
+        [note for note in notes if note],
+    )
+
+
+def table_of_texts(titles: Sequence[str], rows: Iterable[Sequence[str]], is_right: str = "") -> Table:
+    """A table of texts; `is_right` has an `r` in the place of each column that stands on the right."""
+    columns: list[Column[Sequence[str]]] = [
+        Column(title, operator.itemgetter(place), is_right=is_right[place : place + 1] == "r")
+        for place, title in enumerate(titles)
+    ]
+    return table(columns, rows)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The heading of what follows."""
+
+    text: str
+    level: int
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list."""
+
+    lines: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.lines)
+
+
+Block = Table | Heading | Bullets | str
+"""A part of a document; a string is a paragraph. What is empty is left out."""

@@ -1,0 +1,337 @@
+"""Whether a case is right, in words: its conversion, its scores, the gates, and the answers under load."""
+
+from collections.abc import Sequence
+
+from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR
+from reports.record.schema import (
+    GATES,
+    Accuracy,
+    AnswerGate,
+    Conversation,
+    Disagreement,
+    Limit,
+    Load,
+    OutputDifference,
+    Parity,
+    Record,
+    SameAnswers,
+    Score,
+    VerifiedAnswers,
+    meets,
+    within_limits,
+)
+
+# --- conversion and scores ---
+
+
+def main_score(record: Record) -> Score | None:
+    """The score that tables show; None where the task's metric was not measured."""
+    if record.accuracy is None or record.accuracy_missing or not record.accuracy.scores:
+        return None
+    return record.accuracy.scores[0]
+
+
+def score_text(score: Score) -> str:
+    """One metric after each stage, the served one first."""
+    stages = (("served", score.served), ("converted", score.converted), ("framework", score.framework))
+    return f"{score.metric} " + ", ".join(
+        f"{metric_text(score, value)} {name}" for name, value in stages if value is not None
+    )
+
+
+def _score_failure(score: Score, limit: Limit) -> str:
+    """A sentence on a limit that the served score does not keep, both with as many decimals as tell them apart."""
+    served, value = METRICS[score.better].apart(score.served, limit.value)
+    place = "below its floor" if score.better == "higher" else "above its ceiling"
+    return f"served {score.metric} {served} is {place} of {value} ({limit.source})"
+
+
+def ledger_failures(accuracy: Accuracy) -> list[str]:
+    """A sentence for each score and each pair of stages of a ledger that misses its limit; empty where it holds."""
+    failures = []
+    for score in accuracy.scores:
+        limit = tightest(score)  # which is missed where any is
+        if limit is not None and not meets(score.better, score.served, limit.value):
+            failures.append(_score_failure(score, limit))
+    failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
+    failures += [
+        f"the served output {one.output} is not what the same file gives in process ({_output_failure(one)})"
+        for one in accuracy.outputs
+        if not within_limits(one)
+    ]
+    if accuracy.same_answers is not None and not accuracy.same_answers.passed:
+        failures.append(same_answers_text(accuracy.same_answers))
+    if failures or accuracy.passed:
+        return failures
+    return [f"the accuracy check failed ({'; '.join(map(_ledger_of, accuracy.scores))})"]
+
+
+def accuracy_sentence(record: Record) -> str:
+    """The ledger: the scores after each stage, on how many samples, and where neighbouring stages disagree."""
+    accuracy = record.accuracy
+    if accuracy is None or main_score(record) is None:
+        return unmeasured(record)
+    scores = "; ".join(_ledger_of(score) for score in accuracy.scores)
+    differ = ", ".join(_disagreement(one) for one in accuracy.disagreements)
+    said = f"on {accuracy.samples} samples, {scores}"
+    if record.build.as_found:
+        return said  # nothing stands before it whose decisions could be others
+    return f"{said}; decisions that differ: {differ or 'not counted'}"
+
+
+def _ledger_of(score: Score) -> str:
+    earlier = (("framework", score.framework), ("converted", score.converted))
+    said = [f"{name} {metric_text(score, value)}" for name, value in earlier if value is not None]
+    return ", ".join([_served(score), *said])
+
+
+def _served(score: Score) -> str:
+    limit = tightest_text(score)
+    return f"{score.metric} {metric_text(score, score.served)}" + (f" ({limit})" if limit else "")
+
+
+def tightest_text(score: Score) -> str:
+    """The limit that is hardest to keep: `floor 95.9 %`, or `ceiling 0.04` of an error; empty where there is none."""
+    limit = tightest(score)
+    word = "floor" if score.better == "higher" else "ceiling"
+    return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
+
+
+def tightest(score: Score) -> Limit | None:
+    """The limit that is hardest to keep; None where there is none."""
+    choose = max if score.better == "higher" else min
+    return choose(score.limits, key=lambda limit: limit.value, default=None)
+
+
+def _disagreement(one: Disagreement) -> str:
+    lost = f" ({one.lost} lost, {one.gained} gained)" if one.count else ""
+    share = (
+        f", {AGREEMENT.text(1 - one.agreement)} of their parts"
+        if one.count and one.agreement > 1 - one.count
+        else ""
+    )
+    return f"{one.count} between {' and '.join(one.between)}{lost or share}"
+
+
+def has_random_weights(record: Record) -> bool:
+    """Whether the weights are random, so that no decision of the case can be right or wrong."""
+    return record.build.weights.startswith("random")
+
+
+def stage_failures(record: Record) -> list[str]:
+    """A sentence on each test that failed before it had a result."""
+    return [f"{one.stage} failed: {one.what}" for one in record.failures]
+
+
+def unscored(record: Record) -> str:
+    """The two words that are shown in place of a missing score."""
+    if any(one.stage == "accuracy" for one in record.failures):
+        return "failed"
+    if record.build.as_found:
+        return "no labels"
+    return "random weights" if has_random_weights(record) else "not measured"
+
+
+def unmeasured(record: Record) -> str:
+    """What is said in place of a missing score: that there is none, and why where the record says it."""
+    reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
+    return unscored(record) + reason
+
+
+def conversion_failure(conversion: Parity | None) -> str | None:
+    """How far the converted model is from the framework; None where it is near enough."""
+    if conversion is None:
+        return "the converted model was not compared with the framework"
+    if conversion.passed:
+        return None
+    differ = (
+        "ONNX Runtime with its optimisations differs from ONNX Runtime without them"
+        if conversion.same_file
+        else "the converted model differs from the framework"
+    )
+    outputs = [
+        f"; output {one.output}: {_output_failure(one)}"
+        for one in conversion.outputs
+        if not within_limits(one)
+    ]
+    return f"{differ} ({parity_text(conversion)}{''.join(outputs)})"
+
+
+def parity_text(conversion: Parity) -> str:
+    """`relative error 3e-07, limit 1e-05; agreement 100.0 %, limit 99.9 %`: what was compared, each with its limit."""
+    found = [
+        ("relative error {}", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit),
+        (
+            "mean error {} times what the precision itself costs this model",
+            RATIO,
+            conversion.error_in_costs,
+            conversion.error_in_costs_limit,
+        ),
+        ("agreement {}", AGREEMENT, conversion.agreement, conversion.agreement_limit),
+    ]
+    return "; ".join(
+        said.format(quantity.text(value)) + ("" if limit is None else f", limit {quantity.text(limit)}")
+        for said, quantity, value, limit in found
+        if value is not None
+    )
+
+
+def _is_unmet(one: Disagreement) -> bool:
+    return one.agreement_limit is not None and one.agreement < one.agreement_limit
+
+
+def _agreement_failure(one: Disagreement) -> str:
+    return (
+        f"{' and '.join(one.between)} decide differently "
+        f"(agreement {AGREEMENT.text(one.agreement)}, limit {AGREEMENT.text(one.agreement_limit or 0.0)})"
+    )
+
+
+def _output_failure(one: OutputDifference) -> str:
+    if one.kind == "differing":
+        how = f"{AGREEMENT.text(one.mean)} of its integers differ, limit {AGREEMENT.text(one.mean_limit)}"
+    else:
+        how = (
+            f"on the mean {RELATIVE_ERROR.text(one.mean)}, limit {RELATIVE_ERROR.text(one.mean_limit)}; "
+            f"at most {RELATIVE_ERROR.text(one.largest)} of the spread, limit {RELATIVE_ERROR.text(one.largest_limit)}"
+        )
+    if one.compared < one.compared_limit:
+        how += (
+            f"; compared on {AGREEMENT.text(one.compared)} of the samples, limit {AGREEMENT.text(one.compared_limit)}, as "
+            "integers beside it differ on the others"
+        )
+    place = f"sample {one.sample}: expected {one.expected:.6g}, given {one.given:.6g}"
+    return f"{how}; worst in {place}; {one.source}" if one.sample else f"{how}; {one.source}"
+
+
+def metric_text(score: Score, value: float) -> str:
+    """A value of the metric: in percent where it is a fraction."""
+    return METRICS[score.better].text(value)
+
+
+# --- answers ---
+
+NOISY = 1e-4
+"""The share of the spread between samples beyond which answers that pass are marked: those of right models in FP32 were
+measured to be 0 to 1.5e-6 apart."""
+ALL_ALIKE = "all samples get one answer, so that nothing shows whose answer one is"
+
+
+def wrong_answers(load: Load) -> str:
+    """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was looked at."""
+    return wrong_text(load.answers, "under load")
+
+
+def wrong_text(found: VerifiedAnswers | None, where: str) -> str:
+    """What was wrong with some answers, `where` saying when they were given; empty where nothing was, or none was looked
+    at."""
+    if found is None or not found.wrong:
+        return ""
+    text = f"{COUNT.text(found.wrong)} of {COUNT.text(found.verified)} answers {where} are wrong"
+    first = found.first_wrong
+    if first is None:
+        return text
+    return f"{text}, the first to sample {first.sample}: {first.output} is {first.given}, and {first.expected} {found.held_to}"
+
+
+def verified_answers(loads: Sequence[Load]) -> str:
+    """How many answers under load were compared with those in process, in a sentence; empty where none were."""
+    found = [load.answers for load in loads if load.answers is not None]
+    verified, wrong = sum(one.verified for one in found), sum(one.wrong for one in found)
+    if not verified:
+        return ""
+    alone = found[0].held_to == "alone"
+    those = "the server's own to the same samples, one request at a time" if alone else "those in process"
+    seen = f"{COUNT.text(verified)} answers under load were compared with {those}"
+    left_out = sum(one.left_out for one in found)
+    if left_out:
+        seen += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
+    if wrong:
+        return f"{seen}: {COUNT.text(wrong)} were wrong."
+    # Of so many right ones in a row: 1 - 0.05 ** (1 / n) is less than 3 / n (the rule of three).
+    rare = (
+        f": with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is" if verified >= 30 else ""
+    )
+    return f"{seen}, none was wrong{rare}."
+
+
+def conversation_text(found: Conversation) -> str:
+    """The number of requests and answers of a conversation with a model that does not give one answer to each request."""
+    asked = (
+        f"a sequence of {found.requests} requests{', alone as the model takes one at a time' if found.alone else ''}"
+        if found.kind == "sequence"
+        else f"{found.requests} requests"
+    )
+    answers = f"{COUNT.text(found.answers)} answers to {asked}"
+    return f"{answers}, {'the same again' if found.passed else found.difference}"
+
+
+def conversation_failure(found: Conversation | None) -> str:
+    """The difference between two conversations with the same requests; empty where there was none."""
+    return (
+        f"answers depend on more than what is asked: {found.difference}" if found and not found.passed else ""
+    )
+
+
+def same_answers_text(found: SameAnswers) -> str:
+    """How far answers to one sample are apart, however it is sent."""
+    size = apart_text(found)
+    if found.passed:
+        return f"answers to one sample differ by {size} at most, however it is sent{remarks(found)}"
+    given = "no numbers" if found.relative_difference is None and found.agreement == 1 else f"{size} apart"
+    return (
+        f"answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
+        f"{found.sample} are {given}"
+    )
+
+
+def remarks(found: SameAnswers) -> str:
+    """What a reader has to know of answers that are near enough: that they are noisy, that some were not compared, or that
+    nothing tells them apart. Empty where there is nothing of that kind."""
+    said = []
+    if is_noisy(found):
+        said.append(f"noisy: most models stay below {NOISY:g}")
+    if found.left_out:
+        said.append(
+            f"{COUNT.text(found.left_out)} compared by their integers alone, as a few of these differ"
+        )
+    if not found.tells_apart:
+        said.append(ALL_ALIKE)
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def is_noisy(found: SameAnswers) -> bool:
+    """Whether answers that pass are further apart than those of most models."""
+    return found.relative_difference is not None and found.relative_difference > NOISY
+
+
+def apart_text(found: SameAnswers) -> str:
+    """By how much answers to one sample differ: `3e-07 of the spread`, or `0.12 % of the elements`."""
+    if found.relative_difference is not None:
+        return f"{RELATIVE_ERROR.text(found.relative_difference)} of the spread"
+    return f"{AGREEMENT.text(1 - found.agreement)} of the elements"
+
+
+# --- gates ---
+
+
+def gate_text(found: AnswerGate) -> str:
+    """What one gate tried and found, for the line of its test."""
+    said = [found.tried]
+    if found.same is not None and not found.wrong:
+        said.append(
+            f"answers differ {'by' if found.same.relative_difference is not None else 'in'} at most "
+            f"{apart_text(found.same)}{remarks(found.same)}"
+        )
+    return ", ".join(said)
+
+
+def gate_failures(found: Sequence[AnswerGate]) -> list[str]:
+    """What is wrong, a sentence for each gate that did not pass, in the order of GATES."""
+    return [f"{one.wrong} (gate {one.gate})" for one in gates_in_order(found) if one.wrong]
+
+
+def gates_in_order(found: Sequence[AnswerGate]) -> list[AnswerGate]:
+    """The gates in the order of GATES."""
+    names = list(GATES)
+    return sorted(found, key=lambda one: names.index(one.gate) if one.gate in names else len(names))

@@ -1,0 +1,180 @@
+"""Names of load points, devices, formats, times and origins: the same in every output."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from string import ascii_lowercase
+from typing import TypeVar
+
+from reports.record.origins import origins_of
+from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
+from reports.record.schema import Case, Efficiency, Load, LoadSetting, Origin, Record
+
+# The names a reader knows, by mnemonic. One that is not here is shown as it is.
+_ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
+
+
+def confidence_levels(loads: Iterable[Load]) -> str:
+    """`95 %`, or `90 % or 95 %`: the confidence of the intervals."""
+    return " or ".join(map(GIVEN_SHARE.text, sorted({load.throughput_per_s.confidence for load in loads})))
+
+
+def point(load: LoadSetting) -> str:
+    """What a load point is called within its scenario."""
+    if load.request_rate_per_s is not None:
+        return schedule(load)
+    return size(load.scenario, load.batch, load.concurrency)
+
+
+def full_point(load: LoadSetting) -> str:
+    """The load point with its scenario: `offline, batch 8`."""
+    return f"{load.scenario}, {point(load)}"
+
+
+def size(scenario: str, batch: int, concurrency: int) -> str:
+    """The batch offline, the concurrency online."""
+    return f"batch {batch}" if scenario == "offline" else f"concurrency {concurrency}"
+
+
+def schedule(load: LoadSetting) -> str:
+    """The request rate, and how requests arrive."""
+    return f"{REQUEST_RATE.cell(load.request_rate_per_s)}/s, {load.arrivals}"
+
+
+def device(record: Record) -> str:
+    """The CPU or GPU that the case was measured on, with their number where it is several."""
+    name = kind_of_device(record)
+    return f"{record.case.gpus} x {name}" if record.case.gpus > 1 else name
+
+
+def kind_of_device(record: Record) -> str:
+    """The name of the CPU or GPU that the case was measured on, without their number."""
+    if record.case.target == "cpu":
+        return record.machine.cpu
+    return record.machine.gpu or record.case.target.upper()
+
+
+def notes(measured: Load | Efficiency) -> str:
+    """What a reader has to know about a load point, or about what serving costs at it; empty where there is nothing."""
+    return "; ".join(mark.text for mark in measured.marks)
+
+
+def several_gpus(case: Case) -> str:
+    """`2 GPUs`; empty for one, which goes without saying."""
+    return f"{case.gpus} GPUs" if case.gpus > 1 else ""
+
+
+def accelerator(case: Case) -> str:
+    """The accelerator that the case's name says, as a reader knows it; empty where it says none."""
+    return _ACCELERATORS.get(case.accelerator, case.accelerator) if case.accelerator else ""
+
+
+def format_text(record: Record) -> str:
+    """What a case was converted to and runs on, as a reader knows it: `ONNX, TensorRT, 2 GPUs`."""
+    parts = (record.build.format, accelerator(record.case), several_gpus(record.case))
+    return ", ".join(filter(None, parts))
+
+
+def backend_accelerator(record: Record) -> str:
+    """The accelerator as published tables name it: the case's own, and what its format brings: CUDA for PyTorch on a
+    GPU, TensorRT for TF-TRT."""
+    if record.case.accelerator is None and record.case.target != "cpu":
+        if record.case.format == "tf-trt":
+            return _ACCELERATORS["trt"]
+        if record.build.engine == "PyTorch":
+            return _ACCELERATORS["cuda"]
+    return accelerator(record.case) or "-"
+
+
+def sequence_length(record: Record) -> str:
+    """Tokens or symbols of the model's first input, where that is a sequence."""
+    shape = _first_input(record)
+    return str(shape[0]) if len(shape) == 1 else "-"
+
+
+def image_resolution(record: Record) -> str:
+    """The shape of the model's first input, where that is an image or a volume: `4x128x128x128`."""
+    shape = _first_input(record)
+    return "x".join(map(str, shape)) if len(shape) > 1 else "-"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 run`, `1,200 runs`: a number of things by their noun, whose plural ends in s."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def letter(place: int) -> str:
+    """The name of a note: a, b ... z, aa, ab ..."""
+    more, last = divmod(place, len(ascii_lowercase))
+    return (letter(more - 1) if more else "") + ascii_lowercase[last]
+
+
+def _first_input(record: Record) -> tuple[int, ...]:
+    return tuple(next(iter(record.build.inputs.values()), ()))
+
+
+_LISTED = 4
+"""How many hosts, commits and runs are listed; further ones are only counted."""
+_COMMIT_LENGTH = 12
+
+
+def commit_text(origin: Origin) -> str:
+    """The commit, short, and whether the checkout was changed since; empty where it was of none."""
+    if origin.commit is None:
+        return ""
+    return origin.commit[:_COMMIT_LENGTH] + ("" if origin.clean else ", changed")
+
+
+def started_text(origin: Origin) -> str:
+    """When the run began, to the minute: `2026-11-22 07:25 UTC`."""
+    date, _, time = origin.started.partition("T")
+    return f"{date} {time[:5]} UTC" if time else date
+
+
+def days_text(times: Iterable[str]) -> str:
+    """The days of some times in ISO 8601: `2026-03-04 to 2026-03-06`, the day of a single one; empty without any."""
+    days = sorted({time[:10] for time in times} - {""})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
+
+
+def measured_text(records: Sequence[Record]) -> str:
+    """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`; empty where no record says. A host
+    that was left out is left out."""
+    found = [one for record in records for one in origins_of(record)]
+    parts = (
+        ("on ", [one.host for one in found]),
+        ("commit ", map(commit_text, found)),
+        ("run began ", sorted(map(started_text, found))),
+    )
+    texts = ((beginning, _listed(values)) for beginning, values in parts)
+    return "; ".join(f"{beginning}{text}" for beginning, text in texts if text)
+
+
+def origin_rows(record: Record) -> list[tuple[str, str]]:
+    """What each run that the record has measurements of says of itself, for a table of two columns."""
+    rows = []
+    for one in origins_of(record):
+        rows += [
+            ("Run", f"{one.run}, began {started_text(one)}"),
+            ("Host", one.host),
+            ("Commit of the suite", commit_text(one)),
+        ]
+    return [row for row in rows if row[1]]
+
+
+def _listed(values: Iterable[str]) -> str:
+    """The values in a line, each once, and of many the first few and how many more there are."""
+    found = list(dict.fromkeys(value for value in values if value))
+    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    separator = "; " if any(", " in value for value in found) else ", "
+    return separator.join(found[:_LISTED]) + more
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
+    """The values by their key. Keys and the values of each keep the order in which they came."""
+    groups: dict[Key, list[Value]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups

@@ -1,0 +1,189 @@
+"""The only door to every output: what of a record may be published.
+
+Where a speed may not be shown, its figures are taken out of the record and the reason is put in their place, so that no other
+module has to decide again.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports.record import files
+from reports.record.figures import Figures, of_point
+from reports.record.origins import without_names
+from reports.record.quantities import LATENCY_BUDGET
+from reports.record.schema import Estimate, Load, Origin, Record, Search, case_id, verdict_of
+from reports.text.correctness import (
+    conversation_failure,
+    conversion_failure,
+    gate_failures,
+    has_random_weights,
+    ledger_failures,
+    main_score,
+    stage_failures,
+    unmeasured,
+    wrong_answers,
+    wrong_text,
+)
+from reports.text.labels import full_point
+
+_NO_FIGURE = Estimate(float("nan"), float("nan"), float("nan"))
+
+
+@dataclass(frozen=True)
+class HiddenPoint:
+    """A load point whose figures may not be shown: the setting of the load generator, and how much was measured."""
+
+    scenario: str
+    batch: int
+    concurrency: int
+    request_rate_per_s: float | None
+    arrivals: str | None
+    compared_with: str | None
+    """The other build that it was measured beside; None where there was none."""
+    measured: Figures
+    """The setting and the amount of measuring, as `reports.record.figures.of_point` gives them."""
+    origin: Origin | None = None
+    """Where it comes from."""
+
+
+@dataclass(frozen=True)
+class Publishable(Record):
+    """A record as a reader may see it. Where no speed may be shown, `loads` and `efficiency` are empty, and `soak` says nothing
+    of it."""
+
+    no_speed: str = ""
+    """The sentence that stands in place of the case's speed; empty where its speed is shown."""
+    no_winner: str = ""
+    """The sentence that stands in place of what a search found; empty where that is shown. The search then keeps
+    what it was for and how right its winner is, and its load has no figures."""
+    hidden: Sequence[HiddenPoint] = ()
+    """The load points that were measured and are not shown."""
+
+
+def name_of(record: Record) -> str:
+    """What a reader knows a record by: its case."""
+    return case_id(record.case)
+
+
+def publishable(record: Record) -> Publishable:
+    """The record as it may be shown.
+
+    A case shows its speed where its conversion and its accuracy hold. One whose weights are random has no task
+    metric; its conversion stands for its rightness. The winner of a search shows its own where its own ledger
+    holds, whatever the case's settings give.
+    """
+    no_speed = _why_no_speed(record)
+    search, no_winner = _search(record)
+    fields = {field.name: getattr(record, field.name) for field in dataclasses.fields(Record)}
+    if no_speed:
+        fields |= {"loads": (), "efficiency": ()}
+        if record.soak is not None:
+            fields["soak"] = dataclasses.replace(record.soak, end_over_begin=None, requests_per_s=None)
+    hidden = [_hidden(load) for load in record.loads] if no_speed else []
+    return Publishable(
+        **fields | {"search": search},
+        no_speed=no_speed,
+        no_winner=no_winner,
+        hidden=tuple(hidden),
+    )
+
+
+def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:
+    """Every record below a results folder as a reader may see it; raises as `reports.record.files.read_all`.
+
+    Where it is to be anonymous, neither hosts nor UUIDs of GPUs are in it.
+    """
+    return of_files(files.read_folder(results).all(), anonymous=anonymous)
+
+
+def of_files(found: Mapping[Path, Record], *, anonymous: bool = False) -> list[Publishable]:
+    """The records of several files as a reader may see them."""
+    return [publishable(without_names(record) if anonymous else record) for record in found.values()]
+
+
+def _why_no_speed(record: Record) -> str:
+    if record.failures:
+        return f"No throughput is shown: {', and '.join(stage_failures(record))}."
+    failures = [
+        f"{failure} ({full_point(load)})" for load in record.loads if (failure := wrong_answers(load))
+    ]
+    failures += gate_failures(record.gates)
+    if record.soak is not None and (failure := wrong_text(record.soak.answers, "in the soak")):
+        failures.append(failure)
+    if record.build.as_found:
+        failures += [] if record.accuracy is None else ledger_failures(record.accuracy)
+        failures = [*failures, *filter(None, [conversation_failure(record.conversation)]), *_unheld(record)]
+        return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
+    converted = record.conversion is not None and record.conversion.passed
+    kept = record.accuracy is None or record.accuracy.passed
+    measured = record.accuracy is not None and record.accuracy_missing is None
+    if not (converted and kept and (measured or has_random_weights(record))):
+        failures = [
+            *filter(None, [conversion_failure(record.conversion)]),
+            *_accuracy_failures(record),
+            *failures,
+        ]
+    return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
+
+
+def _unheld(record: Record) -> list[str]:
+    """A sentence if a model that was served as it was found has load points whose answers were not compared."""
+    unseen = [load for load in record.loads if load.answers is None]
+    return [f"answers under load were not compared ({full_point(unseen[0])})"] if unseen else []
+
+
+def _accuracy_failures(record: Record) -> list[str]:
+    """What is wrong with the ledger; empty where nothing is."""
+    accuracy = record.accuracy
+    missing = main_score(record) is None and not has_random_weights(record)
+    failures = [f"accuracy was {unmeasured(record)}"] if missing else []
+    if accuracy is None or accuracy.passed:
+        return failures
+    return failures + ledger_failures(accuracy)
+
+
+def _search(record: Record) -> tuple[Search | None, str]:
+    """What a search found, and why it may not be shown. Where nothing kept the budget there is no winner to prove:
+    the lowest latency, which says so, stays."""
+    search = record.search
+    if search is None:
+        return None, ""
+    if verdict_of(search) == "failed":
+        load = dataclasses.replace(search.load, throughput_per_s=_NO_FIGURE, passes=())
+        return dataclasses.replace(search, load=load, goodput_per_s=None), ""
+    failures = tuple(one for one in record.failures if one.stage != "accuracy")  # of the case's own settings
+    of_search = dataclasses.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
+    why = _why_no_speed(of_search)
+    if not why:
+        return search, ""
+    load = dataclasses.replace(
+        search.load,
+        throughput_per_s=_NO_FIGURE,
+        latency_ms={},
+        components_ms={},
+        passes=(),
+        gpu=None,
+        certified={},
+        # A rate that was found is a speed.
+        request_rate_per_s=None,
+        arrivals=None,
+    )
+    budget = LATENCY_BUDGET.text(search.budget_ms)
+    return dataclasses.replace(
+        search, load=load, lead=None, goodput_per_s=None
+    ), f"The winner within {budget} is not proven. {why}"
+
+
+def _hidden(load: Load) -> HiddenPoint:
+    return HiddenPoint(
+        load.scenario,
+        load.batch,
+        load.concurrency,
+        load.request_rate_per_s,
+        load.arrivals,
+        load.comparison.reference if load.comparison else None,
+        of_point(load),
+        load.origin,
+    )

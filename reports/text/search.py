@@ -1,0 +1,138 @@
+"""The result of a search within a latency budget, in words."""
+
+from reports.record.quantities import (
+    DURATION,
+    GAIN,
+    LATENCY,
+    LATENCY_BUDGET,
+    RATIO,
+    REQUEST_RATE,
+    THROUGHPUT,
+)
+from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
+from reports.text.labels import counted, schedule
+from reports.text.publishable import Publishable
+
+
+def search_paragraph(record: Publishable) -> str:
+    """What the search found and how; empty where there was none. A winner that is not proven shows no speed."""
+    search = record.search
+    if search is None:
+        return ""
+    if verdict_of(search) == "failed":
+        text = beyond_text(search)
+        return f"{text[0].upper()}{text[1:]}."
+    if record.no_winner:
+        return record.no_winner
+    return (
+        f"{found_text(search)}. Searched in {search.passes} passes of {_tried_text(search)}, "
+        f"{DURATION.text(search.duration_s)}. The configuration, for which conversion and accuracy hold: "
+        f"`{search.config}`."
+    )
+
+
+def found_text(search: Search) -> str:
+    """The figure, where it was reached, and how sure it is."""
+    if search.load.request_rate_per_s is not None:
+        settings = settings_text(search.load.scenario, search.deployment)
+        return f"{rate_text(search)}: {search.load.scenario}, {settings}; {lead_text(search.lead)}"
+    throughput = THROUGHPUT.text(search.load.throughput_per_s.value)
+    return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead_text(search.lead)}"
+
+
+def rate_text(search: Search) -> str:
+    """The highest rate, the percentile from the schedule, and how many answers came within the budget."""
+    rate = REQUEST_RATE.cell(search.load.request_rate_per_s)
+    found = f"{rate} requests/s, {search.load.arrivals}, with {budget_text(search)} from when each was due"
+    if search.goodput_per_s is None:
+        return found
+    return f"{found}, goodput {THROUGHPUT.text_with_interval(search.goodput_per_s)}"
+
+
+def _tried_text(search: Search) -> str:
+    configurations = counted(search.configurations, "configuration")
+    return configurations if not search.rates else f"{configurations} at {counted(search.rates, 'rate')}"
+
+
+def beyond_text(search: Search) -> str:
+    """The reason why there is no winner: the lowest latency that was reached."""
+    latency = search.load.latency_ms[search.percentile]
+    text = (
+        f"none of {_tried_text(search)} keeps {search.percentile} within "
+        f"{LATENCY_BUDGET.text(search.budget_ms)}; the lowest reached is {LATENCY.text_with_interval(latency)}: "
+        f"{winner_text(search)}"
+    )
+    median = search.load.latency_ms.get("p50")
+    if search.rates is None or median is None or median.value <= search.budget_ms:
+        return text
+    return (
+        f"{text}. A request takes {LATENCY.text(median.value)} (p50) there, so that no rate keeps the budget"
+    )
+
+
+def budget_text(search: Search) -> str:
+    """The percentile with its interval, and whether it is shown to keep the budget."""
+    latency = search.load.latency_ms[search.percentile]
+    shown = {"passed": "within", "not shown": "not shown to be within", "failed": "beyond"}[
+        verdict_of(search)
+    ]
+    measured = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)}"
+    return f"{measured} {shown} {LATENCY_BUDGET.text(search.budget_ms)}"
+
+
+def winner_text(search: Search) -> str:
+    """The load and the configuration of the winner."""
+    scenario, load = search.load.scenario, _load(search.load)
+    return f"{scenario}, {load}, {settings_text(scenario, search.deployment)}"
+
+
+def settings_text(scenario: str, deployment: Deployment) -> str:
+    """What the search chooses of a deployment; static batching has neither preferred sizes nor a delay."""
+    parts = [counted(deployment.instances, "instance")]
+    if scenario == "online":
+        sizes = " ".join(map(str, deployment.preferred_batch_sizes))
+        parts += [f"preferred {sizes}"] if sizes else []
+        delay = deployment.max_queue_delay_us
+        parts.append(f"delay {delay:,} µs" if delay else "no delay")
+    return ", ".join(parts)
+
+
+def lead_text(lead: Estimate | None) -> str:
+    """How much faster than the second best configuration, if that is shown."""
+    if lead is None:
+        return "no other configuration kept the budget"
+    if not RATIO.is_shown(lead):
+        return _rough_lead_text(lead)
+    gain = _gain(lead.value, lead.low, lead.high)
+    if lead.low > 1:
+        return f"{GAIN.text(gain.value)} faster than the runner-up ({_percents(gain)})"
+    if lead.high < 1:  # and yet it is no winner
+        other = _gain(1 / lead.value, 1 / lead.high, 1 / lead.low)
+        faster = f"{GAIN.text(other.value)} faster ({_percents(other)})"
+        return f"one that is {faster} is not shown to keep the budget"
+    return f"no different from the runner-up ({_percents(gain)})"
+
+
+def _rough_lead_text(lead: Estimate) -> str:
+    """The lead of a winner whose interval is too wide for a figure: which is faster may be shown all the same."""
+    if lead.low > 1:
+        return "faster than the runner-up, by how much is not shown"
+    if lead.high < 1:
+        return "one that is faster, by how much is not shown, is not shown to keep the budget"
+    return "not shown to be faster than the runner-up, nor to be slower"
+
+
+def _gain(*ratios: float) -> Estimate:
+    """How much more a speed is, of its ratio to the other."""
+    return Estimate(*(ratio - 1 for ratio in ratios))
+
+
+def _percents(gain: Estimate) -> str:
+    return f"{GAIN.cell(gain.low)} to {GAIN.text(gain.high)}"
+
+
+def _load(load: Load) -> str:
+    batch = f"batch {load.batch}, " if load.scenario == "offline" else ""
+    if load.request_rate_per_s is not None:
+        return schedule(load)
+    return f"{batch}concurrency {load.concurrency}"

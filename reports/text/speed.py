@@ -1,0 +1,211 @@
+"""How fast a case is beside other formats, the same artifact in process and the machine's peak, and for which price."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from reports.record.quantities import INTEGER_WORK_RATE, RATIO, SHARE, SHARE_OF_SPEED, WORK_RATE
+from reports.record.schema import BesideReference, Efficiency, Load, Record, case_id
+from reports.record.verdicts import mark_codes, too_wide
+from reports.text.correctness import main_score
+from reports.text.labels import format_text
+from reports.text.publishable import Publishable, name_of
+
+# --- ranks -------------------------------------------------------------------------------------------------
+
+Group = tuple[str, str, int]
+"""Target, model and number of GPUs: formats of one group are ranked among each other."""
+
+
+def group_of(record: Publishable) -> Group:
+    """The group that a case is ranked in."""
+    case = record.case
+    return case.target, case.model, case.gpus
+
+
+def format_name(record: Publishable) -> str:
+    """A case's format and precision as a reader knows them: `ONNX, TensorRT FP16`."""
+    return f"{format_text(record)} {record.case.precision.upper()}"
+
+
+def reference(record: Publishable) -> BesideReference | None:
+    """A case's best speed over that of its model's reference format, measured in turns; 1 for that format itself, None where
+    there is none."""
+    return next((one.beside for one in record.efficiency if one.beside is not None), None)
+
+
+def ranked(records: Sequence[Publishable]) -> list[Publishable]:
+    """The records with the formats of each model in the order of their speed, the fastest first; those that are not
+    ranked come last, as they came. Models stay in their order."""
+    order = {group: place for place, group in enumerate(dict.fromkeys(map(group_of, records)))}
+
+    def place(record: Publishable) -> tuple[int, float]:
+        beside = reference(record)
+        return order[group_of(record)], -beside.ratio.value if beside else 0.0
+
+    return sorted(records, key=place)
+
+
+def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
+    """The rank of each ranked record by its name: one more than how many formats of its model are shown to be faster, by
+    intervals that do not meet. Formats that are not told apart share a rank; one whose ratio is known too badly to be
+    shown has none."""
+    ratios = [
+        (one, beside.ratio)
+        for one in records
+        if (beside := reference(one)) is not None and RATIO.is_shown(beside.ratio)
+    ]
+    return {
+        name_of(one): 1
+        + sum(other.low > ratio.high for rival, other in ratios if group_of(rival) == group_of(one))
+        for one, ratio in ratios
+    }
+
+
+def best_load(record: Publishable) -> Load | None:
+    """The load point of the highest throughput, None where no speed may be shown; without the mark of a wide interval, as
+    what shows it shows the interval itself."""
+    best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
+    if best is None:
+        return None
+    return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
+
+
+def beside_reference(record: Publishable, records: Sequence[Publishable]) -> str:
+    """`1.41 (1.36 to 1.47) times as fast as ONNX FP32`, of a case that was measured in turns with its reference; else empty."""
+    beside = reference(record)
+    if beside is None:
+        return ""
+    return (
+        f"{RATIO.cell_with_interval(beside.ratio)} times as fast as {_format_of(beside.reference, records)}"
+    )
+
+
+def reference_names(records: Sequence[Publishable]) -> list[str]:
+    """The formats that cases were set beside, as a reader knows them."""
+    names = dict.fromkeys(beside.reference for one in records if (beside := reference(one)))
+    return list(dict.fromkeys(_format_of(name, records) for name in names))
+
+
+def _format_of(case: str, records: Sequence[Publishable]) -> str:
+    """The format of a case as a reader knows it; the case's id where it is not among the records."""
+    return next((format_name(one) for one in records if case_id(one.case) == case), case)
+
+
+# --- in process and at the peak ----------------------------------------------------------------------------
+
+
+def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
+    """`97 % of in process (95 to 99), 41 % of the machine's FP32 peak of 180 GFLOP/s, 1.41 (1.36 to 1.47) times
+    cpu-resnet50-onnx-fp32`; the scenario where there are several."""
+    return "; ".join(
+        f"{f'{one.scenario} ' if len(found) > 1 else ''}{', '.join(_parts(one, precision))}{mark_codes(one.marks)}"
+        for one in found
+    )
+
+
+def _parts(one: Efficiency, precision: str) -> list[str]:
+    parts = [too_wide("in process")]
+    if SHARE_OF_SPEED.is_shown(one.ratio):
+        share, _, interval = SHARE_OF_SPEED.text_with_interval(one.ratio).partition(" (")
+        parts = [f"{share} of in process ({interval}"]
+    fraction = fraction_of_peak(one)
+    if fraction is not None and one.peak_flops_per_s is not None:
+        rate = INTEGER_WORK_RATE if precision == "int8" else WORK_RATE  # INT8 has no floating point
+        peak = rate.text(one.peak_flops_per_s.value)
+        parts.append(f"{SHARE.text(fraction)} of the machine's {precision.upper()} peak of {peak}")
+    beside = one.beside
+    if (
+        beside is not None and beside.ratio.low < beside.ratio.high
+    ):  # without a width it is the reference itself
+        shown = RATIO.is_shown(beside.ratio)
+        ratio = f"{RATIO.cell_with_interval(beside.ratio)} times {beside.reference}"
+        parts.append(ratio if shown else too_wide(beside.reference))
+    return parts
+
+
+def fraction_of_peak(one: Efficiency) -> float | None:
+    """What the served inferences compute per second, over what the matrix product does; None where that is not known,
+    or the interval of either speed is too wide for a ratio of it to be shown."""
+    if one.flops_per_inference is None or one.peak_flops_per_s is None:
+        return None
+    if not all(map(SHARE_OF_SPEED.is_shown, (one.served_per_s, one.peak_flops_per_s))):
+        return None
+    return one.served_per_s.value * one.flops_per_inference / one.peak_flops_per_s.value
+
+
+_LIBRARIES = {
+    "onnxruntime": "onnxruntime",
+    "pytorch": "torch",
+    "tensorrt": "tensorrt",
+    "tensorflow": "tensorflow",
+}
+"""The library that computes in each of Triton's own backends, as Serving.versions names it."""
+_DISTRIBUTIONS = {
+    "onnxruntime": ("ONNX Runtime", "onnxruntime-gpu", "onnxruntime"),
+    "torch": ("PyTorch", "torch"),
+    "tensorrt": ("TensorRT", "tensorrt", "tensorrt-cu12", "tensorrt-cu13"),
+    "tensorflow": ("TensorFlow", "tensorflow", "tensorflow-cpu"),
+}
+"""What a reader calls each library, and the distributions on PyPI that this machine may have it from."""
+
+
+def version_note(record: Record) -> str:
+    """Why the ratio to in process is not that of serving alone: Triton's own backend computes with another version of
+    its library than this machine's runtime, or with one that is not known. Empty where they are alike, and where the
+    suite's runtime serves, which computes with this machine's."""
+    serving = record.serving
+    if serving is None or not record.efficiency or serving.backend not in _LIBRARIES:
+        return ""
+    names = [_LIBRARIES[serving.backend], *(["tensorrt"] if record.case.accelerator == "trt" else [])]
+    found = [_version_note(name, serving.versions.get(name), record) for name in dict.fromkeys(names)]
+    return " ".join(filter(None, found))
+
+
+def _version_note(name: str, there: str | None, record: Record) -> str:
+    label, *distributions = _DISTRIBUTIONS[name]
+    versions = record.machine.versions
+    here = next((versions[one] for one in distributions if one in versions), None)
+    if there is None:
+        return f"The server's version of {label} is not known, so the ratio may be to another one in process."
+    if here is not None and _is_same_version(there, here):
+        return ""
+    return (
+        f"The ratio holds the difference of two versions too: the server has {label} {there}, in process it is "
+        f"{here or 'one that the record does not name'}."
+    )
+
+
+def _is_same_version(one: str, other: str) -> bool:
+    """Whether one is the other, or says more of it: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0."""
+    short, long = sorted((one, other), key=len)
+    return long == short or long.startswith((f"{short}.", f"{short}+"))
+
+
+# --- price -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The price of a million inferences, in the currency of Record.price_per_hour."""
+
+    per_million: float
+    of: Literal["correct inferences", "inferences"]
+    """correct inferences: wrong ones are paid for by the right ones; inferences: right and wrong ones alike."""
+
+
+def cost(record: Publishable, load: Load) -> Cost | None:
+    """What a million inferences cost at a load point; None without a price.
+
+    The share of correct inferences is the served score of the first metric. Where that is an error (lower is
+    better) or was not measured, there is no such share. The price is per hour, so a case's fastest point is its
+    cheapest.
+    """
+    if record.price_per_hour is None or not load.throughput_per_s.value:
+        return None
+    per_million = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6
+    score = main_score(record)
+    if score is None or score.better != "higher" or score.served <= 0:
+        return Cost(per_million, "inferences")
+    return Cost(per_million / score.served, "correct inferences")

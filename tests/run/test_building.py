@@ -1,0 +1,91 @@
+"""What belongs to a model is made once for all of its cases, and gone before the next model's."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fixtures.formats import trt
+from fixtures.host.targets import TARGETS, present
+from tests.collecting import Collect, run_pytest
+
+TESTS = """\
+import gc
+import weakref
+
+import pytest
+
+ALIVE = []
+
+
+@pytest.mark.stage("conversion")
+def test_first(case, weights, by_framework):
+    gc.collect()
+    ALIVE[:] = [one for one in ALIVE if one() is not None]
+    assert all(one() is weights for one in ALIVE), "the weights of another model are in memory"
+    ALIVE.append(weakref.ref(weights))
+    assert len(by_framework.decisions) > 0
+
+
+@pytest.mark.stage("accuracy")
+def test_second(case, model, target, deployment, weights, samples):
+    assert (case.model, case.target) == (model, target)
+    assert ALIVE[-1]() is weights
+    assert len(samples) > 0
+"""
+
+
+def test_weights_and_the_frameworks_answers_are_made_once_for_all_cases_of_a_model(tmp_path: Path) -> None:
+    file = tmp_path / "test_of_models.py"
+    file.write_text(TESTS)
+    words = "cpu and micro and onnx and (resnet50-micro or fastpitch)"
+
+    done = run_pytest(str(file), "-p", "conftest", "-k", words)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(re.findall(r"(?m)^ +(\S+): load weights$", done.stdout)) == [
+        "fastpitch-micro",
+        "resnet50-micro",
+    ]
+    assert re.search(r"\b6 passed", done.stdout), "ONNX in FP32 and INT8 of one model, in FP32 of the other"
+
+
+@pytest.mark.parametrize(
+    ("given", "largest", "most"),
+    [
+        ("preferred_batch_sizes=4096", 4096, 32),
+        ("preferred_batch_sizes=8+64+16", 64, 32),
+        ("max_batch_size=2,preferred_batch_sizes=4", 4, 2),
+    ],
+)
+def test_a_preferred_batch_that_the_server_would_not_load_is_refused_before_anything_runs(
+    given: str, largest: int, most: int, collect: Collect
+) -> None:
+    found = collect("--target", "cpu", "-k", "resnet50-micro and onnx", "--deployment", given)
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert f"size {largest} is larger than the largest batch of resnet50-micro, {most}" in found.text
+    assert "--deployment preferred_batch_sizes" in found.text
+    assert f"give max_batch_size={largest} too" in found.text
+
+
+@pytest.mark.parametrize("given", ["preferred_batch_sizes=16+32", "max_batch_size=2"])
+def test_preferred_batches_up_to_the_largest_are_taken_and_the_model_s_own_are_fitted_to_it(
+    given: str, collect: Collect
+) -> None:
+    found = collect("--target", "cpu", "-k", "resnet50-micro and onnx and accuracy", "--deployment", given)
+
+    assert found.status == 0, found.text
+
+
+def test_converting_alone_for_a_gpu_that_is_not_here_tries_what_a_cpu_can_convert(tmp_path: Path) -> None:
+    absent = next(target for target in reversed(TARGETS) if target not in present())
+    words = "resnet50-micro and fp16 and (ts-trace or (trt and not onnx))"
+    folders = (f"--model-repos={tmp_path / 'models'}", f"--results={tmp_path / 'results'}")
+
+    done = run_pytest("benchmarks", "--convert-only", "--target", absent.name, "-k", words, *folders)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\b1 passed, 1 skipped", done.stdout), done.stdout
+    assert f"SKIPPED [1] benchmarks:1: {trt.FORMAT.built_on_gpu}: needs {absent.label}" in done.stdout
+    assert not list(tmp_path.rglob("*.pt")), "a run on the GPU would not reuse it"

@@ -1,0 +1,154 @@
+"""Cases are converted before the first test, several at once, in processes that end with the run."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fixtures.host import machine
+from fixtures.run import converting
+from fixtures.run.converting import cases_to_convert, convert_all, worker_count
+from fixtures.run.settings import Settings
+from tests.collecting import WITHOUT
+from tests.given.networks import linear, rows
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")
+
+
+@dataclass
+class Looked:
+    """What a run would convert first, and the cases of its tests in their order."""
+
+    first: list[str] = field(default_factory=list)
+    cases: list[str] = field(default_factory=list)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        session.config.option.collectonly = False  # as in a run
+        self.first = cases_to_convert(session)
+        session.config.option.collectonly = True
+        cases = [item.callspec.params.get("case") for item in session.items if hasattr(item, "callspec")]
+        self.cases = list(dict.fromkeys(map(str, cases)))
+
+
+def look(repos: Path, *arguments: str) -> Looked:
+    looked = Looked()
+    places = ("--model-repos", str(repos), "--results", str(repos / "results"))
+    pytest.main(["benchmarks", "--collect-only", "-q", *WITHOUT, *places, *arguments], plugins=[looked])
+    return looked
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-k", "cpu and (resnet50-micro or fastpitch-micro)"),
+        ("-k", "cpu and (resnet50-micro or fastpitch-micro) and offline"),
+        (*PAIR, "--convert-only"),
+    ],
+    ids=["all stages", "one stage", "converting alone"],
+)
+def test_all_cases_are_converted_first_in_the_order_of_the_tests(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    found = look(tmp_path, *arguments)
+    assert len(found.cases) > 1
+    assert found.first == found.cases
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--target", "a100", "-k", "resnet50"), (*PAIR, "--tx", "popen")],
+    ids=["on a GPU", "workers of xdist"],
+)
+def test_those_that_share_a_gpu_and_those_of_other_processes_are_not(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    found = look(tmp_path, *arguments)
+    assert found.cases
+    assert not found.first
+
+
+@pytest.mark.parametrize(
+    ("jobs", "cores", "gib", "workers"),
+    [(1, 8, 64, 1), (5, 2, 64, 2), (5, 8, 64, 5), (5, 8, 13, 3), (5, 8, 1, 1), (0, 8, 64, 1)],
+)
+def test_as_many_at_once_as_cases_cores_and_memory_allow(
+    jobs: int, cores: int, gib: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Memory:
+        available = gib * 2**30
+
+    monkeypatch.setattr(machine, "cores", lambda: cores)
+    monkeypatch.setattr(converting.psutil, "virtual_memory", Memory)
+    assert worker_count(jobs) == workers
+
+
+def settings_of(folder: Path) -> Settings:
+    """The settings of a run of a small ONNX file with samples."""
+    return Settings.of(
+        onnx=[f"one={linear(folder / 'one.onnx')}"],
+        samples=[str(rows(folder / "samples", 64))],
+        model_repos=str(folder / "repos"),
+    )
+
+
+def test_a_case_that_cannot_be_converted_leaves_the_others_alone(tmp_path: Path) -> None:
+    names = ["cpu-one-onnx-fp32", "cpu-other-onnx-fp32", "cpu-one-onnx-int8"]
+    told: list[int] = []
+
+    found = convert_all(names, settings_of(tmp_path), 2, told.append)
+
+    assert found == {"cpu-one-onnx-fp32", "cpu-one-onnx-int8"}
+    assert {path.parent.name for path in (tmp_path / "repos" / "cpu").glob("*/build.json")} == found
+    assert told == [1, 2, 3]
+
+
+def test_where_no_worker_can_begin_nothing_is_converted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(converting, "_begin", os.abort)  # which takes no arguments
+
+    assert convert_all(["cpu-one-onnx-fp32"] * 2, settings_of(tmp_path), 2) == frozenset()
+
+
+STUCK = """\
+import subprocess
+from fixtures.run.converting import convert_all
+
+
+class Stuck:
+    def __reduce__(self):
+        return subprocess.call, (["sleep", "600"],)
+
+
+if __name__ == "__main__":
+    convert_all([Stuck(), Stuck()], None, 2)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=lambda how: how.name)
+def test_the_workers_and_what_they_started_end_with_their_run(how: signal.Signals, tmp_path: Path) -> None:
+    script, log = tmp_path / "stuck.py", tmp_path / "log"
+    script.write_text(STUCK)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with log.open("w") as output:
+        run = subprocess.Popen([sys.executable, str(script)], env=environment, stderr=output)
+    below = psutil.Process(run.pid)
+
+    def compilers() -> list[psutil.Process]:
+        return [one for one in below.children(recursive=True) if one.name() == "sleep"]
+
+    wait_until(lambda: run.poll() is not None or len(compilers()) == 2, 300, log.read_text)
+    started = below.children(recursive=True)
+    run.send_signal(how)
+
+    assert run.wait(timeout=60) != 0
+    _, alive = psutil.wait_procs(started, timeout=60)
+    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]

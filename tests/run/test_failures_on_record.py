@@ -1,0 +1,126 @@
+"""A test that fails before it has a result is on record as failed: no earlier pass stands beside a later speed."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reports.record import files
+from reports.text.publishable import Publishable, publishable
+from tests import samples
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = """\
+import os
+import pytest
+from fixtures.errors import AccuracyError, NotAvailableError
+from fixtures.host.origin import origin
+from fixtures.run.recorder import Recorder, run_of
+from fixtures.run.stage_markers import stage_of
+from reports.record.schema import Start
+from tests import samples
+
+RECORD = samples.record(conversion=None, accuracy=None, loads=(), gates=())
+FAILURES = {
+    "nan": AccuracyError("NaN for 3 of 26 samples", where="output OUTPUT__0"),
+    "bug": ZeroDivisionError("division by zero"),
+    "elsewhere": NotAvailableError("needs an A100"),
+}
+
+def fail_in(place):
+    where, _, how = os.environ.get("FAILS", "").partition(" ")
+    if where == place:
+        raise FAILURES[how]
+
+@pytest.fixture
+def recorder(request, settings, tmp_path):
+    config = tmp_path / "config.pbtxt"
+    config.write_text("")
+    test = stage_of(request.node) or "", request.node.originalname
+    come_from = origin("cpu", run_of(request.config))
+    return Recorder(RECORD, settings.results, config, come_from, {}, request.node.user_properties, *test)
+
+@pytest.fixture(scope="session")
+def stages():
+    fail_in("fixture")
+
+@pytest.mark.stage("conversion")
+def test_conversion(recorder):
+    recorder.conversion(samples.record().conversion)
+
+@pytest.mark.stage("accuracy")
+def test_accuracy(stages, recorder):
+    fail_in("test")
+    recorder.accuracy(RECORD.serving, samples.accuracy(), None)
+    fail_in("end")
+
+@pytest.mark.stage("answers")
+def test_same_answer_again(recorder):
+    fail_in("answers")
+    recorder.gate(RECORD.serving, samples.gate())
+
+@pytest.mark.stage("offline")
+def test_offline(recorder):
+    recorder.loads(RECORD.serving, Start("offline", 1.0, 1.0, 1.0), [samples.load("offline", 8, 200.0)])
+"""
+
+Run = Callable[..., Publishable]
+"""`run("-k", "offline", fails="test nan")`: a run of such benchmarks, and the record as a reader may see it then."""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "test_all.py").write_text(BENCHMARKS)
+    (tmp_path / "conftest.py").write_text(
+        f"import runpy\npytest_addoption = runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
+    )
+    options = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-p", "no:cacheprovider")
+    results = tmp_path / "results"
+
+    def once(*arguments: str, fails: str = "") -> Publishable:
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "benchmarks", *options, "--results", str(results), *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "FAILS": fails},
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
+        return publishable(files.read(files.path_of(samples.record().case, results)))
+
+    return once
+
+
+@pytest.mark.parametrize("fails", ["fixture nan", "test nan", "test bug", "answers nan"])
+def test_a_failure_hides_the_speed_until_its_test_has_a_result(run: Run, fails: str) -> None:
+    assert run().loads
+
+    assert not run(fails=fails).loads
+    later = run("-k", "offline")
+    assert later.failures
+    assert not later.loads
+
+    assert run("-k", "not offline").loads
+
+
+def test_an_earlier_score_does_not_stand_beside_the_failure(run: Run) -> None:
+    assert run().accuracy is not None
+
+    failed = run(fails="fixture nan")
+
+    assert failed.accuracy is None
+    assert "NaN for 3 of 26 samples (output OUTPUT__0)" in failed.no_speed
+
+
+@pytest.mark.parametrize("fails", ["end nan", "test elsewhere"])
+def test_what_has_a_result_or_cannot_be_checked_here_is_no_failure_without_one(run: Run, fails: str) -> None:
+    run()
+
+    found = run(fails=fails)
+
+    assert not found.failures
+    assert found.accuracy is not None

@@ -1,0 +1,210 @@
+"""The tests of benchmarks/ that need no labels, and those of a load point, against a server that a test makes up: each looks for
+what it is named for, records it before it fails for it, and ends the run with its own exit status."""
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fixtures.gates.served import ServedModel
+from reports.record.schema import GATES, AnswerGate, Load, VerifiedAnswers
+from reports.run.outcomes import STATUS
+from tests import samples
+from tests.collecting import ROOT, WITHOUT, Collect
+from tests.gates.answering_servers import Memory, with_memory
+
+CASE = "cpu-resnet50-micro-onnx-fp32"
+TEST = """
+    import contextlib
+    from types import SimpleNamespace
+    import pytest
+    from benchmarks.conftest import prove_gate, prove_speed
+    from benchmarks.test_answers import *
+    from benchmarks.test_online import test_online
+    from fixtures.gates.served import ask_alone
+    from tests import samples
+    from tests.run.test_gating import SEEN
+
+    @pytest.fixture(scope="session")
+    def deploy():
+        def load(scenario):
+            SEEN.loaded.append(scenario)
+            return SimpleNamespace(serving=scenario)
+        return load
+
+    @pytest.fixture(scope="session")
+    def served_as():
+        return lambda deployed: SEEN.model
+
+    @pytest.fixture(scope="session")
+    def answered_alone():
+        return lambda: (None, SEEN.model, ask_alone(SEEN.model))
+
+    @pytest.fixture(scope="session")
+    def as_found():
+        return None
+
+    @pytest.fixture(scope="session")
+    def use_machine():
+        return lambda exclusive: contextlib.nullcontext()
+
+    @pytest.fixture
+    def recorder(request):
+        def gate(serving, found):
+            SEEN.gates[request.node.originalname] = (serving, found)
+        return SimpleNamespace(gate=gate, figure=lambda text: None)
+
+    @pytest.fixture
+    def measure_point(case, point):
+        return lambda: SimpleNamespace(load=SEEN.load)
+
+    @pytest.fixture
+    def entry():
+        return lambda *what: ""
+    """
+MADE_UP = """
+    import dataclasses
+
+    @pytest.fixture(scope="session")
+    def samples(model):
+        return dataclasses.replace(model.samples("evaluation", None, None), are_made_up=True)
+    """
+GATE_OF = {
+    "test_same_answer_again": "repeated",
+    "test_same_answer_in_flight": "in-flight",
+    "test_same_answer_in_batches": "batches",
+    "test_same_answer_over_every_way": "transports",
+    "test_declared_output": "declared",
+    "test_largest_batch": "largest-batch",
+    "test_malformed_request": "malformed",
+    "test_recorded_answers": "recorded",
+    "test_same_answer_after_a_reload": "reloaded",
+}
+
+
+@dataclass(eq=False)
+class Seen:
+    """What the tests of a run are given, and what was seen of them."""
+
+    model: ServedModel
+    load: Load | None = None
+    loaded: list[str] = field(default_factory=list)
+    """The scenarios that the model was loaded for, in their order."""
+    gates: dict[str, tuple[str, AnswerGate]] = field(default_factory=dict)
+    """What each test recorded, and of which scenario."""
+    errors: dict[str, str] = field(default_factory=dict)
+    """The sentence of each test that failed."""
+    ran: set[str] = field(default_factory=set)
+    """The tests there were, skipped ones among them."""
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        name = report.nodeid.partition("::")[2].partition("[")[0]
+        self.ran.add(name)
+        if report.failed:
+            self.errors[name] = str(report.longrepr)
+
+
+SEEN: Any = SimpleNamespace()
+"""Of the run that goes on: its own file finds it by this name."""
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    with with_memory(Memory()) as model:
+        found = Seen(model)
+        vars(SEEN).update({name: getattr(found, name) for name in ("model", "loaded", "gates")})
+        yield found
+
+
+def run(seen: Seen, folder: Path, *arguments: str, more: str = "") -> int:
+    """The exit status of a run of these tests of one case; `more` is code that takes the place of theirs."""
+    SEEN.load = seen.load
+    file = folder / "benchmarks" / "test_all.py"
+    file.parent.mkdir()
+    file.write_text(textwrap.dedent(TEST) + textwrap.dedent(more))
+    places = ["--rootdir", str(folder.parent), "-c", str(ROOT / "pyproject.toml"), "--results", str(folder)]
+    return pytest.main(
+        [str(file), *places, "-q", "-p", "conftest", *WITHOUT, "--target", "cpu", *arguments], plugins=[seen]
+    )
+
+
+@pytest.mark.parametrize("are_made_up", [False, True])
+def test_an_error_says_where_the_inputs_are_made_up(seen: Seen, tmp_path: Path, are_made_up: bool) -> None:
+    run(seen, tmp_path, "-k", f"{CASE} and largest_batch", more=MADE_UP if are_made_up else "")
+
+    assert ("--samples" in seen.errors["test_largest_batch"]) == are_made_up
+
+
+def test_each_test_records_what_it_is_named_for_before_it_fails_for_it(seen: Seen, tmp_path: Path) -> None:
+    status = run(seen, tmp_path, "-k", f"{CASE} and not online", "--record-answers")
+
+    assert {test: found.gate for test, (_, found) in seen.gates.items()} == GATE_OF
+    assert set(GATE_OF.values()) == set(GATES)
+    wrong = {test: found.wrong for test, (_, found) in seen.gates.items() if found.wrong}
+    assert "test_largest_batch" in wrong, "this server refuses no batch"
+    assert wrong.keys() == seen.errors.keys()
+    assert all(sentence in seen.errors[test] for test, sentence in wrong.items())
+    assert status == STATUS["accuracy"]
+
+
+def test_the_answers_after_a_reload_are_of_a_model_that_was_loaded_anew(seen: Seen, tmp_path: Path) -> None:
+    assert run(seen, tmp_path, "-k", f"{CASE} and (again or reload or recorded)") == 0
+    assert "test_recorded_answers" not in seen.ran, "there are none, and nobody is told that"
+    assert seen.loaded == ["online", "offline"]
+    assert seen.gates["test_same_answer_after_a_reload"][0] == "offline"
+
+
+@pytest.mark.parametrize("there", [(), ("bert-dist4l-micro",)], ids=["none", "another model's"])
+def test_recorded_answers_that_are_asked_for_and_not_there_end_the_run(
+    collect: Collect, tmp_path: Path, there: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "typo"
+    folder.mkdir()
+    for model in there:
+        (folder / f"{model}.npz").touch()
+
+    found = collect("-k", f"{CASE} and recorded", "--answers", str(folder))
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert str(folder) in found.text
+    assert all(model in found.text for model in there)
+
+
+def test_recorded_answers_of_one_of_the_models_are_enough(collect: Collect, tmp_path: Path) -> None:
+    (tmp_path / "resnet50-micro.npz").touch()
+
+    found = collect("-k", "micro and onnx and fp32 and recorded", "--answers", str(tmp_path))
+
+    assert found.status == 0, found.text
+    assert len(found.names) > 1
+
+
+def test_a_folder_of_answers_that_are_to_be_recorded_may_be_empty(collect: Collect, tmp_path: Path) -> None:
+    found = collect("-k", f"{CASE} and recorded", "--answers", str(tmp_path), "--record-answers")
+
+    assert found.status == 0, found.text
+
+
+SLOWER = {"comparison": samples.comparison(passes=16, chance=0.0001)}
+WRONG = {"answers": VerifiedAnswers(100, 1, 10, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        (SLOWER, STATUS["speed"]),
+        (WRONG, STATUS["accuracy"]),
+        (SLOWER | WRONG, STATUS["accuracy"]),
+    ],
+    ids=["slower", "wrong answers", "both"],
+)
+def test_a_load_point_of_wrong_answers_fails_for_them_however_fast_it_is(
+    seen: Seen, tmp_path: Path, changes: dict[str, Any], status: int
+) -> None:
+    seen.load = samples.load("online", 4, 1000.0, **changes)
+
+    assert run(seen, tmp_path, "-k", f"{CASE} and online", "--concurrencies", "4") == status

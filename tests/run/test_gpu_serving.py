@@ -1,0 +1,199 @@
+"""What the server of a case on a GPU is started and loaded with, by a stand-in for NVML and one for the server."""
+
+import contextlib
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fixtures.efficiency import turns
+from fixtures.efficiency.turns import PeakKind
+from fixtures.frameworks import tensorrt
+from fixtures.frameworks.tensorrt import TensorRT
+from fixtures.run import measuring_efficiency, selection, serving
+from fixtures.run.serving import Deployed
+from fixtures.serve.releases import Image
+from fixtures.spec import Deployment
+from reports.record.schema import Estimate
+from tests.collecting import ROOT, WITHOUT
+from tests.fake_nvml import Nvml, in_place_of_nvml
+
+TEST = """
+    from pathlib import Path
+    import pytest
+    from types import SimpleNamespace
+    from tests import samples
+    from tests.run.test_gpu_serving import SEEN
+
+    @pytest.fixture(scope="session")
+    def build(case):
+        return SimpleNamespace(case=case, digest="0f3c", reused=True, folder=Path("models", str(case)))
+
+    @pytest.mark.stage("accuracy")
+    def test_deployed(case, deployment, deploy):
+        SEEN["deployment"] = deployment
+        SEEN["deployed"] = deploy("online")
+
+    @pytest.fixture(scope="session")
+    def known_loads():
+        return lambda: [samples.load("online", 8, 100.0)]
+
+    @pytest.fixture(scope="session")
+    def count_operations():
+        return lambda: None
+
+    @pytest.fixture(scope="session")
+    def served_reference():
+        return lambda: None
+
+    @pytest.fixture
+    def measure_beside():
+        return lambda *what: None
+
+    @pytest.fixture
+    def recorder():
+        return SimpleNamespace(efficiency=lambda *what: None)
+
+    @pytest.mark.stage("efficiency")
+    def test_beside(case, measure_efficiency):
+        measure_efficiency()
+    """
+SEEN: dict[str, Any] = {}
+"""What the run of a test saw."""
+
+
+@pytest.fixture(autouse=True)
+def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine with two A100s and all packages; its container, of release 25.02, has TensorRT 10.8.0.43."""
+    nvml = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
+    nvml.names = dict.fromkeys(nvml.uuids, "NVIDIA A100-SXM4-80GB")
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    image = Image("tritonserver:25.02-py3", "sha256:0f3c", "25.02", "10.8.0.43")
+
+    @contextlib.contextmanager
+    def serve(*_what: Any, **started: Any) -> Iterator[Any]:
+        SEEN.update(started)
+        yield SimpleNamespace(
+            kind=SEEN["kind"],
+            version="2.55.0",
+            backends=None,
+            image=image if SEEN["kind"] == "docker" else None,
+            ready_s=1.0,
+            load=lambda *_what: SEEN["backend"],
+            is_on_this_host=True,
+            how_it_ended=lambda: "",
+        )
+
+    @contextlib.contextmanager
+    def in_process(*_what: Any, **told: Any) -> Iterator[Any]:
+        SEEN["in process"] = told
+        yield SimpleNamespace(wait_ready=lambda: None)
+
+    def peak_per_s(kind: PeakKind) -> Estimate:
+        assert "options" not in SEEN, "a server is there, which needs the GPU's memory"
+        SEEN["peak"] = kind
+        return Estimate(1e12, 1e12, 1e12)
+
+    monkeypatch.setattr(turns, "peak_per_s", peak_per_s)
+    monkeypatch.setattr(measuring_efficiency, "lock_for", lambda *_: lambda **_: contextlib.nullcontext())
+    monkeypatch.setattr(measuring_efficiency, "in_process", in_process)
+    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(serving, "timed_answer", lambda *_what: (0.001, {}))
+    monkeypatch.setattr(measuring_efficiency, "best_points", lambda _case, loads: loads)
+    monkeypatch.setattr(selection, "why_not", lambda *_what: None)
+    SEEN.clear()
+    SEEN["backend"] = "onnxruntime"
+    SEEN["kind"] = "docker"
+    with in_place_of_nvml(nvml, monkeypatch):
+        yield
+
+
+def run(folder: Path, case: str, *arguments: str, test: str = "test_deployed") -> int:
+    """Run a test that deploys one case of the A100, or measures it beside the machine's peak."""
+    file = folder / "test_of_a_server.py"
+    file.write_text(textwrap.dedent(TEST))
+    names = [f"{file}::{test}[{case}]", "--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]
+    return pytest.main([*names, "-q", "-p", "conftest", *WITHOUT, "--triton", "docker", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("precision", "arguments", "tf32", "variables"),
+    [
+        ("fp32", (), True, {"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}),
+        ("fp32", ("--tf32", "off"), False, {"NVIDIA_TF32_OVERRIDE": "0"}),
+        ("fp16", ("--tf32", "off"), None, {}),
+    ],
+)
+def test_a_case_in_fp32_is_deployed_with_tf32_or_without_and_its_server_told_so(
+    precision: str,
+    arguments: tuple[str, ...],
+    tf32: bool | None,
+    variables: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    assert run(tmp_path, f"a100-resnet50-micro-onnx-{precision}", *arguments) == 0
+    deployment: Deployment = SEEN["deployment"]
+    assert deployment.tf32 is tf32
+    assert SEEN["variables"] == variables
+
+
+@pytest.mark.parametrize(("option", "tf32"), [("on", True), ("off", False)])
+def test_the_peak_beside_a_case_computes_in_tf32_where_the_case_does(
+    option: str, tf32: bool, tmp_path: Path
+) -> None:
+    assert run(tmp_path, "a100-resnet50-micro-onnx-fp32", "--tf32", option, test="test_beside") == 0
+    assert SEEN["peak"] == ("cuda", "fp32", tf32)
+
+
+@pytest.mark.parametrize(("way", "resident"), [("cuda", True), ("system", False)])
+def test_in_process_data_lie_where_the_server_gets_them(way: str, resident: bool, tmp_path: Path) -> None:
+    case = "a100-resnet50-micro-onnx-fp32"
+    assert run(tmp_path, case, "--shared-memory", way, test="test_beside") == 0
+    assert SEEN["in process"] == {"backend": "onnxruntime", "resident": resident}
+
+
+def test_the_server_has_memory_ready_on_each_of_its_gpus(tmp_path: Path) -> None:
+    assert run(tmp_path, "a100-nnunet-micro-onnx-fp32-2gpus", "--gpus", "2") == 0
+    pools = [option for option in SEEN["options"] if option.startswith("--cuda-memory-pool-byte-size=")]
+    assert [one.partition("=")[2].partition(":")[0] for one in pools] == ["0", "1"]
+    assert any(option.startswith("--pinned-memory-pool-byte-size=") for option in SEEN["options"])
+
+
+def test_the_record_names_the_image_and_the_libraries_of_its_native_backends(tmp_path: Path) -> None:
+    assert run(tmp_path, "a100-resnet50-micro-onnx-fp32") == 0
+    deployed: Deployed = SEEN["deployed"]
+    assert (deployed.serving.image, deployed.serving.image_digest) == (
+        "tritonserver:25.02-py3",
+        "sha256:0f3c",
+    )
+    assert deployed.serving.versions["onnxruntime"] == "1.20.1"
+    assert deployed.serving.versions["tensorrt"] == "10.8.0.43"
+
+
+def test_the_record_names_the_tensorrt_of_the_container_that_the_suite_runs_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
+    SEEN["kind"] = "local"
+    assert run(tmp_path, "a100-resnet50-micro-onnx-fp32") == 0
+    deployed: Deployed = SEEN["deployed"]
+    assert deployed.serving.versions["tensorrt"] == "10.5.0.18"
+
+
+def test_of_the_suite_s_runtimes_the_libraries_are_those_of_this_machine(tmp_path: Path) -> None:
+    SEEN["backend"] = "python"
+    assert run(tmp_path, "a100-resnet50-micro-onnx-fp32") == 0
+    deployed: Deployed = SEEN["deployed"]
+    assert not deployed.serving.versions
+
+
+def test_an_engine_that_the_server_would_refuse_is_not_sent_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
+    run(tmp_path, "a100-resnet50-micro-trt-fp16")
+    assert "deployed" not in SEEN
+    assert "1 skipped" in capsys.readouterr().out

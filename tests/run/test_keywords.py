@@ -1,0 +1,294 @@
+"""`-k` is read by pytest's own parse: a word selects hardware where it is asked for, never where it is left out."""
+
+import ast
+import itertools
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from _pytest.mark.expression import Expression
+
+from fixtures.cases import names, select_targets
+from fixtures.errors import InputError
+from fixtures.host.targets import CPU, EVERY_TARGET, present
+from fixtures.run.keywords import asked_words, id_words, syntax_tree, words_of
+from tests.collecting import Collect
+
+BY_NAME = {target.name: target for target in EVERY_TARGET}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A random expression: a word, or `not`, `and`, `or` of others."""
+
+    kind: str
+    word: str = ""
+    parts: "tuple[Node, ...]" = field(default=())
+
+    def holds(self, fits: Callable[[str], bool]) -> bool:
+        """Its truth, where each word is true that fits."""
+        if self.kind == "word":
+            return fits(self.word)
+        truths = [part.holds(fits) for part in self.parts]
+        return {"not": not truths[0], "and": all(truths), "or": any(truths)}[self.kind]
+
+    def words(self, *, asked: bool, under_not: bool = False) -> set[str]:
+        """The words under an even number of `not` (asked), or under an odd number."""
+        if self.kind == "word":
+            return {self.word.lower()} if asked != under_not else set()
+        inside = under_not != (self.kind == "not")
+        return set().union(*(part.words(asked=asked, under_not=inside) for part in self.parts))
+
+    def text(self, chance: random.Random) -> str:
+        """The expression as somebody might type it: with more brackets and blanks than needed, or with fewest."""
+        if self.kind == "word":
+            return chance.choice(["{}", "{}", "({})", "( {} )"]).format(self.word)
+        parts = [f"({part.text(chance)})" for part in self.parts]
+        if self.kind == "not":
+            return chance.choice(["not{}", "not {}", " not\t{} "]).format(parts[0])
+        return chance.choice([" {} ", "{}"]).format(self.kind).join(parts)
+
+
+def random_node(chance: random.Random, words: list[str], depth: int) -> Node:
+    kind = chance.choice(["word", "not", "and", "or"]) if depth else "word"
+    if kind == "word":
+        return Node("word", chance.choice(words))
+    count = 1 if kind == "not" else chance.choice([2, 2, 3])
+    return Node(kind, parts=tuple(random_node(chance, words, depth - 1) for _ in range(count)))
+
+
+TYPED = [
+    "a100",
+    "A100",
+    "a100-resnet50",
+    "[t4-",
+    "a\\b",
+    "grün",
+    "a.b::c",
+    "1",
+    "True",
+    "or_",
+    "notes",
+    "test_x/y",
+]
+
+
+def test_words_of_any_expression_are_asked_for_or_left_out_as_their_nots_say() -> None:
+    chance = random.Random(0)
+    for _number in range(500):
+        tree = random_node(chance, TYPED, depth=5)
+        text = tree.text(chance)
+
+        assert asked_words(text) == tree.words(asked=True), text
+        assert {word for word, asked in words_of(text) if not asked} == tree.words(asked=False), text
+
+
+class _Truths(dict[str, bool]):
+    """Words with their truths, in the form that pytest asks for them."""
+
+    def __call__(self, name: str, /, **_arguments: object) -> bool:
+        return self[name]
+
+
+def test_the_tree_that_is_read_is_the_one_that_pytest_evaluates() -> None:
+    """What is used of pytest's internals: its parser gives names, `not`, `and` and `or`, as `-k` is evaluated."""
+    chance = random.Random(0)
+    words = ["a", "b", "c", "d"]
+    for _number in range(100):
+        text = random_node(chance, words, depth=4).text(chance)
+        python = ast.unparse(syntax_tree(text)).replace("$", "")
+        for truths in itertools.product([True, False], repeat=len(words)):
+            fits = dict(zip(words, truths, strict=True))
+            assert eval(python, fits.copy()) == Expression.compile(text).evaluate(_Truths(fits)), text
+
+
+@pytest.mark.parametrize(
+    "wrong", ["a100 and", "not", "(a100", "a100)", "a100 t4", "'a100", "a100(x=)", "a100 & t4"]
+)
+def test_what_pytest_refuses_selects_nothing_and_keeps_pytests_error(wrong: str, collect: Collect) -> None:
+    collected = collect("-k", wrong)
+
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert "Wrong expression passed to '-k'" in collected.text
+    assert collected.targets == {present()[0].name}
+
+
+@pytest.mark.parametrize(
+    ("option", "deep"), [("-k", "(" * 700 + "onnx" + ")" * 700), ("-m", "load or " * 3000 + "load")]
+)
+def test_an_expression_that_is_too_deep_for_pytest_is_refused_in_a_sentence(
+    option: str, deep: str, collect: Collect
+) -> None:
+    collected = collect(option, deep)
+
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert "nested too deeply" in collected.text
+    assert "INTERNALERROR" not in collected.text
+    assert deep not in collected.text
+
+
+def test_what_a_terminal_obeys_is_written_out_in_pytests_error(collect: Collect) -> None:
+    collected = collect("-k", "a100 \x1b[2J\u202e")
+
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert "\x1b" not in collected.text
+    assert r"a100 \x1b[2J\u202e" in collected.text
+
+
+# --- hardware ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keywords", "named"),
+    [
+        ("a100", "a100"),
+        ("A100", "a100"),
+        ("a100-resnet50-onnx", "a100"),
+        ("test_online[l4-", "l4"),
+        ("(a100 and onnx) or t4", "a100 t4"),
+        ("a100 and not resnet50", "a100"),
+        ("not not t4", "t4"),
+        ("not (not a30 or l4)", "a30"),
+        ("a100 and not a100", "a100"),
+        ("cpu or gpu", "cpu gpu"),
+        ("a10", ""),
+        ("bert-dist4l", ""),
+        ("test_cpu", ""),
+        ("not a100", ""),
+        ("not(a100)", ""),
+        ("not (a100 or t4)", ""),
+        ("not (a100 and (t4 or v100))", ""),
+        ("onnx and not (resnet50 or not (onnx and not a100))", ""),
+        ("", ""),
+        ("  ", ""),
+    ],
+)
+def test_hardware_is_named_by_a_whole_word_that_is_asked_for(keywords: str, named: str) -> None:
+    expected = tuple(target for target in EVERY_TARGET if target.name in named.split())
+
+    assert select_targets(asked_words(keywords), (), (CPU,)) == (expected or (CPU,))
+
+
+def test_a_very_long_expression_is_read_to_its_end() -> None:
+    assert "t4" in asked_words(" and ".join(["onnx"] * 150 + ["t4"]))
+    assert asked_words("not " * 100_000 + "t4") == frozenset(), "pytest refuses it"
+
+
+def test_nothing_named_selects_the_first_target_of_the_machine() -> None:
+    assert select_targets((), (), (BY_NAME["a100"], CPU)) == (BY_NAME["a100"],)
+
+
+def test_hardware_given_and_named_is_what_both_name() -> None:
+    given = (BY_NAME["a100"], BY_NAME["t4"])
+
+    assert select_targets((), given, (CPU,)) == given
+    assert select_targets(("t4", "v100"), given, (CPU,)) == (BY_NAME["t4"],)
+    with pytest.raises(InputError, match="--target names a100, t4, and -k or a test's id names cpu"):
+        select_targets(("cpu",), given, (CPU,))
+
+
+@pytest.mark.parametrize("target", EVERY_TARGET, ids=lambda target: target.name)
+def test_no_targets_name_is_a_whole_part_of_anothers(target: object) -> None:
+    others = [other.name for other in EVERY_TARGET if other is not target]
+
+    assert not any(names(other, target.name) for other in others)  # type: ignore[attr-defined]
+
+
+def test_a_test_id_on_the_command_line_names_its_hardware_and_a_folders_brackets_do_not() -> None:
+    words = id_words(
+        ["/tmp/[t4]/benchmarks", "benchmarks/test_online.py::test_online[a30-resnet50-onnx-fp16-b001-c016]"]
+    )
+
+    assert [target.name for target in select_targets(words, (), (CPU,))] == ["a30"]
+
+
+# --- whole command lines -----------------------------------------------------------------------------------
+
+WORDS = ["cpu", "a100", "t4", "A30", "l4", "onnx", "trt", "resnet50", "micro", "not_there", "test_conversion", "load",
+         "b001", "resnet50-micro", "bert-dist4l", "int8", "online", "a100-nnunet", "pt2", "dist4"]  # fmt: skip
+
+
+def fits(item: pytest.Item) -> Callable[[str], bool]:
+    """Whether a word is a part of a name that -k compares with: of the test, its file and folder, or a marker."""
+    nodes = [node.name for node in item.listchain() if not isinstance(node, pytest.Session)]
+    names = [name.lower() for name in (*nodes, *(mark.name for mark in item.iter_markers()))]
+    return lambda word: any(word.lower() in name for name in names)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_any_expression_selects_what_its_words_say(seed: int, collect: Collect) -> None:
+    chance = random.Random(seed)
+    tree = random_node(chance, WORDS, depth=4)
+    text = tree.text(chance)
+
+    collected = collect("-k", text)
+
+    named = {
+        target.name for target in EVERY_TARGET for word in tree.words(asked=True) if names(word, target.name)
+    }
+    assert collected.targets == (named or {present()[0].name}), text
+    expected = [item.name for item in collected.generated if tree.holds(fits(item))]
+    assert sorted(collected.names) == sorted(expected), text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "targets"),
+    [
+        (("--target", "a30"), {"a30"}),
+        (("--target", "A30, cpu"), {"a30", "cpu"}),
+        (("--target", "a30", "--target", "cpu"), {"a30", "cpu"}),
+        (("--target", "a30,cpu", "-k", "cpu"), {"cpu"}),
+        (("--target", "a30", "-k", "not t4 and onnx"), {"a30"}),
+        (("-k", "cpu or a30"), {"cpu", "a30"}),
+    ],
+)
+def test_hardware_is_what_runs(arguments: tuple[str, ...], targets: set[str], collect: Collect) -> None:
+    collected = collect(*arguments)
+
+    assert {name.partition("[")[2].partition("-")[0] for name in collected.names} == targets
+    listed = ", ".join(sorted(targets))
+    assert f"cases of {listed}; other hardware is left out (--target NAME selects it): " in collected.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--target", "a10"), r"unknown target 'a10'; use a30, a40, a100"),
+        (("--target", "cpu,"), r"unknown target ''"),
+        (("--target", "cpu", "-k", "a100"), r"--target names cpu, and -k or a test's id names a100"),
+        (("--target", "cpu", "-k", "t4 and onnx"), r"--target names cpu, and -k or a test's id names t4"),
+    ],
+)
+def test_hardware_that_cannot_be_is_refused(arguments: tuple[str, ...], said: str, collect: Collect) -> None:
+    collected = collect(*arguments)
+
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert not collected.generated
+    assert re.search(said, collected.text), collected.text
+
+
+def test_where_nothing_is_left_the_reason_is_said(collect: Collect) -> None:
+    own = present()[0].name
+
+    collected = collect("-k", f"not {own}")
+
+    assert collected.status == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert f'nothing is selected: no test of {own} fits -k "not {own}"; other hardware' in collected.text
+    assert "nothing is selected" not in collect("-k", "onnx").text
+
+
+def test_a_name_that_pytest_finds_in_a_models_too_is_said(collect: Collect) -> None:
+    said = "-k finds t4 in bert-dist4l-micro too"
+
+    assert said in collect("-k", "cpu and not t4").text
+    assert said not in collect("-k", "t4").text
+    assert said not in collect("-k", "cpu and not a100").text
+
+
+def test_tests_that_are_no_benchmarks_are_filtered_as_everywhere(collect: Collect) -> None:
+    collected = collect("-k", "a100 or brackets", paths=("tests/run/test_keywords.py",))
+
+    assert any("brackets" in name for name in collected.names)
+    assert "hardware is left out" not in collected.text

@@ -1,0 +1,386 @@
+"""Progress: one line that is rewritten on a terminal, a few plain lines elsewhere, and never a failure."""
+
+import fcntl
+import os
+import re
+import struct
+import termios
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.run import narrator
+from fixtures.run.narrator import Narrator
+from tests.waiting import wait_until
+
+Clock = Callable[[float], None]
+Plain = Callable[..., tuple[Narrator, Callable[[], str]]]
+Live = Callable[..., tuple[Narrator, "Terminal"]]
+
+
+class Terminal:
+    """A pseudo-terminal, and what a reader sees on it."""
+
+    def __init__(self, columns: int) -> None:
+        self.read_end, self.write_end = os.openpty()
+        fcntl.ioctl(self.write_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        os.set_blocking(self.read_end, False)
+        self.lines = [""]
+        self.row, self.column = 0, 0
+        self.writings = 0
+        """How often a line was written anew."""
+
+    def seen(self) -> list[str]:
+        """The lines on the screen, as pytest's own and the narrator's writing leave them."""
+        for control, text in re.findall(r"(\r|\n|\x1b\[\d*[A-Zm])|([^\r\n\x1b]+)", self._written()):
+            self._take(control, text)
+        return list(self.lines)
+
+    def _take(self, control: str, text: str) -> None:
+        if control == "\r":
+            self.column = 0
+        elif control == "\n":
+            self.row, self.column = self.row + 1, 0
+            self.lines += [""] * (self.row + 1 - len(self.lines))
+        elif control == "\x1b[1A":
+            self.row -= 1
+        elif control == "\x1b[2K":
+            self.lines[self.row] = ""
+            self.writings += 1
+        elif text:
+            line, end = self.lines[self.row], self.column + len(text)
+            self.lines[self.row], self.column = line[: self.column] + text + line[end:], end
+
+    def by_pytest(self, text: str) -> None:
+        """Write as pytest does."""
+        os.write(self.write_end, text.encode())
+
+    def _written(self) -> str:
+        """What has come in since the last call, the terminal's own line ends taken back."""
+        parts = []
+        while True:
+            try:
+                parts.append(os.read(self.read_end, 65536))
+            except BlockingIOError:
+                return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Stop the narrator's clock; the function moves it on by seconds. No second ticks by itself."""
+    now = [1000.0]
+
+    def advance(seconds: float) -> None:
+        now[0] += seconds
+
+    stopped = types.SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _s: threading.Event().wait())
+    monkeypatch.setattr(narrator, "time", stopped)
+    return advance
+
+
+@pytest.fixture
+def reporter() -> types.SimpleNamespace:
+    """As much of pytest's reporter as the narrator touches: a line it has begun, and how talkative it is."""
+    return types.SimpleNamespace(currentfspath=None, verbosity=1)
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[Plain]:
+    """Start a narrator of plain lines, as `plain(prefix="[gw1] ")`; gives what it has written too."""
+    path = tmp_path / "out"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    started: list[Narrator] = []
+
+    def start(**options: Any) -> tuple[Narrator, Callable[[], str]]:
+        started.append(Narrator(descriptor, **{"live": False, **options}))
+        return started[-1], path.read_text
+
+    yield start
+    for one in started:
+        one.rest()  # before its descriptor is closed, since it writes by itself
+    os.close(descriptor)
+
+
+@pytest.fixture
+def live(reporter: types.SimpleNamespace) -> Iterator[Live]:
+    """Start a narrator on a terminal of so many columns, beside pytest's reporter; gives the terminal too."""
+    started: list[tuple[Narrator, Terminal]] = []
+
+    def start(columns: int = 80, **options: Any) -> tuple[Narrator, Terminal]:
+        screen = Terminal(columns)
+        started.append((Narrator(screen.write_end, live=True, reporter=reporter, **options), screen))
+        return started[-1]
+
+    yield start
+    for one, screen in started:
+        one.rest()
+        os.close(screen.read_end)
+        os.close(screen.write_end)
+
+
+# --- plain lines -------------------------------------------------------------------------------------------
+
+
+def test_plain_says_each_step_once_and_details_now_and_then(plain: Plain, clock: Clock) -> None:
+    told, text = plain()
+
+    told.say("convert")
+    for done in range(100):
+        clock(0.1)
+        told.say("evaluate", f"{done} of 100")
+
+    said, *details = text().splitlines()
+    assert said == "convert"
+    assert details[0] == "evaluate: 0 of 100"
+    assert len(details) in (2, 3), "of ten seconds"
+
+
+def test_plain_says_again_what_takes_long_and_for_how_long(plain: Plain) -> None:
+    told, text = plain(quiet_s=0.01)
+
+    told.say("load into Triton")
+
+    wait_until(lambda: len(text().splitlines()) >= 3, said=text)
+    first, *later = text().splitlines()
+    assert first == "load into Triton"
+    assert later[0].startswith("load into Triton (")
+    told.rest()
+    written = text()
+    time.sleep(0.05)
+    assert text() == written, "it goes on after the rest"
+
+
+def test_the_time_of_steps_of_one_kind_is_added_up_whatever_they_were_for(plain: Plain, clock: Clock) -> None:
+    told, _ = plain()
+    for seconds, step in [
+        (2, "a: load into Triton (online)"),
+        (5, "b: convert"),
+        (4, "b: load into Triton (offline)"),
+    ]:
+        told.say(step)
+        told.say(step, "further")
+        clock(seconds)
+    told.rest()
+    clock(60)
+    told.note("nothing goes on meanwhile")
+
+    assert told.spent_s() == {"load into Triton": 6, "convert": 5}
+
+
+def test_a_step_that_was_interrupted_goes_on_and_is_not_said_again(plain: Plain, clock: Clock) -> None:
+    told, text = plain()
+
+    told.say("a: search")
+    clock(2)
+    with told.interrupted():
+        told.say("a: load into Triton")
+        clock(3)
+    clock(5)
+    told.rest()
+    told.say("a: tables")
+
+    assert told.spent_s() == {"search": 7, "load into Triton": 3}
+    assert text().splitlines() == ["a: search", "a: load into Triton", "a: tables"]
+
+
+def test_plain_says_a_step_again_after_a_rest(plain: Plain) -> None:
+    told, text = plain()
+
+    told.say("load")
+    told.rest()
+    told.say("load")
+
+    assert text().splitlines() == ["load", "load"]
+
+
+def test_lines_of_a_worker_bear_its_name(plain: Plain) -> None:
+    told, text = plain(prefix="[gw1] ")
+
+    told.say("convert")
+    told.note("built in 3 s")
+
+    assert text() == "[gw1] convert\n[gw1] built in 3 s\n"
+
+
+def test_lines_of_a_worker_begin_anew_where_pytest_tells_of_each_test(plain: Plain) -> None:
+    told, text = plain(prefix="[gw1] ", breaks_before=True)
+
+    told.say("convert")
+    told.note("built in 3 s")
+
+    pytests = "test_conversion[a] "  # which ends without a line break
+    assert f"{pytests}{text()}\n[gw0] PASSED".splitlines() == [
+        pytests,
+        "[gw1] convert",
+        "[gw1] built in 3 s",
+        "[gw0] PASSED",
+    ]
+
+
+def test_plain_lines_begin_a_line_of_their_own_in_pytests_output(
+    plain: Plain, reporter: types.SimpleNamespace
+) -> None:
+    reporter.currentfspath = "tests/test_a.py"
+    told, text = plain(reporter=reporter)
+
+    told.say("convert")
+
+    assert text() == "\n  convert"
+    assert reporter.currentfspath is None, "pytest writes the name of its file again"
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_nothing_is_written_when_there_is_nothing_to_say(
+    plain: Plain, reporter: types.SimpleNamespace, is_live: bool
+) -> None:
+    told, text = plain(live=is_live, reporter=reporter)
+
+    told.rest()
+
+    assert text() == ""
+
+
+# --- the live line -----------------------------------------------------------------------------------------
+
+
+def test_live_rewrites_one_line(live: Live, clock: Clock) -> None:
+    told, screen = live()
+
+    told.say("convert")
+    clock(2)
+    told.say("evaluate", "3 of 9")
+    clock(1)
+    told.say("evaluate", "5 of 9")
+
+    assert screen.seen() == ["  evaluate: 5 of 9 1 s"]
+
+
+def test_live_does_not_redraw_for_every_detail(live: Live, clock: Clock) -> None:
+    told, screen = live()
+
+    for done in range(1000):
+        clock(0.001)
+        told.say("evaluate", f"{done}")
+
+    screen.seen()
+    assert 5 <= screen.writings <= 12
+
+
+def test_a_rest_takes_the_line_away_and_pytest_goes_on_in_its_place(live: Live) -> None:
+    told, screen = live()
+    screen.by_pytest("collected 2 items\n")
+    told.say("convert")
+
+    told.rest()
+    told.rest()
+    screen.by_pytest("\ntest_a PASSED")
+
+    assert screen.seen() == ["collected 2 items", "test_a PASSED"]
+
+
+def test_a_note_stays_above_the_line(live: Live) -> None:
+    told, screen = live()
+    told.say("convert")
+
+    told.note("built in 3 s")
+    told.say("compare")
+
+    assert screen.seen() == ["  built in 3 s", "  compare 0 s"]
+
+
+def test_seconds_tick_while_nothing_else_happens(live: Live) -> None:
+    told, screen = live(tick_s=0.01)
+
+    told.say("convert")
+    assert screen.seen() == ["  convert 0 s"]
+    wait_until(lambda: screen.seen() != ["  convert 0 s"])
+    assert screen.seen()[0].startswith("  convert ")
+    told.rest()
+    screen.seen()
+    written = screen.writings
+    time.sleep(0.05)
+    screen.seen()
+    assert screen.writings == written, "it ticks on after the rest"
+
+
+@pytest.mark.parametrize(
+    ("verbosity", "left"),
+    [
+        pytest.param(1, [], id="a name alone, which comes again with its outcome"),
+        pytest.param(0, ["tests/test_a.py .."], id="outcomes, which stay"),
+    ],
+)
+def test_live_leaves_the_line_that_pytest_has_begun(
+    live: Live, reporter: types.SimpleNamespace, verbosity: int, left: list[str]
+) -> None:
+    told, screen = live()
+    screen.by_pytest("tests/test_a.py ..")
+    reporter.currentfspath, reporter.verbosity = "tests/test_a.py", verbosity
+
+    told.say("convert")
+
+    assert screen.seen() == [*left, "  convert 0 s"]
+
+
+@pytest.mark.parametrize("columns", [1, 5, 20, 79])
+def test_a_long_line_is_cut_to_the_terminal(live: Live, columns: int) -> None:
+    told, screen = live(columns)
+
+    told.say("convert " * 30)
+
+    (shown,) = screen.seen()
+    assert len(shown) <= max(columns - 1, len(" 0 s"))
+    assert shown.endswith(" 0 s")
+
+
+def test_how_far_a_step_is_stays_legible_beside_the_long_name_of_a_case(live: Live) -> None:
+    told, screen = live()
+
+    told.say("cpu-resnet50-micro-onnx-fp32: measure online", "b001-c032 pass 3, 0 of 1 points, 400.0 infer/s")
+
+    (shown,) = screen.seen()
+    assert "400.0 infer/s" in shown, "the estimate is said nowhere else until the point is known"
+    assert "fp32" in shown, "which case it is can still be told"
+
+
+def test_a_line_that_is_cut_says_so(live: Live) -> None:
+    told, screen = live()
+
+    told.say("a-model: wait", "for the machine " * 9)
+
+    (shown,) = screen.seen()
+    assert "… 0 s" in shown
+
+
+def test_a_terminal_that_does_not_know_its_width_is_taken_as_usual(live: Live) -> None:
+    told, screen = live(columns=0)
+
+    told.say("convert")
+
+    assert screen.seen() == ["  convert 0 s"]
+
+
+def test_live_on_what_is_no_terminal_goes_on(plain: Plain) -> None:
+    told, text = plain(live=True)
+
+    told.say("convert")
+
+    assert "convert 0 s" in text()
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_a_reader_that_has_gone_does_not_fail_the_run(is_live: bool, reporter: types.SimpleNamespace) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+
+    gone = Narrator(write_end, live=is_live, reporter=reporter)
+    gone.say("convert")
+    gone.note("built")
+    gone.rest()
+
+    os.close(write_end)

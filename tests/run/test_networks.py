@@ -1,0 +1,90 @@
+"""--onnx and its companions: which tests there are, what the header says, and what other runs are told."""
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.frameworks import openvino
+from fixtures.run.models import models_of
+from tests.collecting import Collect
+from tests.given import networks
+from tests.options import settings
+
+
+def test_the_networks_run_alone_in_every_format_of_an_onnx_file(tmp_path: Path, collect: Collect) -> None:
+    path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
+    given = ("--onnx", f"mine={path}", "--samples", str(samples))
+    found = collect(*given, "--target", "cpu", "-k", "onnx or int8 or openvino")
+    ways = ("onnx-fp32", "onnx-int8", "openvino-fp32")
+    assert found.cases("test_conversion") == {f"cpu-mine-{way}" for way in ways}
+    assert all("cpu-mine-" in name for name in found.names)
+    on_a_gpu = collect("--onnx", f"mine={path}", "--samples", str(samples), "--target", "a100")
+    assert on_a_gpu.cases("test_conversion") == {
+        f"a100-mine-{way}-{precision}"
+        for way in ("onnx", "onnx-trt", "trt")
+        for precision in ("fp32", "fp16")
+    }
+    assert not [name for name in collect("--target", "cpu").names if "mine" in name]
+
+
+def test_int8_and_a_format_without_its_package_have_to_be_named(
+    tmp_path: Path, collect: Collect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openvino, "missing", lambda: "needs OpenVINO: a command")
+    path, samples = networks.linear(tmp_path / "net.onnx"), networks.rows(tmp_path / "samples", 12)
+    given = ("--onnx", f"mine={path}", "--samples", str(samples), "--target", "cpu")
+    found = collect(*given)
+    assert found.cases("test_conversion") == {"cpu-mine-onnx-fp32"}
+    assert "needs OpenVINO: a command" in found.text
+    assert "INT8 is left out" in found.text
+    assert collect(*given, "-k", "mine and int8").cases("test_conversion") == {"cpu-mine-onnx-int8"}
+    assert collect(*given, "-k", "openvino").cases("test_conversion") == {"cpu-mine-openvino-fp32"}
+
+
+def test_a_network_of_one_row_is_measured_with_that_batch_whatever_the_others_are_asked_for(
+    tmp_path: Path, collect: Collect
+) -> None:
+    one, any_ = networks.linear(tmp_path / "one.onnx", batch=1), networks.linear(tmp_path / "any.onnx")
+    both = ("--onnx", f"one={one}", "--onnx", f"any={any_}", "--target", "cpu", "-k", "onnx and fp32")
+    found = collect(*both, "--batches", "1,64", "--deployment", "max_batch_size=64")
+    assert found.cases("test_offline") == {
+        "cpu-any-onnx-fp32-b001-c001",
+        "cpu-any-onnx-fp32-b064-c001",
+        "cpu-one-onnx-fp32-b001-c001",
+    }
+
+
+def test_what_cannot_be_used_ends_the_run_as_bad_input(tmp_path: Path, collect: Collect) -> None:
+    (tmp_path / "net.onnx").write_text("no network")
+    found = collect("--onnx", f"mine={tmp_path / 'net.onnx'}")
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert str(tmp_path / "net.onnx") in found.text
+
+
+def test_a_name_that_a_model_has_already_is_refused(tmp_path: Path, collect: Collect) -> None:
+    found = collect("--onnx", f"resnet50={networks.linear(tmp_path / 'net.onnx')}")
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert "there is a model resnet50 already" in found.text
+
+
+def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a fleet's controller's, which collects the tests without any framework."""
+    monkeypatch.setattr("fixtures.run.models.find_spec", lambda _name: None)
+    given = settings(onnx=[f"net={networks.linear(tmp_path / 'net.onnx')}"])
+
+    with pytest.raises(InputError) as raised, models_of(given):
+        pass
+    assert raised.value.where == "--onnx net"
+    assert "pip install onnx onnxruntime" in raised.value.cure
+
+
+@pytest.mark.parametrize("name", ["a b", "my-a100"])
+def test_a_name_that_no_model_may_have_is_refused(name: str, tmp_path: Path) -> None:
+    given = settings(onnx=[f"{name}={networks.linear(tmp_path / 'net.onnx')}"])
+
+    with pytest.raises(InputError) as raised, models_of(given):
+        pass
+    assert raised.value.where.startswith(f"--onnx {name}=")

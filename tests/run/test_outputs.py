@@ -1,0 +1,95 @@
+"""Where a run writes is looked at before anything is built."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.run.outputs import check_file, check_folder
+from tests.collecting import WITHOUT
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [
+        ("--results", "a file"),
+        ("--results", "a link to nothing"),
+        ("--results", "a file where its target's folder would be"),
+        ("--results", "a link where its target's folder would be"),
+        ("--model-repos", "below a file"),
+        ("--summary", "a folder"),
+        ("--junitxml", "below a file"),
+        ("--junitxml", "a pipe"),
+        ("--junitxml", "a link to nothing"),
+        ("--benchmark-json", "below a file"),
+        ("--benchmark-json", "a pipe"),
+        ("--summary", "a link to nothing"),
+        ("--results", "below a link to nothing"),
+        ("--history", "below a link to nothing"),
+        ("--summary", "below a link to nothing"),
+        ("--history", "a file"),
+    ],
+)
+def test_a_run_that_cannot_write_ends_as_bad_input_before_any_test(
+    option: str, kind: str, tmp_path: Path, capsys: Capture
+) -> None:
+    place = tmp_path / "place"
+    match kind:
+        case "a folder":
+            place.mkdir()
+        case "a pipe":
+            os.mkfifo(place)
+        case "a file where its target's folder would be":
+            place.mkdir()
+            (place / "cpu").touch()
+        case "a link where its target's folder would be":
+            place.mkdir()
+            (tmp_path / "elsewhere").mkdir()
+            (place / "cpu").symlink_to(tmp_path / "elsewhere")
+        case "a link to nothing" | "below a link to nothing":
+            place.symlink_to("nothing")
+        case _:
+            place.touch()
+    place = place / "x" if kind.startswith("below") else place
+    # Without a check the run would convert the model, and fail or end well.
+    own = {"--results": tmp_path / "results", "--model-repos": tmp_path / "models", option: place}
+    wanted = "cpu-resnet50-micro-ts-trace-fp32 and test_conversion"
+    status = pytest.main(
+        ["benchmarks", "-q", *WITHOUT, "-k", wanted, *(f"{name}={path}" for name, path in own.items())]
+    )
+    said = "".join(capsys.readouterr())
+    assert status == pytest.ExitCode.USAGE_ERROR
+    assert f"{option} {place}" in said
+    assert "cure:" in said
+    assert not (tmp_path / "models").exists()
+
+
+def test_what_is_there_or_can_be_made_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "old.md").touch()
+    (tmp_path / "link").symlink_to(tmp_path)
+    check_folder("--results", tmp_path)
+    check_folder("--results", tmp_path / "link" / "new" / "newer")
+    check_file("--summary", tmp_path / "old.md")
+    check_file("--summary", tmp_path / "new" / "new.md")
+    check_file("--summary", Path(os.devnull))
+    os.mkfifo(tmp_path / "pipe")
+    check_file("--summary", tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("path", ["/proc/nothing/junit.xml", "/sys/nothing/junit.xml", "/proc/junit.xml"])
+def test_nothing_is_made_in_the_kernel_s_folders_not_even_by_root(path: str) -> None:
+    with pytest.raises(InputError, match=r"is the kernel's\n.*--junitxml /(proc|sys)/.*\n.*cure"):
+        check_file("--junitxml", Path(path))
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(InputError, match="may not be written to"):
+            check_folder("--results", tmp_path / "new")
+    finally:
+        tmp_path.chmod(0o700)

@@ -1,0 +1,251 @@
+"""Results join the record they belong to, and no other; nothing that was measured is lost."""
+
+import dataclasses
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import ProofError
+from fixtures.run import record_file
+from reports.record import files
+from reports.record.schema import Deployment, Load, Record, Start
+from tests import samples
+
+ROOT = Path(__file__).parents[2]
+
+WHOLE = samples.record()
+FRESH = dataclasses.replace(WHOLE, conversion=None, accuracy=None, loads=(), updated="")
+"""What a run knows before it has measured anything."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The case's record, with everything in it."""
+    path = files.path_of(WHOLE.case, tmp_path)
+    files.write(WHOLE, path)
+    return path
+
+
+def add(fresh: Record, results: Path, load: Load) -> Record:
+    """Record one load point; returns what is then on disk."""
+    written = record_file.update(fresh, results, lambda stored: record_file.with_loads(stored, START, [load]))
+    on_disk = files.read(files.path_of(fresh.case, results))
+    assert written == on_disk
+    return on_disk
+
+
+def points(loads: Sequence[Load]) -> list[tuple[str, int, int]]:
+    return [(load.scenario, load.batch, load.concurrency) for load in loads]
+
+
+NEW = samples.load("online", 64, 3300.0)
+START = Start("online", 0.4, 2.5, 12.5)
+
+
+def test_the_first_result_makes_the_record(tmp_path: Path) -> None:
+    stored = add(FRESH, tmp_path, NEW)
+
+    assert stored == dataclasses.replace(FRESH, loads=(NEW,), starts=(START,), updated=stored.updated)
+    assert stored.updated.endswith("+00:00")
+
+
+def test_a_result_joins_what_is_there(tmp_path: Path, path: Path) -> None:
+    stored = add(FRESH, tmp_path, NEW)
+
+    assert (stored.conversion, stored.accuracy) == (WHOLE.conversion, WHOLE.accuracy)
+    assert points(stored.loads) == sorted([*points(WHOLE.loads), ("online", 1, 64)])
+
+
+def test_a_point_measured_again_replaces_the_old_one(tmp_path: Path, path: Path) -> None:
+    again = samples.load("offline", 8, 1700.0)
+
+    stored = add(FRESH, tmp_path, again)
+
+    assert points(stored.loads) == sorted(points(WHOLE.loads))
+    assert [load for load in stored.loads if load.batch == 8] == [again]
+
+
+def test_a_gate_s_finding_replaces_the_one_of_before_and_no_other(tmp_path: Path, path: Path) -> None:
+    for found in (samples.gate("malformed"), samples.gate("batches", "wrong"), samples.gate("batches")):
+        record_file.update(
+            dataclasses.replace(WHOLE, loads=()),
+            tmp_path,
+            lambda stored, found=found: record_file.with_gate(stored, found),  # type: ignore[misc]
+        )
+
+    assert files.read(path).gates == (samples.gate("batches"), samples.gate("malformed"))
+    assert files.read(path).loads == WHOLE.loads
+
+
+def test_a_failure_takes_what_its_stage_found_in_another_run_and_stays_until_its_test_has_a_result() -> None:
+    failed = samples.stage_failure(origin=samples.origin(run=2))
+    stored = record_file.with_failure(samples.record(accuracy=samples.accuracy()), failed)
+
+    assert stored.accuracy is None
+    assert stored.conversion == WHOLE.conversion
+    assert stored.failures == (failed,)
+    assert record_file.without_failure(stored, "test_own").failures == (failed,)
+    assert record_file.without_failure(stored, "test_accuracy").failures == ()
+
+
+def test_a_failure_leaves_what_its_stage_found_in_the_same_run() -> None:
+    found = dataclasses.replace(samples.accuracy(), origin=samples.origin(run=2))
+    failed = samples.stage_failure("test_own", origin=samples.origin(run=2))
+
+    assert record_file.with_failure(samples.record(accuracy=found), failed).accuracy == found
+
+
+def test_a_conversion_joins_a_record_that_has_been_served(tmp_path: Path, path: Path) -> None:
+    unserved = dataclasses.replace(FRESH, serving=None)
+    failed = samples.failed_conversion()
+
+    record_file.update(unserved, tmp_path, lambda stored: dataclasses.replace(stored, conversion=failed))
+
+    stored = files.read(path)
+    assert stored.conversion == failed
+    assert stored.serving == WHOLE.serving
+    assert len(stored.loads) == len(WHOLE.loads)
+
+
+def test_a_record_that_was_not_served_learns_its_server(tmp_path: Path) -> None:
+    unserved = dataclasses.replace(FRESH, serving=None, conversion=WHOLE.conversion)
+    record_file.update(unserved, tmp_path, lambda stored: stored)
+
+    stored = add(FRESH, tmp_path, NEW)
+
+    assert (stored.serving, stored.conversion) == (WHOLE.serving, WHOLE.conversion)
+
+
+def test_another_machine_gets_a_record_of_its_own(tmp_path: Path, path: Path) -> None:
+    moved = dataclasses.replace(FRESH, machine=dataclasses.replace(WHOLE.machine, cores=8))
+
+    stored = add(moved, tmp_path, NEW)
+
+    assert stored == dataclasses.replace(moved, loads=(NEW,), starts=(START,), updated=stored.updated)
+    (superseded,) = (path.parent / "superseded").iterdir()
+    assert files.read(superseded) == WHOLE
+    assert files.read_all(tmp_path) == [stored], "a superseded record is in no table"
+
+
+def test_records_of_several_machines_are_all_kept(tmp_path: Path, path: Path) -> None:
+    for cores in (8, 4):
+        machine = dataclasses.replace(WHOLE.machine, cores=cores)
+        add(dataclasses.replace(FRESH, machine=machine), tmp_path, NEW)
+
+    kept = {files.read(one).machine.cores for one in (path.parent / "superseded").iterdir()}
+    assert kept == {WHOLE.machine.cores, 8}
+
+
+def test_another_build_starts_anew(tmp_path: Path, path: Path) -> None:
+    rebuilt = dataclasses.replace(FRESH, build=dataclasses.replace(WHOLE.build, digest="77aa"))
+
+    stored = add(rebuilt, tmp_path, NEW)
+
+    assert stored == dataclasses.replace(rebuilt, loads=(NEW,), starts=(START,), updated=stored.updated)
+    assert not (path.parent / "superseded").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, id="deployment"),
+        pytest.param(
+            {"serving": dataclasses.replace(samples.record().serving, shared_memory="none")},  # type: ignore[type-var]
+            id="serving",
+        ),
+    ],
+)
+def test_another_way_to_serve_keeps_the_conversion_alone(
+    tmp_path: Path, path: Path, changes: dict[str, Deployment]
+) -> None:
+    served_otherwise = dataclasses.replace(FRESH, **changes)  # type: ignore[arg-type]
+
+    stored = add(served_otherwise, tmp_path, NEW)
+
+    assert stored == dataclasses.replace(
+        served_otherwise, conversion=WHOLE.conversion, loads=(NEW,), starts=(START,), updated=stored.updated
+    )
+
+
+@pytest.mark.parametrize("content", ["", '{"schema": 999}', '{"schema": 1}', "[]"])
+def test_a_record_that_cannot_be_read_is_put_aside(tmp_path: Path, path: Path, content: str) -> None:
+    path.write_text(content)
+
+    stored = add(FRESH, tmp_path, NEW)
+
+    assert points(stored.loads) == [("online", 1, 64)]
+    assert path.with_name(f"{path.name}.unreadable").read_text() == content
+
+
+def test_a_result_that_is_no_number_leaves_the_record_as_it_was(tmp_path: Path, path: Path) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        add(FRESH, tmp_path, samples.load("online", 64, float("nan")))
+
+    assert files.read(path) == WHOLE
+
+
+WRITER = """\
+import dataclasses, sys
+from pathlib import Path
+from fixtures.run import record_file
+from reports.record import schema
+from tests import samples
+fresh = dataclasses.replace(samples.record(), loads=())
+start = schema.Start(sys.argv[2], 0.4, 2.5, 12.5)
+for size in range(1, 21):
+    load = samples.load(sys.argv[2], size, 100.0)
+    record_file.update(fresh, Path(sys.argv[1]), lambda stored: record_file.with_loads(stored, start, [load]))
+"""
+
+
+def test_a_folder_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / FRESH.case.target).write_text("a file where the folder should be")
+
+    with pytest.raises(ProofError, match=r"(?s)the record cannot be written.*--results DIR"):
+        add(FRESH, tmp_path, NEW)
+
+
+def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), scenario], cwd=ROOT)
+        for scenario in ("offline", "online")
+    ]
+
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    stored = files.read(files.path_of(WHOLE.case, tmp_path))
+    assert len(stored.loads) == 40
+    assert sorted(path.name for path in tmp_path.glob("*/*") if path.suffix != ".lock") == [
+        files.path_of(WHOLE.case, tmp_path).name
+    ]
+
+
+def test_how_long_a_stage_took_changes_nothing_else_of_the_record(path: Path) -> None:
+    record_file.keep_stage_seconds(path, "online", 12.5)
+    record_file.keep_stage_seconds(path, "accuracy", 3.25)
+    record_file.keep_stage_seconds(path, "online", 11.0)
+
+    assert files.read(path) == dataclasses.replace(WHOLE, stage_seconds={"online": 11.0, "accuracy": 3.25})
+
+
+def test_how_long_a_stage_took_makes_no_record(tmp_path: Path) -> None:
+    record_file.keep_stage_seconds(tmp_path / "a40.json", "online", 12.5)
+
+    assert not (tmp_path / "a40.json").exists()
+
+
+def test_how_long_the_stages_took_stays_when_a_result_joins(tmp_path: Path, path: Path) -> None:
+    record_file.keep_stage_seconds(path, "online", 12.5)
+
+    assert add(FRESH, tmp_path, NEW).stage_seconds == {"online": 12.5}
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe not UTF-8", b"", b"x" * 100_000])
+def test_what_stands_beside_a_record_is_replaced_whatever_it_was(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "case.pbtxt").write_bytes(content)
+
+    record_file.keep(tmp_path / "case.pbtxt", "name: 'own'")
+
+    assert (tmp_path / "case.pbtxt").read_text() == "name: 'own'"

@@ -1,0 +1,356 @@
+"""Cases are honest: which there are on which hardware, which run unasked, and in which order."""
+
+import itertools
+import re
+import subprocess
+import sys
+from itertools import groupby
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fixtures import cases
+from fixtures.cases import is_asked_for, matrix_of, points_of, precisions_of
+from fixtures.formats import all_formats
+from fixtures.frameworks import pytorch_conversion
+from fixtures.host import targets
+from fixtures.host.machine import version_of
+from fixtures.host.targets import EVERY_TARGET
+from fixtures.models import all_models
+from fixtures.run import selection
+from fixtures.run.keywords import asked_words
+from fixtures.run.stage_markers import stage_of
+from fixtures.spec import Case, LoadPoint, Target
+from reports import published
+from tests.collecting import ROOT, Collect, run_pytest
+
+
+@pytest.mark.parametrize(
+    ("reported", "name"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "a100"),
+        ("A100-PCIE-40GB", "a100"),
+        ("NVIDIA A10", "gpu"),
+        ("NVIDIA A30", "a30"),
+        ("NVIDIA A40", "a40"),
+        ("Tesla T4", "t4"),
+        ("Tesla V100-SXM2-32GB", "v100"),
+        ("NVIDIA L4", "l4"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA L40", "gpu"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA B200", "b200"),
+        ("NVIDIA GeForce RTX 4090", "gpu"),
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", "mig"),
+        ("NVIDIA H100 80GB HBM3 MIG 3g.40gb", "mig"),
+        (None, "cpu"),
+    ],
+)
+def test_a_device_is_recognised_by_the_name_its_driver_reports(reported: str | None, name: str) -> None:
+    assert targets.recognise(reported).name == name
+
+
+def some_case(target: Target, *, micro: bool, mnemonic: str = "onnx") -> Case:
+    """The first case of a target with a model of that size and a format of that name."""
+    every = cases.cases_of(target)
+    return next(c for c in every if c.model.micro is micro and c.format.mnemonic == mnemonic)
+
+
+def test_full_size_models_run_on_a_cpu_only_when_they_are_named() -> None:
+    full = some_case(targets.CPU, micro=False)
+    name = full.model.name
+    assert not is_asked_for(full, (), ())
+    assert not is_asked_for(full, asked_words("onnx and fp32"), ())
+    assert is_asked_for(full, asked_words(f"cpu and {name} and not micro"), ())
+    assert is_asked_for(full, (), models_given=[name])
+    assert is_asked_for(some_case(targets.recognise("NVIDIA H200"), micro=False), (), ())
+
+
+def test_a_model_may_exclude_a_format_or_one_precision_of_it() -> None:
+    models = {model.name: model for model in all_models()}
+    formats = {format_.mnemonic: format_ for format_ in all_formats()}
+    micro, full = models["nnunet-micro"], models["nnunet"]
+    assert precisions_of(micro, formats["ts-trace"], "cpu") == ["fp32"]
+    assert precisions_of(full, formats["ts-trace"], "cpu") == ["fp32", "bf16"]
+    assert precisions_of(micro, formats["pt2"], "cpu") == ["bf16"]
+    assert precisions_of(models["bert-dist4l"], formats["ts-script"], "cpu") == []
+    assert precisions_of(models["resnet50-tf"], formats["pt2"], "cpu") == []
+
+
+def test_what_was_not_published_runs_on_published_hardware_only_when_it_is_named() -> None:
+    a100 = targets.recognise("NVIDIA A100")
+    micro, script = some_case(a100, micro=True), some_case(a100, micro=False, mnemonic="ts-script")
+    assert script.model.name == "nnunet" or not cases.is_published(script)
+    pt2 = some_case(a100, micro=False, mnemonic="pt2")
+    for case in (micro, pt2):
+        assert not is_asked_for(case, asked_words("a100"), ())
+    assert is_asked_for(pt2, asked_words("a100 and pt2"), ())
+    assert is_asked_for(micro, asked_words(f"a100 and {micro.model.name}"), ())
+
+
+@pytest.mark.parametrize("name", ["a30", "a40", "a100", "v100", "t4"])
+def test_a_published_target_named_alone_selects_exactly_what_was_published(name: str) -> None:
+    every = published.load()
+    rows = every[every.gpu == name]
+    # The sources call the engine of a TorchScript model `cuda`, and TensorFlow-TensorRT is in the format's name.
+    implied = (rows.accelerator == "cuda") | (rows.format == "tf-trt")
+    rows = rows.assign(accelerator=rows.accelerator.mask(implied))
+    parts = ["model", "format", "accelerator", "precision"]
+    wanted = {
+        "-".join([name, *(str(part) for part in row if not pd.isna(part))])
+        for row in rows[parts].itertuples(index=False)
+    }
+    target = next(target for target in EVERY_TARGET if target.name == name)
+    selected = [case for case in cases.cases_of(target) if is_asked_for(case, asked_words(name), ())]
+
+    assert {str(case) for case in selected} == wanted
+    for case in selected:
+        own = rows[
+            (rows.model == case.model.name)
+            & (rows.format == case.format.mnemonic)
+            & (rows.accelerator.fillna("") == (case.accelerator or ""))
+            & (rows.precision == case.precision)
+        ]
+        matrix = matrix_of(case.model, target)
+        assert list(matrix.batches) == sorted(own[own.scenario == "offline"].batch.unique()), case
+        online = sorted(own[own.scenario == "online"].concurrency.unique())
+        assert not online or list(matrix.concurrencies) == online, case
+        deployment = matrix.deployment
+        assert set(own.max_batch_size.dropna()) <= {deployment.max_batch_size}, case
+        assert set(own.instances.dropna()) <= {deployment.instances}, case
+        assert set(own.max_queue_delay_us.dropna()) <= {deployment.max_queue_delay_us}, case
+        sizes = " ".join(map(str, deployment.preferred_batch_sizes))
+        assert set(own.preferred_batch_sizes.dropna()) <= {sizes}, case
+
+
+@pytest.mark.parametrize("name", ["h100", "h200", "l4", "l40s", "b200", "gpu"])
+def test_newer_hardware_takes_every_case_and_the_widest_matrix(name: str) -> None:
+    target = next(target for target in EVERY_TARGET if target.name == name)
+    a100 = targets.recognise("NVIDIA A100")
+    own = list(cases.cases_of(target))
+
+    assert all(is_asked_for(case, asked_words(name), ()) for case in own)
+    assert len(own) == len(list(cases.cases_of(a100)))
+    for case in own:
+        wide, narrow = matrix_of(case.model, target), matrix_of(case.model, a100)
+        assert set(wide.batches) >= set(narrow.batches)
+        assert set(wide.concurrencies) >= set(narrow.concurrencies)
+
+
+def test_every_name_of_every_case_is_unique_and_fit_for_a_file() -> None:
+    names = [str(case) for target in EVERY_TARGET for case in cases.cases_of(target)]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
+
+
+def test_every_case_has_a_tolerance_a_floor_and_a_matrix() -> None:
+    for target in EVERY_TARGET:
+        for case in cases.cases_of(target):
+            assert case.tolerance().source, case
+            assert case.model.metrics[0].limits[case.precision].source, case
+            matrix = matrix_of(case.model, target)
+            assert max(matrix.batches) <= matrix.deployment.max_batch_size, case
+
+
+def test_load_points_are_numbered_so_that_they_sort() -> None:
+    assert str(LoadPoint("offline", 8, 1)) == "b008-c001"
+    assert [str(p) for p in points_of("online", [4, 256])] == ["b001-c004", "b001-c256"]
+
+
+def test_collecting_imports_none_of_the_heavy_packages() -> None:
+    heavy = "torch onnx onnxruntime onnxscript tensorrt tensorflow tritonclient sklearn pandas scipy PIL "
+    heavy += "transformers tokenizers monai torchmetrics nibabel keras tf2onnx"
+    code = (
+        "import sys, pytest; pytest.main(['benchmarks', '--collect-only', '-q']); "
+        f"print('LOADED', [name for name in {heavy.split()!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "LOADED []" in done.stdout
+
+
+def test_a_run_keeps_each_case_together_in_the_order_of_its_stages(
+    collect: Collect,
+) -> None:
+    collected = collect("-k", "cpu and resnet50-micro and onnx", "--batches", "1,16", "--concurrencies", "4")
+
+    stages = ["conversion", "accuracy", "answers", "online", "offline", "reload", "efficiency"]
+    assert [stage for stage, _ in itertools.groupby(map(stage_of, collected.selected))] == stages * 2
+    assert sum("test_offline" in name for name in collected.names) == 2 * 2
+    half = len(collected.names) // 2
+    assert all("onnx-fp32" in name for name in collected.names[:half])
+    assert not any("onnx-fp32" in name for name in collected.names[half:])
+
+
+def test_the_cases_of_a_model_follow_one_another(collect: Collect) -> None:
+    """So that its weights are loaded once: by name alone `resnet50-onnx` and `resnet50-ts-trace` have those of
+    `resnet50-tf` between them."""
+    collected = collect("-k", "(cpu or t4) and (resnet50 or resnet50-tf) and conversion")
+
+    models = [item.callspec.params["model"].name for item in collected.selected]  # type: ignore[attr-defined]
+    runs = [name for name, _ in groupby(zip(_targets(collected.names), models, strict=True))]
+    assert len(set(models)) == 4
+    assert len(runs) == len(set(runs))
+
+
+def test_a_model_s_reference_comes_first_and_what_is_compiled_last(collect: Collect) -> None:
+    """So that the others' speed is set beside it, and the compiler works while they are proven."""
+    collected = collect("-k", "cpu and fastpitch-micro and conversion")
+
+    formats = [item.callspec.params["case"].format.mnemonic for item in collected.selected]  # type: ignore[attr-defined]
+    assert formats == ["onnx", "ts-script", "ts-trace", "pt2"]
+
+
+def _targets(names: list[str]) -> list[str]:
+    return [name.partition("[")[2].partition("-")[0] for name in names]
+
+
+def test_other_hardware_skips_and_says_what_it_needs() -> None:
+    done = run_pytest("benchmarks", "--target", "v100", "-k", "resnet50-micro and onnx")
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, "a run that proves nothing is not green"
+    assert "nothing was proven, all of" in done.stdout
+    assert "needs NVIDIA V100; this machine has" in done.stdout
+    assert re.search(r"= \d+ skipped", done.stdout)
+    assert " passed" not in done.stdout
+    told = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED ")]
+    assert len(told) == 1, "the same reason is listed for every test"
+
+
+@pytest.mark.skipif(version_of("onnxruntime-gpu") is not None, reason="has the packages for a GPU")
+def test_on_a_gpu_with_the_packages_for_cpus_every_case_skips_with_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a100 = next(target for target in EVERY_TARGET if target.name == "a100")
+    monkeypatch.setattr(selection, "present", lambda: (a100,))
+    monkeypatch.setattr(pytorch_conversion, "cuda_of_torch", lambda: "")
+
+    for case in cases.cases_of(a100):
+        cure = "docs/gpus.md" if case.format.mnemonic.startswith("tf-") else "tox run -e benchmarks-gpu"
+        assert cure in str(selection.why_not(case, ())), case
+
+
+def test_workers_run_the_cases_that_the_command_line_names() -> None:
+    words = "(not not t4 or not (a30 or t4)) and resnet50 and trt and conversion"
+    done = run_pytest("benchmarks", "-n", "2", "-v", "-k", words)
+    ids = re.findall(r"SKIPPED .*?(test_\w+\[\S+\])", done.stdout)
+    assert ids
+    assert set(_targets(ids)) == {"t4"}
+    assert all("trt" in name and "resnet50" in name for name in ids)
+
+
+def test_full_size_models_that_are_left_out_are_said(collect: Collect) -> None:
+    said = "full-size models are left out on a CPU (-k NAME selects one): "
+
+    assert f"{said}bert-dist4l" in collect("--target", "cpu", "-k", "onnx").text
+    assert (
+        "bert-dist4l"
+        not in collect("-k", "cpu and bert-dist4l and onnx").text.partition(said)[2].splitlines()[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cure"),
+    [
+        (("-k", "search"), "--latency-budget-ms"),
+        (("-k", "cpu-resnet50-micro-onnx-fp32 and search"), "--latency-budget-ms"),
+        (("-k", "not test_search"), None),
+        (("-k", "search", "--latency-budget-ms", "5"), None),
+        (("-k", "known"), None),
+    ],
+)
+def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
+    arguments: tuple[str, ...], cure: str | None, collect: Collect
+) -> None:
+    collected = collect(*arguments)
+
+    assert (f"add {cure}" in collected.text) == (cure is not None)
+    assert (collected.status == pytest.ExitCode.USAGE_ERROR) == (cure is not None)
+
+
+@pytest.mark.parametrize(
+    ("file", "cure"),
+    [
+        ("test_search.py", "--latency-budget-ms MS"),
+        ("test_build.py", "--convert-only"),
+    ],
+)
+def test_a_file_of_what_an_option_asks_for_is_refused_without_it(
+    file: str, cure: str, collect: Collect
+) -> None:
+    collected = collect(paths=(f"benchmarks/{file}",))
+
+    assert collected.status == pytest.ExitCode.USAGE_ERROR
+    assert not collected.selected
+    assert f"add {cure}" in collected.text
+    assert "nothing is selected" not in collected.text
+
+
+def test_the_search_is_the_last_stage_of_a_case_and_without_a_budget_there_is_no_word_of_it(
+    collect: Collect,
+) -> None:
+    with_budget = collect("-k", "cpu-resnet50-micro-onnx-fp32", "--latency-budget-ms", "7")
+    without = collect("-k", "cpu-resnet50-micro-onnx-fp32")
+
+    assert [name.partition("[")[0] for name in with_budget.names][-1] == "test_search"
+    assert without.names == with_budget.names[:-1]
+    assert "search" not in without.text
+
+
+def test_converting_alone_leaves_out_all_else_and_has_every_case_once(
+    collect: Collect,
+) -> None:
+    alone, usual = collect("--convert-only"), collect()
+
+    assert alone.cases("test_build") == usual.cases("test_conversion")
+    assert len(alone.names) == len(alone.cases("test_build"))
+    assert not usual.cases("test_build")
+
+
+def test_load_tests_are_told_by_their_marker(collect: Collect) -> None:
+    def tests(*arguments: str) -> set[str]:
+        return {name.partition("[")[0] for name in collect(*arguments).names}
+
+    assert {"test_conversion", "test_accuracy", "test_declared_output"} < tests("-m", "not load")
+    assert tests("-m", "load") == {"test_online", "test_offline", "test_efficiency"}
+    assert tests("-m", "load").isdisjoint(tests("-m", "not load"))
+
+
+def test_recorded_answers_are_asked_for_where_there_are_some_or_some_are_to_be(
+    tmp_path: Path, collect: Collect
+) -> None:
+    def is_there(*arguments: str) -> bool:
+        found = collect("--answers", str(tmp_path), *arguments, paths=("benchmarks/test_answers.py",))
+        return bool(found.cases("test_recorded_answers"))
+
+    assert not is_there()
+    assert is_there("--record-answers")
+    (tmp_path / "resnet50-micro.npz").touch()
+    assert is_there()
+
+
+def test_a_stage_that_does_not_exist_is_refused(tmp_path: Path, collect: Collect) -> None:
+    file = tmp_path / "test_other.py"
+    file.write_text("import pytest\n\n@pytest.mark.stage('convert')\ndef test_other(case): ...\n")
+
+    collected = collect("-p", "conftest", paths=(str(file),))
+
+    assert "is marked with a stage that does not exist" in collected.text
+    assert "write one of build, conversion, accuracy" in collected.text
+
+
+def test_a_batch_over_the_largest_is_refused_with_the_cure(collect: Collect) -> None:
+    printed = collect("-k", "resnet50-micro", "--batches", "64").text
+    assert "batch 64 is larger than the largest batch of resnet50-micro, 32" in printed
+    assert "--deployment max_batch_size=64" in printed
+
+
+def test_no_test_is_called_like_a_format_or_precision_that_one_selects_by(
+    collect: Collect,
+) -> None:
+    """-k compares parts of names: with a test_outputs, `-k ts` would run it for every format."""
+    tests = {name.partition("[")[0] for name in collect("--target", "cpu").names}
+    words = {format_.mnemonic for format_ in all_formats()} | {"ts", "trt", "tf", "fp32", "fp16", "int8"}
+
+    assert len(tests) > 8
+    assert not [(test, word) for test in tests for word in words if word in test]

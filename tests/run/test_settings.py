@@ -1,0 +1,358 @@
+"""Options become plain values; what cannot be used is an error that names the option and says what to write."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.measure.stopping import MeasuringPlan
+from fixtures.run.options import check_python
+from fixtures.run.settings import Settings, flag, option, options
+from fixtures.search.candidates import Goal
+from tests.collecting import Collect
+from tests.given import networks
+from tests.options import parsed, parser, settings
+
+DIGITS = "9" * 5000
+
+
+# --- an option is one field --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithColour(Settings):
+    """The suite's settings with another option."""
+
+    colour: str | None = option(
+        "output",
+        "The colour of the bars.",
+        "NAME",
+        lambda _flag, text: text.lower(),
+        decides="nodes builds",
+        not_with="repository",
+    )
+
+
+def test_an_option_is_one_field_and_is_everywhere() -> None:
+    found = parsed(["--colour", "RED"], WithColour)
+
+    assert found.colour == "red"
+    assert "The colour of the bars." in parser(WithColour).format_help()
+    for told in ("nodes", "builds", ""):
+        assert found.command_line(told)[-2:] == ["--colour", "red"]
+    with pytest.raises(InputError) as raised:
+        parsed(["--colour", "RED", "--repository", "."], WithColour)
+    assert raised.value.where == "--repository --colour"
+    assert parsed([], WithColour).colour is None
+
+
+def test_the_header_says_what_was_given(collect: Collect) -> None:
+    found = collect("--target", "cpu", "--batches", "8,1", "-k", "resnet50-micro", "-v")
+    assert "options: --target cpu --batches 1,8" in found.text
+
+
+def test_every_option_has_a_text_that_says_what_it_is_for() -> None:
+    assert {name for name, one in options().items() if len(one.help.split()) < 5} == set()
+
+
+# --- values ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "value"),
+    [
+        ({}, "batches", None),
+        ({"batches": "16,1,4"}, "batches", (1, 4, 16)),
+        ({"concurrencies": "8"}, "concurrencies", (8,)),
+        ({"request_rates": "50, 12.5,100"}, "request_rates", (12.5, 50.0, 100.0)),
+        ({}, "arrivals", "poisson"),
+        ({"arrivals": "constant", "request_rates": "50"}, "arrivals", "constant"),
+        ({}, "shared_memory", "system"),
+        ({"triton": "127.0.0.1:8001"}, "shared_memory", "none"),
+        ({"soak": "90s"}, "soak", 90.0),
+        ({"soak": "1.5h"}, "soak", 5400.0),
+        ({"price_per_hour": "1.20"}, "price_per_hour", 1.2),
+        ({"allow_slowdown": "2.5%"}, "allowed_slowdown", 0.025),
+        ({}, "goal", None),
+        ({"latency_budget_ms": "7.5"}, "goal", Goal(7.5, 99)),
+        ({"latency_budget_ms": "7", "latency_percentile": "p90"}, "goal", Goal(7, 90)),
+        ({"latency_budget_ms": "7", "arrivals": "poisson"}, "goal", Goal(7, 99, "poisson")),
+        ({"latency_budget_ms": "7", "request_rates": "50"}, "goal", Goal(7, 99)),
+        ({}, "plan", MeasuringPlan(precision_target=0.05, budget_s=3)),
+        ({"against": "."}, "plan", MeasuringPlan(precision_target=0.05, budget_s=120)),
+        ({"against": ".", "point_budget_s": "4"}, "plan", MeasuringPlan(precision_target=0.05, budget_s=4)),
+        ({"certify": "p99.9"}, "plan", MeasuringPlan(certify=99.9)),
+        (
+            {"certify": "99", "point_budget_s": "0.5", "precision_target": "2.5%"},
+            "plan",
+            MeasuringPlan(precision_target=0.025, budget_s=0.5, certify=99, beyond_budget=False),
+        ),
+        (
+            {"deployment": "instances=2, max_queue_delay_us=0,preferred_batch_sizes=16+32,warmup=false"},
+            "deployment",
+            {"instances": 2, "max_queue_delay_us": 0, "preferred_batch_sizes": (16, 32), "warmup": False},
+        ),
+        ({"results": "/r"}, "answers", Path("/r/answers")),
+    ],
+)
+def test_values_are_read(
+    given: dict[str, Any], name: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert getattr(settings(**given), name) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"target": ["a100,t5"]}, "--target t5"),
+        *(({"gpus": text}, f"--gpus {text}") for text in ("0", "two")),
+        *(
+            ({"request_rates": text}, f"--request-rates {text}")
+            for text in ("50,x", "1_0", "50,\u0664", "0", "1e6")
+        ),
+        *(({"precision_target": text}, f"--precision-target {text}") for text in ("100", "\uff14%", "0")),
+        ({"arrivals": "never"}, "--arrivals never"),
+        ({"certify": "50"}, "--certify 50"),
+        *(
+            ({"soak": text}, f"--soak {text}")
+            for text in ("10", "-5m", "1s", "nanm", "infh", "\u0663m", "9999h")
+        ),
+        ({"checkpoint": ["resnet50"]}, "--checkpoint resnet50"),
+        ({"checkpoint": ["resnet50="]}, "--checkpoint resnet50 "),
+        ({"checkpoint": ["resnet50=/no/such/file"]}, "--checkpoint resnet50 /no/such/file"),
+        ({"dataset": ["=x"]}, "--dataset =x"),
+        ({"dataset": ["resnet50=/", "resnet50=/"]}, "--dataset resnet50=/"),
+        *(({"deployment": text}, f"--deployment {text}") for text in ("", " ", "instance=2", "tf32=true")),
+        *(
+            ({"deployment": text}, f"--deployment {text}")
+            for text in ("instances=0", "instances=", "warmup=yes", "preferred_batch_sizes=16+x")
+        ),
+        ({"deployment": "instances=1,instances=2"}, "--deployment instances=1,instances=2"),
+        ({"deployment": "max_batch_size=99999999999"}, "--deployment max_batch_size=99999999999"),
+        *(
+            ({"point_budget_s": text}, f"--point-budget-s {text}")
+            for text in ("50%", "\uff14", "0", "nan", "fast")
+        ),
+        *(
+            ({"latency_budget_ms": text}, f"--latency-budget-ms {text}")
+            for text in ("1_0", "\u0663", "7ms", "inf")
+        ),
+        ({"latency_percentile": "50"}, "--latency-percentile 50"),
+        *(({"price_per_hour": text}, f"--price-per-hour {text}") for text in ("\u0663", "1e308")),
+        *(({"batches": text}, f"--batches {text}") for text in ("0", "", "99999999999")),
+        ({"concurrencies": "1,,2"}, "--concurrencies 1,,2"),
+        ({"shared_memory": "shared"}, "--shared-memory shared"),
+        ({"tf32": "perhaps"}, "--tf32 perhaps"),
+        ({"triton": "embeded"}, "--triton"),
+        ({"triton": "docker:--privileged"}, "--triton"),
+        ({"triton": f"127.0.0.1:{DIGITS}"}, "--triton"),
+        *(
+            ({"shard": text}, f"--shard {text}")
+            for text in ("0/2", "2", "2/", "/2", "a/b", "1/0", "-1/2", "1/2/3", "1/1001", "", "²/3")
+        ),
+        ({"shard_records": __file__}, "--shard-records"),
+        ({"against": ""}, "--against"),
+        ({"results": ""}, "--results"),
+        ({"results": "~no-such-user-here/x"}, "--results"),
+        ({"model_repos": "a\nb"}, "--model-repos"),
+        ({"answers": "bytes-\udcff"}, "--answers"),
+        ({"checkpoint": [f"resnet50={'x' * 10_000}"]}, "--checkpoint resnet50"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_named_with_its_option(given: dict[str, Any], where: str) -> None:
+    with pytest.raises(InputError) as raised:
+        settings(**given)
+    assert raised.value.where.startswith(where.strip())
+    assert raised.value.cure
+    assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"latency_budget_ms": "7", "request_rates": "50", "arrivals": "poisson"}, "--arrivals"),
+        ({"arrivals": "constant"}, "--arrivals"),
+        ({"against": ".", "against_triton": "embedded"}, "--against --against-triton"),
+        ({"convert_only": True, "fleet": "auto"}, "--fleet --convert-only"),
+        ({"against": ".", "fleet": "auto"}, "--fleet --against"),
+        ({"repository": ".", "deployment": "instances=2"}, "--repository --deployment"),
+        ({"repository": ".", "checkpoint": ["resnet50=x"]}, "--repository --checkpoint"),
+        ({"repository": ".", "onnx": ["a=x"]}, "--repository --onnx"),
+        ({"repository": ".", "triton": "127.0.0.1:9"}, "--repository"),
+        ({"repository": "remote"}, "--repository remote"),
+        ({"triton": "127.0.0.1:8001", "against": "."}, "--against"),
+        ({"triton": "127.0.0.1:8001", "fleet": "auto"}, "--fleet"),
+        (
+            {"triton": "127.0.0.1:8001", "shared_memory": "cuda"},
+            "--triton 127.0.0.1:8001 --shared-memory cuda",
+        ),
+        (
+            {"gpus": "2", "shared_memory": "cuda"},
+            "--gpus 2 --shared-memory cuda",
+        ),
+        ({"against_triton": "127.0.0.1:8001"}, "--against-triton 127.0.0.1:8001"),
+    ],
+)
+def test_options_that_do_not_fit_each_other_are_named(given: dict[str, Any], where: str) -> None:
+    with pytest.raises(InputError) as raised:
+        settings(**given)
+    assert raised.value.where.startswith(where)
+    assert raised.value.cure
+
+
+@pytest.mark.parametrize("name", ["against", "results", "target", "checkpoint"])
+def test_two_dashes_are_no_value_of_any_option(name: str) -> None:
+    with pytest.raises(InputError) as raised:
+        parsed([f"{flag(name)}=--"])
+    assert raised.value.where == f"{flag(name)}=--"
+
+
+def test_bad_input_ends_a_run_with_status_4(collect: Collect) -> None:
+    assert collect("--gpus", "two").status == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_python_without_wheels_for_numpy_1_is_refused() -> None:
+    check_python((3, 11))
+    check_python((3, 12))
+    for version in ((3, 10), (3, 13)):
+        with pytest.raises(InputError):
+            check_python(version)
+
+
+def test_tf32_is_on_unless_the_option_or_the_environment_turns_it_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """NVIDIA's libraries would compute without it, and a record that says otherwise would not be true."""
+    monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
+    assert (settings().tf32, settings(tf32="off").tf32) == (True, False)
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    assert not settings().tf32
+    with pytest.raises(InputError) as raised:
+        settings(tf32="on")
+    assert raised.value.where == "--tf32 on, NVIDIA_TF32_OVERRIDE=0"
+
+
+# --- ONNX files, samples and labels ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, Path]:
+    """An ONNX file, and folders of samples."""
+    return {
+        "net": networks.linear(tmp_path / "net.onnx"),
+        "rows": networks.rows(tmp_path / "rows", 1),
+        "k=v": networks.rows(tmp_path / "k=v", 1),
+    }
+
+
+def test_values_without_a_name_are_for_all_networks_and_named_ones_for_one(places: dict[str, Path]) -> None:
+    net, rows, other = places.values()
+    found = settings(onnx=[f"a={net}", f"b={net}"], samples=[str(rows), f"a={other}"]).networks
+    assert (found["a"].samples, found["b"].samples) == (other, rows)
+    assert settings(onnx=[f"a={net}"], samples=[str(other)]).networks["a"].samples == other, "a folder k=v"
+
+
+BAD: dict[str, tuple[str, dict[str, list[str]]]] = {
+    "no name": ("--onnx", {"onnx": ["{net}"]}),
+    "no file": ("--onnx a", {"onnx": ["a={net}.none"]}),
+    "two of a name": ("--onnx a", {"onnx": ["a={net}", "a={net}"]}),
+    "samples of nothing": ("--samples", {"samples": ["{rows}"]}),
+    "two folders for one": ("--samples", {"onnx": ["a={net}"], "samples": ["{rows}", "{rows}"]}),
+    "labels without a metric": (
+        "--labels",
+        {"onnx": ["a={net}"], "samples": ["{rows}"], "labels": ["{net}"]},
+    ),
+    "labels without samples": ("--labels", {"onnx": ["a={net}"], "labels": ["{net}"], "metric": ["top-1"]}),
+    "a floor without a metric": ("--floor", {"onnx": ["a={net}"], "floor": ["0.5"]}),
+    "a floor that is none": ("--floor high", {"onnx": ["a={net}"], "floor": ["high"]}),
+    "a floor in digits of another script": ("--floor", {"onnx": ["a={net}"], "floor": ["٣"]}),
+    "samples of a network that there is not": ("--samples b", {"onnx": ["a={net}"], "samples": ["b={rows}"]}),
+    "labels of a network that there is not": ("--labels b", {"onnx": ["a={net}"], "labels": ["b={net}"]}),
+    "a tolerance that is no number": ("--tolerance a", {"onnx": ["a={net}"], "tolerance": ["a=wide"]}),
+    "a tolerance of nothing": ("--tolerance 0", {"onnx": ["a={net}"], "tolerance": ["0"]}),
+    "a tolerance of everything": ("--tolerance 100%", {"onnx": ["a={net}"], "tolerance": ["100%"]}),
+    "a tolerance for no model": ("--tolerance b", {"onnx": ["a={net}"], "tolerance": ["b=0.1"]}),
+}
+
+
+@pytest.mark.parametrize(("where", "given"), BAD.values(), ids=BAD)
+def test_what_is_said_of_networks_and_does_not_fit_is_named(
+    places: dict[str, Path], where: str, given: dict[str, list[str]]
+) -> None:
+    texts = {name: [value.format(**places) for value in values] for name, values in given.items()}
+    with pytest.raises(InputError) as raised:
+        assert settings(**texts).networks is None
+    assert raised.value.where.startswith(where)
+    assert raised.value.cure
+
+
+# --- what other runs are told ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--batches", "1,8"),
+        ("--request-rates", "12.5,100", "--arrivals", "constant"),
+        ("--point-budget-s", "0.5", "--precision-target", "2", "--certify", "99.9"),
+        ("--soak", "90s"),
+        ("--latency-budget-ms", "7", "--latency-percentile", "95"),
+        ("--triton", "docker:image", "--shared-memory", "none"),
+        ("--deployment", "instances=2,preferred_batch_sizes=16+32,warmup=false"),
+        ("--tf32", "off", "--gpus", "2", "--allow-slowdown", "4", "--price-per-hour", "1.2"),
+        ("--record-answers", "--answers", "/tmp"),
+        ("--checkpoint", "resnet50=/", "--checkpoint", "bert-dist4l=/", "--dataset", "resnet50=/"),
+        ("--models", "fixtures/models"),
+    ],
+)
+def test_a_nodes_run_has_the_same_settings(given: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    found = parsed(given)
+    monkeypatch.chdir("/")
+    assert parsed(found.command_line("nodes")) == found
+
+
+def test_a_node_is_told_which_tests_to_run_and_where_records_go_by_itself(tmp_path: Path) -> None:
+    told = parsed(["--target", "a100", "--results", str(tmp_path), "--fleet", "auto", "--shard", "1/2"])
+    assert told.command_line("nodes") == []
+
+
+def test_networks_reach_others_with_their_samples_and_labels(places: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("00,1\n01,2\n")
+    net, rows = places["net"], places["rows"]
+    given = ["--onnx", f"a={net}", "--onnx", f"b={net}", "--samples", str(rows), "--tolerance", "b=0.5%"]
+    given += [
+        "--labels",
+        f"a={tmp_path / 'labels.csv'}",
+        "--metric",
+        "a=dice:average=micro",
+        "--floor",
+        "a=75%",
+    ]
+
+    found = parsed(given)
+
+    assert parsed(found.command_line("nodes")).networks == found.networks
+    assert parsed(found.command_line("builds", "b")).networks == {"b": found.networks["b"]}
+    assert parsed(found.command_line("builds", "resnet50")).networks == {}
+
+
+def test_another_checkout_is_told_what_decides_the_build_of_a_model_and_nothing_else(tmp_path: Path) -> None:
+    """An earlier version does not know later options."""
+    given = settings(checkpoint=["resnet50=/", "nnunet=/"], deployment="instances=2", batches="1", tf32="off")
+    own = [
+        "--triton",
+        "embedded",
+        "--checkpoint",
+        "resnet50=/",
+        "--deployment",
+        "instances=2",
+        "--tf32",
+        "off",
+    ]
+    assert given.command_line("builds", "resnet50") == own
+    assert settings().command_line("builds", "resnet50") == ["--triton", "embedded"]

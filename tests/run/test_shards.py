@@ -1,0 +1,108 @@
+"""--shard I/N: the shards of a selection have each of its tests once, on machines that do not know of each other."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.collecting import ROOT, Collect, Collected, run_pytest
+
+CPU = ("--target", "cpu")
+
+
+def shards(collect: Collect, count: int, *arguments: str) -> list[Collected]:
+    return [collect("--shard", f"{number}/{count}", *arguments) for number in range(1, count + 1)]
+
+
+def digest_of(collected: Collected) -> str:
+    (found,) = re.findall(r"every shard of this split says (\w+)", collected.text)
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("count", "arguments"),
+    [
+        (1, CPU),
+        (4, CPU),
+        (2, (*CPU, "-m", "not load")),
+        (3, ("--target", "cpu,t4", "-k", "resnet50 and not int8", "--batches", "1,2,4")),
+    ],
+    ids=["one", "all", "-m", "two targets"],
+)
+def test_the_shards_have_each_selected_test_once_and_say_how_many(
+    count: int, arguments: tuple[str, ...], collect: Collect
+) -> None:
+    whole = collect(*arguments)
+    found = shards(collect, count, *arguments)
+
+    assert sorted(name for shard in found for name in shard.names) == sorted(whole.names)
+    assert len({digest_of(shard) for shard in found}) == 1
+    for number, shard in enumerate(found, 1):
+        assert shard.status == 0
+        assert shard.names == [name for name in whole.names if name in set(shard.names)], "in their order"
+        said = f"shard {number} of {count}: {len(shard.names)} of {len(whole.names)} tests, about "
+        assert said in shard.text
+    cases = [
+        {item.callspec.params["case"].key for item in shard.selected}  # type: ignore[attr-defined]
+        for shard in found
+    ]
+    assert sum(map(len, cases)) == len(set.union(*cases)), "the tests of a case stay in one shard"
+
+
+def test_a_run_changes_no_other_shard_of_it(collect: Collect, tmp_path: Path) -> None:
+    """The records that a run writes are not those it is split by: the second shard would be another on that machine."""
+    one, other = (
+        collect(*CPU, "--shard", "1/2", "--results", str(folder))
+        for folder in (tmp_path, ROOT / "reports" / "readme")
+    )
+    assert one.names == other.names
+
+
+def test_other_records_make_another_split(collect: Collect, tmp_path: Path) -> None:
+    own = collect(*CPU, "--shard", "1/4")
+    assert digest_of(own) != digest_of(collect(*CPU, "--shard", "1/4", "--shard-records", str(tmp_path)))
+
+
+def test_an_empty_shard_says_so_and_fails_no_pipeline(collect: Collect) -> None:
+    found = shards(collect, 4, *CPU, "-k", "resnet50-micro and onnx")
+
+    assert sorted(bool(shard.names) for shard in found) == [False, False, True, True]
+    for shard in found:
+        assert shard.status == 0
+        assert ("is empty: what is selected has 2 cases" in shard.text) == (not shard.names)
+        assert "nothing is selected" not in shard.text
+
+
+def test_a_shard_of_nothing_is_no_success(collect: Collect) -> None:
+    shard = collect(*CPU, "-k", "no-such-case", "--shard", "1/2")
+    assert shard.status == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "nothing is selected: no test of cpu fits -k" in shard.text
+
+
+def test_what_is_no_shard_is_refused(collect: Collect) -> None:
+    refused = collect("--shard=3/2")
+    assert refused.status == pytest.ExitCode.USAGE_ERROR
+    assert "where: --shard 3/2" in refused.text
+
+
+@pytest.mark.parametrize("kind", ["none", "file"])
+def test_what_is_no_folder_of_records_is_refused(kind: str, tmp_path: Path, collect: Collect) -> None:
+    (tmp_path / "file").touch()
+    refused = collect("--shard", "1/2", "--shard-records", str(tmp_path / kind))
+    assert refused.status == pytest.ExitCode.USAGE_ERROR
+    assert f"--shard-records {tmp_path / kind}" in refused.text
+
+
+@pytest.mark.parametrize("option", ["--lf", "--stepwise"])
+def test_what_failed_here_is_not_split_again(option: str, collect: Collect) -> None:
+    refused = collect(*CPU, "--shard", "1/2", "-p", "cacheprovider", "-p", "stepwise", option)
+    assert refused.status == pytest.ExitCode.USAGE_ERROR
+    assert f"give {option} alone" in refused.text
+
+
+def test_workers_of_an_empty_shard_fail_no_pipeline() -> None:
+    """Their controller collects nothing by itself."""
+    one = "cpu-resnet50-micro-onnx-fp32 and conversion"
+    done = run_pytest("benchmarks", "-n", "1", "-k", one, "--shard", "2/2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no tests ran" in done.stdout

@@ -1,0 +1,70 @@
+"""What loads or starts something shares the machine with other builds, and never goes on beside a measurement."""
+
+from pathlib import Path
+
+from tests.collecting import run_pytest
+
+TESTS = """\
+import contextlib
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from fixtures.host import lock_holders, locks
+from fixtures.models import all_models
+from fixtures.run import building, serving
+
+HELD = {}
+MACHINE = Path(os.environ["TMPDIR"]) / "above" / "machine"  # one that no other run knows
+MACHINE.mkdir(parents=True)
+locks.machine = lambda: MACHINE
+
+
+def is_held():
+    return os.getpid() in [one.pid for one in lock_holders.holders(locks.machine().stat())]
+
+
+def noting(name):
+    def call(*_arguments, **_options):
+        HELD[name] = is_held()
+        return SimpleNamespace(kind="embedded")
+
+    return call
+
+
+@contextlib.contextmanager
+def serve(*_arguments, **_options):
+    yield noting("server")()
+
+
+for one in all_models():
+    for name in ("load", "samples"):
+        object.__setattr__(one, name, noting(name))
+building.reference_on = noting("reference")
+building.runtimes.open_in_process = noting("converted")
+serving.serve = serve
+
+
+@pytest.fixture(scope="session")
+def build(case):
+    return SimpleNamespace(case=case, digest="0", folder=Path("models/model"), artifact=None, reused=True)
+
+
+@pytest.mark.stage("accuracy")
+def test_all(case, weights, samples, reference, converted, server):
+    assert HELD == dict.fromkeys(["load", "samples", "reference", "converted", "server"], True)
+    assert not is_held(), "nobody could measure beside what only runs"
+"""
+
+
+def test_loading_and_starting_share_the_machine_and_what_runs_does_not(tmp_path: Path) -> None:
+    file = tmp_path / "test_of_machine.py"
+    file.write_text(TESTS)
+
+    one = ("-k", "cpu-resnet50-micro-onnx-fp32", "--results", str(tmp_path / "results"))
+    done = run_pytest(str(file), "-p", "conftest", *one, TMPDIR=str(tmp_path))
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout

@@ -1,0 +1,156 @@
+"""Triton's Python-backend model on PyTorch's tensors: how it copies between host and device, here with stand-ins for both."""
+
+import importlib.util
+import json
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fixtures.build import runtimes
+
+RUNTIME = """
+import torch
+def load(artifact, settings):
+    return lambda tensors: [2 * tensors[0], tensors[0].sum(1, keepdim=True)]
+"""
+
+
+class Part:
+    """A tensor of a request, as Triton hands it over."""
+
+    def __init__(self, values: Any, *, on_gpu: bool = False) -> None:
+        self.values = torch.tensor(values, dtype=torch.float32)
+        self.on_gpu = on_gpu
+
+    def is_cpu(self) -> bool:
+        return not self.on_gpu
+
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape)
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An instance of the model on the CPU, with a runtime that doubles its input and sums it."""
+    monkeypatch.setattr(torch, "from_dlpack", lambda part: part.values)
+    return instance(tmp_path, monkeypatch, "CPU")
+
+
+def instance(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> Any:
+    pb_utils: Any = ModuleType("triton_python_backend_utils")
+    pb_utils.get_input_tensor_by_name = lambda request, _name: request
+    pb_utils.Tensor = SimpleNamespace(from_dlpack=lambda _name, rows: rows)
+    pb_utils.InferenceResponse = list
+    monkeypatch.setitem(sys.modules, pb_utils.__name__, pb_utils)
+    shutil.copyfile(runtimes.RUNTIMES / "model.py", folder / "model.py")
+    (folder / "runtime.py").write_text(RUNTIME)
+    spec = importlib.util.spec_from_file_location("model", folder / "model.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = module.TritonPythonModel()
+    parameters = {"tensors": "torch", "artifact": "model.pt"}
+    config = {
+        "parameters": {name: {"string_value": value} for name, value in parameters.items()},
+        "input": [{"name": "x"}],
+        "output": [{"name": "y"}, {"name": "sum"}],
+    }
+    found.initialize(
+        {"model_config": json.dumps(config), "model_instance_kind": kind, "model_instance_device_id": "1"}
+    )
+    return found
+
+
+def rows_of(*answers: Any) -> list[list[Any]]:
+    return [[tensor.tolist() for tensor in answer] for answer in answers]
+
+
+REQUESTS = [Part([[1, 2], [3, 4]]), Part([[5, 6]])]
+ANSWERS = [[[[2, 4], [6, 8]], [[3], [7]]], [[[10, 12]], [[11]]]]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_each_request_gets_the_answers_to_its_own_rows(model: Any, count: int) -> None:
+    assert rows_of(*model.execute(REQUESTS[:count])) == ANSWERS[:count]
+
+
+def test_a_smaller_and_a_larger_batch_follow_without_a_trace_of_the_one_before(model: Any) -> None:
+    """The host's memory is kept from batch to batch."""
+    model.execute(REQUESTS)
+    assert rows_of(*model.execute(REQUESTS[1:])) == ANSWERS[1:]
+    large = Part(np.arange(200.0).reshape(100, 2))
+    ((doubled, _sums),) = model.execute([large])
+    assert torch.equal(doubled, 2 * large.values)
+
+
+def test_inputs_are_gathered_in_memory_that_is_kept(model: Any) -> None:
+    seen: list[int] = []
+
+    def predict(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        seen.append(tensors[0].data_ptr())
+        return tensors
+
+    model.predict, model.outputs = predict, ["y"]
+    for _batch in range(3):
+        model.execute(REQUESTS)
+    assert len(set(seen)) == 1
+
+
+def test_answers_to_inputs_of_the_host_are_parts_of_one_copy(model: Any) -> None:
+    first, second = model.execute(REQUESTS)
+    for one, other in zip(first, second, strict=True):
+        assert one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+
+
+def test_answers_to_inputs_of_the_gpu_stay_where_they_are(model: Any) -> None:
+    results = [torch.ones(3, 2), torch.ones(3, 1)]
+    model.predict = lambda _tensors: results
+    answers = model.execute([REQUESTS[0], Part([[5, 6]], on_gpu=True)])
+    assert {tensor.untyped_storage().data_ptr() for answer in answers for tensor in answer} == {
+        result.untyped_storage().data_ptr() for result in results
+    }
+
+
+def test_an_instance_gathers_in_pinned_memory_and_computes_on_its_own_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With several GPUs, inputs in the host's memory go to the instance's own, which is the current one."""
+    asked: dict[str, Any] = {}
+
+    class Batch:
+        def view(self, _shape: Any) -> Any:
+            return self
+
+        def __getitem__(self, _rows: slice) -> Any:
+            return self
+
+        def copy_(self, _tensor: Any) -> None: ...
+
+        def to(self, device: Any, *, non_blocking: bool) -> torch.Tensor:
+            asked.update(inputs=str(device), waits=not non_blocking)
+            return torch.ones(1, 2)
+
+    def empty(_count: int, *, dtype: Any, pin_memory: bool) -> Any:
+        asked.update(dtype=dtype, pinned=pin_memory)
+        return Batch()
+
+    monkeypatch.setattr(torch, "from_dlpack", lambda part: part.values)
+    monkeypatch.setattr(torch, "empty", empty)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: asked.update(current=str(device)))
+    model = instance(tmp_path, monkeypatch, "GPU")
+    model.tensors.results = lambda results: results
+    model.execute([Part([[1, 2]])])
+    assert asked == {
+        "current": "cuda:1",
+        "inputs": "cuda:1",
+        "waits": False,
+        "pinned": True,
+        "dtype": torch.float32,
+    }

@@ -1,0 +1,110 @@
+"""Whole runs that convert models alone, or before the tests that need them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reports.run.outcomes import STATUS
+from tests.given import networks
+from tests.whole_runs.suite import GIVEN, suite
+
+INT8 = GIVEN.replace("fp32", "int8")
+"""The case beside it, which is calibrated with samples."""
+PAIR = ("-k", "onnx and conversion and (fp32 or int8)")
+LARGE_MACHINE = """
+from fixtures.host import machine
+from fixtures.run import converting
+
+machine.cores, converting._WORKER_BYTES = lambda: 2, 1
+"""
+UNCONVERTIBLE = """
+from fixtures.errors import ProofError
+from fixtures.formats import onnx
+
+
+def export(*_):
+    raise ProofError("it cannot be exported")
+
+
+onnx.export = export
+"""
+BROKEN = """
+from fixtures.run import converting
+
+
+def begin(*_):
+    raise SystemExit("it breaks")
+
+
+converting._begin = begin
+"""
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for plugins of a run that a test starts; what that run starts does not know of it."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return folder
+
+
+@pytest.fixture
+def both(given: tuple[str, ...], tmp_path: Path) -> tuple[str, ...]:
+    """The options of a run of both cases."""
+    return (*given, "--samples", str(networks.rows(tmp_path / "samples", 64)))
+
+
+def test_both_cases_are_converted_before_the_first_is_proven_and_later_runs_find_them(
+    both: tuple[str, ...], plugins: Path, tmp_path: Path
+) -> None:
+    (plugins / "large.py").write_text(LARGE_MACHINE)
+    models, results = tmp_path / "models", tmp_path / "results"
+
+    done = suite(*both, "-v", *PAIR, "-p", "large", repos=models, results=results)
+
+    assert done.status == 0, done.text
+    assert "2 of 2 models converted" in done.text
+    for case in (GIVEN, INT8):
+        assert f"{case}: built in" in done.text
+        written = json.loads((models / "cpu" / case / "build.json").read_text())
+        assert done.record(case).build.build_time_s == written["build_time_s"]
+    assert {path.name for path in models.iterdir()} == {"cpu"}
+
+    alone = suite(*both, "-v", "-k", "onnx and (fp32 or int8)", "--convert-only", repos=models)
+
+    assert alone.status == 0, alone.text
+    for case in (GIVEN, INT8):
+        assert f"{case}: unchanged, reused" in alone.text
+    assert "2 passed" in alone.text
+    assert "start Triton" not in alone.text
+    assert "records:" not in alone.text
+
+
+@pytest.mark.campaign
+def test_processes_that_cannot_convert_change_nothing(
+    both: tuple[str, ...], plugins: Path, tmp_path: Path
+) -> None:
+    (plugins / "broken.py").write_text(LARGE_MACHINE + BROKEN)
+
+    done = suite(*both, "-v", *PAIR, "-p", "broken", repos=tmp_path / "models", results=tmp_path / "results")
+
+    assert done.status == 0, done.text
+    assert "0 of 2 models converted" in done.text
+    for case in (GIVEN, INT8):
+        assert f"{case}: built in" in done.text
+        assert done.record(case).conversion is not None
+
+
+@pytest.mark.campaign
+def test_a_model_that_cannot_be_converted_is_a_failure_of_converting_alone(
+    given: tuple[str, ...], plugins: Path, tmp_path: Path
+) -> None:
+    (plugins / "unconvertible.py").write_text(UNCONVERTIBLE)
+    options = ("-p", "unconvertible", "-k", GIVEN, "--convert-only")
+
+    done = suite(*given, *options, repos=tmp_path / "models", results=tmp_path)
+
+    assert done.status == STATUS["infrastructure"], done.text
+    assert f"test_build[{GIVEN}]" in done.text
