@@ -59,24 +59,15 @@ def test_a_selection_leaves_the_other_cases_out(shown: Any) -> None:
     assert "## cpu-nnunet-ts-trace-fp32" in text
 
 
-def test_a_terminal_gets_whole_names_without_markdown(shown: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    text = shown(
-        [sample.record(loads=(point(),))], [sample.record(loads=(point(speed=900),))], "--format", "terminal"
-    )
-    assert CASE in text
-    assert "slower" in text
-    assert "**" not in text
-    assert "| " not in text
-
-
 # What cannot be compared.
 
 
-def test_the_old_way_to_call_it_names_the_new_one(refused: Callable[..., str]) -> None:
-    text = refused("compare")
-    assert "needs two folders or files of records" in text
-    assert "python -m reports published" in text
+@pytest.mark.parametrize("arguments", [0, 1])
+def test_fewer_than_two_folders_are_refused_with_what_is_needed(
+    arguments: int, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    folders = [sample.store(tmp_path, sample.record())] * arguments
+    assert "needs two folders or files of records" in refused("compare", *folders)
 
 
 def test_nothing_in_common_is_an_error_with_the_names(

@@ -8,7 +8,7 @@ from reports.page.deploying import Answer, answers
 from reports.record.schema import Record, case_id
 from reports.text.publishable import publishable
 from tests import samples
-from tests.words.test_ranking import AS_FAST, FAST, ONNX, SLOW
+from tests.text.test_speed import AS_FAST, FAST, ONNX, SLOW
 
 
 def the_answer(*records: Record) -> Answer:

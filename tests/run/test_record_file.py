@@ -249,3 +249,15 @@ def test_what_stands_beside_a_record_is_replaced_whatever_it_was(content: bytes,
     record_file.keep(tmp_path / "case.pbtxt", "name: 'own'")
 
     assert (tmp_path / "case.pbtxt").read_text() == "name: 'own'"
+
+
+def test_the_price_of_the_newest_run_that_gives_one_wins_and_another_build_keeps_it(tmp_path: Path) -> None:
+    def price_after(given: float | None, digest: str = FRESH.build.digest) -> float | None:
+        build = dataclasses.replace(FRESH.build, digest=digest)
+        run = dataclasses.replace(FRESH, price_per_hour=given, build=build)
+        return record_file.update(run, tmp_path, lambda stored: stored).price_per_hour
+
+    prices = [price_after(given) for given in (None, 2.0, 3.0, None)]
+
+    assert prices == [None, 2.0, 3.0, 3.0]
+    assert price_after(None, "another") == 3.0

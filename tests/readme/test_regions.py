@@ -176,7 +176,7 @@ def test_without_records_there_is_nothing_to_show(name: str) -> None:
 
 
 def test_the_pasted_example_works() -> None:
-    assert readme.drifted(readme._EXAMPLE.format(case=CASE), SEEN) == [
+    assert readme.drifted(readme.EXAMPLE.format(case=CASE), SEEN) == [
         "machine",
         "summary",
         f"case {CASE}",

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from reports.record.schema import Disagreement, OutputDifference
-from reports.text.correctness import accuracy_sentence, ledger_failures
+from reports.record.schema import AnswerGate, Disagreement, OutputDifference
+from reports.text.correctness import accuracy_sentence, gate_failures, gate_text, ledger_failures
 from tests import samples
 
 NUMBER = r"([\d.e-]+)"
@@ -53,3 +53,25 @@ def test_stages_that_decide_differently_say_how_far_they_agree_and_how_far_they_
     shares = re.search(rf"converted and served .*agreement {NUMBER} %, limit {NUMBER} %", said)
     assert shares is not None
     assert [float(one) for one in shares.groups()] == [80, 90]
+
+
+# --- gates -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "is_apart"),
+    [(samples.gate(), True), (samples.gate("malformed", same=None), False), (samples.gate(wrong="x"), False)],
+)
+def test_a_gate_says_what_it_tried_and_how_far_answers_were_apart(found: AnswerGate, is_apart: bool) -> None:
+    assert found.tried in gate_text(found)
+    assert ("2e-07" in gate_text(found)) == is_apart
+
+
+def test_failures_come_in_the_order_of_the_gates_with_their_names() -> None:
+    found = [
+        samples.gate("malformed", "answered"),
+        samples.gate("batches", "differs"),
+        samples.gate("repeated"),
+    ]
+
+    assert gate_failures(found) == ["differs (gate batches)", "answered (gate malformed)"]

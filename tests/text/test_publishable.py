@@ -11,6 +11,7 @@ import pytest
 
 from reports.record import files
 from reports.record.schema import (
+    Disagreement,
     Estimate,
     Limit,
     Record,
@@ -20,11 +21,11 @@ from reports.record.schema import (
 from reports.record.verdicts import comparison_text
 from reports.run import job_summary, plugin
 from reports.run.outcomes import Outcomes
+from reports.text.correctness import verified_answers
 from reports.text.publishable import publishable
-from tests import rendered as tables
 from tests import samples
 from tests.conftest import Reports
-from tests.words.outputs import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
+from tests.text.outputs import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
 
 
 def missed_floor() -> Record:
@@ -161,32 +162,73 @@ def test_the_winner_of_a_search_is_shown_by_its_own_ledger() -> None:
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 
-def test_the_sentence_names_every_limit_that_is_missed() -> None:
-    limits = (Limit(0.97, "the recipe"), Limit(0.90, "published"))
-    ledger = samples.accuracy(samples.score(served=0.96, limits=limits, passed=False), passed=False)
-    why = publishable(samples.record(accuracy=ledger, conversion=samples.failed_conversion())).no_speed
-    assert "the converted model differs from the framework" in why
-    assert "served top-1 96.0 % is below its floor of 97.0 % (the recipe)" in why
-    assert "published" not in why
+ERROR = samples.score(
+    metric="mel MSE", better="lower", served=0.07, limits=(Limit(0.06, "recipe"),), passed=False
+)
+CLOSE = samples.score(served=0.939996, limits=(Limit(0.94, "published"),), passed=False)
+TWO_LIMITS = samples.score(
+    served=0.96, limits=(Limit(0.97, "the recipe"), Limit(0.90, "published")), passed=False
+)
+DIFFER = samples.accuracy(
+    scores=(), disagreements=(Disagreement(("converted", "served"), 9, 0, 0, (), 0.91, 0.99),), passed=False
+)
+WRONG_GATE = (samples.gate(wrong="3 of 96 answers differ"),)
 
 
-def test_a_wrong_answer_is_told_with_its_point_its_sample_and_both_values() -> None:
-    one = samples.record(loads=(samples.wrong_under_load(samples.load("offline", 8, 1573.6)),))
+@pytest.mark.parametrize(
+    ("record", "parts"),
+    [
+        (
+            samples.record(accuracy=samples.failed_accuracy()),
+            ("93.1 %", "below its floor of 94.0 % (published)"),
+        ),
+        (
+            samples.record(accuracy=None, accuracy_missing="no data set was given\n  (--data DIR)"),
+            ("accuracy was not measured: no data set was given\n  (--data DIR)",),
+        ),
+        (samples.record(accuracy=None), ("accuracy was not measured.",)),
+        (
+            samples.record(accuracy=samples.accuracy(passed=False)),
+            ("the accuracy check failed", "floor 95.9 %"),
+        ),
+        (
+            samples.record(conversion=samples.failed_conversion()),
+            ("relative error 0.25, limit 0.01", "90.00 %"),
+        ),
+        (
+            samples.record(conversion=None, accuracy=samples.failed_accuracy()),
+            ("was not compared with the framework, and served top-1 93.1 %",),
+        ),
+        (
+            samples.record(accuracy=samples.accuracy(samples.score(), ERROR, passed=False)),
+            ("served mel MSE 0.07 is above its ceiling of 0.06 (recipe)",),
+        ),
+        (samples.record(accuracy=samples.accuracy(CLOSE, passed=False)), ("93.9996 %", "floor of 94.0000 %")),
+        (samples.record(accuracy=samples.accuracy(TWO_LIMITS, passed=False)), ("97.0 % (the recipe)",)),
+        (samples.random_weights(accuracy=DIFFER), ("agreement 91.00 %, limit 99.00 %",)),
+        (samples.record(gates=WRONG_GATE), ("3 of 96 answers differ (gate batches)",)),
+        (
+            samples.record(loads=(samples.wrong_under_load(samples.load("offline", 8, 1573.6)),)),
+            ("offline, batch 8", "2 of 4,100", "digit-0012", "OUTPUT__0[3]", "1.25", "nan"),
+        ),
+    ],
+)
+def test_the_reason_has_what_was_found_and_what_was_allowed(record: Record, parts: tuple[str, ...]) -> None:
+    said = publishable(record).no_speed
+    assert all(part in said for part in parts), said
+    assert "0.90 (published)" not in said
 
-    said = publishable(one).no_speed
 
-    for part in ("offline, batch 8", "2 of 4,100", "digit-0012", "OUTPUT__0[3]", "1.25", "nan"):
-        assert part in said
+def test_random_weights_with_a_ledger_of_decisions_have_a_speed() -> None:
+    assert publishable(samples.random_weights(accuracy=samples.accuracy(scores=()))).no_speed == ""
 
 
-def test_how_many_answers_were_verified_stands_below_the_points() -> None:
-    load = samples.load("offline", 8, 1573.6, samples=63, answers=VerifiedAnswers(4100, 0, 520, 0.5))
-
-    said = tables.points_table(publishable(samples.record(loads=(load,))), "offline")
-
-    assert "4,100 answers under load were compared" in said
-    assert "none was wrong" in said
-    assert "compared" not in tables.points_table(publishable(samples.record()), "offline")
+@pytest.mark.parametrize(("wrong", "said"), [(0, "none was wrong"), (2, "2 were wrong")])
+def test_how_many_answers_were_verified_is_said(wrong: int, said: str) -> None:
+    load = samples.load("offline", 8, 1573.6, answers=VerifiedAnswers(4100, wrong, 520, 0.5))
+    assert verified_answers([load]).startswith("4,100 answers under load were compared")
+    assert said in verified_answers([load])
+    assert verified_answers([samples.load("offline", 8, 1573.6)]) == ""
 
 
 @pytest.mark.parametrize("damage", ["gone", "half", "pipe"])

@@ -4,8 +4,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from reports.tables.rendering import markdown
-from reports.tables.table import table_of_texts
-from reports.text.inline import bold, code, italic, joined, text
+from reports.tables.table import Bullets, table_of_texts
+from reports.text.inline import bold, code, italic, joined, plain, text
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -49,7 +49,6 @@ LIVE = {
     "fence",
 }
 
-
 LITERAL = [
     "__init__",
     "_private_",
@@ -78,31 +77,39 @@ def kinds(source: str) -> list[str]:
     return [token.type for block in parser.parse(source) for token in (block, *(block.children or ()))]
 
 
-@pytest.mark.parametrize("value", HOSTILE)
-def test_a_cell_stays_one_cell_of_plain_text(value: str) -> None:
-    found = kinds(markdown([table_of_texts(("Name", "Value"), [["cpu", value], [value, "8"]])]))
-    assert found.count("td_open") == 4
+def words(source: str) -> str:
+    """What a reader sees of markdown."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    found = (token for block in parser.parse(source) for token in block.children or ())
+    return "".join(token.content for token in found)
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, *LITERAL])
+@pytest.mark.parametrize(
+    ("source", "kind", "count"),
+    [
+        (lambda value: markdown([table_of_texts(("A", "B"), [["cpu", value], [value, "8"]])]), "td_open", 4),
+        (lambda value: markdown([Bullets([value, f"said: {value}."])]), "list_item_open", 2),
+        (lambda value: f"- {code(value)}: slower", "code_inline", 1),
+        (lambda value: f"- {joined([bold(value), value], ' and ')}\n- {bold('x')}", "list_item_open", 2),
+    ],
+    ids=["cells", "list", "code", "emphasised"],
+)
+def test_a_text_stays_what_it_is_wherever_it_stands(
+    source: object, kind: str, count: int, value: str
+) -> None:
+    found = kinds(source(value))  # type: ignore[operator]
+    assert found.count(kind) == count
     assert not LIVE & set(found)
-
-
-@pytest.mark.parametrize("value", HOSTILE)
-def test_a_line_of_a_list_stays_one_line_of_plain_text(value: str) -> None:
-    found = kinds(f"- {text(value)}\n- said: {text(value)}.")
-    assert found.count("list_item_open") == 2
-    assert not LIVE & set(found)
-
-
-@pytest.mark.parametrize("value", HOSTILE)
-def test_a_name_stays_within_its_backticks(value: str) -> None:
-    found = kinds(f"- {code(value)}: slower")
-    assert found.count("code_inline") == 1
-    assert not LIVE & set(found)
-
-
-@pytest.mark.parametrize("value", HOSTILE)
-def test_no_control_character_is_left(value: str) -> None:
     assert text(value).isprintable()
     assert code(value).isprintable()
+
+
+@pytest.mark.parametrize("value", LITERAL)
+def test_a_name_is_read_as_it_is_written(value: str) -> None:
+    assert words(text(value)) == value
+    assert words(markdown([table_of_texts(("", ""), [[value, ""]])])) == value
+    assert plain(bold(value)) == value.replace("`", "")
 
 
 def test_a_reader_sees_what_was_written() -> None:
@@ -116,26 +123,6 @@ def test_a_long_text_is_cut_and_keeps_its_beginning_and_its_end() -> None:
     assert len(shown) < 10_000
     assert shown.startswith("begin")
     assert shown.endswith("end")
-
-
-def words(source: str) -> str:
-    """What a reader sees of markdown."""
-    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-    found = (token for block in parser.parse(source) for token in block.children or ())
-    return "".join(token.content for token in found)
-
-
-@pytest.mark.parametrize("value", [*HOSTILE, *LITERAL])
-def test_what_is_emphasised_or_joined_is_plain_text_else(value: str) -> None:
-    found = kinds(f"- {joined([bold(value), value], ' and ')}\n- {bold('slower')}")
-    assert found.count("list_item_open") == 2
-    assert not LIVE & set(found)
-
-
-@pytest.mark.parametrize("value", LITERAL)
-def test_a_name_is_read_as_it_is_written(value: str) -> None:
-    assert words(text(value)) == value
-    assert words(markdown([table_of_texts(("", ""), [[value, ""]])])) == value
 
 
 @pytest.mark.parametrize(
