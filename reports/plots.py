@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import msgspec
+
 from reports.record.foreign import visible
 from reports.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from reports.record.schema import MARKS, Estimate, Load, Record, Score, verdict_of
@@ -114,7 +116,9 @@ class Chart:
     def digest(self, theme: Theme) -> str:
         """SHA-256 of everything that is drawn."""
         data = [DRAWING, theme, self]
-        return hashlib.sha256(json.dumps(data, sort_keys=True, default=vars).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps(data, sort_keys=True, default=msgspec.to_builtins).encode()
+        ).hexdigest()
 
 
 def accuracy_ledger(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:

@@ -188,8 +188,10 @@ def _steps(one: Series, levels: np.ndarray) -> list[Step]:
     usual = followed.usual / max(1, rows[-1].samples) if followed.quantity is SCORE else followed.usual
     found = []
     for at, change, error in steps(levels, usual):
-        bounds = (change, change - _NORMAL_95 * error, change + _NORMAL_95 * error)
-        size = Estimate(*map(math.expm1, bounds)) if followed.is_relative else Estimate(*bounds)
+        value, low, high = change, change - _NORMAL_95 * error, change + _NORMAL_95 * error
+        if followed.is_relative:
+            value, low, high = (math.expm1(bound) for bound in (value, low, high))
+        size = Estimate(value, low, high)
         is_worse = change < 0 if followed.quantity.better == "higher" else change > 0
         if abs(change) >= followed.least:
             found.append(Step(at, rows[at - 1], rows[at], size, is_worse))

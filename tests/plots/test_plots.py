@@ -1,11 +1,11 @@
 """Plots: what each shows of which records, what it never shows, and the files that it becomes."""
 
-import dataclasses
 import re
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 import pytest
+from msgspec import structs
 
 from reports import plots
 from reports.record.schema import Load, Mark, Record, case_id
@@ -200,7 +200,7 @@ def test_the_digest_is_that_of_what_is_drawn() -> None:
     assert found == chart.digest("light")
     assert found != chart.digest("dark")
     first, *rest = reversed(samples.swept().loads)
-    other = samples.swept(loads=(dataclasses.replace(first, throughput_per_s=estimate(421)), *rest))
+    other = samples.swept(loads=(structs.replace(first, throughput_per_s=estimate(421)), *rest))
     assert chart_of(CURVE, other).digest("light") != found
 
 

@@ -1,6 +1,5 @@
 """The history on disk: every measurement once, nothing lost and nothing half written, whoever adds at the same time."""
 
-import dataclasses
 import fcntl
 import json
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from reports import history
 from reports.record.schema import Origin, Record
@@ -23,9 +23,9 @@ ORIGIN = Origin("run-1", "node-7", ("GPU-1",), "a" * 40, True, "2026-03-04T05:06
 def measured(origin: Origin = ORIGIN, **changes: object) -> Record:
     """A record whose measurements say where they come from."""
     one = samples.record(**changes)
-    loads = tuple(dataclasses.replace(load, origin=origin) for load in one.loads)
-    ledger = dataclasses.replace(one.accuracy, origin=origin) if one.accuracy else None
-    return dataclasses.replace(one, loads=loads, accuracy=ledger)
+    loads = tuple(structs.replace(load, origin=origin) for load in one.loads)
+    ledger = structs.replace(one.accuracy, origin=origin) if one.accuracy else None
+    return structs.replace(one, loads=loads, accuracy=ledger)
 
 
 def added(folder: Path, *records: Record) -> int:
@@ -58,7 +58,7 @@ def test_what_is_added_again_is_there_once(tmp_path: Path) -> None:
     before = (tmp_path / "a40.jsonl").read_bytes()
     assert added(tmp_path, measured()) == 0
     assert (tmp_path / "a40.jsonl").read_bytes() == before
-    assert added(tmp_path, measured(dataclasses.replace(ORIGIN, run="run-2"))) == 6
+    assert added(tmp_path, measured(structs.replace(ORIGIN, run="run-2"))) == 6
 
 
 def test_a_history_that_lies_in_two_files_is_read_once(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_history_that_lies_in_two_files_is_read_once(tmp_path: Path) -> None:
 
 def test_twins_of_one_run_are_kept_apart(tmp_path: Path) -> None:
     added(tmp_path, measured())
-    assert added(tmp_path, measured(dataclasses.replace(ORIGIN, host="node-8"))) == 6
+    assert added(tmp_path, measured(structs.replace(ORIGIN, host="node-8"))) == 6
 
 
 def test_a_wrong_case_has_its_score_in_the_history_and_no_speed(tmp_path: Path) -> None:
