@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from reports.record import soundness, untrusted
+from reports.record import untrusted, validate
 from reports.record.folders import matching
 from reports.record.foreign import cut, is_printable, one_line, path_text, quoted, visible
 from reports.record.schema import LONGEST_TEXT, SCHEMA, Case, Record, case_id
@@ -75,7 +75,7 @@ def read(path: Path) -> Record:
     The parts of its case are names of files and folders, and nothing else.
     """
     record = parse(Record, path, SCHEMA, largest_bytes=_LARGEST_RECORD_BYTES)
-    for where, what in soundness.problems(record):
+    for where, what in validate.problems(record):
         raise RecordError(f"{path}: {where}: {what}. Take the file out of the folder.")
     return record
 

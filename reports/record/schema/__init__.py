@@ -32,6 +32,7 @@ from reports.record.schema._base import (
     LongText,
     Name,
     Number,
+    Scenario,
     SpeedWord,
     Struct,
     Text,
@@ -73,7 +74,7 @@ SCHEMA = 1
 class Start(Struct, frozen=True):
     """How long starting the server, loading the model and the first request took."""
 
-    scenario: Name
+    scenario: Scenario
     server_s: Number | None
     """Seconds from the server's start until it was ready, without a model; None for a server that ran already."""
     load_s: Number

@@ -39,6 +39,10 @@ Key = Annotated[str, Meta(max_length=200)]
 """The key of an object whose keys are names: of a percentile, of a library."""
 ByName = Annotated[Mapping[Key, _Value], Meta(max_length=200)]
 """An object whose keys are names."""
+FilePart = Annotated[str, Meta(max_length=250, pattern=r"\A(?!\.\.?\Z)[A-Za-z0-9._-]+\Z")]
+"""A part of a file's name, which leads to no other folder."""
+Scenario = Annotated[str, Meta(pattern=r"\A(offline|online)\Z")]
+"""offline (static batching, one request in flight) or online (dynamic batching, batch 1)."""
 Name = Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]+\Z")]
 """A word of the suite's own, such as that of a scenario."""
 MOST_LOADS = Meta(max_length=500)

@@ -1,18 +1,21 @@
 """What a case is, and what its figures depend on: the machine, the server, the deployment, the artifact, the run."""
 
-from msgspec import field
+from typing import Annotated
 
-from reports.record.schema._base import Axis, ByName, Count, Counted, NotNegative, Struct, Text
+from msgspec import Meta, field
+
+from reports.record.schema._base import Axis, ByName, Count, Counted, FilePart, NotNegative, Struct, Text
 
 
 class Case(Struct, frozen=True):
     """What was measured, by the parts of its name."""
 
-    target: Text
-    model: Text
-    format: Text
-    accelerator: Text | None
-    precision: Text
+    target: FilePart
+    model: FilePart
+    format: FilePart
+    accelerator: FilePart | None
+    precision: Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]*\Z")]
+    """Empty of a model that is served as it was found: its own configuration says it."""
     gpus: Counted = 1
     """How many GPUs the model is served on, each with as many instances as the deployment says; 1 on a CPU too."""
 

@@ -14,6 +14,7 @@ from reports.record.schema._base import (
     NotNegative,
     Number,
     Positive,
+    Scenario,
     Struct,
     Text,
     Verdict,
@@ -43,7 +44,7 @@ class Efficiency(Struct, frozen=True):
     """What serving costs: the best load point beside the same artifact in process, measured in turns; in the same turns
     comes the format that all of the model are set beside."""
 
-    scenario: Name
+    scenario: Scenario
     batch: Counted
     concurrency: Count
     served_per_s: Estimate
@@ -154,7 +155,7 @@ class Growth(Struct, frozen=True):
 class Soak(Struct, frozen=True):
     """One load point under load for a long time: does the server use more and more, and is it as fast at the end?"""
 
-    scenario: Name
+    scenario: Scenario
     batch: Count
     concurrency: Count
     """Requests in flight; 0 where they are sent at a rate."""

@@ -13,6 +13,7 @@ from reports.record.schema._base import (
     NotNegative,
     Number,
     Positive,
+    Scenario,
     Share,
     SpeedWord,
     Struct,
@@ -172,8 +173,7 @@ class LatencyBudget(Struct, frozen=True):
 class Load(Struct, frozen=True):
     """One load point: throughput and latency with their intervals, and where the time went."""
 
-    scenario: Name
-    """offline (static batching, one request in flight) or online (dynamic batching, batch 1)."""
+    scenario: Scenario
     batch: Counted
     concurrency: Count
     """Requests in flight; 0 where they are sent at a rate."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-from reports.record import untrusted
 from reports.record.foreign import quoted
 from reports.record.schema import (
     COMPONENTS,
@@ -20,8 +19,6 @@ _ROUNDING = 1e-9
 """How far two values may be apart: what two ways of computing the same double may differ by, with much to spare."""
 _LONGEST_CASE = 250
 """Characters of a case's name, with which `.json` is no longer than a name may be. Source: NAME_MAX in linux/limits.h."""
-_SCENARIOS = ("offline", "online")
-"""The ways to serve a model that are measured."""
 _NEEDED = ("avg", "p99")
 """The latencies that every load point has."""
 
@@ -30,7 +27,6 @@ def problems(record: Record) -> Iterator[tuple[str, str]]:
     """What of a record no run writes, each with the key: a case whose name is no file's, two load points that are the same,
     a point without its latencies, or a ledger that passed against its own figures."""
     yield from _of_case(record)
-    yield from _of_scenarios(record)
     yield from _of_accuracy(record.accuracy, "accuracy")
     yield from _of_accuracy(None if record.search is None else record.search.accuracy, "search.accuracy")
     yield from _of_loads(record)
@@ -42,26 +38,8 @@ def problems(record: Record) -> Iterator[tuple[str, str]]:
 def _of_case(record: Record) -> Iterator[tuple[str, str]]:
     if (length := len(case_id(record.case))) > _LONGEST_CASE:
         yield "case", f"its name has {length:,} characters, and a file's has {_LONGEST_CASE} at most"
-    for key in ("target", "model", "format", "accelerator", "precision"):
-        value = getattr(record.case, key)
-        if key == "precision" and value == "" and record.build.as_found:
-            continue  # its own configuration says in which precision it computes
-        if value is not None and not untrusted.is_plain(value):
-            yield (
-                f"case.{key}",
-                f"{quoted(value)} cannot be part of a file's name: letters, digits, '.', '_' and '-' alone",
-            )
-
-
-def _of_scenarios(record: Record) -> Iterator[tuple[str, str]]:
-    found = [(f"starts[{i}]", one.scenario) for i, one in enumerate(record.starts)]
-    found += [(f"loads[{i}]", one.scenario) for i, one in enumerate(record.loads)]
-    found += [(f"efficiency[{i}]", one.scenario) for i, one in enumerate(record.efficiency)]
-    found += [] if record.search is None else [("search.load", record.search.load.scenario)]
-    found += [] if record.soak is None else [("soak", record.soak.scenario)]
-    for where, scenario in found:
-        if scenario not in _SCENARIOS:
-            yield f"{where}.scenario", f"{quoted(scenario)} is none of {', '.join(_SCENARIOS)}"
+    if record.case.precision == "" and not record.build.as_found:
+        yield "case.precision", "it is empty, although the model was converted"
 
 
 def _of_accuracy(ledger: Accuracy | None, where: str) -> Iterator[tuple[str, str]]:
