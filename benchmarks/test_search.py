@@ -1,9 +1,8 @@
 """Searches for the configuration with the highest throughput within a latency budget, and proves that it is still
 right."""
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.run.case_run import CaseRun
@@ -22,7 +21,7 @@ def test_search(run: CaseRun, recorder: Recorder) -> None:
     if found.verdict == "beyond":
         raise SpeedError(beyond_text(found))
     evaluation = run.evaluate(deployed)
-    found = dataclasses.replace(found, accuracy=evaluation.ledger)
+    found = structs.replace(found, accuracy=evaluation.ledger)
     recorder.search(deployed.serving, found, run.accuracy_missing)
     recorder.samples(evaluation.samples, of_search=True)
     recorder.figure(found_text(found))

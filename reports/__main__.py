@@ -1,32 +1,46 @@
-"""The command line of the reports: `python -m reports`, then a command, each in a file of reports/commands."""
+"""The command line of the reports: `python -m reports`, then a command.
 
+Each command is a parser in `_parser` and a function that gives the exit status. Packages that not every command needs are
+imported in these functions.
+"""
+
+import argparse
 import io
+import itertools
+import json
+import math
 import os
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from reports.commands import (
+from reports import export, history, plots, readme, sources
+from reports.plots import Theme
+from reports.record import files, writing
+from reports.record.arguments import (
+    INPUT,
+    Parser,
     UsageError,
-    compare,
-    csv,
-    export,
-    html,
-    merge,
-    plots,
-    published,
-    readme,
-    tables,
-    trend,
+    count,
+    path,
+    status_of_unreadable,
+    with_cure,
 )
-from reports.record import files
-from reports.record.arguments import INPUT, Parser, with_cure
-from reports.record.foreign import cut, visible
+from reports.record.files import RecordError
+from reports.record.folders import matching
+from reports.record.foreign import cut, path_text, quoted, visible
+from reports.tables.case import case_section
+from reports.tables.rendering import RENDERINGS, csv_text, print_as
+from reports.tables.summary import machine_blocks, summary
+from reports.tables.table import Block, Heading
+from reports.text.publishable import Publishable, name_of, of_files, read_all
 
 _LONGEST_ERROR = 20_000
 """Characters: a line for each of a hundred damaged records."""
 _PACKAGES = {"markdown_it": "markdown-it-py"}
 """The package that brings a module, where the two have different names."""
-_COMMANDS = (tables, html, plots, csv, export, compare, trend, merge, published, readme)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(
             f"this needs {package}: {installs}, or .venv/bin/tox run -e report -- {options.command}"
         )
-    except (UsageError, files.RecordError) as error:
+    except (UsageError, RecordError) as error:
         return _refused(str(error))
     except MemoryError:
         return _refused("the records take more memory than there is. Give fewer of them, such as with -k")
@@ -67,6 +81,286 @@ def _refused(why: str) -> int:
     return INPUT
 
 
+# --- what the commands do ----------------------------------------------------------------------------------
+
+
+def _chosen(options: argparse.Namespace) -> tuple[list[Publishable], int]:
+    """The records that the options select, and the exit status of a command that shows them: it tells of records that cannot be
+    read, which are named. Raises UsageError if there is none to show."""
+    every = files.read_folder(options.results)
+    if not every.records:
+        every.all()
+        raise UsageError(
+            f"{options.results}: no records (TARGET/CASE.json). Measure some: .venv/bin/tox run -e benchmarks"
+        )
+    records = of_files(every.records, anonymous=options.anonymous)
+    status = status_of_unreadable(why for path, why in every.unreadable.items() if options.k in path.stem)
+    found = [one for one in records if options.k in name_of(one)]
+    if not found:
+        names = ", ".join(map(name_of, records))
+        raise UsageError(f"{options.results}: no case has {options.k!r} in its name. There are: {names}")
+    return found, status
+
+
+def _themes(options: argparse.Namespace) -> Sequence[Theme]:
+    return plots.THEMES if options.theme == "both" else (options.theme,)
+
+
+def _tables(options: argparse.Namespace) -> int:
+    records, status = _chosen(options)
+    blocks: list[Block] = [Heading("Summary", 1), *summary(records)]
+    for target, group in itertools.groupby(records, key=lambda one: one.case.target):
+        of_target = list(group)
+        blocks += [Heading(target, 2), *machine_blocks(of_target)]
+        for one in of_target:
+            blocks += [Heading(name_of(one), 3), *case_section(one)]
+    print_as(options.format, blocks)
+    return status
+
+
+def _html(options: argparse.Namespace) -> int:
+    from reports.page.case_section import check_files
+    from reports.page.html import page
+
+    records, status = _chosen(options)
+    damaged = {}
+    for record in records:
+        try:
+            check_files(record, options.results)
+        except RecordError as error:
+            damaged[name_of(record)] = str(error)
+    if len(damaged) == len(records):
+        raise RecordError("\n".join(damaged.values()))
+    records = [record for record in records if name_of(record) not in damaged]
+    status = max(status, status_of_unreadable(damaged.values()))
+    text = page(records, options.results)
+    writing.write_given(options.output, text.encode())
+    # A page that goes where this is printed would end with it.
+    place = sys.stderr if writing.is_standard_output(options.output) else sys.stdout
+    print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=place)
+    return status
+
+
+def _plots(options: argparse.Namespace) -> int:
+    records, status = _chosen(options)
+    groups = [(name_of(one), [one]) for one in records] + ([("", records)] if len(records) > 1 else [])
+    for case, group in groups:
+        names = plots.available(group)
+        if not names:
+            print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
+        for name, theme in itertools.product(names, _themes(options)):
+            picture = options.output / readme.picture_name(name, case, theme, ending=options.format)
+            chart = plots.chart(name, group, options.latency_budget_ms)
+            files.replace(picture, plots.draw(chart, theme, options.format))
+            print(picture)
+    return status
+
+
+def _csv(options: argparse.Namespace) -> int:
+    records, status = _chosen(options)
+    print(csv_text(export.load_points(records)), end="")
+    return status
+
+
+def _export(options: argparse.Namespace) -> int:
+    records, status = _chosen(options)
+    print(json.dumps(export.FORMATS[options.format](records), indent=2))
+    for line in export.left_out(records):
+        print(line, file=sys.stderr)
+    return status
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from reports.compare.changes import compare, exit_status
+    from reports.compare.document import document
+
+    if len(options.records) < 2:
+        raise UsageError(
+            "compare: needs two folders or files of records, or more: python -m reports compare A B. NVIDIA's published "
+            "figures are set beside the records by: python -m reports published"
+        )
+    base, *others = sources.read(options.records, options.k)
+    found = [compare(base, other, options.allow_slowdown) for other in others]
+    print_as(options.format, document(found))
+    unreadable = status_of_unreadable(why for source in (base, *others) for why in source.unreadable)
+    return max(unreadable, *map(exit_status, found)) if options.fail_on else unreadable
+
+
+def _trend(options: argparse.Namespace) -> int:
+    from reports import trend
+
+    folder = options.history or history.folder_of(options.results)
+    if options.output is not None:
+        writing.check_folder(options.output)  # before the history is added to
+    status = _add(folder, options.add)
+    rows = _history(folder).rows
+    # All cases together tell what the machine did, so that steps are the same whatever is shown of them.
+    every = trend.all_series(rows, join_hosts=options.join_hosts)
+    found = [one for one in every if options.k in one.case]
+    if not rows:
+        raise UsageError(
+            f"{folder}: no history (TARGET.jsonl). A run of the benchmarks adds to it, and --add FOLDER what other "
+            "machines measured."
+        )
+    if not found:
+        names = ", ".join(dict.fromkeys(one.case for one in every))
+        raise UsageError(f"{folder}: no case has {options.k!r} in its name. There are: {names}")
+    print(trend.table(found))
+    for theme in _themes(options) if options.output is not None else ():
+        place = options.output / f"trend-{theme}.svg"
+        files.replace(place, plots.rendered(lambda: trend.picture(found), theme))
+        print(place)
+    if not options.fail_on:
+        return status
+    worse, failed = trend.worse_steps(found, options.within, options.known)
+    for sentence in worse:
+        print(sentence, file=sys.stderr)
+    return max(status, failed)
+
+
+def _history(folder: Path) -> history.History:
+    """The history of a folder; names its damaged lines."""
+    found = history.read(folder)
+    for sentence in found.damaged:
+        print(sentence, file=sys.stderr)
+    return found
+
+
+def _add(folder: Path, given: Sequence[Path]) -> int:
+    """Add the measurements of what is given; returns the exit status, which tells of records that cannot be read."""
+    unreadable: list[str] = []
+    for source in given:
+        found = _history(source if matching(source, f"*{history.SUFFIX}") else history.folder_of(source))
+        rows = [*found.rows]
+        if files.record_paths(source) or files.record_paths_in(source) or not rows:
+            (read,) = sources.read([source])
+            rows += [row for one in read.records.values() for row in history.rows_of(one.record)]
+            unreadable += read.unreadable
+        print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
+    return status_of_unreadable(unreadable)
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from reports.merge import merge
+
+    found = merge(options.records, options.output, anonymous=options.anonymous)
+    for left in found.left_out:
+        print(f"left out, since it {_why_left(left)}: {path_text(left)}", file=sys.stderr)
+    print(f"{options.output}: wrote {found.records} record{'s' * (found.records != 1)}")
+    if found.joined:
+        print(f"joined from several: {', '.join(found.joined)}")
+    return 0
+
+
+def _why_left(path: Path) -> str:
+    if path.name.endswith(".server.log"):
+        return "is a log of no record, of an earlier one of its case, or may name the machine"
+    if files.is_record(path):
+        return "lies deeper than records are read from (TARGET/CASE.json)"
+    return "belongs to no record"
+
+
+def _published(options: argparse.Namespace) -> int:
+    from reports.published.comparison import document, joined, remarks
+    from reports.published.matching import match
+
+    records, status = _chosen(options)
+    matches = [match(one, options.other_formats) for one in records]
+    if options.format != "csv":
+        print_as(options.format, document(matches))
+        return status
+    print(csv_text(joined(matches)), end="")
+    for line in remarks(matches):
+        print(line, file=sys.stderr)
+    return status
+
+
+def _readme(options: argparse.Namespace) -> int:
+    file: Path = options.file
+    folder = readme.link_to(options.plots, file) if options.plots else None
+    try:
+        text = readme.text_of(file)
+        records = read_all(options.results, anonymous=not options.hosts)
+        synced, names = readme.sync(text, records, folder), readme.drifted(text, records, folder)
+        shown = readme.pictures(synced, records, Path(os.path.realpath(file)).parent)
+    except readme.ReadmeError as error:
+        raise UsageError(f"{file}: {error}") from error
+    stale = [picture for picture in shown if not picture.is_in_step()]
+    named = [*names, *(os.path.relpath(picture.path) for picture in stale)]
+    if not named:
+        print(f"{file}: in step with the records")
+        return 0
+    if options.check:
+        print(f"{file}: differs from the records in {', '.join(named)}\n")
+        if names:
+            print(f"{visible(readme.difference(text, synced))}\n")
+        given = ["--plots", str(options.plots)] if options.plots else []
+        command = shlex.join(["readme", str(file), "--results", str(options.results), *given])
+        print(f"Write it: python -m reports {command}")
+        return 1
+    for picture in stale:
+        picture.write()
+    if names:
+        writing.write_given(file, synced.encode())
+    print(f"{file}: wrote {', '.join(named)}")
+    return 0
+
+
+# --- their options -----------------------------------------------------------------------------------------
+
+
+def _percent(text: str) -> float:
+    """A percentage from 0 on and below 100, as a fraction."""
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < 100:
+        raise argparse.ArgumentTypeError("it is no percentage from 0 to below 100")
+    return value / 100
+
+
+def _milliseconds(text: str) -> float:
+    """A finite number above zero."""
+    try:
+        value = float(text[:40])
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a number of milliseconds above 0")
+    return value
+
+
+_SHARED: Mapping[str, Mapping[str, Any]] = {
+    "--results": {
+        "type": path,
+        "default": Path("reports/results"),
+        "metavar": "DIR",
+        "help": "the folder of the records (default: %(default)s)",
+    },
+    "--history": {
+        "type": path,
+        "metavar": "DIR",
+        "help": "the folder of the history (default: reports/history, or DIR/history with --results DIR)",
+    },
+    "-k": {
+        "default": "",
+        "metavar": "SUBSTRING",
+        "help": "use only the cases whose name contains SUBSTRING",
+    },
+    "--anonymous": {
+        "action": "store_true",
+        "help": "leave out the names of hosts and the UUIDs of GPUs",
+    },
+    "--theme": {
+        "choices": (*plots.THEMES, "both"),
+        "default": "both",
+        "help": "for pages with a light or a dark background (default: %(default)s)",
+    },
+}
+"""The options that several commands have, as `add_argument` takes them."""
+
+
 def _parser() -> Parser:
     parser = Parser(
         prog="python -m reports",
@@ -74,8 +368,249 @@ def _parser() -> Parser:
         epilog="Records come from the benchmarks: .venv/bin/tox run -e benchmarks",
     )
     commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
-    for command in _COMMANDS:
-        command.add(commands)
+
+    def add(run: Callable[[argparse.Namespace], int], shared: str, **texts: Any) -> Callable[..., Any]:
+        """Add a command, named like the function that runs it; returns what adds an option of its own."""
+        command = commands.add_parser(run.__name__.removeprefix("_"), **texts)
+        for name in shared.split():
+            command.add_argument(name, **_SHARED[name])
+        command.set_defaults(run=run)
+        return command.add_argument
+
+    form: Mapping[str, Any] = {
+        "choices": (*RENDERINGS, "terminal"),
+        "default": "terminal" if sys.stdout.isatty() else "markdown",
+        "help": "the form of the output; csv and json hold the tables alone, with their figures as numbers (default: terminal "
+        "if standard output is one, else markdown)",
+    }
+
+    option = add(
+        _tables,
+        "--results -k --anonymous",
+        help="print the tables of all records",
+        description="Print a summary of all cases, then the tables of each case, grouped by target.",
+    )
+    option("--format", **form)
+
+    option = add(
+        _html,
+        "--results -k --anonymous",
+        help="write all records as one HTML page",
+        description="Write one HTML page that needs no network and no other file. It shows which configuration to deploy and "
+        "all cases, which can be filtered and sorted, and for each case its tables, plots, configuration and machine, its "
+        "scores after each stage with the worst samples, and NVIDIA's published figures. Needs pandas, matplotlib, jinja2 "
+        "and markdown-it-py.",
+    )
+    option(
+        "--output",
+        type=path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="the file to write (default: %(default)s)",
+    )
+
+    option = add(
+        _plots,
+        "--results -k --anonymous --theme",
+        help="draw the records as picture files",
+        description="Draw the plots of each case and those that show all cases side by side, and print the names of the "
+        "files. Needs matplotlib.",
+    )
+    option(
+        "--output",
+        type=path,
+        default=Path(readme.PLOTS),
+        metavar="DIR",
+        help="the folder for the pictures (default: %(default)s)",
+    )
+    option(
+        "--format",
+        choices=("svg", "png"),
+        default="svg",
+        help="the format of the pictures (default: %(default)s)",
+    )
+    option(
+        "--latency-budget-ms",
+        type=_milliseconds,
+        metavar="MS",
+        help="draw a line at this latency (default: the budget of the case's search, if it had one)",
+    )
+
+    add(
+        _csv,
+        "--results -k --anonymous",
+        help="print the load points as CSV",
+        description="Print one row for each load point, with one column for each quantity and the unit in the column's "
+        "name. Needs pandas.",
+    )
+
+    option = add(
+        _export,
+        "--results -k --anonymous",
+        help="print the records as JSON for a service that tracks benchmarks",
+        description="Print JSON for Bencher's adapter `json`, or for github-action-benchmark's tools "
+        "`customBiggerIsBetter` (throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). A "
+        "case that has not passed is exported without its speed and named on standard error.",
+    )
+    option(
+        "--format",
+        required=True,
+        choices=export.FORMATS,
+        metavar="FORMAT",
+        help=f"the service or tool that reads the JSON: {' or '.join(export.FORMATS)}",
+    )
+
+    option = add(
+        _compare,
+        "-k",
+        help="show what changed between the records of two or more runs",
+        description="Print what changed from A to B, and from A to every further argument: the setup, the accuracy "
+        "(compared sample by sample), the speed (as a ratio with its interval) and the growth in soaks. The exit status is 0 "
+        "whatever changed, unless --fail-on is given. Needs numpy, scipy and, for output to a terminal, rich.",
+        epilog="To set NVIDIA's published figures beside the records: python -m reports published",
+    )
+    option(
+        "records",
+        type=path,
+        nargs="*",
+        metavar="A B",
+        help="folders of records, or single record files; A is what the others are compared with",
+    )
+    option("--format", **form)
+    option(
+        "--fail-on",
+        choices=("worse",),
+        help="exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 11 if a soak found a leak "
+        "that the earlier one did not, or a larger one, with 12 if an accuracy is shown to be worse or a case no "
+        "longer passes, and with 4 if nothing can be compared or the machines differ",
+    )
+    option(
+        "--allow-slowdown",
+        type=_percent,
+        default=0.0,
+        metavar="PERCENT",
+        help="how much slower a point may be before it counts as slower (default: 0)",
+    )
+
+    option = add(
+        _trend,
+        "--results -k --history --theme",
+        help="show how the figures changed over time, and between which commits",
+        description="Print a table of the history: the throughput, p99 latency, served / in process ratio, accuracy and "
+        "growth in soaks of every case, separately for each machine, with the lasting changes (steps) that were found. With "
+        "--output they are also drawn. Needs ruptures, pandas and matplotlib.",
+    )
+    option(
+        "--add",
+        type=path,
+        nargs="+",
+        default=[],
+        metavar="FOLDER",
+        help="first add the measurements of records or histories of other machines or CI jobs; a measurement that "
+        "is already there is not added again",
+    )
+    option(
+        "--output",
+        type=path,
+        metavar="DIR",
+        help="also draw the history into this folder, as trend-light.svg and trend-dark.svg",
+    )
+    option(
+        "--join-hosts",
+        action="store_true",
+        help="treat hosts with the same machine stamp as one machine, for runs that each have a container of their "
+        "own",
+    )
+    option(
+        "--fail-on",
+        choices=("step",),
+        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), with 11 "
+        "if what a soak watched has one, and with 12 if an accuracy has one",
+    )
+    option(
+        "--within",
+        type=count,
+        default=50,
+        metavar="N",
+        help="how many of the latest runs of a series --fail-on looks at; older steps are ignored. A step is "
+        "found only some runs after its commit, and only after tens of runs if measurements vary much (default: "
+        "%(default)s)",
+    )
+    option(
+        "--known",
+        metavar="COMMIT",
+        help="--fail-on ignores the steps up to this commit, which have been accepted",
+    )
+
+    option = add(
+        _merge,
+        "--anonymous",
+        help="join the records of several machines or CI jobs into one folder",
+        description="Write the records of several folders, and the files that belong to them, into a new folder. Parts of "
+        "one case become one record. Nothing is written where the records of one target are of different machines, where "
+        "a case has two builds, or where two records have different figures of the same thing: each such contradiction is "
+        "named.",
+    )
+    option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")
+    option(
+        "--output",
+        type=path,
+        required=True,
+        metavar="DIR",
+        help="the folder to write, which has to be new or empty",
+    )
+
+    option = add(
+        _published,
+        "--results -k --anonymous",
+        help="compare the records with the figures that NVIDIA published",
+        description="Compare each case with the published figures of the same model, format, accelerator, precision and "
+        "load points, by the ratios of throughput and latency. A case is compared with its own GPU's "
+        "figures if there are any, and otherwise with every GPU's. Settings that differ are named. As CSV it is one row for "
+        "each measured point and published row, and everything else goes to standard error; that needs pandas.",
+    )
+    option(
+        "--other-formats",
+        action="store_true",
+        help="also compare cases whose format, accelerator and precision were not published with those that were",
+    )
+    option("--format", **form)
+
+    option = add(
+        _readme,
+        "--results",
+        help="update the tables and plots in a markdown file from the records",
+        description="Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes.",
+        epilog="A region lies between two lines of markers:\n\n"
+        "<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n\n"
+        f"Markers:\n{readme.overview()}\n\n"
+        "A plot draws the latency budget with which its marker ends, such as 10ms, or\nelse the budget of the case's search.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    option(
+        "file",
+        nargs="?",
+        type=path,
+        default=Path("README.md"),
+        metavar="FILE",
+        help="the markdown file (default: %(default)s)",
+    )
+    option(
+        "--check",
+        action="store_true",
+        help="write nothing, show what differs, and exit with status 1 if anything does",
+    )
+    option(
+        "--plots",
+        type=path,
+        metavar="DIR",
+        help="the folder for the pictures (default: where the region's picture is, else 'plots' beside FILE)",
+    )
+    option(
+        "--hosts",
+        action="store_true",
+        help="keep the names of hosts and the UUIDs of GPUs, which are otherwise left out",
+    )
     return parser
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from reports.compare.paired_scores import Paired, paired
 from reports.compare.setup import Setting, differing
 from reports.record import files, per_sample
+from reports.record.arguments import ACCURACY, LEAK, SPEED, UsageError
 from reports.record.files import RecordError
 from reports.record.ratio import (
     FALSE_ALARMS,
@@ -277,3 +278,29 @@ def _served(stored: Stored) -> Mapping[str, Mapping[str, float]] | str:
         for metric, stages in found.scores.items()
         if "served" in stages
     }
+
+
+_MAY_DIFFER = ("machine.gpu_driver", "machine.gpu_uuids")
+"""What one changes of a machine to see the effect of."""
+
+
+def exit_status(changes: Changes) -> int:
+    """The exit status by what changed. Raises UsageError where the records allow no verdict: what compares nothing would
+    look like what found nothing worse."""
+    names = f"{changes.before.name} and {changes.after.name}"
+    setup = {one.name for case in changes.cases for one in case.setup} - {*_MAY_DIFFER}
+    if any(name.startswith("machine.") for name in setup):
+        raise UsageError(f"compare: {names} are of different machines, whose speeds say nothing of a change")
+    points = [point for case in changes.cases for point in case.points if point.ratio is not None]
+    pairs = [score.pairs for case in changes.cases for score in case.scores if score.pairs is not None]
+    fails_now = any(one.after.record.no_speed and not one.before.record.no_speed for one in changes.cases)
+    if fails_now or any(one.verdict == "failed" for one in pairs):
+        return ACCURACY
+    grown = [one for case in changes.cases for one in case.growth]
+    if not points and not pairs and not grown:
+        raise UsageError(
+            f"compare: {names} have no load point and no sample in common that could be compared, nor soaks"
+        )
+    if any(case.leaks_more for case in changes.cases):
+        return LEAK
+    return SPEED if any(point.verdict == "failed" for point in points) else 0

@@ -1,16 +1,15 @@
-"""The command lines of the suite: what each of them says and ends with where it was given what it cannot use.
-
-It needs the standard library alone.
-"""
+"""The command lines of the suite: what each of them says and ends with where it was given what it cannot use."""
 
 import argparse
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NoReturn
 
-from reports.record.foreign import cut, one_line, path_text, visible
+from reports.record.foreign import cut, is_printable, one_line, path_text, quoted, visible
 
 _LONGEST_SENTENCE = 2_000
 """Characters of what is said of one record."""
@@ -37,6 +36,37 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         self.exit(INPUT, f"{self.prog}: error: {one_line(message)}\n")
+
+
+class UsageError(Exception):
+    """What was asked for cannot be done; the message says why and what to do."""
+
+
+def path(text: str) -> Path:
+    """The value of an option that names a file or a folder, with `~` for a user's own."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty, or no name of a file or folder")
+    if not is_printable(text):
+        raise argparse.ArgumentTypeError(
+            f"{quoted(text)} holds control characters, or bytes that are no UTF-8: rename what it names"
+        )
+    if text == "-":
+        raise argparse.ArgumentTypeError(
+            "- names nothing here: write ./- for a file, /dev/stdout for the output"
+        )
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # there is no such user
+        raise argparse.ArgumentTypeError(
+            f"{quoted(text)}: there is no such user, or none with a folder: write the path out, from / on"
+        ) from error
+
+
+def count(text: str) -> int:
+    """A whole number from 1, of up to nine digits."""
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text[:100], re.ASCII):
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number from 1 to 999,999,999")
+    return int(text)
 
 
 _LONGEST_PATH = 300

@@ -168,14 +168,8 @@ def as_csv(blocks: Iterable[Block]) -> str:
     """All tables below each other, with the headings that each stands under in the first column."""
     import pandas as pd
 
-    frames = []
-    for section, one in _sections(blocks):
-        rows = [_named(one, row) for row in one.rows]
-        frames.append(pd.DataFrame(rows).assign(Section=section))
-    if not frames:
-        return ""
-    whole = pd.concat(frames, ignore_index=True)
-    return csv_text(whole[["Section", *whole.columns.drop("Section")]])
+    rows = [{"Section": section} | _named(one, row) for section, one in _sections(blocks) for row in one.rows]
+    return csv_text(pd.DataFrame(rows))
 
 
 def _named(table: Table, row: Row) -> dict[str, Any]:
@@ -223,7 +217,8 @@ def show(blocks: Iterable[Block], console: "Console") -> None:
 
     is_first = True
     for block in (one for one in blocks if one):
-        if not is_first and not isinstance(block, Bullets):  # before a list rich itself leaves a line empty
+        is_rich = isinstance(block, Bullets) or (isinstance(block, Table) and _width(block) <= console.width)
+        if not is_first and not is_rich:  # before a list and a table rich itself leaves a line empty
             console.print()
         if isinstance(block, Table):
             _show_table(block, console)

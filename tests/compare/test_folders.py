@@ -1,12 +1,12 @@
 """Which records of two folders, files or formats are compared, and what cannot be compared."""
 
-import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from reports.record import files, per_sample
 from reports.record.schema import Case
@@ -42,7 +42,7 @@ def test_the_folder_of_a_target_and_a_single_record_will_do(
 def test_two_records_of_a_model_are_compared_whatever_their_format(
     tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
 ) -> None:
-    other = dataclasses.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
+    other = structs.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
     sample.store(tmp_path, sample.record(), other)
     first, second = (files.path_of(one.case, tmp_path) for one in (sample.record(), other))
     text = printed("compare", first, second)
@@ -59,24 +59,15 @@ def test_a_selection_leaves_the_other_cases_out(shown: Any) -> None:
     assert "## cpu-nnunet-ts-trace-fp32" in text
 
 
-def test_a_terminal_gets_whole_names_without_markdown(shown: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    text = shown(
-        [sample.record(loads=(point(),))], [sample.record(loads=(point(speed=900),))], "--format", "terminal"
-    )
-    assert CASE in text
-    assert "slower" in text
-    assert "**" not in text
-    assert "| " not in text
-
-
 # What cannot be compared.
 
 
-def test_the_old_way_to_call_it_names_the_new_one(refused: Callable[..., str]) -> None:
-    text = refused("compare")
-    assert "needs two folders or files of records" in text
-    assert "python -m reports published" in text
+@pytest.mark.parametrize("arguments", [0, 1])
+def test_fewer_than_two_folders_are_refused_with_what_is_needed(
+    arguments: int, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    folders = [sample.store(tmp_path, sample.record())] * arguments
+    assert "needs two folders or files of records" in refused("compare", *folders)
 
 
 def test_nothing_in_common_is_an_error_with_the_names(
@@ -104,7 +95,7 @@ def test_one_folder_twice_is_an_error(tmp_path: Path, refused: Callable[..., str
         ("old.json", '{"schema": 2}', "schema is 2, this version reads 1. Measure the case again, or read it with"),
         ("first.json", '{"schema": 3}', "schema is 3, this version reads 1. Measure the case again, or read it with"),
         ("cut.json", '{"schema": 3, "case', "not JSON (Unterminated string"),
-        ("hole.json", '{"schema": 1}', "missing key 'build'. Delete the file and measure the case again."),
+        ("hole.json", '{"schema": 1}', "Object missing required field `case`. Delete the file and measure the case again."),
         ("x.samples.json", "{}", "holds the samples of a record. Give the record itself: x.json."),
     ],
 )  # fmt: skip

@@ -1,11 +1,11 @@
 """Records of two runs side by side: what differs is named, what is shown is honest, and nothing is dropped."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from reports.record import per_sample, schema
 from reports.record.schema import Case, Estimate, Load, Record, Serving
@@ -25,7 +25,7 @@ def point(size: int = 8, speed: float = 1000, **changes: Any) -> Load:
 
 
 def with_machine(one: Record, **changes: Any) -> Record:
-    return dataclasses.replace(one, machine=dataclasses.replace(one.machine, **changes))
+    return structs.replace(one, machine=structs.replace(one.machine, **changes))
 
 
 def store_samples(
@@ -33,7 +33,7 @@ def store_samples(
 ) -> None:
     scores = {"top-1": dict.fromkeys(per_sample.STAGES, tuple(served))}
     found = per_sample.SampleScores(one.case, one.build.digest, tuple(ids), scores, ())
-    per_sample.write(dataclasses.replace(found, **changes), per_sample.path_of(one.case, folder))
+    per_sample.write(structs.replace(found, **changes), per_sample.path_of(one.case, folder))
 
 
 def line_with(part: str, text: str) -> str:
@@ -51,12 +51,12 @@ def row(text: str, start: str) -> list[str]:
 
 def test_only_the_settings_that_differ_are_named_with_both_values(shown: Any) -> None:
     before = sample.record()
-    after = dataclasses.replace(
+    after = structs.replace(
         with_machine(before, versions={"python": "3.11.7", "torch": "2.14.0", "onnx": "1.22.0"}),
-        deployment=dataclasses.replace(
+        deployment=structs.replace(
             before.deployment, instances=2, preferred_batch_sizes=(), cuda_graphs=True
         ),
-        build=dataclasses.replace(before.build, digest="77aa" * 16, build_time_s=1.0),
+        build=structs.replace(before.build, digest="77aa" * 16, build_time_s=1.0),
         serving=Serving("embedded", "2.61.0", "python", "system"),
     )
     text = shown([before], [after])
@@ -86,7 +86,7 @@ def test_other_machines_are_stated_at_the_top(shown: Any) -> None:
 
 
 def test_what_differs_alike_in_all_cases_is_said_once(shown: Any) -> None:
-    other = dataclasses.replace(sample.record(), case=Case("a40", "resnet50", "onnx", None, "fp32"))
+    other = structs.replace(sample.record(), case=Case("a40", "resnet50", "onnx", None, "fp32"))
     before = [sample.record(), other]
     after = [with_machine(one, versions={"python": "3.11.7", "torch": "2.14.0"}) for one in before]
     text = shown(before, after)
@@ -140,7 +140,7 @@ def test_at_a_request_rate_speed_is_the_inverse_of_the_latency(shown: Any) -> No
 
     def rated(latency_ms: float) -> Load:
         parts = [
-            dataclasses.replace(one, latency_ms={"avg": latency_ms * (1 + n / 100)})
+            structs.replace(one, latency_ms={"avg": latency_ms * (1 + n / 100)})
             for n, one in enumerate(passes(50))
         ]
         return sample.load("online", 0, 50, passes=tuple(parts), request_rate_per_s=50.0, arrivals="poisson")

@@ -7,18 +7,8 @@ from typing import Any
 
 import pytest
 
-from fixtures.host import locks
 from tests.fake_nvml import Nvml, in_place_of_nvml
 from tests.serve.programs import script
-
-
-@pytest.fixture
-def private_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a lock on the machine that no other run knows."""
-    folder = tmp_path / "above" / "machine"
-    folder.mkdir(parents=True)
-    monkeypatch.setattr(locks, "machine", lambda: folder)
-    return folder
 
 
 @pytest.fixture

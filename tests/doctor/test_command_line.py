@@ -8,54 +8,37 @@ import pytest
 
 from fixtures.doctor import __main__ as doctor
 from fixtures.doctor.finding import Finding, ok, problem, warning
-from fixtures.serve.launch import Choice
 from reports.record.programs import ProgramError
-from tests.doctor.findings import states
 from tests.serve.programs import script
 
 ROOT = Path(__file__).parents[2]
-EMBEDDED = Choice("embedded")
-
-
-def run(monkeypatch: pytest.MonkeyPatch, **findings: Finding) -> int:
-    """The command line with these findings alone, by the names of their checks."""
-    given = [(name, lambda finding=finding: finding) for name, finding in findings.items()]
-    monkeypatch.setattr(doctor, "checks", lambda _choice: iter(given))
-    return doctor.main([])
-
-
-def test_the_status_is_1_only_where_the_benchmarks_would_stop(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, CPU=ok("fast"), disk=warning("small", "free some")) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[:2]] == ["ok", "warning"]
-    assert lines[2].strip() == "cure: free some"
-    assert lines[-1] == "no problems, 1 warning: the benchmarks can run"
-    assert run(monkeypatch, libpython=problem("none", "install it")) == 1
-    assert "1 problem, no warnings: the benchmarks would stop" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    "error", [PermissionError(13, "no"), ProgramError("ldd did not end"), ValueError("odd")]
+    ("findings", "status"),
+    [([ok("fast"), warning("small", "free some")], 0), ([ok("fast"), problem("none", "install it")], 1)],
+)
+def test_the_status_is_1_only_where_the_benchmarks_would_stop(
+    findings: list[Finding],
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    checks = [(f"check {number}", lambda one=one: one) for number, one in enumerate(findings)]
+    monkeypatch.setattr(doctor, "checks", lambda *_arguments, **_options: iter(checks))
+    assert doctor.main([]) == status
+    printed = capsys.readouterr().out
+    assert all(part in printed for one in findings for part in (one.state, one.found, one.fix))
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "no"), ProgramError("it did not end"), ValueError("odd")]
 )
 def test_a_check_that_fails_does_not_hide_the_others(error: Exception) -> None:
     def check() -> Finding:
         raise error
 
-    assert states(doctor.looked_at(check)) == ["warning"]  # type: ignore[arg-type]
-
-
-def test_without_an_installed_environment_what_needs_its_packages_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    given = [("packages", lambda: problem("none", "install")), ("CPU", lambda: ok("fast"))]
-    monkeypatch.setattr(doctor, "checks", lambda _choice: iter(given))
-
-    assert doctor.main(["--tox", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "tox run -e benchmarks" in printed
-    assert "install" not in printed.split("Without its packages:")[1]
+    assert doctor.looked_at(check).state == "warning"
 
 
 def environment(tox: Path, name: str, status: int) -> None:
@@ -89,31 +72,28 @@ def test_the_environments_that_are_named_are_looked_at_or_all_that_are_installed
     assert "-m fixtures.doctor --triton docker" in printed
 
 
-def test_every_check_is_made_once_and_has_a_name_of_its_own() -> None:
-    names = [name for name, _ in doctor.checks(EMBEDDED)]
-
-    assert len(names) == len(set(names))
-
-
-def test_it_works_in_a_python_that_has_no_packages_at_all() -> None:
+def in_a_bare_python(*arguments: str) -> tuple[int, dict[str, str]]:
+    """The status of a doctor in a Python without packages, and the state of each check that it made."""
+    code = "import sys\nsys.path.insert(0, sys.argv.pop(1))\nfrom fixtures.doctor.__main__ import main\nsys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", _WITHOUT_PACKAGES, str(ROOT)],
+        [sys.executable, "-I", "-S", "-c", code, str(ROOT), *arguments],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-
     assert done.stderr == ""
-    assert done.returncode == 1
     lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
-    assert ["problem", "packages"] in [line[:2] for line in lines]
-    assert {"ok", "warning"} & {line[0] for line in lines if line[1:2] == ["cores"]}
+    return done.returncode, {
+        line[1]: line[0] for line in lines if line and line[0] in {"ok", "warning", "problem"}
+    }
 
 
-_WITHOUT_PACKAGES = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from fixtures.doctor.__main__ import main
-sys.exit(main([]))
-"""
+def test_it_works_in_a_python_that_has_no_packages_at_all(tmp_path: Path) -> None:
+    status, states = in_a_bare_python()
+    assert (status, states["packages"]) == (1, "problem")
+    assert states["cores"] in {"ok", "warning"}
+
+    _, before_installation = in_a_bare_python("--tox", str(tmp_path))
+    assert "packages" not in before_installation, "tox installs them"
+    assert "cores" in before_installation

@@ -1,121 +1,99 @@
-"""The programs a run starts: those that lack a library or do not start are named with their cure."""
+"""The programs a run starts: those that lack a library or do not start are a problem, with the fix."""
 
 import fcntl
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.doctor import programs
+from fixtures.host import locks
 from fixtures.serve import backends, container, wheels
 from fixtures.serve.launch import Choice
 from tests.doctor.conftest import Docker
-from tests.doctor.findings import states
 from tests.fake_nvml import Nvml
 from tests.serve.programs import script
 
 EMBEDDED = Choice("embedded")
+NO_CUDART = (
+    "perf_analyzer: error while loading shared libraries: libcudart.so.12: cannot open shared object file"
+)
 
 
-def test_a_library_that_the_linker_does_not_find_is_named() -> None:
-    bare = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-
-    missing = programs.missing_libraries(wheels.perf_analyzer(), bare)
-
-    assert "libcudart.so.12" in missing
-    assert "nvidia-cuda-runtime-cu12" in programs.cure_of(missing)
-    assert programs.missing_libraries(Path(sys.executable).resolve(), bare) == []
+@pytest.fixture
+def private_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a lock on the machine that no other run knows."""
+    folder = tmp_path / "above" / "machine"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(locks, "machine", lambda: folder)
+    return folder
 
 
 def test_the_load_generator_starts() -> None:
-    found = programs.load_generator()
-
-    assert states(found) == ["ok"]
-    assert str(wheels.perf_analyzer()) in found.found
+    assert programs.load_generator().state == "ok"
 
 
 @pytest.mark.parametrize(
-    ("lines", "text"),
-    [("exit 3", "ends with status 3"), ("echo old glibc >&2; exit 1", "ends with status 1: old glibc")],
+    ("lines", "fix"),
+    [
+        ("exit 3", "run "),
+        ("echo old glibc >&2; exit 1", "run "),
+        (f"echo {NO_CUDART} >&2; exit 127", "pip install nvidia-cuda-runtime-cu12"),
+        ("echo \"/lib/libm.so.6: version 'GLIBC_2.38' not found\" >&2; exit 1", "use tritonclient"),
+    ],
 )
 def test_a_load_generator_that_does_not_start_is_a_problem(
-    lines: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lines: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = script(tmp_path / "perf_analyzer", lines)
     monkeypatch.setattr(wheels, "perf_analyzer", lambda: program)
-
     found = programs.load_generator()
 
-    assert states(found) == ["problem"]
-    assert text in found.found
+    assert found.state == "problem"
+    assert found.fix.startswith(fix)
 
 
-def test_the_server_is_started_to_see_that_it_gets_ready(private_locks: Path) -> None:
+def test_the_server_is_started_to_see_that_it_gets_ready(private_lock: Path) -> None:
     found = programs.triton(EMBEDDED, "cpu")
 
-    assert states(found) == ["ok"]
-    assert "embedded, ready in" in found.found
+    assert found.state == "ok"
+    assert "ready in" in found.found
 
 
-def test_an_embedded_server_whose_backend_cannot_write_to_its_folder_is_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It gets ready with no model, and ends as it loads the first."""
-    monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
-
-    found = programs.triton(EMBEDDED, "cpu")
-
-    assert states(found) == ["problem"]
-    assert f"{tmp_path / 'closed'} is not writable for this user" in found.found
-    assert "chmod 1777" in found.cure
-
-
-def test_the_server_is_not_started_beside_a_measurement(private_locks: Path) -> None:
-    other = os.open(private_locks, os.O_RDONLY)
+def test_the_server_is_not_started_beside_a_measurement(private_lock: Path) -> None:
+    other = os.open(private_lock, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
     found = programs.triton(EMBEDDED, "cpu")
     os.close(other)
 
-    assert states(found) == ["ok"]
-    assert "another run measures" in found.found
+    assert found.state == "ok"
+    assert "ready in" not in found.found
 
 
-def test_a_server_that_ends_at_once_is_a_problem_with_its_last_words(
-    private_locks: Path, tmp_path: Path
+def test_an_embedded_server_whose_backend_cannot_write_to_its_folder_is_a_problem(
+    private_lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets ready with no model, and ends as it loads the first."""
+    monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
+    found = programs.triton(EMBEDDED, "cpu")
+
+    assert found.state == "problem"
+    assert "chmod 1777" in found.fix
+
+
+def test_a_server_that_ends_at_once_is_a_problem_with_the_end_of_its_log(
+    private_lock: Path, tmp_path: Path
 ) -> None:
     program = script(tmp_path / "tritonserver", "echo no licence\nexit 1")
-
     found = programs.triton(Choice("local", str(program)), "cpu")
 
-    assert states(found) == ["problem"]
-    assert "ended with status 1" in found.found
+    assert found.state == "problem"
     assert found.found.endswith("no licence")
 
 
 def test_a_remote_server_that_does_not_answer_is_a_problem() -> None:
-    assert states(programs.triton(Choice("remote", "127.0.0.1:9"), "cpu")) == ["problem"]
-
-
-def test_a_missing_compiler_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CXX", raising=False)
-
-    assert states(programs.compiler("cpu", lambda _name: None)) == ["warning"]
-    assert states(programs.compiler("cpu", lambda name: f"/bin/{name}")) == ["ok"]
-
-
-def test_on_a_gpu_the_compiler_needs_the_cuda_toolkit(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.delenv("CUDA_HOME", raising=False)
-
-    def found(name: str) -> str | None:
-        return "/bin/g++" if name == "g++" else None
-
-    assert states(programs.compiler("cuda", found, tmp_path / "none")) == ["warning"]
-    assert states(programs.compiler("cuda", found, tmp_path)) == ["ok"]
+    assert programs.triton(Choice("remote", "127.0.0.1:9"), "cpu").state == "problem"
 
 
 @pytest.mark.parametrize(
@@ -132,39 +110,44 @@ def test_a_container_needs_an_engine_that_answers_and_its_image(
     script(tmp_path / "docker", lines)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
-    assert states(programs.triton(Choice("docker", "some/image"), "cpu")) == [state]
+    assert programs.triton(Choice("docker", "some/image"), "cpu").state == state
 
 
 TOOLKIT: dict[str, Any] = {"Runtimes": {"runc": {}, "nvidia": {}}}
 CDI: dict[str, Any] = {"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=GPU-aaaa"}]}
+PODMAN: dict[str, Any] = {"host": {"ociRuntime": {"name": "crun"}}}
 IMAGE = "nvcr.io/nvidia/tritonserver:24.10-py3"
 
 
 @pytest.mark.parametrize(
-    ("about", "state"),
-    [(TOOLKIT, "ok"), (CDI, "ok"), ({"Runtimes": {"runc": {}}}, "problem"), ({}, "problem")],
+    ("about", "has_cdi_file", "fix"),
+    [
+        (TOOLKIT, False, ""),
+        (CDI, False, ""),
+        ({"Runtimes": {"runc": {}}}, False, "nvidia-ctk runtime configure"),
+        ({}, False, "nvidia-ctk runtime configure"),
+        (PODMAN, True, ""),
+        (PODMAN, False, "nvidia-ctk cdi generate"),
+    ],
 )
 def test_a_container_gets_the_gpu_by_nvidia_s_toolkit(
-    a100: Nvml, docker: Docker, about: dict[str, Any], state: str
+    a100: Nvml,
+    docker: Docker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    about: dict[str, Any],
+    has_cdi_file: bool,
+    fix: str,
 ) -> None:
     docker(about, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
-    found = programs.triton(Choice("docker", IMAGE), "cuda")
-
-    assert states(found) == [state]
-    assert ("nvidia-ctk runtime configure" in found.cure) == (state == "problem")
-    assert states(programs.triton(Choice("docker", IMAGE), "cpu")) == ["ok"], "a CPU's cases need none"
-
-
-@pytest.mark.parametrize(("has_cdi", "state"), [(True, "ok"), (False, "problem")])
-def test_podman_gives_gpus_by_cdi_alone(
-    a100: Nvml, docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_cdi: bool, state: str
-) -> None:
-    docker({"host": {"ociRuntime": {"name": "crun"}}}, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
-    if has_cdi:
-        (tmp_path / "nvidia.yaml").touch()
     monkeypatch.setattr(container, "CDI_FOLDERS", (tmp_path,))
+    if has_cdi_file:
+        (tmp_path / "nvidia.yaml").touch()
     found = programs.triton(Choice("docker", IMAGE), "cuda")
-    assert states(found) == [state]
+
+    assert found.state == ("problem" if fix else "ok")
+    assert fix in found.fix
+    assert programs.triton(Choice("docker", IMAGE), "cpu").state == "ok", "a CPU's cases need none"
 
 
 @pytest.mark.parametrize("is_here", [True, False])
@@ -175,9 +158,8 @@ def test_a_release_that_does_not_run_on_the_gpu_is_a_problem_before_it_is_pulled
     docker(TOOLKIT, ["NVIDIA_TRITON_SERVER_VERSION=24.10"] if is_here else None)
     found = programs.triton(Choice("docker", IMAGE), "cuda")
 
-    assert states(found) == ["problem"]
-    assert "Triton 24.10 does not run on this GPU" in found.found
-    assert found.cure == "--triton docker:nvcr.io/nvidia/tritonserver:25.02-py3"
+    assert found.state == "problem"
+    assert found.fix == "--triton docker:nvcr.io/nvidia/tritonserver:25.02-py3"
 
 
 def test_an_image_that_is_not_here_is_a_warning_with_the_command_that_pulls_it(
@@ -186,5 +168,4 @@ def test_an_image_that_is_not_here_is_a_warning_with_the_command_that_pulls_it(
     docker(TOOLKIT)
     found = programs.triton(Choice("docker"), "cuda")
 
-    assert states(found) == ["warning"]
-    assert found.cure == f"docker pull {IMAGE}"
+    assert (found.state, found.fix) == ("warning", f"docker pull {IMAGE}")

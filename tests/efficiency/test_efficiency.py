@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.build.repository import BuiltModel
 from fixtures.efficiency import turns
@@ -201,7 +202,7 @@ def test_a_model_that_is_slower_when_served_shows_it(make_build: MakeBuild, tmp_
 
 def test_the_best_point_is_the_fastest_of_those_in_closed_loops() -> None:
     def at(rate: float, request_rate_per_s: float | None = None) -> Load:
-        return dataclasses.replace(
+        return structs.replace(
             a_load("offline", 8, 1.0),
             throughput_per_s=Estimate(rate, rate, rate),
             request_rate_per_s=request_rate_per_s,
@@ -224,15 +225,15 @@ def test_the_best_point_is_the_fastest_of_those_in_closed_loops() -> None:
 def test_in_process_runs_the_batch_that_the_server_can_join(
     scenario: str, batch: int, concurrency: int, preferred: tuple[int, ...], expected: int
 ) -> None:
-    point = dataclasses.replace(
+    point = structs.replace(
         a_load("offline", 8, 1.0), scenario=scenario, batch=batch, concurrency=concurrency
     )
-    deployment = dataclasses.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
+    deployment = structs.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
     assert batch_in_process(point, deployment) == expected
 
 
 def test_a_model_without_a_closed_loop_has_no_best_point() -> None:
-    rate_alone = dataclasses.replace(a_load("online", 0, 9.0), request_rate_per_s=9.0)
+    rate_alone = structs.replace(a_load("online", 0, 9.0), request_rate_per_s=9.0)
     with pytest.raises(NotAvailableError, match="select test_offline or test_online too"):
         best_points(toy.case(), [rate_alone])
 
@@ -250,9 +251,9 @@ def test_points_on_record_count_for_the_same_machine_build_and_deployment_alone(
     assert loads_of(stored, *same) == stored.loads
     assert stored.loads
     assert loads_of(None, *same) == ()
-    assert loads_of(stored, dataclasses.replace(stored.machine, cores=99), *same[1:]) == ()
+    assert loads_of(stored, structs.replace(stored.machine, cores=99), *same[1:]) == ()
     assert loads_of(stored, stored.machine, "another", stored.deployment) == ()
-    other = dataclasses.replace(stored.deployment, instances=9)
+    other = structs.replace(stored.deployment, instances=9)
     assert loads_of(stored, stored.machine, stored.build.digest, other) == ()
 
 
@@ -276,12 +277,12 @@ ONE = Efficiency(
 def test_the_figure_says_both_fractions() -> None:
     text = "97 % of in process (95 to 99), 48 % of the machine's FP32 peak of 200 GFLOP/s"
     assert efficiency_text([ONE], "fp32") == text
-    uncounted = dataclasses.replace(ONE, flops_per_inference=None, scenario="online")
+    uncounted = structs.replace(ONE, flops_per_inference=None, scenario="online")
     assert (
         efficiency_text([ONE, uncounted], "fp32") == f"offline {text}; online 97 % of in process (95 to 99)"
     )
     assert "INT8 peak of 200 GOP/s" in efficiency_text([ONE], "int8")
-    small = dataclasses.replace(ONE, ratio=Estimate(0.0192, 0.0174, 0.0212))
+    small = structs.replace(ONE, ratio=Estimate(0.0192, 0.0174, 0.0212))
     assert "1.9 % of in process (1.7 to 2.1)" in efficiency_text([small], "fp32")
 
 
@@ -298,36 +299,36 @@ def test_a_ratio_of_a_niced_run_is_marked_wherever_it_is_shown() -> None:
     behind, normal = measured(5), measured(0)
 
     assert efficiency_text([behind], "fp32").endswith(", niced")
-    both = efficiency_text([dataclasses.replace(ONE, marks=behind.marks), ONE], "fp32")
+    both = efficiency_text([structs.replace(ONE, marks=behind.marks), ONE], "fp32")
     assert "GFLOP/s, niced; offline" in both
     assert "niced" not in efficiency_text([normal], "fp32")
-    section = efficiency_section(publishable(dataclasses.replace(a_record(), efficiency=(behind,))))
+    section = efficiency_section(publishable(structs.replace(a_record(), efficiency=(behind,))))
     assert "Marked points (*)" in section
     assert "nice 5" in section
-    assert "*" not in efficiency_section(publishable(dataclasses.replace(a_record(), efficiency=(normal,))))
+    assert "*" not in efficiency_section(publishable(structs.replace(a_record(), efficiency=(normal,))))
 
 
 def test_the_case_shows_the_table_and_what_it_means() -> None:
-    measured = dataclasses.replace(a_record(), efficiency=(ONE,))
+    measured = structs.replace(a_record(), efficiency=(ONE,))
     section = efficiency_section(publishable(measured))
     assert "| offline, batch 8 |" in section
     for cell in ("97.0", "100.0", "97 % (95 to 99)", "200", "48 %"):
         assert f" {cell} |" in section
     assert section in tables.case_section(publishable(measured))
     assert efficiency_section(publishable(a_record())) == ""
-    failed = dataclasses.replace(measured, conversion=None)
+    failed = structs.replace(measured, conversion=None)
     assert "offline, batch 8" not in tables.case_section(publishable(failed))
 
 
 def test_the_case_says_what_its_ratio_is_to_where_it_has_several_gpus() -> None:
-    one = dataclasses.replace(a_record(), efficiency=(ONE,))
-    two = dataclasses.replace(one, case=dataclasses.replace(one.case, gpus=2))
+    one = structs.replace(a_record(), efficiency=(ONE,))
+    two = structs.replace(one, case=structs.replace(one.case, gpus=2))
     assert "on one GPU, and taken 2 times" in efficiency_section(publishable(two))
     assert "on one GPU" not in efficiency_section(publishable(one))
 
 
 def test_the_case_says_that_threads_spun_where_the_backend_s_cannot_be_kept_from_it() -> None:
     said = "no parameter to stop them"
-    spun = dataclasses.replace(a_record(), efficiency=(dataclasses.replace(ONE, spinning=True),))
+    spun = structs.replace(a_record(), efficiency=(structs.replace(ONE, spinning=True),))
     assert said in efficiency_section(publishable(spun))
-    assert said not in efficiency_section(publishable(dataclasses.replace(spun, efficiency=(ONE,))))
+    assert said not in efficiency_section(publishable(structs.replace(spun, efficiency=(ONE,))))

@@ -1,7 +1,6 @@
 """A build's own runtime in a process of its own, and the machine's peak in another."""
 
 import contextlib
-import dataclasses
 import functools
 import itertools
 import json
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from msgspec import structs
 
 from fixtures.build.repository import BuiltModel
 from fixtures.build.runtimes import load_runtime
@@ -59,7 +59,7 @@ def test_the_worker_runs_the_builds_own_runtime_on_a_batch_of_the_sample(
     make_build: MakeBuild, tmp_path: Path
 ) -> None:
     build = make_build(tmp_path, "noting", NOTING)
-    deployment = dataclasses.replace(DEPLOYMENT, instances=2)
+    deployment = structs.replace(DEPLOYMENT, instances=2)
     with in_process(build, deployment, sample_of(build)) as worker:
         worker.wait_ready()
         worker.batches_per_s(3, 0, 1)

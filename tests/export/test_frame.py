@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import pytest
+from msgspec import structs
 
 from reports.export import load_points
 from reports.record import files, schema
@@ -82,3 +84,27 @@ def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
     assert pd.isna(second["comparison_ratio"])
     plain = map(str, load_points([publishable(samples.record())]))
     assert not [name for name in plain if name.startswith(("comparison_", "in_process_"))]
+
+
+def test_energy_and_cost_have_columns_where_there_are_any_and_pandas_reads_them_back() -> None:
+    use = schema.GpuUse(0.93, None, 251.26, 159.671, None, "counter")
+    priced = samples.record(
+        loads=(samples.load("offline", 8, 1000.0, passes=(), gpu=use),), price_per_hour=3.6
+    )
+    wrong = structs.replace(priced, accuracy=samples.failed_accuracy())
+    frame = load_points([publishable(priced), publishable(wrong)])
+    row = frame.iloc[0]
+
+    assert (row["gpu_energy_j_per_1000"], row["gpu_power_w"], row["gpu_utilisation"]) == (
+        159.671,
+        251.26,
+        0.93,
+    )
+    assert (row["price_per_hour"], row["cost_of"]) == (3.6, "correct inferences")
+    assert row["cost_per_million"] == pytest.approx(1 / 0.9625)
+    assert frame[~frame["passed"]]["cost_per_million"].isna().all()
+    assert not {"gpu_memory_mib", "gpu_sm_clock_mhz"} & set(frame.columns)
+    read = pd.read_csv(io.StringIO(frame.to_csv(index=False)))
+    pd.testing.assert_frame_equal(read, frame, check_dtype=False)
+    bare = load_points([publishable(samples.record())]).columns
+    assert not [name for name in bare if name.startswith(("gpu_", "price", "cost"))]

@@ -1,10 +1,10 @@
 """How long tests are expected to take comes from earlier records, the closest that there are."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fixtures.fleet.durations import expected_seconds
 from fixtures.fleet.groups import cases_of_groups, earlier_durations, groups_of
@@ -47,7 +47,7 @@ def test_a_case_that_was_measured_takes_as_long_as_it_took(tmp_path: Path) -> No
 
 
 def test_a_case_that_was_not_measured_takes_the_median_of_the_closest_that_were(tmp_path: Path) -> None:
-    another = dataclasses.replace(TRT, precision="fp32")
+    another = structs.replace(TRT, precision="fp32")
     known = earlier_durations(
         written(
             tmp_path,
@@ -59,13 +59,13 @@ def test_a_case_that_was_not_measured_takes_the_median_of_the_closest_that_were(
     assert expected_seconds("offline", another, known) == 20.0, "of the same model"
     assert expected_seconds("offline", BERT, known) == 20.0, "of other models of its size"
     assert expected_seconds("offline", OTHER_GPU, known) == 20.0, "of other hardware"
-    assert expected_seconds("offline", dataclasses.replace(MICRO, model="nnunet-micro"), known) == 1.0, (
+    assert expected_seconds("offline", structs.replace(MICRO, model="nnunet-micro"), known) == 1.0, (
         "micro models have their own"
     )
 
 
 def test_a_record_from_before_is_estimated_by_what_it_measured(tmp_path: Path) -> None:
-    long = [dataclasses.replace(load, duration_s=300.0) for load in samples.record().loads]
+    long = [structs.replace(load, duration_s=300.0) for load in samples.record().loads]
     known = earlier_durations(written(tmp_path, of_case(ONNX), of_case(TRT, loads=tuple(long))))
     assert expected_seconds("offline", TRT, known) > 300 > expected_seconds("offline", ONNX, known)
 
@@ -109,7 +109,7 @@ def test_converting_counts_once_for_each_case(tmp_path: Path, collect: Collect) 
     case = Case("cpu", "resnet50-micro", "onnx", None, "fp32")
     stages = ("conversion", "accuracy", "answers", "online", "offline", "reload", "efficiency")
     seconds = dict.fromkeys(stages, 1.0)
-    build = dataclasses.replace(samples.record().build, build_time_s=1000.0)
+    build = structs.replace(samples.record().build, build_time_s=1000.0)
     known = earlier_durations(written(tmp_path, of_case(case, build=build, stage_seconds=seconds)))
     (group,) = groups_of(items, known)
     assert group.expected_s == 1000.0 + len(items)

@@ -20,7 +20,7 @@ _PAIR = tuple(f"reports/readme/cpu/cpu-resnet50-micro-onnx-{one}.json" for one i
 _COMMANDS = {
     "tables.md": ("tables",),
     "published.md": ("published", "--other-formats"),
-    "published.csv": ("published", "--csv"),
+    "published.csv": ("published", "--format", "csv"),
     "points.csv": ("csv",),
     "bencher.json": ("export", "--format", "bencher"),
     "bigger.json": ("export", "--format", "customBiggerIsBetter"),

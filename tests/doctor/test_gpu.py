@@ -1,0 +1,187 @@
+"""The GPU, its driver and packages: what does not fit is named with the environment that does, and which cases skip."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.doctor import gpu
+from fixtures.doctor.finding import Finding
+from fixtures.doctor.gpu import GpuSetup
+from fixtures.formats import all_formats
+from fixtures.frameworks import cuda_libraries as libraries
+from fixtures.frameworks import tensorrt
+from fixtures.frameworks.tensorrt import TensorRT
+from fixtures.host.shared_library import GpuCode
+from fixtures.serve.choice import Choice
+from tests.doctor.conftest import Docker
+from tests.fake_nvml import Nvml
+from tests.libraries import write_library
+
+V100, B200 = (7, 0), (10, 0)
+CODE = GpuCode(frozenset({75, 80, 90, 100}), frozenset())
+OLD_CODE = GpuCode(frozenset({75, 90}), frozenset())
+ALL_CODE = GpuCode(frozenset({70, 80, 100}), frozenset())
+CUDA_13 = GpuSetup(
+    ("NVIDIA A100",), (8, 0), 13, "13.0", 13, 10, TensorRT("tensorrt-cu13", "10.16.1.11"), CODE, CODE
+)
+RUN = ".venv/bin/tox run -r -e benchmarks-gpu"
+
+
+def look(**changes: Any) -> Finding:
+    return gpu.gpu(dataclasses.replace(CUDA_13, **changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"tensorrt": None},
+        {"capability": B200},
+        {"capability": V100, "torch_code": ALL_CODE, "onnx_runtime_code": ALL_CODE},
+        {"driver_cuda": None},
+        {"torch_cuda": "12.8", "onnx_runtime_cuda": 12, "tensorrt": None},
+    ],
+)
+def test_a_set_for_one_cuda_and_this_gpu_is_well(changes: dict[str, Any]) -> None:
+    assert look(**changes).state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("changes", "fix"),
+    [
+        ({"torch_cuda": "", "tensorrt": None}, f"{RUN}, without an index of CPU packages"),
+        ({"onnx_runtime_cuda": None}, RUN),
+        ({"driver_cuda": 12}, f"{RUN}-cuda12; or install a driver for CUDA 13.0"),
+        ({"driver_cuda": 11}, "install a driver for CUDA 13.0"),
+        ({"onnx_runtime_cuda": 12}, RUN),
+        ({"torch_cuda": "12.6", "driver_cuda": 12, "tensorrt": None}, f"{RUN}-cuda12"),
+        ({"capability": V100}, f"{RUN}-cuda12;"),
+        ({"capability": B200, "torch_code": OLD_CODE}, f"{RUN};"),
+        ({"capability": B200, "onnx_runtime_code": OLD_CODE}, f"{RUN};"),
+    ],
+)
+def test_packages_that_cannot_compute_on_the_gpu_are_a_problem(changes: dict[str, Any], fix: str) -> None:
+    found = look(**changes)
+
+    assert found.state == "problem"
+    assert found.fix.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    "installed", [TensorRT("tensorrt-cu13", "11.4.0.106"), TensorRT("tensorrt-cu12", "10.16.1.11")]
+)
+def test_a_tensorrt_that_the_other_packages_cannot_use_is_a_warning(installed: TensorRT) -> None:
+    assert look(tensorrt=installed) == Finding("warning", look(tensorrt=installed).found, f"{RUN}-trt")
+
+
+def test_the_setup_is_read_from_the_packages_files(
+    a100: Nvml, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folders = {"torch": tmp_path / "torch", "onnxruntime": tmp_path / "onnxruntime"}
+    capi = folders["onnxruntime"] / "capi"
+    write_library(capi / "libonnxruntime_providers_cuda.so", ["libcudart.so.12"], [80])
+    write_library(capi / "libonnxruntime_providers_tensorrt.so", ["libnvinfer.so.10"])
+    folders["torch"].mkdir()
+    (folders["torch"] / "version.py").write_text("cuda: Optional[str] = '13.0'\n")
+    monkeypatch.setattr(libraries, "_folder", folders.get)
+    found = gpu.gpu_setup()
+
+    assert (found.gpus, found.capability, found.driver_cuda) == (("NVIDIA A100-SXM4-80GB",), (8, 0), 12)
+    assert (found.torch_cuda, found.onnx_runtime_cuda, found.onnx_runtime_tensorrt) == ("13.0", 12, 10)
+    assert found.onnx_runtime_code == GpuCode(frozenset({80}), frozenset())
+
+
+def test_a_gpu_whose_driver_does_not_answer_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    none = dataclasses.replace(CUDA_13, gpus=())
+    assert [gpu.gpu(none, on_bus=seen).state for seen in (True, False)] == ["warning", "ok"]
+
+    def put(name: str, vendor: str, kind: str) -> None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vendor").write_text(f"{vendor}\n")
+        (tmp_path / name / "class").write_text(f"{kind}\n")
+
+    put("network", "0x15b3", "0x020000")
+    put("bridge", "0x10de", "0x060400")
+    assert not gpu.is_on_bus(tmp_path)
+    put("gpu", "0x10de", "0x030200")
+    assert gpu.is_on_bus(tmp_path)
+
+
+# --- which cases run ---------------------------------------------------------------------------------------
+
+EMBEDDED = Choice("embedded")
+
+
+@pytest.fixture
+def every_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No format lacks anything that some environment has."""
+    whole = [dataclasses.replace(one, missing=lambda *_: None) for one in all_formats()]
+    monkeypatch.setattr("fixtures.formats.all_formats", lambda: whole)
+
+
+def can_run(found: Finding) -> set[str]:
+    """The names of what a finding says can run."""
+    return set(found.found.partition(" can run")[0].split(", "))
+
+
+def test_formats_that_skip_are_named_with_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    found = gpu.formats(EMBEDDED, "cpu")
+
+    assert found.state == "warning"
+    assert "onnx-fp32" in can_run(found)
+    assert "pt2-fp32" not in can_run(found)
+    assert "no-such-compiler" in found.fix
+
+
+def test_a_format_that_no_model_of_the_suite_has_is_no_reason_to_warn(
+    every_package: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert gpu.formats(EMBEDDED, "cpu").state == "ok"
+    lacking = [
+        dataclasses.replace(one, missing=lambda *_: "needs what is not here")
+        for one in all_formats()
+        if one.frameworks == ("onnx",)
+    ]
+    assert lacking
+    monkeypatch.setattr("fixtures.formats.all_formats", lambda: lacking)
+    assert gpu.formats(EMBEDDED, "cpu").state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("driver", "environment"), [(12000, "benchmarks-gpu-cuda12-trt"), (13000, "benchmarks-gpu-trt")]
+)
+def test_packages_for_cpus_run_nothing_on_a_gpu(driver: int, environment: str, a100: Nvml) -> None:
+    a100.cuda_version = driver
+    found = gpu.formats(EMBEDDED, "cuda")
+
+    assert can_run(found) == {"nothing"}
+    assert found.fix.endswith(f"tox run -e {environment}")
+
+
+@pytest.mark.parametrize(("capability", "left_out"), [((8, 0), set()), (V100, {"onnx-trt-fp16"})])
+def test_what_runs_is_named_by_format_and_precision(
+    capability: tuple[int, int], left_out: set[str], a100: Nvml, every_package: None
+) -> None:
+    a100.capabilities = {"GPU-aaaa": capability}
+    found = gpu.formats(EMBEDDED, "cuda")
+    names = {"onnx-fp32", "onnx-fp16", "onnx-trt-fp16", "trt-fp16", "ts-script-fp32", "pt2-fp16"}
+
+    assert found.state == "ok", "what no environment can run is not to be fixed"
+    assert names - can_run(found) == left_out
+
+
+def test_a_container_is_asked_for_its_backends_and_its_tensorrt(
+    a100: Nvml, every_package: None, docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
+    docker({"Runtimes": {"nvidia": {}}}, ["NVIDIA_TRITON_SERVER_VERSION=24.10", "TRT_VERSION=10.5.0.18"])
+    found = gpu.formats(Choice("docker"), "cuda")
+
+    assert {"onnx-trt-fp16", "pt2-fp32", "trt-fp16"} & can_run(found) == {"onnx-trt-fp16"}
+    assert "tensorrt-cu12==10.5.0.*" in found.fix

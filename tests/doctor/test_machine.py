@@ -1,0 +1,79 @@
+"""Cores, other load, memory, shared memory and disks: too little of one is reported before a run dies of it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fixtures.doctor import machine
+from fixtures.host import machine as host
+from fixtures.host.memory import free_memory_gib
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2.0),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({}, None),
+    ],
+)
+def test_the_limit_of_a_control_group_is_read(
+    files: dict[str, str], limit: float | None, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    assert host.cgroup_cores(tmp_path) == limit
+
+
+def test_a_control_group_may_leave_less_memory_than_the_machine_has(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 33554432 kB\nMemAvailable: 16777216 kB\n")
+    assert free_memory_gib(meminfo, tmp_path) == 16
+    (tmp_path / "memory.current").write_text(f"{GIB}\n")
+    for limit, free in ((4 * GIB, 3), ("max", 16)):
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        assert free_memory_gib(meminfo, tmp_path) == free
+
+
+def test_too_little_is_reported() -> None:
+    assert [machine.cores(limit, 8).state for limit in (1.5, 8.0)] == ["warning", "ok"]
+    assert [machine.memory(free).state for free in (2.0, 9.0, 20.0)] == ["warning", "ok", "ok"]
+    assert "nnunet" in machine.memory(9.0).found, "its calibration takes more"
+    assert [machine.shared_memory(free).state for free in (8, 64, 2048)] == ["problem", "warning", "ok"]
+
+
+@pytest.mark.parametrize(("free", "state"), [(0.1, "problem"), (2, "warning"), (50, "ok")])
+def test_a_disk_that_is_nearly_full_is_named(free: float, state: str, tmp_path: Path) -> None:
+    found = machine.disks([tmp_path], lambda _folder: int(free * GIB))
+
+    assert (found.state, str(tmp_path) in found.found) == (state, True)
+
+
+def test_a_folder_that_cannot_be_written_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+
+    assert machine.disks([tmp_path]).state == machine.shared_memory().state == "problem"
+
+
+@pytest.mark.parametrize(
+    ("after", "state"),
+    [
+        ([2, 0, 0, 98, 0, 0, 0, 0], "ok"),
+        ([50, 0, 0, 50, 0, 0, 0, 0], "warning"),
+        ([1, 0, 0, 89, 0, 0, 0, 10], "warning"),
+    ],
+    ids=["quiet", "other programs", "stolen by the host"],
+)
+def test_a_machine_that_is_not_quiet_is_a_warning(after: list[int], state: str) -> None:
+    looks = iter([[0] * 8, after])
+
+    assert machine.other_load(lambda: next(looks), lambda _seconds: None).state == state

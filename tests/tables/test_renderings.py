@@ -1,0 +1,238 @@
+"""One value, five renderings: what is in a table is in all of them, and what is not shown is in none."""
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html.parser import HTMLParser
+
+import pytest
+from msgspec import structs
+
+from reports.export import load_points
+from reports.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
+from reports.record.schema import Estimate, Load, Mark
+from reports.tables import points, summary
+from reports.tables.case import case_section
+from reports.tables.rendering import as_csv, as_json, html, markdown, terminal_text
+from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
+from reports.text.inline import bold
+from reports.text.publishable import publishable
+from tests import samples
+
+RENDERINGS: dict[str, Callable[[Sequence[Block]], str]] = {
+    "markdown": markdown,
+    "terminal": lambda blocks: terminal_text(blocks, 400),
+    "narrow terminal": lambda blocks: terminal_text(blocks, 60),
+    "html": html,
+    "csv": as_csv,
+    "json": as_json,
+}
+WHOLE = [name for name in RENDERINGS if name != "narrow terminal"]
+
+
+# --- what a newcomer adds ----------------------------------------------------------------------------------
+
+
+class LoadWithCache(Load, frozen=True):
+    """A load point with a new figure: a field ..."""
+
+    cache_mib: float = 0.0
+
+
+CACHE = Quantity("MiB", fixed(1), "lower")
+"""... a quantity ..."""
+COLUMN: Column[points.Point] = Column(
+    "Cache (MiB)", lambda at: getattr(at.load, "cache_mib", None), CACHE, is_optional=True
+)
+"""... and a column."""
+
+
+@pytest.mark.parametrize("rendering", RENDERINGS)
+def test_a_new_figure_is_a_field_a_quantity_and_a_column(
+    rendering: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(points, "RESOURCES", (*points.RESOURCES, COLUMN))
+    load = LoadWithCache(**structs.asdict(samples.load("offline", 8, 1573.6)), cache_mib=712.34)
+
+    text = RENDERINGS[rendering](case_section(publishable(samples.record(loads=(load,)))))
+
+    assert "Cache (MiB)" in text
+    assert ("712.34" if rendering in ("csv", "json") else "712.3") in text
+    wrong = samples.record(loads=(load,), accuracy=samples.failed_accuracy())
+    assert "712.3" not in RENDERINGS[rendering](case_section(publishable(wrong)))
+
+
+def test_a_new_figure_is_a_column_of_csv_by_the_name_of_its_field() -> None:
+    load = LoadWithCache(**structs.asdict(samples.load("offline", 8, 1573.6)), cache_mib=712.34)
+    right, wrong = samples.record(loads=(load,)), samples.record(loads=(load,), conversion=None)
+
+    assert load_points([publishable(right)])["cache_mib"].tolist() == [712.34]
+    assert "cache_mib" not in load_points([publishable(wrong)])
+
+
+@pytest.mark.parametrize("rendering", WHOLE)
+def test_a_new_column_is_one_line(rendering: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = summary.summary_columns
+    added: Column[summary.Best] = Column("Weights", lambda one: one.record.build.weights)
+    monkeypatch.setattr(summary, "summary_columns", lambda found: (*columns(found), added))
+
+    text = RENDERINGS[rendering](summary.summary([publishable(samples.record())]))
+
+    assert "Weights" in text
+    assert "checkpoint nvidia_resnet50.pth" in text.replace("\\_", "_")
+
+
+# --- cells -------------------------------------------------------------------------------------------------
+
+KNOWN, WIDE = Estimate(1.25, 1.2, 1.3), Estimate(2.1654, 0.753, 5.889)
+OPEN = Estimate(12.3456, 11.9, 12.8, open_above=True)
+
+
+@pytest.mark.parametrize(
+    ("cell", "wanted"),
+    [
+        (figure(RATIO, None), Cell("-")),
+        (figure(RATIO, 1.25), Cell("1.25", 1.25)),
+        (figure(RATIO, KNOWN), Cell("1.25", 1.25, 1.2, 1.3)),
+        (figure(RATIO, KNOWN, "interval"), Cell("1.25 (1.20 to 1.30)", 1.25, 1.2, 1.3)),
+        (figure(LATENCY, KNOWN, "half width"), Cell("1.250 ± 4.0 %", 1.25, 1.2, 1.3)),
+        (figure(RATIO, WIDE), Cell(NOT_SHOWN)),
+        (figure(RATIO, WIDE, "interval"), Cell(NOT_SHOWN)),
+        (figure(LATENCY, OPEN, "interval"), Cell("12.346 (11.900 or more)", 12.3456, 11.9)),
+        (figure(SHARE, 0.98, with_unit=True), Cell("98 %", 98.0)),
+    ],
+)
+def test_a_figure_has_its_text_and_its_values_or_neither(cell: Cell, wanted: Cell) -> None:
+    assert cell == wanted
+
+
+# --- tables ------------------------------------------------------------------------------------------------
+
+HOSTILE = "=<b>a|b</b> *c*"
+
+
+@dataclass(frozen=True)
+class Item:
+    name: str
+    ratio: Estimate | None
+    marks: tuple[Mark, ...] = ()
+
+
+COLUMNS: Sequence[Column[Item]] = (
+    Column("Name", lambda one: one.name),
+    Column("Ratio", lambda one: one.ratio, RATIO, "interval", meaning="of this to that"),
+    Column("Nothing", lambda _one: None, RATIO, is_optional=True),
+)
+STARRED = [dataclasses.replace(one, is_starred=one.title == "Ratio") for one in COLUMNS]
+
+
+def made(*items: Item, columns: Sequence[Column[Item]] = COLUMNS) -> Table:
+    return table(columns, items, name=lambda one: one.name, marks=lambda one: one.marks, notes=["A note."])
+
+
+@pytest.mark.parametrize("rendering", RENDERINGS)
+def test_what_is_not_shown_is_in_no_rendering(rendering: str) -> None:
+    text = RENDERINGS[rendering]([made(Item("one", WIDE), Item("two", KNOWN))])
+
+    assert NOT_SHOWN in text
+    assert "1.2" in text
+    for digits in ("2.1", "0.75", "5.88"):
+        assert digits not in text
+
+
+@pytest.mark.parametrize("rendering", RENDERINGS)
+def test_a_column_with_nothing_to_show_is_left_out_and_its_meaning_too(rendering: str) -> None:
+    text = RENDERINGS[rendering]([made(Item("one", KNOWN))])
+
+    assert "Nothing" not in text
+    assert ("of this to that" in text) == (rendering != "csv")
+
+
+def test_marks_are_a_star_with_the_row_s_name_or_letters_that_rows_share() -> None:
+    niced, shared = Mark("niced", "nice 5"), [Mark("cpu-shared", f"0.{share} of 2 cores") for share in (1, 2)]
+    items = (
+        Item("one", KNOWN, (niced, shared[0])),
+        Item("two", KNOWN, (shared[1],)),
+        Item("three", KNOWN),
+    )
+
+    starred, lettered = made(*items, columns=STARRED), made(*items)
+
+    assert [row[1].endswith("*") for row in starred.texts] == [True, True, False]
+    assert starred.remarks == ["one: nice 5; 0.1 of 2 cores", "two: 0.2 of 2 cores"]
+    assert lettered.titles == ["Name", "Ratio", "Note"]
+    assert [row[-1] for row in lettered.texts] == ["a, b", "b", ""]
+    assert lettered.remarks == ["a: nice 5", "b: other programs took part of the CPU"]
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.values: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.values += [str(value) for name, value in attrs if name == "data-value"]
+
+
+def test_html_has_values_to_sort_by_and_nothing_of_a_name_s_making() -> None:
+    found = Tags(html([Heading(HOSTILE, 2), made(Item(HOSTILE, KNOWN)), Bullets([HOSTILE]), HOSTILE]))
+
+    assert set(found.tags) == {"h3", "div", "table", "thead", "tbody", "tr", "th", "td", "p", "ul", "li"}
+    assert found.values == ["1.25"]
+    assert "<strong>slower</strong>" in html([bold("slower")])
+
+
+def test_json_has_texts_values_bounds_units_and_marks_under_the_headings() -> None:
+    items = Item("one", KNOWN, (Mark("niced", "nice 5"),)), Item("two", WIDE)
+    (found,) = json.loads(
+        as_json([Heading("cpu", 2), Heading("a case", 3), "A sentence.", made(*items), made()])
+    )
+
+    assert found["section"] == "cpu / a case"
+    assert [one["title"] for one in found["columns"]] == ["Name", "Ratio"]
+    assert found["rows"][0]["cells"]["Ratio"] == {
+        "text": "1.25 (1.20 to 1.30)",
+        "value": 1.25,
+        "low": 1.2,
+        "high": 1.3,
+    }
+    assert found["rows"][0]["marks"] == [{"code": "niced", "text": "nice 5"}]
+    assert found["rows"][1]["cells"] == {"Name": "two", "Ratio": NOT_SHOWN}
+    assert found["notes"][-1] == "A note."
+
+
+def test_csv_has_numbers_with_bounds_and_computes_no_name() -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv([Heading("cpu", 2), made(Item(HOSTILE, KNOWN))]))))
+
+    assert rows[0]["Section"] == "cpu"
+    assert rows[0]["Name"] == f"'{HOSTILE}"
+    assert [rows[0][name] for name in ("Ratio", "Ratio, low", "Ratio, high")] == ["1.25", "1.2", "1.3"]
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 200])
+def test_no_line_of_a_terminal_is_wider_and_no_row_is_left_out(width: int) -> None:
+    names = [f"case-{number}" for number in range(12)]
+    blocks: list[Block] = [made(*(Item(name, KNOWN) for name in names)), "A sentence of a few words."]
+
+    text = terminal_text(blocks, width)
+
+    assert max(map(len, text.splitlines())) <= width
+    assert all(name in text for name in names)
+
+
+def test_where_a_terminal_is_narrow_the_first_narrow_column_heads_the_rows_that_share_it() -> None:
+    columns: Sequence[Column[Item]] = (
+        Column("Model", lambda _one: "resnet50", narrow="Model"),
+        Column("Much", lambda _one: "x" * 100),
+        Column("Format", lambda one: one.name, narrow="Format"),
+        Column("Ratio", lambda one: one.ratio, RATIO, narrow="r"),
+    )
+    text = terminal_text([made(Item("onnx", KNOWN), Item("trt", KNOWN), columns=columns)], 60)
+
+    assert text.splitlines()[:4] == ["Format     r", "resnet50", "onnx    1.25", "trt     1.25"]

@@ -1,0 +1,173 @@
+"""Every output in which a reader sees records, and a record whose speed stands nowhere else."""
+
+import base64
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from reports import plots, readme
+from reports.record import files
+from reports.record.schema import (
+    CertifiedPercentile,
+    Estimate,
+    LatencyBudget,
+    Record,
+    Soak,
+    case_id,
+)
+from reports.run import job_summary, plugin
+from reports.run.outcomes import Outcomes
+from tests import samples
+from tests.conftest import Reports
+
+Output = Callable[[Path, Reports], str]
+"""All that a reader sees of the records in a folder, in one way."""
+
+PER_S, MS = 123456.7, 98765.4
+"""A throughput and a latency that stand nowhere else."""
+TRACE = re.compile(r"123[ ,]?45[67]|1\.23[45]?e|98[ ,]?765|9\.88e")
+"""Both, in whatever way a figure may be written."""
+
+
+def planted(**changes: object) -> Record:
+    """A case whose every speed is one that stands nowhere else."""
+    latencies = {name: samples.estimate(MS) for name in ("avg", "p50", "p90", "p95", "p99")}
+    compared = samples.comparison(ratio=Estimate(PER_S, PER_S, PER_S))
+    loads = [
+        samples.load(
+            scenario,
+            size,
+            PER_S,
+            latency_ms=latencies,
+            components_ms={},
+            comparison=compared,
+            budget=LatencyBudget("p99", 1.0, "agreed", "failed"),
+            certified={"p99": CertifiedPercentile(MS, MS, 1500, 0)},
+        )
+        for scenario, size in (("offline", 1), ("offline", 8), ("online", 16), ("online", 32))
+    ]
+    speed = samples.estimate(PER_S)
+    cost = samples.efficiency(served_per_s=speed, in_process_per_s=speed, ratio=Estimate(PER_S, PER_S, PER_S))
+    search = samples.search(load=loads[0], lead=speed, accuracy=samples.failed_accuracy())
+    soak = Soak("online", 1, 16, 600.0, 1000, 119, (), 0, (), Estimate(PER_S, PER_S, PER_S), PER_S)
+    fields = {
+        "loads": tuple(loads),
+        "efficiency": (cost,),
+        "search": search,
+        "soak": soak,
+        "price_per_hour": 3.6,
+    }
+    return samples.record(**(fields | changes))
+
+
+def printed(*arguments: str) -> Output:
+    def output(results: Path, reports: Reports) -> str:
+        given = [argument.replace("RESULTS", str(results)) for argument in arguments]
+        ended = reports(*given, *([] if "RESULTS" in "".join(arguments) else ["--results", results]))
+        return ended.out + ended.err
+
+    return output
+
+
+def page(results: Path, reports: Reports) -> str:
+    """The page with what its pictures hold."""
+    reports("html", "--results", results, "--output", results / "page.html")
+    text = (results / "page.html").read_text()
+    encoded = re.findall(r"data:image/svg\+xml;base64,([\w+/=]+)", text)
+    without = re.sub(r"base64,[\w+/=]+", "", text)
+    return without + "".join(base64.b64decode(one).decode() for one in encoded)
+
+
+def pictures(results: Path, reports: Reports) -> str:
+    reports("plots", "--results", results, "--output", results / "plots", "--theme", "light")
+    return "".join(file.read_text() for file in (results / "plots").glob("*.svg"))
+
+
+def marked_file(results: Path, reports: Reports) -> str:
+    """Every region that there is."""
+    case = case_id(planted().case)
+    names = [*readme.OF_ALL, *(f"{kind} {case}" for kind in readme.OF_CASE)]
+    names += [f"plot {name} {case}" for name, plot in plots.PLOTS.items() if plot.of != "several"]
+    file = results / "README.md"
+    file.write_text("".join(f"<!-- tritonproof:{n} -->\n<!-- /tritonproof:{n} -->\n" for n in names))
+    reports("readme", file, "--results", results)
+    drawn = "".join(one.read_text() for one in results.rglob("*.svg"))
+    return file.read_text() + drawn
+
+
+class Reporter:
+    """What pytest gives a plugin that writes a summary, in a log or on a terminal."""
+
+    def __init__(self, results: Path, *, isatty: bool = False) -> None:
+        self.isatty = isatty
+        record = str(files.path_of(planted().case, Path()))
+        report = SimpleNamespace(user_properties=[("record", record)])
+        option = SimpleNamespace(
+            results=str(results),
+            against="HEAD~1",
+            against_triton=None,
+            thresholds="asked.toml",
+            soak="10m",
+        )
+        self.stats, self.config = {"passed": [report]}, SimpleNamespace(option=option)
+        self.lines: list[str] = []
+
+    def section(self, title: str) -> None:
+        self.lines.append(title)
+
+    def write_line(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def terminal(results: Path, reports: Reports) -> str:
+    reporter = Reporter(results)
+    plugin.show_summary(reporter, *plugin.written_records(reporter))
+    return "\n".join(reporter.lines)
+
+
+def narrow_terminal(results: Path, reports: Reports) -> str:
+    reporter = Reporter(results, isatty=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        plugin.show_summary(reporter, *plugin.written_records(reporter))
+    return "\n".join(reporter.lines)
+
+
+def job(results: Path, reports: Reports) -> str:
+    reporter = Reporter(results)
+    records, _ = plugin.written_records(reporter)
+    further = plugin.further_tables(reporter.config, records)
+    return job_summary.summary(Outcomes(passed=1), records, further)
+
+
+OUTPUTS: dict[str, Output] = {
+    "tables": printed("tables"),
+    **{
+        f"tables as {form}": printed("tables", "--format", form)
+        for form in ("html", "csv", "json", "terminal")
+    },
+    "csv": printed("csv"),
+    "published": printed("published"),
+    "published as csv": printed("published", "--format", "csv"),
+    "published, other formats": printed("published", "--other-formats"),
+    "export to Bencher": printed("export", "--format", "bencher"),
+    "export of what grows": printed("export", "--format", "customBiggerIsBetter"),
+    "export of what shrinks": printed("export", "--format", "customSmallerIsBetter"),
+    "compare": printed("compare", "RESULTS/a40", "RESULTS/../other", "--format", "markdown"),
+    "compare the other way": printed("compare", "RESULTS/../other", "RESULTS/a40", "--format", "markdown"),
+    "page": page,
+    "pictures": pictures,
+    "marked file": marked_file,
+    "terminal summary": terminal,
+    "summary on a narrow terminal": narrow_terminal,
+    "job summary": job,
+}
+
+
+SAYING_WHY = ("tables", "page", "marked file", "terminal summary", "job summary")
+"""Outputs of sentences, which say why a speed or a ratio is missing."""
+ALL_SAYING_WHY = (*SAYING_WHY, "csv", "published", "published as csv", "compare", "export to Bencher")
+"""The outputs that say why a speed is missing; not all of them say why a ratio is."""

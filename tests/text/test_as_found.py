@@ -1,0 +1,73 @@
+"""What readers are shown of a model that was served as it was found: speed where its answers are those it gives alone."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from reports.page.case_section import status_of
+from reports.page.interval_tables import accuracy_text
+from reports.record.origins import without_names
+from reports.record.schema import Conversation, Record, VerifiedAnswers, WrongAnswer
+from reports.text.publishable import publishable
+from tests import samples
+from tests.rendered import case_section, summary_table
+
+ALONE = VerifiedAnswers(300, 0, 300, 0.5, held_to="alone")
+
+
+def as_found(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
+    """A record of a model that was served as it was found, with one load point."""
+    load = samples.load("online", 16, 900.0, answers=answers)
+    plain = samples.record(loads=(load,), conversion=None, accuracy=None)
+    build = structs.replace(plain.build, as_found=True, requests="made up from the configuration")
+    case = structs.replace(plain.case, format="asis", precision="", accelerator=None)
+    return structs.replace(plain, build=build, case=case, **changes)
+
+
+def test_speed_is_shown_where_answers_under_load_are_those_given_alone() -> None:
+    record = publishable(as_found())
+
+    assert record.no_speed == ""
+    assert "900.0" in summary_table([record])
+    assert "no labels" in summary_table([record])
+    assert status_of(record).level == "good"
+
+
+def test_a_wrong_answer_under_load_hides_the_speed_and_says_what_it_gives_alone() -> None:
+    first = WrongAnswer("sample-3", "OUT[0]", "6", "7")
+    record = publishable(as_found(structs.replace(ALONE, wrong=2, first_wrong=first)))
+
+    assert "OUT[0] is 7, and 6 alone" in record.no_speed
+    assert "900.0" not in summary_table([record])
+
+
+def test_a_load_whose_answers_nobody_compared_shows_no_speed() -> None:
+    assert "not compared" in publishable(as_found(None)).no_speed
+
+
+def test_the_tables_say_what_requests_were_made_of_and_nothing_of_a_dynamic_batcher() -> None:
+    text = case_section(publishable(as_found()))
+
+    assert "made up from the configuration" in text
+    assert "ynamic batch" not in text
+    assert " with \n" not in text
+
+
+@pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])
+def test_a_conversation_is_told_and_one_that_differs_is_a_failure(difference: str) -> None:
+    said = Conversation("decoupled", 4, 12, difference, not difference)
+    record = publishable(structs.replace(as_found(conversation=said), loads=()))
+
+    assert ("request 2 got 3 answers" if difference else "12 answers to 4 requests") in case_section(record)
+    assert "12 answers to 4 requests" in accuracy_text(record)
+    assert bool(record.no_speed) == bool(difference)
+
+
+def test_where_a_conversation_was_held_is_left_out_for_strangers() -> None:
+    said = Conversation("sequence", 4, 4, "", True, origin=samples.origin("secret-host"))
+
+    found = without_names(as_found(conversation=said))
+
+    assert found.conversation is not None
+    assert "secret-host" not in str(found)

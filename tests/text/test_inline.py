@@ -1,0 +1,138 @@
+"""Text of whatever origin in markdown: a reader sees it, and nothing else comes of it."""
+
+import pytest
+from markdown_it import MarkdownIt
+
+from reports.tables.rendering import markdown
+from reports.tables.table import Bullets, table_of_texts
+from reports.text.inline import bold, code, italic, joined, plain, text
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\\<img src=x onerror=alert(1)>",
+    "\\\\<img src=x>",
+    "![seen](https://example.invalid/pixel.png)",
+    "\\![seen](https://example.invalid/pixel.png)",
+    "[here](javascript:alert(1))",
+    "\\[here](javascript:alert(1))",
+    "[here][1]",
+    "<https://example.invalid>",
+    "a|b",
+    "a\\|b",
+    "a\\\\|b",
+    "` and [here](https://example.invalid)",
+    "`a` `b <b>c</b>",
+    "~~gone~~",
+    "&lt;b&gt;",
+    "# heading",
+    "- item",
+    "1. first",
+    "> said",
+    "```",
+    "one\n\n<b>two</b>",
+    "one\n| three |",
+    "\x1b[31mred\x1b[0m\0",
+    "```[here](javascript:alert(1))`a``b",
+    "`a[0]|b` `c`",
+    "*bold*_too_",
+]
+"""What would become HTML, a picture, a link, a cell, a block or a colour, also where it is half escaped before."""
+
+LIVE = {
+    "html_inline",
+    "html_block",
+    "image",
+    "link_open",
+    "s_open",
+    "heading_open",
+    "blockquote_open",
+    "fence",
+}
+
+LITERAL = [
+    "__init__",
+    "_private_",
+    "*",
+    "**",
+    "2*3*4",
+    "a**b**c",
+    "*.onnx and *.plan",
+    "my_model_v2",
+    "<b>",
+    "a|b",
+    "\\*x*",
+    "[1](2)",
+    "``",
+    "~~a~~",
+    "&amp;",
+    "*bold*",
+    "**All is well**, *really*",
+]
+"""Names and texts that look like markup, and are what they are."""
+
+
+def kinds(source: str) -> list[str]:
+    """The kinds of what a reader of GitHub's markdown would see."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    return [token.type for block in parser.parse(source) for token in (block, *(block.children or ()))]
+
+
+def words(source: str) -> str:
+    """What a reader sees of markdown."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    found = (token for block in parser.parse(source) for token in block.children or ())
+    return "".join(token.content for token in found)
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, *LITERAL])
+@pytest.mark.parametrize(
+    ("source", "kind", "count"),
+    [
+        (lambda value: markdown([table_of_texts(("A", "B"), [["cpu", value], [value, "8"]])]), "td_open", 4),
+        (lambda value: markdown([Bullets([value, f"said: {value}."])]), "list_item_open", 2),
+        (lambda value: f"- {code(value)}: slower", "code_inline", 1),
+        (lambda value: f"- {joined([bold(value), value], ' and ')}\n- {bold('x')}", "list_item_open", 2),
+    ],
+    ids=["cells", "list", "code", "emphasised"],
+)
+def test_a_text_stays_what_it_is_wherever_it_stands(
+    source: object, kind: str, count: int, value: str
+) -> None:
+    found = kinds(source(value))  # type: ignore[operator]
+    assert found.count(kind) == count
+    assert not LIVE & set(found)
+    assert text(value).isprintable()
+    assert code(value).isprintable()
+
+
+@pytest.mark.parametrize("value", LITERAL)
+def test_a_name_is_read_as_it_is_written(value: str) -> None:
+    assert words(text(value)) == value
+    assert words(markdown([table_of_texts(("", ""), [[value, ""]])])) == value
+    assert plain(bold(value)) == value.replace("`", "")
+
+
+def test_a_reader_sees_what_was_written() -> None:
+    value = r"C:\models\[a] 50 % & 3 < 4, HEAD~1, top-1 | top-5 <b>"
+    html = MarkdownIt("commonmark").render(text(value))
+    assert html == "<p>C:\\models\\[a] 50 % &amp; 3 &lt; 4, HEAD~1, top-1 | top-5 &lt;b&gt;</p>\n"
+
+
+def test_a_long_text_is_cut_and_keeps_its_beginning_and_its_end() -> None:
+    shown = text("begin" + "x" * 10**6 + "end")
+    assert len(shown) < 10_000
+    assert shown.startswith("begin")
+    assert shown.endswith("end")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (bold("slower"), "strong_open"),
+        (joined([italic("faster"), "(5 %)"], " "), "em_open"),
+        ("run `a [x] b`", "code_inline"),
+    ],
+)
+def test_what_the_suite_itself_sets_off_stays_so(value: str, kind: str) -> None:
+    assert kind in kinds(text(value))
+    assert "[x]" in words(text("run `a [x] b`")), "no backslash is in the code"

@@ -1,0 +1,248 @@
+"""May a speed, or a ratio of speeds, be shown? A case that is not proven right shows none, in no output of any command;
+nor does one show a ratio whose interval is too wide."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from reports.record import files
+from reports.record.schema import (
+    Disagreement,
+    Estimate,
+    Limit,
+    Record,
+    VerifiedAnswers,
+    case_id,
+)
+from reports.record.verdicts import comparison_text
+from reports.run import job_summary, plugin
+from reports.run.outcomes import Outcomes
+from reports.text.correctness import verified_answers
+from reports.text.publishable import publishable
+from tests import samples
+from tests.conftest import Reports
+from tests.text.outputs import ALL_SAYING_WHY, OUTPUTS, SAYING_WHY, TRACE, Reporter, planted
+
+
+def missed_floor() -> Record:
+    return planted(accuracy=samples.failed_accuracy())
+
+
+NOT_PROVEN: dict[str, Callable[[], Record]] = {
+    "below its floor": missed_floor,
+    "no accuracy": lambda: planted(accuracy=None),
+    "accuracy of no use": lambda: planted(accuracy_missing="no data set was given"),
+    "not compared with the framework": lambda: planted(conversion=None),
+    "a wrong answer under load": lambda: structs.replace(
+        planted(), loads=tuple(samples.wrong_under_load(load) for load in planted().loads)
+    ),
+    "a wrong answer at one point": lambda: structs.replace(
+        planted(), loads=(*planted().loads[:-1], samples.wrong_under_load(planted().loads[-1]))
+    ),
+    "answers that depend on their neighbours": lambda: planted(
+        gates=(samples.gate(wrong="3 of 96 answers differ, the first to sample digit-0007"),)
+    ),
+    "an accuracy that failed before it had a result": lambda: planted(failures=(samples.stage_failure(),)),
+    "unlike the framework": lambda: planted(conversion=samples.failed_conversion()),
+    "random weights, unlike the framework": lambda: structs.replace(
+        samples.random_weights(),
+        case=planted().case,
+        loads=planted().loads,
+        conversion=samples.failed_conversion(),
+    ),
+}
+
+
+def stored(record: Record, folder: Path) -> Path:
+    """A results folder with the record, and beside it one with a proven record of the same case."""
+    faster = [samples.load("offline", size, 100.0 * size) for size in (1, 8)]
+    files.write(samples.record(loads=faster), folder / "other" / f"{case_id(record.case)}.json")
+    return samples.store(folder / "results", record)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("why", NOT_PROVEN)
+def test_what_is_not_proven_right_shows_no_speed_in_any_output(
+    why: str, output: str, tmp_path: Path, reports: Reports
+) -> None:
+    text = OUTPUTS[output](stored(NOT_PROVEN[why](), tmp_path), reports).replace(str(tmp_path), "")
+    assert text or output == "pictures"
+    assert not TRACE.findall(text)
+    assert output not in ALL_SAYING_WHY or "No throughput is shown: " in text
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_the_same_outputs_show_the_speed_of_what_is_right(
+    output: str, tmp_path: Path, reports: Reports
+) -> None:
+    assert TRACE.search(OUTPUTS[output](stored(planted(), tmp_path), reports))
+
+
+RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
+"""A ratio of 2.1654 or its bounds, as a factor, in percent, or as how much more it is."""
+
+
+def with_ratios(low: float, high: float) -> Record:
+    """A case that is proven right and has one ratio everywhere: to in process, to another build, to the runner-up."""
+    ratio = Estimate(2.1654, low, high)
+    compared = samples.comparison(ratio=ratio)
+    one = planted()
+    loads = tuple(
+        structs.replace(load, throughput_per_s=samples.estimate(4321.0), comparison=compared)
+        for load in one.loads
+    )
+    (cost,) = one.efficiency
+    assert one.search is not None
+    search = structs.replace(one.search, lead=ratio, load=loads[0], accuracy=samples.accuracy())
+    return planted(loads=loads, efficiency=(structs.replace(cost, ratio=ratio),), search=search)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_a_ratio_whose_interval_is_wider_than_a_factor_of_one_and_a_half_is_in_no_output(
+    output: str, tmp_path: Path, reports: Reports
+) -> None:
+    text = OUTPUTS[output](stored(with_ratios(0.753, 5.889), tmp_path), reports).replace(str(tmp_path), "")
+    readable = re.sub(r"(?s)<style.*?</style>|<(path|use|rect|clipPath|g)\b[^>]*>", "", text)
+    assert not RATIO_TRACE.findall(readable)
+    assert not re.findall(r"\b0\.75|\b5\.8[89]|\b75 to|\b58[89]\b", readable)
+    assert output not in SAYING_WHY or "wider than a factor of 1.5" in text
+
+
+@pytest.mark.parametrize(
+    "output", ["tables", "csv", "page", "pictures", "marked file", "terminal summary", "job summary"]
+)
+def test_the_same_outputs_show_a_ratio_that_is_known_well(
+    output: str, tmp_path: Path, reports: Reports
+) -> None:
+    assert RATIO_TRACE.search(OUTPUTS[output](stored(with_ratios(2.0, 2.3), tmp_path), reports))
+
+
+def test_a_slow_down_is_shown_even_where_its_figure_is_not() -> None:
+    far = samples.comparison(ratio=Estimate(0.3, 0.2, 0.4))
+    assert "slower than the 3 % allowed" in comparison_text(far)
+    assert "0.3" not in comparison_text(far)
+
+
+def test_the_record_on_disk_keeps_what_was_measured(tmp_path: Path) -> None:
+    one = missed_floor()
+    stored(one, tmp_path)
+    assert files.read(files.path_of(one.case, tmp_path / "results")).loads == one.loads
+
+
+@pytest.mark.parametrize("why", NOT_PROVEN)
+def test_what_may_not_be_shown_says_why_and_what_was_measured(why: str) -> None:
+    one = NOT_PROVEN[why]()
+    seen = publishable(one)
+    assert seen.no_speed.startswith("No throughput is shown: ")
+    assert not seen.loads
+    assert not seen.efficiency
+    assert [(at.scenario, at.batch, at.concurrency) for at in seen.hidden] == [
+        (load.scenario, load.batch, load.concurrency) for load in one.loads
+    ]
+
+
+@pytest.mark.parametrize("one", [samples.record(), samples.random_weights(), samples.swept()])
+def test_what_is_right_is_shown_as_it_is(one: Record) -> None:
+    seen = publishable(one)
+    assert (seen.no_speed, seen.no_winner, seen.hidden) == ("", "", ())
+    assert (seen.loads, seen.efficiency, seen.search) == (one.loads, one.efficiency, one.search)
+
+
+def test_the_winner_of_a_search_is_shown_by_its_own_ledger() -> None:
+    search = planted().search
+    assert search is not None
+    seen = publishable(planted())
+    assert not seen.no_speed
+    assert seen.no_winner.startswith("The winner within 10 ms is not proven. No throughput is shown: served")
+    right = structs.replace(search, accuracy=samples.accuracy())
+    assert publishable(planted(search=right, accuracy=None)).search == right
+
+
+ERROR = samples.score(
+    metric="mel MSE", better="lower", served=0.07, limits=(Limit(0.06, "recipe"),), passed=False
+)
+CLOSE = samples.score(served=0.939996, limits=(Limit(0.94, "published"),), passed=False)
+TWO_LIMITS = samples.score(
+    served=0.96, limits=(Limit(0.97, "the recipe"), Limit(0.90, "published")), passed=False
+)
+DIFFER = samples.accuracy(
+    scores=(), disagreements=(Disagreement(("converted", "served"), 9, 0, 0, (), 0.91, 0.99),), passed=False
+)
+WRONG_GATE = (samples.gate(wrong="3 of 96 answers differ"),)
+
+
+@pytest.mark.parametrize(
+    ("record", "parts"),
+    [
+        (
+            samples.record(accuracy=samples.failed_accuracy()),
+            ("93.1 %", "below its floor of 94.0 % (published)"),
+        ),
+        (
+            samples.record(accuracy=None, accuracy_missing="no data set was given\n  (--data DIR)"),
+            ("accuracy was not measured: no data set was given\n  (--data DIR)",),
+        ),
+        (samples.record(accuracy=None), ("accuracy was not measured.",)),
+        (
+            samples.record(accuracy=samples.accuracy(passed=False)),
+            ("the accuracy check failed", "floor 95.9 %"),
+        ),
+        (
+            samples.record(conversion=samples.failed_conversion()),
+            ("relative error 0.25, limit 0.01", "90.00 %"),
+        ),
+        (
+            samples.record(conversion=None, accuracy=samples.failed_accuracy()),
+            ("was not compared with the framework, and served top-1 93.1 %",),
+        ),
+        (
+            samples.record(accuracy=samples.accuracy(samples.score(), ERROR, passed=False)),
+            ("served mel MSE 0.07 is above its ceiling of 0.06 (recipe)",),
+        ),
+        (samples.record(accuracy=samples.accuracy(CLOSE, passed=False)), ("93.9996 %", "floor of 94.0000 %")),
+        (samples.record(accuracy=samples.accuracy(TWO_LIMITS, passed=False)), ("97.0 % (the recipe)",)),
+        (samples.random_weights(accuracy=DIFFER), ("agreement 91.00 %, limit 99.00 %",)),
+        (samples.record(gates=WRONG_GATE), ("3 of 96 answers differ (gate batches)",)),
+        (
+            samples.record(loads=(samples.wrong_under_load(samples.load("offline", 8, 1573.6)),)),
+            ("offline, batch 8", "2 of 4,100", "digit-0012", "OUTPUT__0[3]", "1.25", "nan"),
+        ),
+    ],
+)
+def test_the_reason_has_what_was_found_and_what_was_allowed(record: Record, parts: tuple[str, ...]) -> None:
+    said = publishable(record).no_speed
+    assert all(part in said for part in parts), said
+    assert "0.90 (published)" not in said
+
+
+def test_random_weights_with_a_ledger_of_decisions_have_a_speed() -> None:
+    assert publishable(samples.random_weights(accuracy=samples.accuracy(scores=()))).no_speed == ""
+
+
+@pytest.mark.parametrize(("wrong", "said"), [(0, "none was wrong"), (2, "2 were wrong")])
+def test_how_many_answers_were_verified_is_said(wrong: int, said: str) -> None:
+    load = samples.load("offline", 8, 1573.6, answers=VerifiedAnswers(4100, wrong, 520, 0.5))
+    assert verified_answers([load]).startswith("4,100 answers under load were compared")
+    assert said in verified_answers([load])
+    assert verified_answers([samples.load("offline", 8, 1573.6)]) == ""
+
+
+@pytest.mark.parametrize("damage", ["gone", "half", "pipe"])
+def test_a_record_that_is_gone_or_damaged_at_the_end_is_named_in_the_summary(
+    damage: str, tmp_path: Path
+) -> None:
+    path = files.path_of(planted().case, tmp_path)
+    path.parent.mkdir()
+    if damage == "half":
+        path.write_text('{"schema":')
+    if damage == "pipe":
+        os.mkfifo(path)
+    reporter = Reporter(tmp_path)
+    records, wrong = plugin.written_records(reporter)
+    plugin.show_summary(reporter, records, wrong)
+    assert any(str(path) in line for line in reporter.lines)
+    assert str(path) in job_summary.summary(Outcomes(passed=1, unreadable=wrong), [])

@@ -1,0 +1,137 @@
+"""How fast a case is beside other formats and other versions, and what its inferences cost."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from reports.record.schema import BesideReference, Estimate, Record, Serving, case_id
+from reports.text.publishable import publishable
+from reports.text.speed import cost, ranked, ranks, version_note
+from tests import samples
+
+ONE = samples.efficiency()
+
+
+# --- ranks -------------------------------------------------------------------------------------------------
+
+
+def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
+    """A case whose best point was measured in turns with the reference format's."""
+    compared = BesideReference("a40-resnet50-onnx-fp32", Estimate(ratio, low, high))
+    one = samples.record(efficiency=(structs.replace(ONE, beside=compared),))
+    case = structs.replace(one.case, format=format_, accelerator=None, precision="fp32", **changes)
+    return structs.replace(one, case=case)
+
+
+ONNX = beside("onnx", 1.0, 1.0, 1.0)
+FAST = beside("pt2", 1.5, 1.4, 1.6)
+AS_FAST = beside("trt", 1.45, 1.38, 1.52)
+SLOW = beside("ts-trace", 0.6, 0.5, 0.7)
+OTHER_MODEL = beside("pt2", 1.5, 1.4, 1.6, model="nnunet")
+TWO_GPUS = beside("trt", 1.45, 1.38, 1.52, gpus=2)
+TOO_WIDE = beside("trt", 1.45, 0.5, 2.5)
+WITHOUT_TURNS = samples.record(efficiency=(ONE,))
+
+
+@pytest.mark.parametrize(
+    ("records", "order", "places"),
+    [
+        ((SLOW, ONNX, FAST, AS_FAST), (FAST, AS_FAST, ONNX, SLOW), (1, 1, 3, 4)),
+        ((SLOW, OTHER_MODEL, ONNX), (ONNX, SLOW, OTHER_MODEL), (1, 2, 1)),
+        ((SLOW, TWO_GPUS, ONNX), (ONNX, SLOW, TWO_GPUS), (1, 2, 1)),
+        ((WITHOUT_TURNS, SLOW), (SLOW, WITHOUT_TURNS), (1, None)),
+        ((ONNX, TOO_WIDE), (TOO_WIDE, ONNX), (None, 1)),
+    ],
+    ids=["by intervals", "by model", "by number of GPUs", "without turns", "not shown"],
+)
+def test_formats_are_ranked_by_intervals_that_do_not_meet(
+    records: tuple[Record, ...], order: tuple[Record, ...], places: tuple[int | None, ...]
+) -> None:
+    seen = samples.seen(*records)
+
+    assert [case_id(one.case) for one in ranked(seen)] == [case_id(one.case) for one in order]
+    assert [ranks(seen).get(case_id(one.case)) for one in order] == list(places)
+
+
+# --- versions ----------------------------------------------------------------------------------------------
+
+
+def served(
+    backend: str, there: Mapping[str, str], here: Mapping[str, str], accelerator: str | None = None
+) -> Record:
+    """A case that was measured beside in process."""
+    serving = Serving("docker", "2.51.0", backend, "system", versions=there)
+    one = samples.record(efficiency=(ONE,), serving=serving)
+    return structs.replace(
+        one,
+        case=structs.replace(one.case, accelerator=accelerator),
+        machine=structs.replace(one.machine, versions=here),
+    )
+
+
+ORT = {"onnxruntime": "1.31.0"}
+
+
+@pytest.mark.parametrize(
+    ("record", "parts"),
+    [
+        (
+            served("onnxruntime", {"onnxruntime": "1.19.2"}, {"onnxruntime-gpu": "1.31.0"}),
+            ("1.19.2", "1.31.0"),
+        ),
+        (served("pytorch", {"torch": "2.5.0a0+e000cf0ad9"}, {"torch": "2.13.0"}), ("2.5.0a0", "2.13.0")),
+        (
+            served("onnxruntime", ORT | {"tensorrt": "10.5.0.18"}, ORT | {"tensorrt": "10.13.2"}, "trt"),
+            ("TensorRT 10.5.0.18", "10.13.2"),
+        ),
+        (served("tensorrt", {}, {"tensorrt": "10.5.0"}), ("TensorRT is not known",)),
+        (served("tensorrt", {"tensorrt": "10.13.20"}, {"tensorrt": "10.13.2"}), ("10.13.20",)),
+        (served("python", {}, ORT), ()),
+        (served("onnxruntime", ORT, ORT), ()),
+        (served("onnxruntime", ORT | {"tensorrt": "9"}, ORT), ()),
+        (served("tensorrt", {"tensorrt": "10.5.0.18"}, {"tensorrt": "10.5.0"}), ()),
+        (served("pytorch", {"torch": "2.5.0"}, {"torch": "2.5.0+cu124"}), ()),
+        (structs.replace(served("pytorch", {"torch": "1"}, {"torch": "2"}), efficiency=()), ()),
+    ],
+)
+def test_the_ratio_to_in_process_names_other_versions_and_nothing_where_they_are_alike(
+    record: Record, parts: tuple[str, ...]
+) -> None:
+    assert bool(version_note(record)) == bool(parts)
+    assert all(part in version_note(record) for part in parts)
+
+
+# --- price -------------------------------------------------------------------------------------------------
+
+POINT = samples.load("offline", 8, 1000.0)
+"""3.6 per hour buy 1000 inferences a second: a million cost 1."""
+
+
+def priced(price: float | None = 3.6, **changes: Any) -> Record:
+    return samples.record(loads=(POINT,), price_per_hour=price, **changes)
+
+
+@pytest.mark.parametrize(
+    ("record", "wanted"),
+    [
+        (
+            priced(accuracy=samples.accuracy(samples.score(served=0.8, limits=()))),
+            (1.25, "correct inferences"),
+        ),
+        (
+            priced(accuracy=samples.accuracy(samples.score(better="lower", served=0.012, limits=()))),
+            (1.0, "inferences"),
+        ),
+        (samples.random_weights(loads=(POINT,), price_per_hour=3.6), (1.0, "inferences")),
+        (priced(None), None),
+    ],
+    ids=["a share", "an error", "random weights", "no price"],
+)
+def test_wrong_inferences_are_paid_for_by_the_right_ones(
+    record: Record, wanted: tuple[float, str] | None
+) -> None:
+    found = cost(publishable(record), POINT)
+
+    assert (found and (pytest.approx(found.per_million), found.of)) == wanted

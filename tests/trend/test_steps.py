@@ -1,0 +1,213 @@
+"""Steps in noisy histories: those that were planted are found where they are, and no others."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reports.trend import Series, all_series, steps
+from tests.trend import past
+
+USUAL = 0.02
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What was found of planted steps of 3 %."""
+
+    planted: int
+    found: int
+    near: int
+    """Found within two commits."""
+    false: int
+
+
+def history(*arguments: Any, **named: Any) -> tuple[list[Series], dict[str, int]]:
+    """The series of `past.history`, with their steps, and what was planted."""
+    rows, planted = past.history(*arguments, **named)
+    return all_series(rows), planted
+
+
+def tally(found: list[Series], planted: dict[str, int]) -> Tally:
+    near = false = hits = 0
+    for one in found:
+        places = [past.COMMITS.index(step.after.commit or "") for step in one.steps]
+        true = planted.get(one.at)
+        of_planted = [abs(at - true) for at in places if true is not None and abs(at - true) <= 25]
+        false += len(one.steps) - min(1, len(of_planted))
+        if of_planted:
+            hits += 1
+            near += min(of_planted) <= 2
+    return Tally(len(planted), hits, near, false)
+
+
+def test_a_step_is_named_by_its_size_and_the_runs_it_lies_between() -> None:
+    (one,) = all_series(past.rows(past.stepped(60, 40, 0.97)))
+    (step,) = one.steps
+    assert (step.before.commit, step.after.commit) == (past.COMMITS[39], past.COMMITS[40])
+    assert step.change.low <= -0.03 <= step.change.high
+    assert step.change.high - step.change.low < 0.02
+    assert step.is_worse
+
+
+def test_more_latency_is_worse_and_less_is_better() -> None:
+    for factor, is_worse in ((1.1, True), (0.9, False)):
+        values = past.stepped(60, 40, factor)
+        rows = [past.row(n, figures={"latency_p99_ms": (v, v, v)}) for n, v in enumerate(values)]
+        (one,) = all_series(rows)
+        assert [step.is_worse for step in one.steps] == [is_worse]
+
+
+def test_outliers_are_no_step() -> None:
+    values = past.stepped(100, 0, 1.0)
+    for number in (20, 50, 51, 52, 99):
+        values[number] *= 0.7
+    (one,) = all_series(past.rows(values))
+    assert not one.steps
+
+
+def test_slow_drift_is_no_step() -> None:
+    generator = np.random.default_rng(1)
+    assert steps(generator.normal(0, 0.01, 1000) + np.linspace(0, 0.05, 1000), USUAL) == []
+
+
+def test_a_bad_week_is_no_step_and_a_new_level_of_as_many_runs_is_one() -> None:
+    values = np.random.default_rng(4).normal(0, 0.005, 60)
+    values[30:36] -= 0.1
+    assert steps(values, USUAL) == []
+    assert [at for at, *_ in steps(values[:36], USUAL)] == [30]
+
+
+def test_a_slow_week_of_the_machine_is_no_step_of_its_cases() -> None:
+    generator = np.random.default_rng(3)
+    week = np.where((np.arange(100) >= 40) & (np.arange(100) < 47), -0.1, 0.0)
+    rows = [
+        past.row(number, 100 * float(np.exp(value)), at=f"online b001-c{point:03d}")
+        for point in range(12)
+        for number, value in enumerate(week + generator.normal(0, 0.01, 100))
+    ]
+    assert not any(one.steps for one in all_series(rows))
+
+
+def test_a_step_of_all_cases_is_found_in_them() -> None:
+    rows = [
+        row
+        for point in range(12)
+        for row in past.rows(past.stepped(100, 60, 0.95, seed=point), at=f"online b001-c{point:03d}")
+    ]
+    found = all_series(rows)
+    assert [[step.after.commit for step in one.steps] for one in found] == [[past.COMMITS[60]]] * 12
+
+
+def test_a_step_of_some_cases_is_none_of_the_others() -> None:
+    rows = [
+        row
+        for point in range(12)
+        for row in past.rows(
+            past.stepped(100, 60, 0.95 if point < 8 else 1.0, seed=point), at=f"online b001-c{point:03d}"
+        )
+    ]
+    assert [len(one.steps) for one in all_series(rows)] == [1] * 8 + [0] * 4
+
+
+def test_a_lost_sample_that_lasts_is_a_step_of_the_accuracy() -> None:
+    scores = [0.98] * 30 + [0.974] * 10
+    rows = [
+        past.row(n, kind="accuracy", at="top-1", figures={"score": (s, s, s)}, samples=500)
+        for n, s in enumerate(scores)
+    ]
+    (one,) = all_series(rows)
+    (step,) = one.steps
+    assert (step.after.commit, step.is_worse) == (past.COMMITS[30], True)
+    assert step.change.value == pytest.approx(-0.006)
+
+
+def test_a_growth_is_no_step_below_what_a_soak_calls_a_leak() -> None:
+    for after, is_step in ((1030.0, True), (20.0, False)):
+        values = [2.0 + number % 3 for number in range(30)] + [after] * 10
+        found = [
+            past.row(n, kind="soak", at="memory", figures={"growth_bytes_per_request": (v, v, v)})
+            for n, v in enumerate(values)
+        ]
+        (one,) = all_series(found)
+        assert [step.after.commit for step in one.steps] == [past.COMMITS[30]] * is_step
+
+
+def test_a_step_is_named_where_it_is_though_one_run_beside_it_was_far_off() -> None:
+    values = past.stepped(80, 40, 0.97, spread=0.006)
+    values[38] *= 0.8
+    values[42] *= 1.2
+    (one,) = all_series(past.rows(values))
+    (step,) = one.steps
+    assert step.after.commit == past.COMMITS[40]
+
+
+def test_two_steps_ten_runs_apart_are_both_found() -> None:
+    for first, second in ((0.9, 0.95), (0.95, 0.9)):
+        values = [one * (second if n >= 60 else 1) for n, one in enumerate(past.stepped(120, 50, first))]
+        (one,) = all_series(past.rows(values))
+        assert [step.after.commit for step in one.steps] == [past.COMMITS[50], past.COMMITS[60]]
+
+
+def test_machines_and_hosts_are_never_joined() -> None:
+    fast = past.rows([100.0] * 20)
+    for changes in ({"machine": "ffffffff"}, {"host": "ci-2"}):
+        other = past.rows([50.0] * 40, **changes)[20:]
+        found = all_series([*fast, *other])
+        assert [len(one.rows) for one in found] == [20, 20]
+        assert not any(one.steps for one in found)
+
+
+def test_hosts_of_one_stamp_are_one_machine_where_that_is_asked_for() -> None:
+    rows = [past.row(number, host=f"container-{number}") for number in range(20)]
+    assert len(all_series(rows)) == 20
+    (one,) = all_series(rows, join_hosts=True)
+    assert len(one.rows) == 20
+
+
+def test_planted_steps_are_found_and_no_others() -> None:
+    """A small part of the simulation below."""
+    found = tally(*history(seed=0, spread=0.01, runs=400, count=30, share=0.5))
+    assert found.planted > 10
+    assert found.near >= 0.9 * found.planted
+    assert found.false == 0
+
+
+@pytest.mark.campaign
+def test_a_step_of_3_percent_in_1000_commits_of_200_series_is_located() -> None:
+    tallies = [tally(*history(seed, spread=0.0125)) for seed in range(3)]
+    planted = sum(one.planted for one in tallies)
+    print(*tallies, sep="\n")
+    assert sum(one.near for one in tallies) >= 0.95 * planted
+    assert all(one.false <= 1 for one in tallies)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("spread", [0.005, 0.01, 0.015, 0.02, 0.025, 0.03])
+def test_the_power_is_that_of_the_documentation(spread: float) -> None:
+    """The figures of docs/trend.md."""
+    one = tally(*history(seed=7, spread=spread, share=0.5))
+    print(spread, one)
+    assert one.false <= 1
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("spread", [0.005, 0.01, 0.015, 0.02, 0.03])
+def test_a_new_level_is_found_the_later_the_more_noise_there_is(spread: float) -> None:
+    """The figures of docs/trend.md, too."""
+    shares = []
+    for later in (4, 6, 8, 10, 15, 20, 30, 50):
+        one = tally(*history(5, spread, runs=300, count=100, share=0.4, place=300 - later))
+        shares.append((later, round(one.found / one.planted, 2)))
+    print(spread, shares)
+    assert shares[-1][1] >= shares[0][1]
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("runs", [20, 50, 100, 300])
+def test_short_histories_have_no_false_step_either(runs: int) -> None:
+    tallies = [tally(*history(seed, 0.02, runs, share=0.0)) for seed in range(5)]
+    print(runs, *tallies, sep="\n")
+    # Of 5 histories of 200 series: at most one false step in 1,000 commits of a series.
+    assert sum(one.false for one in tallies) <= runs * 200 * 5 / 1000
