@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reports import export, plots, readme
-from reports.plots.theme import Theme
+from reports import export, history, plots, readme, sources
+from reports.plots import Theme
 from reports.record import files, writing
 from reports.record.arguments import (
     INPUT,
@@ -29,6 +29,7 @@ from reports.record.arguments import (
     with_cure,
 )
 from reports.record.files import RecordError
+from reports.record.folders import matching
 from reports.record.foreign import cut, path_text, quoted, visible
 from reports.tables.case import case_section
 from reports.tables.rendering import RENDERINGS, csv_text, print_as
@@ -120,8 +121,6 @@ def _tables(options: argparse.Namespace) -> int:
 def _html(options: argparse.Namespace) -> int:
     from reports.page.case_section import check_files
     from reports.page.html import page
-    from reports.trend import files as histories
-    from reports.trend.series import all_series
 
     records, status = _chosen(options)
     damaged = {}
@@ -134,14 +133,7 @@ def _html(options: argparse.Namespace) -> int:
         raise RecordError("\n".join(damaged.values()))
     records = [record for record in records if name_of(record) not in damaged]
     status = max(status, status_of_unreadable(damaged.values()))
-    found = histories.read(options.history or histories.folder_of(options.results))
-    for sentence in found.damaged:
-        print(sentence, file=sys.stderr)
-    if options.history is not None and not found.rows:
-        raise UsageError(
-            f"{options.history}: no history (TARGET.jsonl). Give the folder of one, or leave --history out."
-        )
-    text = page(records, options.results, all_series(found.rows))
+    text = page(records, options.results)
     writing.write_given(options.output, text.encode())
     # A page that goes where this is printed would end with it.
     place = sys.stderr if writing.is_standard_output(options.output) else sys.stdout
@@ -152,15 +144,14 @@ def _html(options: argparse.Namespace) -> int:
 def _plots(options: argparse.Namespace) -> int:
     records, status = _chosen(options)
     groups = [(name_of(one), [one]) for one in records] + ([("", records)] if len(records) > 1 else [])
-    draw: Callable[..., str | bytes] = plots.png if options.format == "png" else plots.svg
     for case, group in groups:
         names = plots.available(group)
         if not names:
             print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
         for name, theme in itertools.product(names, _themes(options)):
             picture = options.output / readme.picture_name(name, case, theme, ending=options.format)
-            content = draw(name, group, theme, options.latency_budget_ms)
-            files.replace(picture, content if isinstance(content, bytes) else content.encode())
+            chart = plots.chart(name, group, options.latency_budget_ms)
+            files.replace(picture, plots.draw(chart, theme, options.format))
             print(picture)
     return status
 
@@ -180,7 +171,6 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from reports import sources
     from reports.compare.changes import compare, exit_status
     from reports.compare.document import document
 
@@ -197,9 +187,57 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _trend(options: argparse.Namespace) -> int:
-    from reports.trend import command
+    from reports import trend
 
-    return command.run(options, _themes(options))
+    folder = options.history or history.folder_of(options.results)
+    if options.output is not None:
+        writing.check_folder(options.output)  # before the history is added to
+    status = _add(folder, options.add)
+    rows = _history(folder).rows
+    # All cases together tell what the machine did, so that steps are the same whatever is shown of them.
+    every = trend.all_series(rows, join_hosts=options.join_hosts)
+    found = [one for one in every if options.k in one.case]
+    if not rows:
+        raise UsageError(
+            f"{folder}: no history (TARGET.jsonl). A run of the benchmarks adds to it, and --add FOLDER what other "
+            "machines measured."
+        )
+    if not found:
+        names = ", ".join(dict.fromkeys(one.case for one in every))
+        raise UsageError(f"{folder}: no case has {options.k!r} in its name. There are: {names}")
+    print(trend.table(found))
+    for theme in _themes(options) if options.output is not None else ():
+        place = options.output / f"trend-{theme}.svg"
+        files.replace(place, plots.rendered(lambda: trend.picture(found), theme))
+        print(place)
+    if not options.fail_on:
+        return status
+    worse, failed = trend.worse_steps(found, options.within, options.known)
+    for sentence in worse:
+        print(sentence, file=sys.stderr)
+    return max(status, failed)
+
+
+def _history(folder: Path) -> history.History:
+    """The history of a folder; names its damaged lines."""
+    found = history.read(folder)
+    for sentence in found.damaged:
+        print(sentence, file=sys.stderr)
+    return found
+
+
+def _add(folder: Path, given: Sequence[Path]) -> int:
+    """Add the measurements of what is given; returns the exit status, which tells of records that cannot be read."""
+    unreadable: list[str] = []
+    for source in given:
+        found = _history(source if matching(source, f"*{history.SUFFIX}") else history.folder_of(source))
+        rows = [*found.rows]
+        if files.record_paths(source) or files.record_paths_in(source) or not rows:
+            (read,) = sources.read([source])
+            rows += [row for one in read.records.values() for row in history.rows_of(one.record)]
+            unreadable += read.unreadable
+        print(f"{source}: added {history.append(folder, rows)} measurements to {folder}", file=sys.stderr)
+    return status_of_unreadable(unreadable)
 
 
 def _merge(options: argparse.Namespace) -> int:
@@ -356,7 +394,7 @@ def _parser() -> Parser:
 
     option = add(
         _html,
-        "--results -k --history --anonymous",
+        "--results -k --anonymous",
         help="write all records as one HTML page",
         description="Write one HTML page that needs no network and no other file. It shows which configuration to deploy and "
         "all cases, which can be filtered and sorted, and for each case its tables, plots, configuration and machine, its "
@@ -460,7 +498,7 @@ def _parser() -> Parser:
         help="show how the figures changed over time, and between which commits",
         description="Print a table of the history: the throughput, p99 latency, served / in process ratio, accuracy and "
         "growth in soaks of every case, separately for each machine, with the lasting changes (steps) that were found. With "
-        "--output they are also drawn. Needs numpy.",
+        "--output they are also drawn. Needs ruptures, pandas and matplotlib.",
     )
     option(
         "--add",
@@ -472,18 +510,11 @@ def _parser() -> Parser:
         "is already there is not added again",
     )
     option(
-        "--share",
-        metavar="BRANCH",
-        help="then exchange the history with this branch of the remote origin, which is created if needed: each "
-        "side gets the measurements that it lacks. Any number of jobs may do this at the same time",
-    )
-    option(
         "--output",
         type=path,
         metavar="DIR",
-        help="also draw the history of each case into this folder, as SVG",
+        help="also draw the history into this folder, as trend-light.svg and trend-dark.svg",
     )
-    option("--last", type=count, metavar="N", help="use only the latest N runs (default: all runs)")
     option(
         "--join-hosts",
         action="store_true",
@@ -493,7 +524,7 @@ def _parser() -> Parser:
     option(
         "--fail-on",
         choices=("step",),
-        help="exit with 10 if a speed has a step for the worse within the latest commits (--within), with 11 "
+        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), with 11 "
         "if what a soak watched has one, and with 12 if an accuracy has one",
     )
     option(
@@ -501,7 +532,7 @@ def _parser() -> Parser:
         type=count,
         default=50,
         metavar="N",
-        help="how many of the latest commits of a machine --fail-on looks at; older steps are ignored. A step is "
+        help="how many of the latest runs of a series --fail-on looks at; older steps are ignored. A step is "
         "found only some runs after its commit, and only after tens of runs if measurements vary much (default: "
         "%(default)s)",
     )

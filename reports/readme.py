@@ -15,9 +15,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from reports import plots
-from reports.plots.alt_text import alternative
-from reports.plots.shapes import NothingToShowError
-from reports.plots.theme import Theme
+from reports.plots import NothingToShowError, Theme
 from reports.record import files, untrusted
 from reports.record.foreign import is_printable, one_line, visible
 from reports.tables.case import (
@@ -205,11 +203,12 @@ class PictureFile:
         except OSError:
             return False
         shown = plots.chart(self.plot, self.records, self.budget_ms)
-        return plots.digest_of(text) == plots.digest(shown, self.theme)
+        return plots.digest_of(text) == shown.digest(self.theme)
 
     def write(self) -> None:
         """Draw the picture into its file."""
-        files.replace(self.path, plots.svg(self.plot, self.records, self.theme, self.budget_ms).encode())
+        shown = plots.chart(self.plot, self.records, self.budget_ms)
+        files.replace(self.path, plots.draw(shown, self.theme))
 
 
 def picture_name(
@@ -244,7 +243,7 @@ def _picture(region: "Region", records: Sequence[Publishable], folder: str | Non
         [
             "<picture>",
             f'  <source media="(prefers-color-scheme: dark)" srcset="{dark}">',
-            f'  <img alt="{html.escape(alternative(chart))}" src="{light}">',
+            f'  <img alt="{html.escape(chart.alternative)}" src="{light}">',
             "</picture>",
         ]
     )

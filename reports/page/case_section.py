@@ -1,7 +1,6 @@
 """What the HTML page shows of one case: markdown of the tables, plain text, pictures."""
 
 import base64
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,16 +8,13 @@ from typing import Literal
 
 from reports import plots
 from reports.page.interval_tables import accuracy_text, intervals_table, machine_table
-from reports.plots import trend
-from reports.plots.alt_text import alternative
-from reports.plots.shapes import Chart
+from reports.plots import Chart
 from reports.published.comparison import legend, section
 from reports.published.matching import match
 from reports.record import files, per_sample, untrusted
 from reports.record.foreign import visible
-from reports.record.origins import machine_digest
 from reports.record.per_sample import Part, SampleScores
-from reports.record.schema import Accuracy, case_id
+from reports.record.schema import Accuracy
 from reports.tables.case import scenario_section, soak_section
 from reports.tables.points import efficiency_section, points_of
 from reports.tables.rendering import markdown
@@ -26,10 +22,7 @@ from reports.text.correctness import main_score, metric_text, unmeasured
 from reports.text.inline import text
 from reports.text.publishable import Publishable, name_of
 from reports.text.search import search_paragraph
-from reports.trend.series import Series
 
-_MOST_ROWS = 12
-"""Load points of the history that the page draws of each quantity."""
 _LARGEST_CONFIG_BYTES = 2**20  # those of this suite are below 4 KiB
 
 
@@ -98,8 +91,6 @@ class CaseSection:
     published: str
     configs: Sequence[ServedConfig]
     machine: str
-    trend: EmbeddedPicture | None
-    """How its figures went from run to run on its machine; None where the history has no two runs of it."""
 
 
 def check_files(record: Publishable, results: Path) -> None:
@@ -109,8 +100,8 @@ def check_files(record: Publishable, results: Path) -> None:
     _configs(record, results)
 
 
-def section_of(record: Publishable, results: Path, history: Sequence[Series]) -> CaseSection:
-    """All of one case, with what the history has of it; raises RecordError where a file beside its record is damaged."""
+def section_of(record: Publishable, results: Path) -> CaseSection:
+    """All of one case; raises RecordError where a file beside its record is damaged."""
     return CaseSection(
         record=record,
         name=name_of(record),
@@ -131,7 +122,6 @@ def section_of(record: Publishable, results: Path, history: Sequence[Series]) ->
         published=_published(record),
         configs=_configs(record, results),
         machine=machine_table(record),
-        trend=_trend(record, history),
     )
 
 
@@ -154,33 +144,14 @@ def picture(name: str, records: Sequence[Publishable]) -> EmbeddedPicture:
 
 
 def _embedded(chart: Chart) -> EmbeddedPicture:
-    light, dark = (plots.chart_svg(chart, theme) for theme in plots.THEMES)
-    return EmbeddedPicture(_uri(light), _uri(dark), alternative(chart))
+    light, dark = (plots.draw(chart, theme) for theme in plots.THEMES)
+    return EmbeddedPicture(_uri(light), _uri(dark), chart.alternative)
 
 
-def _trend(record: Publishable, history: Sequence[Series]) -> EmbeddedPicture | None:
-    """The case's series on the record's machine: of several hosts with one stamp, that which was measured last."""
-    name, digest = case_id(record.case), machine_digest(record.machine)
-    found = [one for one in history if one.case == name and one.machine.digest == digest]
-    if not found:
-        return None
-    latest = max(found, key=lambda one: one.runs[-1]).machine
-    of_machine = [one for one in found if one.machine == latest]
-    if max(len(one.rows) for one in of_machine) < 2:
-        return None
-    kinds = dict.fromkeys(one.kind for one in of_machine)
-    drawn = [one for kind in kinds for one in [o for o in of_machine if o.kind == kind][:_MOST_ROWS]]
-    chart = trend.chart(drawn)
-    if left := len(of_machine) - len(drawn):
-        notes = [*chart.notes, f"{left} more rows are drawn by: python -m reports trend --output DIR"]
-        chart = dataclasses.replace(chart, notes=notes)
-    return _embedded(chart)
-
-
-def _uri(svg: str) -> str:
+def _uri(svg: bytes) -> str:
     """The address that holds an SVG itself. As a picture, an SVG loads nothing, runs nothing and shares no ids with the
     page."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
 
 
 def _scenario(record: Publishable, scenario: str) -> ScenarioTables:

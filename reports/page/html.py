@@ -25,7 +25,6 @@ from reports.text.labels import kind_of_device
 from reports.text.publishable import Publishable, name_of
 from reports.text.search import search_paragraph
 from reports.text.speed import best_load
-from reports.trend.series import Series
 
 _TEMPLATES = Path(__file__).parent
 _CHOICES = ("target", "model", "format", "precision")
@@ -53,9 +52,8 @@ class SummaryRow:
     cells: Sequence[tuple[SummaryColumn, str, float | None]]
 
 
-def page(records: Sequence[Publishable], results: Path, history: Sequence[Series] = ()) -> str:
-    """The page of `records`, beside which samples and configurations lie below the folder `results`, with the `history` of
-    their cases.
+def page(records: Sequence[Publishable], results: Path) -> str:
+    """The page of `records`, beside which samples and configurations lie below the folder `results`.
 
     Raises RecordError where a file beside a record is damaged.
     """
@@ -86,7 +84,7 @@ def page(records: Sequence[Publishable], results: Path, history: Sequence[Series
         statuses=collections.Counter(row.status.word for row in rows),
         remarks=markdown([of_all.legend, summary.price_sentence(records), *summary.serving_blocks(records)]),
         pictures=[picture(name, records) for name in plots.available(records)] if len(records) > 1 else [],
-        sections=[section_of(record, results, history) for record in records],
+        sections=[section_of(record, results) for record in records],
     )
 
 

@@ -105,7 +105,11 @@ def of_load(load: Load) -> Figures:
             "comparison_method": load.comparison.method,
             "comparison_verdict": load.comparison.verdict,
         }
-    return found
+    # A number or a word of a point is a figure by the name of its field, which has the unit.
+    plain = {
+        name: value for name, value in structs.asdict(load).items() if isinstance(value, int | float | str)
+    }
+    return found | {name: value for name, value in plain.items() if name not in found}
 
 
 def of_efficiency(found: Sequence[Efficiency]) -> Figures:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from reports.record import files as records
-from reports.record import writing
+from reports import history
+from reports.record import files, writing
 from reports.text.publishable import publishable
-from reports.trend import files, rows
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,10 +39,10 @@ class HistoryKeeper:
     def _add(self, path: Path) -> None:
         """Add every measurement of the record that may be shown; those that earlier tests added are not added again."""
         try:
-            files.append(self.folder, rows.rows_of(publishable(records.read(path))))
+            history.append(self.folder, history.rows_of(publishable(files.read(path))))
         except OSError as error:
             self.troubles[f"{error.strerror}: {self.folder}"] = None
-        except records.RecordError as error:
+        except files.RecordError as error:
             self.troubles[str(error)] = None
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -60,5 +59,5 @@ def pytest_configure(config: pytest.Config) -> None:
         results, given = Path(config.option.results).absolute(), config.option.history
         for folder in (results, *results.glob("*/")):
             writing.remove_leftovers(folder)
-        kept = files.folder_of(results) if given is None else Path(given).absolute()
+        kept = history.folder_of(results) if given is None else Path(given).absolute()
         config.pluginmanager.register(HistoryKeeper(results, kept), "tritonproof-history")

@@ -73,7 +73,8 @@ def points_of(record: Publishable, scenario: str | None = None) -> list[Point]:
 
 
 def _latency(name: str) -> Column[Point]:
-    return Column(name, lambda at: at.load.latency_ms.get(name), LATENCY)
+    narrow = f"{name}, ms" if name in ("p50", "p99", "avg") else None
+    return Column(name, lambda at: at.load.latency_ms.get(name), LATENCY, narrow=narrow)
 
 
 def _component(name: str) -> Column[Point]:
@@ -84,11 +85,16 @@ _PUBLISHED: Mapping[str, Column[Point]] = {
     "precision": Column("", lambda at: at.record.case.precision.upper()),
     "accelerator": Column("", lambda at: backend_accelerator(at.record)),
     "sequence_length": Column("", lambda at: sequence_length(at.record), is_right=True),
-    "batch": Column("", lambda at: at.load.batch, COUNT),
+    "batch": Column("", lambda at: at.load.batch, COUNT, narrow="Batch"),
     "concurrency": Column(
-        "", lambda at: schedule(at.load) if at.load.request_rate_per_s else at.load.concurrency, COUNT
+        "",
+        lambda at: schedule(at.load) if at.load.request_rate_per_s else at.load.concurrency,
+        COUNT,
+        narrow="Concurrency",
     ),
-    "throughput_per_s": Column("", lambda at: at.load.throughput_per_s, THROUGHPUT, is_starred=True),
+    "throughput_per_s": Column(
+        "", lambda at: at.load.throughput_per_s, THROUGHPUT, is_starred=True, narrow="Infer/s"
+    ),
     **{f"{name}_ms": _component(name) for name in COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }

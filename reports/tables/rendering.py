@@ -217,7 +217,8 @@ def show(blocks: Iterable[Block], console: "Console") -> None:
 
     is_first = True
     for block in (one for one in blocks if one):
-        if not is_first and not isinstance(block, Bullets):  # before a list rich itself leaves a line empty
+        is_rich = isinstance(block, Bullets) or (isinstance(block, Table) and _width(block) <= console.width)
+        if not is_first and not is_rich:  # before a list and a table rich itself leaves a line empty
             console.print()
         if isinstance(block, Table):
             _show_table(block, console)

@@ -60,7 +60,6 @@ KINDS: dict[str, Callable[[Path], object]] = {
     ("command", "option"),
     [
         ("merge", "--output"),
-        ("html", "--history"),
         ("trend", "--history"),
         ("readme", "--plots"),
     ],

@@ -1,7 +1,5 @@
 """The workflows for GitHub and GitLab: what they name is there, and what they run is understood."""
 
-import fnmatch
-import os
 import re
 import shlex
 import subprocess
@@ -12,15 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
-from msgspec import structs
 
 from fixtures.serve.backends import DEFAULT_BACKENDS
 from fixtures.serve.choice import IMAGE, TRITON_VARIABLE
-from reports.__main__ import main
 from reports.run.outcomes import STATUS
-from tests import samples
 from tests.collecting import Collect
-from tests.trend.test_history_files import ORIGIN, measured
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -30,7 +24,6 @@ GITHUB = {path.stem: yaml.safe_load(path.read_text()) for path in WORKFLOWS}
 NATIVE = GITHUB["native"]["jobs"]["native"]
 GITLAB = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
 GITLAB_JOBS = ("accuracy", "speed")
-GITLAB_HISTORY = GITLAB["history"]
 
 
 def steps() -> Iterator[dict[str, Any]]:
@@ -45,7 +38,7 @@ def github_jobs() -> list[dict[str, Any]]:
 def scripts() -> list[str]:
     """The command lines of all, without line continuations."""
     of_github = [step["run"].replace("\\\n", " ") for step in steps() if "run" in step]
-    of_gitlab = [line for job in (*GITLAB_JOBS, "history") for line in GITLAB[job]["script"]]
+    of_gitlab = [line for job in GITLAB_JOBS for line in GITLAB[job]["script"]]
     return [*of_github, *of_gitlab, *GITLAB["default"]["before_script"]]
 
 
@@ -85,44 +78,21 @@ def test_every_page_that_uses_an_action_is_held_to_that() -> None:
     assert {page for page in found if re.search(r"uses: [\w.-]+/", page.read_text())} == set(PAGES)
 
 
-def test_no_checkout_keeps_what_may_be_pushed_with() -> None:
+def test_only_runs_of_the_main_branch_save_the_history_and_failed_ones_do_too() -> None:
+    (saving,) = [step for step in steps() if "cache/save" in step.get("uses", "")]
+    (restoring,) = [step for step in steps() if step.get("with", {}).get("restore-keys") == "history-"]
+    assert saving["with"] == {name: restoring["with"][name] for name in ("path", "key")}
+    assert "github.event_name == 'push'" in saving["if"]
+    assert "!cancelled()" in saving["if"]
+    (of_gitlab,) = [cache for cache in GITLAB["default"]["cache"] if cache["key"] == "history"]
+    assert (of_gitlab["paths"], of_gitlab["when"]) == ([saving["with"]["path"]], "always")
+
+
+def test_no_checkout_keeps_the_token() -> None:
     for text in [*map(Path.read_text, WORKFLOWS), (ROOT / "docs" / "ci.md").read_text()]:
         checkouts = re.findall(r"uses: actions/checkout@.*\n((?: +\w.*\n)*)", text)
         assert checkouts
         assert all("persist-credentials: false\n" in options for options in checkouts)
-
-
-def pushing_steps() -> list[dict[str, Any]]:
-    """The steps that share the history on GitHub, those of the pages among them."""
-    page = (ROOT / "docs" / "ci.md").read_text()
-    of_page = [yaml.safe_load(found) for found in re.findall(r"```yaml\n(name: .*?)```", page, re.DOTALL)]
-    jobs = [job for workflow in (*GITHUB.values(), *of_page) for job in workflow["jobs"].values()]
-    return [step for job in jobs for step in job["steps"] if "--share" in step.get("run", "")]
-
-
-def test_git_gets_the_token_in_the_step_that_pushes_and_in_no_other() -> None:
-    assert len(pushing_steps()) == 2
-    for step in pushing_steps():
-        assert step["env"]["GITHUB_TOKEN"] == "${{ github.token }}"
-        asked = subprocess.run(
-            ["git", "credential", "fill"],
-            input="protocol=https\nhost=github.com\n\n",
-            env=os.environ | step["env"] | {"GITHUB_TOKEN": "s3cret", "GIT_TERMINAL_PROMPT": "0"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert "password=s3cret\n" in asked.stdout
-    assert not any("github.token" in str(step.get("env")) for step in steps() if step not in pushing_steps())
-
-
-def test_what_git_pushes_with_reaches_it_through_tox() -> None:
-    tox = ConfigParser()
-    tox.read(ROOT / "tox.ini")
-    passed = tox["testenv:report"]["pass_env"].split()
-
-    for step in pushing_steps():
-        assert all(any(fnmatch.fnmatchcase(name, one) for one in passed) for name in step["env"])
 
 
 def test_native_backends_run_in_nvidia_s_container_of_the_embedded_server_s_version_without_a_gpu() -> None:
@@ -157,8 +127,7 @@ def test_the_commands_run_an_environment_that_there_is() -> None:
     assert any(section.startswith("testenv:benchmarks{") for section in tox.sections())
     assert tox.has_section("testenv:tests")
     found = {tuple(shlex.split(script)[:4]) for script in scripts() if script.startswith("tox ")}
-    assert found == {("tox", "run", "-e", name) for name in ("benchmarks", "tests", "report")}
-    assert tox.has_section("testenv:report")
+    assert found == {("tox", "run", "-e", name) for name in ("benchmarks", "tests")}
 
 
 @pytest.mark.parametrize("arguments", sorted({selection(words) for words in RUNS}), ids=lambda one: one[1])
@@ -174,56 +143,15 @@ def test_what_is_uploaded_is_what_the_commands_write() -> None:
     written = {word.partition("=")[2] for words in RUNS for word in words if "=" in word}
     uploads = [step["with"]["path"].split() for step in steps() if "upload" in step.get("uses", "")]
     for paths in [*uploads, *(GITLAB[job]["artifacts"]["paths"] for job in GITLAB_JOBS)]:
-        assert set(paths) <= written | {"reports/results"}
+        assert set(paths) <= written | {"reports/results", "reports/history"}
     assert {GITLAB[job]["artifacts"]["reports"]["junit"] for job in GITLAB_JOBS} <= written
 
 
 def test_gitlab_lets_a_slow_down_pass_as_a_warning_and_nothing_else() -> None:
     assert GITLAB["speed"]["allow_failure"] == {"exit_codes": [STATUS["speed"]]}
     assert "allow_failure" not in GITLAB["accuracy"]
-    assert set(GITLAB) == {"variables", "default", "workflow", "history", *GITLAB_JOBS}
+    assert set(GITLAB) == {"variables", "default", "workflow", *GITLAB_JOBS}
     assert set(GITLAB["speed"]["needs"]) <= set(GITLAB_JOBS)
-
-
-def test_what_was_measured_on_the_main_branch_is_kept_and_only_that_job_may_write() -> None:
-    (job,) = [one for one in github_jobs() if any("--share" in step.get("run", "") for step in one["steps"])]
-    assert job["permissions"] == {"contents": "write"}
-    assert not any("permissions" in other for other in github_jobs() if other is not job)
-    assert "github.event_name == 'push'" in job["if"]
-    assert "!cancelled()" in job["if"], "a score below its limit is part of the history"
-    (taken,) = [step["with"]["name"] for step in job["steps"] if "download" in step.get("uses", "")]
-    needed = GITHUB["accuracy"]["jobs"][job["needs"]]["steps"]
-    assert taken in [step["with"]["name"] for step in needed if "upload" in step.get("uses", "")]
-    (rule,) = GITLAB_HISTORY["rules"]
-    assert (rule["if"].split(" && ")[0], rule["when"]) == (
-        "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH",
-        "always",
-    )
-    assert set(GITLAB_HISTORY["needs"]) <= set(GITLAB_JOBS)
-
-
-def test_the_jobs_that_keep_the_history_do_it_with_the_records_of_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Their own commands, on a repository whose remote takes pushes."""
-    monkeypatch.setenv("HISTORY_BRANCH", "history")
-    commands = [script for script in scripts() if "--share" in script]
-    assert len(commands) == 2, "GitHub's and GitLab's"
-    subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "remote.git"], check=True)
-    for number, command in enumerate(commands):
-        checkout = tmp_path / f"job-{number}"
-        subprocess.run(
-            ["git", "clone", "--quiet", tmp_path / "remote.git", checkout],
-            check=True,
-            stderr=subprocess.DEVNULL,
-        )
-        samples.store(
-            checkout / "reports" / "results", measured(structs.replace(ORIGIN, run=f"run-{number}"))
-        )
-        monkeypatch.chdir(checkout)
-        words = [os.path.expandvars(word) for word in shlex.split(command)]
-        assert main(words[words.index("--") + 1 :]) == 0
-    assert "2 runs of 1 commit" in capsys.readouterr().out
 
 
 def test_what_tells_a_run_that_it_is_on_github_reaches_it_through_tox() -> None:

@@ -127,7 +127,7 @@ def test_a_comparison_and_a_gpu_are_among_the_figures_of_points_that_have_them()
     assert found["gpu_power_w"] == 120.0
     assert "gpu_memory_mib" not in found
     assert not [
-        name for name in of_load(samples.load("offline", 8, 1500.0)) if "gpu" in name or "ratio" in name
+        name for name in of_load(samples.load("offline", 8, 1500.0)) if "gpu" in name or "_ratio" in name
     ]
 
 

@@ -10,13 +10,10 @@ import pandas as pd
 import pytest
 from msgspec import structs
 
-from reports import readme
-from reports.plots import trend as pictures
-from reports.plots.shapes import Trend
+from reports import history, readme
 from reports.record.schema import Estimate, Growth, case_id
 from reports.run.outcomes import STATUS
 from reports.text.publishable import publishable
-from reports.trend import files, rows, series
 from tests import samples
 from tests.conftest import Reports
 from tests.soak.made_up import CLEAN, LEAK, record, soak
@@ -73,7 +70,7 @@ def test_a_service_gets_the_growth_with_its_bounds(tmp_path: Path, printed: Call
     }
 
 
-def nightly(values: list[float], per: str = "request") -> list[rows.Row]:
+def nightly(values: list[float], per: str = "request") -> list[history.Row]:
     """What a soak found of the server's memory in a run of each day, in bytes a request or a loading."""
     return [
         past.row(
@@ -90,45 +87,17 @@ def test_a_run_with_a_soak_is_in_the_history(tmp_path: Path, printed: Callable[.
     found = structs.replace(soak(CLEAN, LEAK), origin=samples.origin())
     samples.store(tmp_path / "results", record(found, loads=(), accuracy=None, conversion=None))
 
-    assert files.append(tmp_path, rows.rows_of(publishable(record(found)))) == 2
+    assert history.append(tmp_path, history.rows_of(publishable(record(found)))) == 2
     text = printed("trend", "--history", tmp_path)
 
     (line,) = [line for line in text.splitlines() if "memory of its stubs" in line]
     assert "1,034 B a request" in line
-    assert {row.at: row.passed for row in files.read(tmp_path).rows} == {CLEAN.what: True, LEAK.what: False}
 
 
 def test_what_is_left_by_each_loading_is_infrastructure_too(tmp_path: Path, reports: Reports) -> None:
-    files.append(tmp_path, nightly([2.0 + number % 3 for number in range(30)] + [1e8] * 10, "loading"))
+    history.append(tmp_path, nightly([2.0 + number % 3 for number in range(30)] + [1e8] * 10, "loading"))
 
     assert reports("trend", "--history", tmp_path, "--fail-on", "step")[0] == STATUS["infrastructure"]
-
-
-@pytest.mark.parametrize(
-    ("after", "is_step"), [(1030.0, True), (20.0, False)], ids=["a leak", "less than a leak"]
-)
-def test_a_leak_is_a_step_for_the_worse_and_what_is_less_is_none(
-    tmp_path: Path, reports: Reports, after: float, is_step: bool
-) -> None:
-    files.append(tmp_path, nightly([2.0 + number % 3 for number in range(30)] + [after] * 10))
-
-    status, text, _ = reports("trend", "--history", tmp_path, "--fail-on", "step")
-
-    between = f"**between {past.COMMITS[29][:9]} and {past.COMMITS[30][:9]}: +1,027 B a request"
-    assert (between in text) == is_step
-    assert status == (STATUS["infrastructure"] if is_step else 0)
-
-
-def test_a_picture_of_the_history_has_growth_in_its_own_unit() -> None:
-    (one,) = series.all_series(nightly([2.0] * 20 + [1030.0] * 20))
-
-    content = pictures.chart([one]).content
-
-    assert isinstance(content, Trend)
-    (panel,) = content.panels
-    assert "request" in panel.title
-    assert panel.unit == "B a request"
-    assert max(panel.rows[0].values) - min(panel.rows[0].values) == pytest.approx(1028)
 
 
 def test_two_runs_side_by_side_say_what_leaks_now(tmp_path: Path, printed: Callable[..., str]) -> None:

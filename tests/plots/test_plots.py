@@ -3,31 +3,17 @@
 import re
 from xml.etree import ElementTree
 
+import matplotlib as mpl
 import pytest
 from msgspec import structs
 
 from reports import plots
-from reports.plots import shapes
-from reports.plots.drawing.sheet import plain, spread, thinned
 from reports.record.schema import Load, Mark, Record, case_id
 from reports.text.publishable import publishable
 from tests import samples
 from tests.samples import estimate
 
-SPEEDS = ("batch-sweep", "concurrency-sweep", "throughput-latency", "latency-components")
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def efficient(**changes: object) -> Record:
-    """A swept case with its efficiency."""
-    one = samples.efficiency("offline", 128, flops_per_inference=8e9, peak_flops_per_s=estimate(1e14))
-    return samples.swept(efficiency=(one,), **changes)
-
-
-def compared() -> Record:
-    """A swept case whose first point was compared with another build."""
-    first, *rest = samples.swept().loads
-    return samples.swept(loads=(structs.replace(first, comparison=samples.comparison()), *rest))
+CURVE = "throughput-latency"
 
 
 def searched(**changes: object) -> Record:
@@ -37,123 +23,107 @@ def searched(**changes: object) -> Record:
     return samples.swept(search=samples.search(load=found, **(fields | changes)))
 
 
-def content_of(name: str, *records: Record, budget_ms: float | None = None) -> object:
-    """What a plot shows, without its frame."""
-    return plots.chart(name, [publishable(one) for one in records], budget_ms).content
+def chart_of(name: str, *records: Record, budget_ms: float | None = None) -> plots.Chart:
+    return plots.chart(name, [publishable(one) for one in records], budget_ms)
 
 
-def rows_of(name: str, *records: Record) -> dict[str, shapes.ValueRow]:
+def curve_of(*records: Record, budget_ms: float | None = None) -> plots.Curve:
+    panels = chart_of(CURVE, *records, budget_ms=budget_ms).panels
+    assert isinstance(panels, plots.Curve)
+    return panels
+
+
+def panels_of(name: str, *records: Record) -> list[plots.Rows]:
+    panels = chart_of(name, *records).panels
+    assert not isinstance(panels, plots.Curve)
+    return [*panels]
+
+
+def rows_of(name: str, *records: Record) -> dict[str, plots.Row]:
     """The rows of a plot of rows, by name."""
-    content = content_of(name, *records)
-    assert isinstance(content, shapes.Rows)
-    return {row.name: row for panel in content.panels for row in panel.rows}
+    return {row.name: row for panel in panels_of(name, *records) for row in panel.rows}
+
+
+def svg_of(name: str, *records: Record, theme: plots.Theme = "light", budget_ms: float | None = None) -> str:
+    return plots.draw(chart_of(name, *records, budget_ms=budget_ms), theme).decode()
 
 
 def texts_of(svg: str) -> list[str]:
     """Every text in a picture, in the order drawn."""
-    return [(element.text or "").strip() for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+    found = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    return [(element.text or "").strip() for element in found]
 
 
-def test_a_swept_case_has_every_plot_of_one_case() -> None:
-    assert plots.available([publishable(samples.swept())]) == [*SPEEDS, "accuracy-ledger"]
-    assert plots.available([publishable(efficient())])[-1] == "efficiency"
-    assert plots.available([publishable(compared())])[-1] == "comparison"
+def test_one_case_has_its_curve_and_its_accuracy_and_several_have_their_best_throughput() -> None:
+    assert [*plots.available([publishable(samples.swept())])] == ["accuracy-ledger", CURVE]
+    both = [publishable(samples.swept()), publishable(samples.random_weights())]
+    assert [*plots.available(both)] == ["accuracy-ledger", "best-throughput"]
 
 
-def test_several_cases_have_the_plots_that_set_them_side_by_side() -> None:
-    other = samples.random_weights()
-    assert plots.available([publishable(efficient()), publishable(other)]) == [
-        "accuracy-ledger",
-        "best-throughput",
-        "efficiency",
-    ]
-
-
-def test_a_case_that_is_not_right_shows_where_it_lost_its_accuracy() -> None:
-    row = rows_of("accuracy-ledger", samples.record(accuracy=samples.failed_accuracy()))["onnx-trt-fp16"]
+def test_a_case_that_is_not_right_shows_where_it_lost_its_accuracy_and_no_speed() -> None:
+    wrong = samples.swept(accuracy=samples.failed_accuracy())
+    row = rows_of("accuracy-ledger", wrong)["onnx-trt-fp16"]
     assert row.limit == pytest.approx(94.0)
     assert row.values["served"].value == pytest.approx(93.1)
     assert row.text.endswith(": fails")
+    assert [*plots.available([publishable(wrong)])] == ["accuracy-ledger"]
+    assert not rows_of("best-throughput", wrong, samples.random_weights())["onnx-trt-fp16"].values
 
 
 @pytest.mark.parametrize(
     ("name", "loads", "reason"),
     [
-        ("batch-sweep", (samples.load("online", 8, 5.0),), "No offline load point has been measured."),
-        ("concurrency-sweep", (samples.load("online", 8, 5.0),), "Only one online load point"),
-        ("throughput-latency", (samples.load("online", 8, 5.0),), "Only one online load point"),
-        ("latency-components", (), "No load point has been measured."),
+        (CURVE, (samples.load("offline", 8, 5.0),), "No online load point has been measured."),
+        (CURVE, (samples.load("online", 8, 5.0),), "Only one online load point"),
         ("best-throughput", (), "No case has a throughput to show."),
-        ("efficiency", (), "No efficiency has been measured"),
-        ("comparison", (samples.load("online", 8, 5.0),), "No load point has been compared"),
     ],
 )
 def test_what_has_nothing_to_show_says_why(name: str, loads: tuple[Load, ...], reason: str) -> None:
     one = samples.record(loads=loads)
     assert name not in plots.available([publishable(one)])
-    with pytest.raises(shapes.NothingToShowError, match=f"^{re.escape(reason)}"):
-        plots.chart(name, [publishable(one)])
+    with pytest.raises(plots.NothingToShowError, match=f"^{re.escape(reason)}"):
+        chart_of(name, one)
 
 
-def test_a_sweep_draws_its_points_by_size_with_their_intervals() -> None:
-    sweep = content_of("batch-sweep", samples.swept())
-    assert isinstance(sweep, shapes.Sweep)
-    (series,) = sweep.series
-    assert [point.x for point in series.points] == [1, 2, 4, 8, 16, 32, 64, 128]
+def test_the_curve_joins_points_by_their_load_with_their_intervals() -> None:
+    (points,) = curve_of(samples.swept()).lines.values()
     measured = {
-        load.batch: load.throughput_per_s for load in samples.swept().loads if load.scenario == "offline"
+        load.concurrency: load.throughput_per_s for load in samples.swept().loads if load.scenario == "online"
     }
-    assert [point.throughput_per_s for point in series.points] == [*measured.values()]
+    assert {point.size: point.throughput_per_s for point in points} == measured
+    assert [point.size for point in points] == sorted(measured)
 
 
-def test_points_of_another_client_batch_are_another_line() -> None:
-    more = tuple(samples.load("online", size, 900.0 + size, batch=4) for size in (8, 16))
-    sweep = content_of("concurrency-sweep", samples.swept(loads=(*samples.swept().loads, *more)))
-    assert isinstance(sweep, shapes.Sweep)
-    assert [(one.name, len(one.points)) for one in sweep.series] == [
-        ("client batch 1", 6),
-        ("client batch 4", 2),
-    ]
-
-
-def test_points_at_a_rate_are_another_line_and_no_concurrency() -> None:
+def test_rates_and_other_client_batches_are_lines_of_their_own() -> None:
     rates = tuple(
         samples.load("online", 0, rate, request_rate_per_s=rate, arrivals="poisson")
         for rate in (500.0, 900.0)
     )
-    swept = samples.swept(loads=(*samples.swept().loads, *rates))
-    curve, sweep = content_of("throughput-latency", swept), content_of("concurrency-sweep", swept)
-    assert isinstance(curve, shapes.Curve)
-    assert isinstance(sweep, shapes.Sweep)
-    assert [(one.name, len(one.points)) for one in curve.series] == [("concurrency", 6), ("poisson rate", 2)]
-    assert [len(one.points) for one in sweep.series] == [6]
+    batches = tuple(samples.load("online", size, 900.0 + size, batch=4) for size in (8, 16))
+    lines = curve_of(samples.swept(loads=(*samples.swept().loads, *rates, *batches))).lines
+    assert {name: len(points) for name, points in lines.items()} == {
+        "concurrency": 6,
+        "poisson rate": 2,
+        "concurrency, client batch 4": 2,
+    }
 
 
-def test_the_budget_is_that_of_the_search_unless_one_is_given() -> None:
-    def budget(record: Record, given: float | None = None) -> shapes.Budget | None:
-        curve = content_of("throughput-latency", record, budget_ms=given)
-        assert isinstance(curve, shapes.Curve)
-        return curve.budget
-
-    assert budget(samples.swept()) is None
-    assert budget(samples.swept(), 10.0) == shapes.Budget("p99", 10.0)
-    assert budget(searched()) == shapes.Budget("p95", 25.0)
-    assert budget(searched(), 10.0) == shapes.Budget("p95", 10.0)
-
-
-def test_the_budget_has_a_line_with_its_name() -> None:
-    for name in ("batch-sweep", "concurrency-sweep", "throughput-latency"):
-        assert "budget: p95 25 ms" in texts_of(plots.svg(name, [publishable(searched())]))
-        assert not any("budget" in text for text in texts_of(plots.svg(name, [publishable(samples.swept())])))
-    assert "stroke-dasharray" in plots.svg("throughput-latency", [publishable(searched())])
-    assert "stroke-dasharray" not in plots.svg("throughput-latency", [publishable(samples.swept())])
-
-
-def test_latencies_that_are_far_apart_are_on_an_axis_that_says_so() -> None:
-    assert "Latency (ms)" in texts_of(plots.svg("batch-sweep", [publishable(samples.swept())], "light", 60.0))
-    assert "Latency (ms, log scale)" in texts_of(
-        plots.svg("batch-sweep", [publishable(samples.swept())], "light", 1000.0)
-    )
+@pytest.mark.parametrize(
+    ("record", "given", "expected"),
+    [
+        (samples.swept(), None, ("p99", None)),
+        (samples.swept(), 10.0, ("p99", 10.0)),
+        (searched(), None, ("p95", 25.0)),
+        (searched(), 10.0, ("p95", 10.0)),
+    ],
+)
+def test_the_budget_is_that_of_the_search_unless_one_is_given(
+    record: Record, given: float | None, expected: tuple[str, float | None]
+) -> None:
+    curve = curve_of(record, budget_ms=given)
+    assert (curve.latency, curve.budget_ms) == expected
+    drawn = [text for text in texts_of(svg_of(CURVE, record, budget_ms=given)) if "budget" in text]
+    assert drawn == ([f"budget: {expected[0]} {expected[1]:g} ms"] if expected[1] else [])
 
 
 @pytest.mark.parametrize(
@@ -167,34 +137,17 @@ def test_latencies_that_are_far_apart_are_on_an_axis_that_says_so() -> None:
     ],
 )
 def test_what_a_search_found_is_shown_where_it_is_proven(changes: dict[str, object], is_shown: bool) -> None:
-    curve = content_of("throughput-latency", searched(**changes))
-    assert isinstance(curve, shapes.Curve)
-    assert (curve.winner is not None) == is_shown
+    assert (curve_of(searched(**changes)).winner is not None) == is_shown
 
 
-def test_a_marked_point_is_hollow_and_a_note_says_why() -> None:
-    chart = plots.chart("batch-sweep", [publishable(samples.swept())])
-    assert "Hollow, batch 8: other programs took part of the CPU." in chart.notes
-    assert isinstance(chart.content, shapes.Sweep)
-    assert [point.name for point in chart.content.series[0].points if point.marked] == ["batch 8"]
-
-
-def test_a_wide_interval_is_seen_and_needs_no_mark() -> None:
-    wide = samples.load("offline", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
-    chart = plots.chart(
-        "batch-sweep", [publishable(samples.record(loads=(wide, samples.load("offline", 2, 15.0))))]
-    )
-    assert not any(note.startswith("Hollow") for note in chart.notes)
-
-
-def test_components_add_up_to_the_bar() -> None:
-    stack = content_of("latency-components", samples.swept())
-    assert isinstance(stack, shapes.Stack)
-    offline, online = stack.panels
-    assert (offline.title, online.title) == ("Offline", "Online")
-    for panel, scenario in ((offline, "offline"), (online, "online")):
-        means = [one.latency_ms["avg"].value for one in samples.swept().loads if one.scenario == scenario]
-        assert [sum(bar.components_ms.values()) for bar in panel.bars] == pytest.approx(means)
+def test_a_marked_point_is_hollow_and_a_note_says_why_but_a_wide_interval_is_seen() -> None:
+    first = samples.load("online", 1, 9.0, marks=(Mark("wide-interval", "wide"),))
+    second = samples.load("online", 2, 15.0, marks=(Mark("cpu-shared", "busy"),))
+    chart = chart_of(CURVE, samples.record(loads=(first, second)))
+    assert isinstance(chart.panels, plots.Curve)
+    (points,) = chart.panels.lines.values()
+    assert [point.is_marked for point in points] == [False, True]
+    assert [note for note in chart.notes if note.startswith("Hollow")] != []
 
 
 def test_one_case_shows_every_metric_and_several_their_first() -> None:
@@ -202,21 +155,15 @@ def test_one_case_shows_every_metric_and_several_their_first() -> None:
         metric="mel MSE", better="lower", framework=0.012, converted=0.012, served=0.0121, limits=()
     )
     two = samples.record(accuracy=samples.accuracy(samples.score(), error))
-    one, many = content_of("accuracy-ledger", two), content_of("accuracy-ledger", two, samples.swept())
-    assert isinstance(one, shapes.Rows)
-    assert isinstance(many, shapes.Rows)
-    assert [panel.axis for panel in one.panels] == [
-        "top-1, % (higher is better)",
-        "mel MSE (lower is better)",
-    ]
-    assert [panel.axis for panel in many.panels] == ["top-1, % (higher is better)"]
-    assert one.panels[1].rows[0].values["served"].value == 0.0121
+    one, many = panels_of("accuracy-ledger", two), panels_of("accuracy-ledger", two, samples.swept())
+    axes = ["top-1, % (higher is better)", "mel MSE (lower is better)"]
+    assert [panel.axis for panel in one] == axes
+    assert [panel.axis for panel in many] == axes[:1]
+    assert one[1].rows[0].values["served"].value == 0.0121
 
 
 def test_the_ledger_names_cases_without_a_score() -> None:
-    chart = plots.chart(
-        "accuracy-ledger", [publishable(samples.record()), publishable(samples.random_weights())]
-    )
+    chart = chart_of("accuracy-ledger", samples.record(), samples.random_weights())
     assert "Without a score: cpu-nnunet-ts-trace-fp32." in chart.notes
 
 
@@ -226,99 +173,43 @@ def test_the_best_point_of_a_case_is_that_of_the_highest_throughput() -> None:
     assert rows["ts-trace-fp32"].text == "0.712 ± 2.0 %, offline, batch 1"
 
 
-def test_a_comparison_stands_beside_what_is_allowed() -> None:
-    (row,) = rows_of("comparison", compared()).values()
-    assert row.limit == pytest.approx(0.97)
-    assert row.values["ratio"].value == 0.9
-    assert "slower than the 3 % allowed" in row.text
-
-
 @pytest.mark.parametrize("name", [*plots.PLOTS])
-def test_every_plot_is_one_small_element_that_says_what_it_shows(name: str) -> None:
-    record = structs.replace(compared(), efficiency=efficient().efficiency)
-    text = plots.svg(name, [publishable(record)], "dark")
-    root = ElementTree.fromstring(text)
-    assert text.startswith("<svg ")
-    assert root.tag == f"{SVG}svg"
-    title, description = root[0], root[1]
-    assert (title.tag, description.tag) == (f"{SVG}title", f"{SVG}desc")
-    assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
-    for expected in (case_id(record.case), "NVIDIA A40 (driver 550.54.15)", "Triton 2.51.0", "torch 2.13.0"):
-        assert expected in (description.text or "")
-        assert expected in f"{title.text} {' '.join(texts_of(text))}"
-    assert len(text) < 64_000
-    assert not re.search(r"\d\.\d{3}", re.sub(r">[^<]*<", "><", text).replace("aria-", ""))
+def test_every_picture_says_what_it_shows_and_on_which_hardware(name: str) -> None:
+    record = samples.swept()
+    svg = svg_of(name, record, theme="dark")
+    for expected in (case_id(record.case), "NVIDIA A40", "Triton 2.51.0"):
+        assert expected in re.findall("<dc:description>(.*)</dc:description>", svg)[0]
+        assert expected in " ".join(texts_of(svg))
+    assert len(svg) < 64_000
 
 
-def test_the_description_says_where_a_sweep_begins_and_ends() -> None:
-    text = plots.svg("batch-sweep", [publishable(samples.swept())])
-    assert "batch 1: 420.0 infer/s, p99 4.524 ms; batch 128: 3,924.1 infer/s" in text
-
-
-def test_drawing_leaves_the_settings_of_matplotlib_as_they_were() -> None:
-    import matplotlib as mpl
-
+def test_a_picture_is_the_same_whatever_matplotlib_was_told_and_changes_none_of_that() -> None:
     mpl.rcParams["axes.linewidth"] = 7
     before = dict(mpl.rcParams)
     try:
-        thick = plots.svg("batch-sweep", [publishable(samples.swept())])
+        thick = svg_of(CURVE, samples.swept())
         assert dict(mpl.rcParams) == before
     finally:
         mpl.rcdefaults()
-    assert thick == plots.svg("batch-sweep", [publishable(samples.swept())])
+    assert thick == svg_of(CURVE, samples.swept())
 
 
 def test_the_digest_is_that_of_what_is_drawn() -> None:
-    chart = plots.chart("batch-sweep", [publishable(samples.swept())])
-    found = plots.digest_of(plots.svg("batch-sweep", [publishable(samples.swept())]))
-    assert found == plots.digest(chart, "light")
-    assert found != plots.digest(chart, "dark")
-    first, *rest = samples.swept().loads
+    chart = chart_of(CURVE, samples.swept())
+    found = plots.digest_of(svg_of(CURVE, samples.swept()))
+    assert found == chart.digest("light")
+    assert found != chart.digest("dark")
+    first, *rest = reversed(samples.swept().loads)
     other = samples.swept(loads=(structs.replace(first, throughput_per_s=estimate(421)), *rest))
-    assert plots.digest(plots.chart("batch-sweep", [publishable(other)]), "light") != found
+    assert chart_of(CURVE, other).digest("light") != found
 
 
-@pytest.mark.parametrize("text", ["", "<svg/>", "<svg data-digest='1'/>"])
-def test_another_picture_has_no_digest(text: str) -> None:
-    assert plots.digest_of(text) is None
-
-
-def test_a_picture_that_breaks_off_has_no_digest() -> None:
-    text = plots.svg("batch-sweep", [publishable(samples.swept())])
-    assert plots.digest_of(text) is not None
-    assert plots.digest_of(text[: len(text) // 2]) is None
-
-
-def test_pictures_of_one_page_share_no_ids() -> None:
-    texts = [
-        plots.svg(name, [publishable(samples.swept())], theme)
-        for name in SPEEDS[2:]
-        for theme in plots.THEMES
-    ]
-    ids = [element.get("id") for text in texts for element in ElementTree.fromstring(text).iter()]
-    named = [one for one in ids if one]
-    assert len(named) == len({*named})
+def test_another_picture_and_one_that_breaks_off_have_no_digest() -> None:
+    svg = svg_of(CURVE, samples.swept())
+    for text in ("", "<svg/>", "<dc:identifier>1</dc:identifier></svg>", svg[: len(svg) // 2]):
+        assert plots.digest_of(text) is None
 
 
 def test_a_png_is_a_png() -> None:
-    assert plots.png("accuracy-ledger", [publishable(samples.swept())]).startswith(b"\x89PNG\r\n")
-
-
-def test_what_is_near_is_moved_apart_and_what_is_far_stays() -> None:
-    assert spread([0.1, 0.9], 0.2) == [0.1, 0.9]
-    low, high = spread([0.5, 0.45], 0.2)[::-1]
-    assert (low, high) == (pytest.approx(0.375), pytest.approx(0.575))
-
-
-def test_ticks_are_exact() -> None:
-    assert [plain(value) for value in (0.0, 96.025, 0.012026, 2e-07, 1500.0)] == [
-        "0",
-        "96.025",
-        "0.012026",
-        "2e-07",
-        "1,500",
-    ]
-
-
-def test_sizes_that_would_touch_lose_their_tick() -> None:
-    assert thinned([4, 1, 2, 3], lambda one, other: other - one, 2) == [1, 3]
+    drawn = plots.draw(chart_of("accuracy-ledger", samples.swept()), "light", "png")
+    assert drawn.startswith(b"\x89PNG\r\n")

@@ -8,7 +8,6 @@ import pytest
 from msgspec import structs
 
 from reports import plots, readme
-from reports.plots.alt_text import alternative
 from reports.record.schema import case_id
 from reports.text.publishable import publishable
 from tests import rendered as tables
@@ -96,20 +95,20 @@ def test_every_marker_of_the_help_can_be_rendered() -> None:
 
 
 def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
-    chart = plots.chart("batch-sweep", [publishable(SWEPT)], 10.0)
-    assert body(f"plot batch-sweep {CASE} 10ms").splitlines() == [
+    chart = plots.chart("throughput-latency", [publishable(SWEPT)], 10.0)
+    assert body(f"plot throughput-latency {CASE} 10ms").splitlines() == [
         "<picture>",
-        f'  <source media="(prefers-color-scheme: dark)" srcset="plots/{CASE}-batch-sweep-10ms-dark.svg">',
-        f'  <img alt="{alternative(chart)}" src="plots/{CASE}-batch-sweep-10ms-light.svg">',
+        f'  <source media="(prefers-color-scheme: dark)" srcset="plots/{CASE}-throughput-latency-10ms-dark.svg">',
+        f'  <img alt="{chart.alternative}" src="plots/{CASE}-throughput-latency-10ms-light.svg">',
         "</picture>",
     ]
 
 
 def test_a_plot_with_nothing_to_show_says_why() -> None:
-    assert body("plot batch-sweep cpu-nnunet-ts-trace-fp32").startswith("Only one offline load point")
+    assert body("plot throughput-latency cpu-nnunet-ts-trace-fp32").startswith("No online load point")
     assert (
         readme.pictures(
-            readme.sync(region("plot comparison"), SEEN),
+            readme.sync(region("plot throughput-latency cpu-nnunet-ts-trace-fp32"), SEEN),
             SEEN,
             Path(),
         )
@@ -120,14 +119,17 @@ def test_a_plot_with_nothing_to_show_says_why() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("plot sweep", r"^line 3: there is no plot 'sweep'\. There are batch-sweep, "),
-        ("plot batch-sweep", r"needs a case\. Write tritonproof:plot batch-sweep CASE_ID"),
-        ("plot batch-sweep 10ms", r"needs a case\. Write tritonproof:plot batch-sweep CASE_ID"),
-        (f"plot batch-sweep {CASE} {'9' * 400}ms", "ms is no latency budget. Write one above 0"),
-        (f"plot batch-sweep {CASE} 0ms", "0 ms is no latency budget"),
+        ("plot sweep", r"^line 3: there is no plot 'sweep'\. There are accuracy-ledger, "),
+        ("plot throughput-latency", r"needs a case\. Write tritonproof:plot throughput-latency CASE_ID"),
+        ("plot throughput-latency 10ms", r"needs a case\. Write tritonproof:plot throughput-latency CASE_ID"),
+        (f"plot throughput-latency {CASE} {'9' * 400}ms", "ms is no latency budget. Write one above 0"),
+        (f"plot throughput-latency {CASE} 0ms", "0 ms is no latency budget"),
         ("plot", r"^line 3: unknown marker tritonproof:plot\. There are .*plot NAME"),
-        (f"plot batch-sweep {CASE} tenms", r"unknown marker"),
-        ("plot batch-sweep x", r"there is no record of x\. Measure: .venv/bin/tox run -e benchmarks -- -k x"),
+        (f"plot throughput-latency {CASE} tenms", r"unknown marker"),
+        (
+            "plot throughput-latency x",
+            r"there is no record of x\. Measure: .venv/bin/tox run -e benchmarks -- -k x",
+        ),
         ("offline", r"^line 3: tritonproof:offline needs a case\. Write tritonproof:offline CASE_ID"),
         (f"summary {CASE}", r"unknown marker"),
     ],
@@ -178,7 +180,9 @@ def test_the_check_finds_a_picture_that_is_not_in_step(damage: str, sync_page: R
     else:
         others = [samples.swept(loads=SWEPT.loads[:3]), RECORDS[1]]
         now = {
-            "other records": plots.svg("best-throughput", [publishable(one) for one in others]),
+            "other records": plots.draw(
+                plots.chart("best-throughput", [publishable(one) for one in others]), "light"
+            ).decode(),
             "broken off": text[:2000],
             "another picture": "<svg/>",
         }

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from msgspec import structs
 
+from reports.export import load_points
 from reports.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
 from reports.record.schema import Estimate, Load, Mark
 from reports.tables import points, summary
@@ -62,6 +63,14 @@ def test_a_new_figure_is_a_field_a_quantity_and_a_column(
     assert ("712.34" if rendering in ("csv", "json") else "712.3") in text
     wrong = samples.record(loads=(load,), accuracy=samples.failed_accuracy())
     assert "712.3" not in RENDERINGS[rendering](case_section(publishable(wrong)))
+
+
+def test_a_new_figure_is_a_column_of_csv_by_the_name_of_its_field() -> None:
+    load = LoadWithCache(**structs.asdict(samples.load("offline", 8, 1573.6)), cache_mib=712.34)
+    right, wrong = samples.record(loads=(load,)), samples.record(loads=(load,), conversion=None)
+
+    assert load_points([publishable(right)])["cache_mib"].tolist() == [712.34]
+    assert "cache_mib" not in load_points([publishable(wrong)])
 
 
 @pytest.mark.parametrize("rendering", WHOLE)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from reports.trend import files
-from reports.trend.rows import Row
+from reports import history as histories
+from reports.history import Row
 
 COMMITS = [f"{number:08x}{0:032x}" for number in range(0x1000, 0x1000 + 2000)]
 """The commits of the runs, in their order."""
@@ -28,7 +28,6 @@ def row(number: int, throughput_per_s: float = 100.0, **changes: Any) -> Row:
         "started": started.isoformat(),
         "host": "ci-1",
         "machine": "0a1b2c3d",
-        "device": "A CPU",
         "commit": COMMITS[number],
         "clean": True,
         "target": "cpu",
@@ -113,4 +112,4 @@ def history(
 
 if __name__ == "__main__":
     written, _ = history(seed=0, spread=0.0125)
-    files.append(Path(sys.argv[1]), sorted(written, key=lambda one: one.started))
+    histories.append(Path(sys.argv[1]), sorted(written, key=lambda one: one.started))

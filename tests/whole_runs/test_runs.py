@@ -10,9 +10,9 @@ import pytest
 
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
+from reports import history
 from reports.record import schema
 from reports.text.speed import efficiency_text
-from reports.trend import files as history
 from tests.faults.classifier import write_network
 from tests.whole_runs.suite import FAST, GIVEN, ONNX, Run, suite
 
