@@ -37,7 +37,7 @@ class Merged:
     """The cases whose record was joined from several."""
     left_out: list[Path] = field(default_factory=list)
     """Files in the given folders that belong to no record, and logs that are not kept."""
-    stamps: dict[str, Path] = field(default_factory=dict)
+    first: dict[str, tuple[Path, Record]] = field(default_factory=dict)
     """A record of each target; all others of that target must be of its machine."""
 
 
@@ -104,7 +104,9 @@ def _add(
             )
         _check_machine(done, path, record, problems)
     # The order of the arguments decides nothing: the record that was changed last comes last.
-    first, *others = sorted(paths, key=lambda path: (records[path].updated, repr(records[path])))
+    first, *others = paths
+    if others:
+        first, *others = sorted(paths, key=lambda path: (records[path].updated, repr(records[path])))
     whole = records[first]
     for path in others:
         both = " and ".join(sorted(map(str, (first, path))))
@@ -128,8 +130,8 @@ def _add(
 
 def _check_machine(done: Merged, path: Path, record: Record, problems: list[str]) -> None:
     """Compare the machine of a record with that of another of its target: a table of both would mix them."""
-    other = done.stamps.setdefault(record.case.target, path)
-    if other != path and (settings := _differing(files.read(other), record, ("machine.", "versions."))):
+    other, its = done.first.setdefault(record.case.target, (path, record))
+    if its.machine != record.machine and (settings := _differing(its, record, ("machine.", "versions."))):
         problems.append(
             f"target {record.case.target}: two machines: {other} and {path} differ in {settings}. Merge the records of each "
             "machine into a folder of its own; `python -m reports compare` sets them side by side."

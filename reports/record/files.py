@@ -29,9 +29,9 @@ CONFIG_SUFFIX = ".config.pbtxt"
 
 _LARGEST_RECORD_BYTES = 16 * 2**20
 """A load point of ten passes is some 4 kB, and a sweep has far fewer than a thousand."""
-_PERHAPS_HIDDEN = re.compile(rb"\x7f|\\(?:[bfr]|u(?!00[a-fA-F]))")
-"""Matches in JSON of ASCII alone what may be a character that `foreign.visible` writes out: an escape, but for those of
-Latin letters and signs."""
+_PERHAPS_HIDDEN = re.compile(rb"\\(?:[bfr]|u(?!00[a-fA-F]))")
+"""Matches in JSON the escapes, but for those of Latin letters and signs, that may be a character which `foreign.visible`
+writes out."""
 _Kind = TypeVar("_Kind")
 
 
@@ -111,7 +111,7 @@ def parse(
             f"{path}: schema is {quoted(found)}, this version reads {version}. Measure the case again, or read it with the "
             "version that wrote it."
         )
-    is_shown = content.isascii() and _PERHAPS_HIDDEN.search(content) is None
+    is_shown = content.isascii() and b"\x7f" not in content and _PERHAPS_HIDDEN.search(content) is None
     try:
         return msgspec.convert(plain if is_shown else _visible(plain), kind)
     except (msgspec.ValidationError, OverflowError) as error:
