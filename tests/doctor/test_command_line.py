@@ -4,11 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fixtures.doctor import __main__ as doctor
 from fixtures.doctor.finding import Finding, ok, problem, warning
-from reports.record.programs import ProgramError
+from fixtures.host.programs import ProgramError
 from tests.serve.programs import script
 
 ROOT = Path(__file__).parents[2]
@@ -73,8 +74,9 @@ def test_the_environments_that_are_named_are_looked_at_or_all_that_are_installed
 
 
 def in_a_bare_python(*arguments: str) -> tuple[int, dict[str, str]]:
-    """The status of a doctor in a Python without packages, and the state of each check that it made."""
-    code = "import sys\nsys.path.insert(0, sys.argv.pop(1))\nfrom fixtures.doctor.__main__ import main\nsys.exit(main())"
+    """The status of a doctor in a Python with msgspec alone, and the state of each check that it made."""
+    given = f"import sys\nsys.path[:0] = [sys.argv.pop(1), {str(Path(msgspec.__file__).parents[1])!r}]\nimport msgspec, msgspec.json\n"
+    code = f"{given}del sys.path[1]\nfrom fixtures.doctor.__main__ import main\nsys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(ROOT), *arguments],
         capture_output=True,
@@ -89,7 +91,7 @@ def in_a_bare_python(*arguments: str) -> tuple[int, dict[str, str]]:
     }
 
 
-def test_it_works_in_a_python_that_has_no_packages_at_all(tmp_path: Path) -> None:
+def test_it_works_in_a_python_that_has_msgspec_alone(tmp_path: Path) -> None:
     status, states = in_a_bare_python()
     assert (status, states["packages"]) == (1, "problem")
     assert states["cores"] in {"ok", "warning"}

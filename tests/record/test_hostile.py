@@ -161,7 +161,7 @@ def test_a_name_that_could_forge_a_line_is_refused_on_one_line_by_each_command(
     path = results / place.format(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")
-    of_history = [4, 8]  # the page and the trend
+    of_history = [8]  # the trend
     for number, command in enumerate(commands(results, tmp_path)):
         if number in of_history or "history" not in place:
             said = refused(*command)

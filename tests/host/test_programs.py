@@ -11,9 +11,9 @@ import pytest
 
 from fixtures.errors import SetupError
 from fixtures.host.process import guarded
+from fixtures.host.programs import ProgramError, run
 from fixtures.serve import container
 from fixtures.serve.choice import parse_choice
-from reports.record.programs import ProgramError, run
 from tests.waiting import wait_until
 
 ENDED_S = 60.0
