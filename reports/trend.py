@@ -350,13 +350,21 @@ def picture(series: Sequence[Series]) -> Figure:
         )
         axes.yaxis.set_major_locator(MaxNLocator(3))
         for step in one.steps:
-            axes.axvline(at[step.at] - 0.5, color="C1" if step.is_worse else "C2", linestyle="--")
-            sign = "▼" if step.is_worse else "▲"
+            place, falls = at[step.at] - 0.5, step.change.value < 0
+            axes.axvline(place, color="C1" if step.is_worse else "C2", linestyle="--")
             size = one.followed.changes.text(step.change.value)
-            axes.annotate(f" {sign} {size}", (at[step.at] - 0.5, 0.05), xycoords=("data", "axes fraction"))
+            axes.annotate(  # on the side where the line is above it
+                f"{'▼' if falls else '▲'} {size}",
+                (place, 0.06),
+                (-4 if falls else 4, 0),
+                ("data", "axes fraction"),
+                "offset points",
+                ha="right" if falls else "left",
+            )
     ticks = np.linspace(0, len(runs) - 1, min(6, len(runs))).round().astype(int)
     rows = [runs[tick][1] for tick in ticks]
     panels[-1].set_xticks(ticks, [f"{(row.commit or 'no commit')[:9]}\n{row.started[:10]}" for row in rows])
     left = len(series) - len(drawn)
-    figure.suptitle("From run to run" + (f"; {left} more series are chosen with -k" if left else ""))
+    title = "From run to run" + (f"; {left} more series are drawn with -k" if left else "")
+    figure.suptitle(title, x=0.015, ha="left")
     return figure
