@@ -29,7 +29,7 @@ def spoilt(model: Model, folder: Path, **changes: np.ndarray) -> Path:
     return path
 
 
-def with_one_that_is(value: float) -> Callable[[np.ndarray], np.ndarray]:
+def with_one_that_is(value: np.float32) -> Callable[[np.ndarray], np.ndarray]:
     return lambda kernel: np.where(np.arange(kernel.size).reshape(kernel.shape) == 3, value, kernel)
 
 
