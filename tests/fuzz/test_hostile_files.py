@@ -98,7 +98,8 @@ REQUESTS = {
 }
 PICTURE = Image.fromarray(np.arange(60, dtype=np.uint8).reshape(4, 5, 3))
 WEIGHTS = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2, dtype=torch.float16)}
-HEAD = b"".join(pickle.dumps(one, protocol=2) for one in (0x1950A86A20F9469CFC6C, 1001, {}))
+HEAD_VALUES: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {})
+HEAD = b"".join(pickle.dumps(one, protocol=2) for one in HEAD_VALUES)
 """What begins a file that torch.save has written as pickles: its own number, a version, what the machine was."""
 
 PARSERS = {
