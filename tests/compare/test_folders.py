@@ -14,11 +14,6 @@ from tests import samples as sample
 from tests.compare.test_records import CASE, point, store_samples
 
 
-def test_cases_of_one_side_are_named(shown: Any) -> None:
-    text = shown([sample.record(), sample.random_weights()], [sample.record()])
-    assert "\nOnly in A: `cpu-nnunet-ts-trace-fp32`.\n" in text
-
-
 def test_each_further_folder_is_set_against_the_first(tmp_path: Path, printed: Callable[..., str]) -> None:
     folders = [
         sample.store(tmp_path / name, sample.record(loads=(point(speed=speed),)))
@@ -59,24 +54,7 @@ def test_a_selection_leaves_the_other_cases_out(shown: Any) -> None:
     assert "## cpu-nnunet-ts-trace-fp32" in text
 
 
-def test_a_terminal_gets_whole_names_without_markdown(shown: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    text = shown(
-        [sample.record(loads=(point(),))], [sample.record(loads=(point(speed=900),))], "--format", "terminal"
-    )
-    assert CASE in text
-    assert "slower" in text
-    assert "**" not in text
-    assert "| " not in text
-
-
 # What cannot be compared.
-
-
-def test_the_old_way_to_call_it_names_the_new_one(refused: Callable[..., str]) -> None:
-    text = refused("compare")
-    assert "needs two folders or files of records" in text
-    assert "python -m reports published" in text
 
 
 def test_nothing_in_common_is_an_error_with_the_names(

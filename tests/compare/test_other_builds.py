@@ -1,6 +1,5 @@
 """What --against takes: folders of builds, commits and checkouts; and the options of comparisons."""
 
-import contextlib
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 from fixtures.build.repository import BuiltModel
 from fixtures.compare import checkouts, other_builds
 from fixtures.errors import InputError, ProofError
-from fixtures.host import locks
 from fixtures.run.settings import flag
 from tests.conftest import MakeBuild
 from tests.git import git
@@ -195,22 +193,6 @@ def test_a_ref_names_a_commit_whose_files_are_kept_apart(checkout: Path, tmp_pat
     assert (folder / "model_repos" / "built").exists(), "the next run finds what this one built"
     assert git(checkout, "worktree", "list").count("\n") == 0, "the repository knows nothing of it"
     assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [commit]
-
-
-def test_who_waits_for_the_files_of_a_commit_is_told_who_makes_them(checkout: Path, tmp_path: Path) -> None:
-    other = other_builds.parse("trunk", checkout)
-    told = list[str]()
-    held = contextlib.ExitStack()
-    (tmp_path / "cache").mkdir()
-    held.enter_context(locks.hold_file(tmp_path / "cache" / f".{other.commit}.lock"))
-
-    def report(line: str) -> None:
-        told.append(line)
-        held.close()
-
-    checkouts.export(other, tmp_path / "cache", checkout, report=report)
-
-    assert told[0].startswith("wait for a checkout")
 
 
 def replaced(folder: Path) -> None:

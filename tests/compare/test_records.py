@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reports.record import per_sample, schema
-from reports.record.schema import Case, Estimate, Load, Record, Serving
+from reports.record.schema import Load, Record, Serving
 from tests import samples as sample
 
 CASE = "a40-resnet50-onnx-trt-fp16"
@@ -69,31 +69,6 @@ def test_only_the_settings_that_differ_are_named_with_both_values(shown: Any) ->
     assert "machine" not in text.replace("the machine changed", "")
 
 
-def test_a_case_without_a_difference_has_no_setup(shown: Any) -> None:
-    text = shown([sample.record()], [sample.record()])
-    assert "- Setup" not in text
-    assert row(text, CASE)[1] == "-"
-
-
-def test_other_machines_are_stated_at_the_top(shown: Any) -> None:
-    text = shown([sample.record()], [with_machine(sample.record(), cores=32, gpu="NVIDIA A40 24C")])
-    stated = line_with("**The machines differ**", text)
-    assert stated == (
-        "**The machines differ**: machine.cores 16 → 32; machine.gpu NVIDIA A40 → NVIDIA A40 24C. "
-        "The ratios of speed hold that too."
-    )
-    assert text.index(stated) < text.index("| Case")
-
-
-def test_what_differs_alike_in_all_cases_is_said_once(shown: Any) -> None:
-    other = dataclasses.replace(sample.record(), case=Case("a40", "resnet50", "onnx", None, "fp32"))
-    before = [sample.record(), other]
-    after = [with_machine(one, versions={"python": "3.11.7", "torch": "2.14.0"}) for one in before]
-    text = shown(before, after)
-    assert text.count("2.14.0") == 1
-    assert "Differs in all 2 cases: versions.torch 2.13.0 → 2.14.0." in text
-
-
 # Speed.
 
 
@@ -129,12 +104,6 @@ def test_a_difference_of_one_point_by_itself_is_none_among_forty(shown: Any) -> 
     assert row(among, "offline, batch 8")[3] == alone[3]
 
 
-def test_latencies_stand_before_and_after(shown: Any) -> None:
-    slow = point(latency_ms={**point().latency_ms, "p99": Estimate(3.25, 3.0, 4.0)})
-    text = shown([sample.record(loads=(point(),))], [sample.record(loads=(slow,))])
-    assert row(text, "offline, batch 8")[4:6] == ["2.126", "3.250"]
-
-
 def test_at_a_request_rate_speed_is_the_inverse_of_the_latency(shown: Any) -> None:
     """The schedule fixes the throughput."""
 
@@ -149,12 +118,6 @@ def test_at_a_request_rate_speed_is_the_inverse_of_the_latency(shown: Any) -> No
     cells = row(text, "online, 50/s, poisson")
     assert cells[3].startswith("0.50 (")
     assert cells[6] == "**slower**"
-
-
-def test_points_of_one_side_are_named(shown: Any) -> None:
-    text = shown([sample.record(loads=(point(8), point(1)))], [sample.record(loads=(point(8), point(16)))])
-    assert "\nOnly in A: offline, batch 1.\n" in text
-    assert "\nOnly in B: offline, batch 16." in text
 
 
 def test_one_pass_has_no_interval_and_no_verdict(shown: Any) -> None:
@@ -183,11 +146,6 @@ def test_a_case_that_fails_on_either_side_shows_no_speed(side: str, shown: Any) 
     assert row(text, CASE)[3] == "not shown"
 
 
-def test_chance_is_said_where_many_points_are_compared(shown: Any) -> None:
-    one = sample.record(loads=tuple(point(size) for size in range(1, 41)))
-    assert "what is shown among 40 points" in shown([one], [one])
-
-
 # Accuracy.
 
 
@@ -202,22 +160,6 @@ def test_scores_of_samples_are_compared_in_pairs(shown: Any, folders: tuple[Path
         "`digit-0004` and 4 more; gained `digit-0490`)"
     )
     assert row(text, CASE)[2] == "**worse**"
-
-
-def test_scores_that_are_the_same_say_so(shown: Any, folders: tuple[Path, Path]) -> None:
-    for folder in folders:
-        store_samples(folder, sample.record(), [1.0] * 500)
-    text = shown([sample.record()], [sample.record()])
-    assert line_with("- top-1", text).endswith("; the same on each of 500 samples in both")
-    assert row(text, CASE)[2] == "no sample changed"
-
-
-def test_samples_of_one_side_are_counted(shown: Any, folders: tuple[Path, Path]) -> None:
-    fewer = sample.record(accuracy=sample.accuracy(samples=499))
-    store_samples(folders[0], sample.record(), [1.0] * 500)
-    store_samples(folders[1], fewer, [1.0] * 499, ids=("another", *IDS[:498]))
-    line = line_with("- top-1", shown([sample.record()], [fewer]))
-    assert line.endswith("; the same on each of 498 samples in both (2 only in A; 1 only in B)")
 
 
 @pytest.mark.parametrize(
@@ -240,11 +182,3 @@ def test_without_pairs_the_scores_stand_alone_and_the_reason_is_given(
     assert f"Not paired by sample, so that the scores alone are shown: {reason}: all cases." in text
     assert line_with("- top-1", text) == "- top-1: 96.25 % → 96.1 %"
     assert row(text, CASE)[2] == "not paired"
-
-
-def test_a_case_without_a_metric_says_why(shown: Any) -> None:
-    one = sample.random_weights()
-    text = shown([one], [one])
-    assert (
-        "- Accuracy: A random weights: no checkpoint was given (--checkpoint DIR), B random weights" in text
-    )

@@ -15,9 +15,7 @@ import pytest
 import torch
 
 from fixtures.build.repository import BuiltModel
-from fixtures.build.runtimes import load_runtime
 from fixtures.cases import cases_of
-from fixtures.efficiency import in_process as process_module
 from fixtures.efficiency import in_process_worker, peak
 from fixtures.efficiency.in_process import in_process, peak_of
 from fixtures.errors import ProofError
@@ -38,7 +36,6 @@ def load(artifact, settings):
 """
 BROKEN = "def load(artifact, settings):\n    raise RuntimeError('no such operator')\n"
 DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os._exit(7)\n"
-HANGING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(60)\n"
 SLEEPING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(0.005) or [2 * arrays[0]]\n"
 
 
@@ -71,14 +68,6 @@ def test_the_worker_runs_the_builds_own_runtime_on_a_batch_of_the_sample(
     assert settings["threads"] == str(worker.threads) == str(machine.cores())
 
 
-def test_a_file_beside_the_runtime_is_not_taken_for_a_package_that_it_imports(
-    make_build: MakeBuild, tmp_path: Path
-) -> None:
-    build = make_build(tmp_path, "noting", f"import colorsys{NOTING}")
-    build.artifact.with_name("colorsys.py").write_text("raise RuntimeError('this is no package')")
-    run_once(build)
-
-
 @pytest.mark.parametrize(("backend", "spinning"), [("onnxruntime", "1"), ("pytorch", "0"), ("python", "0")])
 def test_in_process_threads_spin_beside_the_backend_whose_threads_cannot_be_kept_from_it(
     backend: str, spinning: str, make_build: MakeBuild, tmp_path: Path
@@ -90,25 +79,6 @@ def test_in_process_threads_spin_beside_the_backend_whose_threads_cannot_be_kept
     _, settings, _ = json.loads((build.artifact.parent / "seen.json").read_text())
     assert settings.get("spinning", "0") == spinning
     assert worker.spinning is (spinning == "1")
-
-
-@pytest.mark.parametrize(("told", "spins"), [({}, "0"), ({"spinning": "0"}, "0"), ({"spinning": "1"}, "1")])
-def test_onnx_runtime_s_threads_spin_where_the_runtime_is_told(
-    told: dict[str, str], spins: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import onnxruntime
-
-    class Opened(Exception):  # noqa: N818 - it is no error
-        pass
-
-    def open_session(_artifact: str, options: onnxruntime.SessionOptions, **_other: object) -> None:
-        raise Opened(options.get_session_config_entry("session.intra_op.allow_spinning"))
-
-    monkeypatch.setattr(onnxruntime, "InferenceSession", open_session)
-    settings = {"device": "cpu", "threads": "1", "accelerator": "", "precision": "fp32", "large": "0"}
-    settings |= {"tensors": "numpy"}
-    with pytest.raises(Opened, match=f"^{spins}$"):
-        load_runtime("onnx.py").load(Path("model.onnx"), settings | told)
 
 
 def test_the_worker_runs_for_as_long_and_as_often_as_asked(make_build: MakeBuild, tmp_path: Path) -> None:
@@ -139,15 +109,6 @@ def test_the_worker_and_its_folder_are_gone_afterwards(make_build: MakeBuild, tm
 def test_a_worker_that_fails_says_why(make_build: MakeBuild, tmp_path: Path, runtime: str, said: str) -> None:
     build = make_build(tmp_path, "failing", runtime)
     with pytest.raises(ProofError, match=f"(?s){said}.*where: {build.case}.*cure:"):
-        run_once(build)
-
-
-def test_a_worker_that_hangs_is_given_up(
-    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process_module, "_ANSWER_LIMIT_S", 0.3)
-    build = make_build(tmp_path, "hanging", HANGING)
-    with pytest.raises(ProofError, match="gave no answer within 0 s"):
         run_once(build)
 
 

@@ -10,10 +10,8 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.run.fleet import replaying
 from reports.record import files
-from reports.record.schema import Conversation, Record
-from reports.run.outcomes import Outcomes
+from reports.record.schema import Record
 from tests.samples import gate, load, record, stage_failure
-from tests.soak.made_up import soak
 
 
 def as_sent(config: pytest.Config, report: pytest.TestReport) -> dict[str, Any]:
@@ -87,15 +85,6 @@ def test_what_is_no_report_of_the_test_is_refused(pytestconfig: pytest.Config, c
     assert refused.value.cure
 
 
-def test_a_skip_on_a_node_is_counted_with_its_reason(pytestconfig: pytest.Config) -> None:
-    outcomes = Outcomes()
-    sent = as_sent(pytestconfig, report("skipped", ("file", 3, "Skipped: needs an NVIDIA T4"), "setup"))
-
-    outcomes.pytest_runtest_logreport(replaying.report_from(pytestconfig, sent["nodeid"], sent))
-
-    assert outcomes.skipped == {"needs an NVIDIA T4": 1}
-
-
 def test_results_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:
     here = record(
         loads=(load("offline", 1, 10.0), load("offline", 2, 20.0)),
@@ -136,20 +125,6 @@ def test_a_failure_on_a_node_is_on_record_here_until_its_test_has_a_result_on_on
     failed = keep(dataclasses.replace(here, accuracy=None, failures=(stage_failure(),)))
     assert failed.failures == (stage_failure(),)
     assert keep(here).failures == ()
-
-
-def test_a_soak_and_a_conversation_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:
-    here = record()
-    path = files.path_of(here.case, tmp_path)
-    files.write(here, path)
-    said = Conversation("decoupled", 4, 12, "", True)
-
-    for one in ({"soak": soak()}, {"conversation": said}):
-        sent = dataclasses.replace(here, loads=(), starts=(), **one)
-        replaying.keep({str(path.relative_to(tmp_path)): files.encode(sent)}, tmp_path)
-
-    joined = files.read(path)
-    assert (joined.soak, joined.conversation, joined.loads) == (soak(), said, here.loads)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from typing import cast
 
 import pytest
 
-from fixtures.errors import ProofError
 from fixtures.measure.job import Job
 from fixtures.measure.measured import PointState
 from fixtures.measure.stopping import MeasuringPlan
@@ -82,17 +81,6 @@ def test_a_proof_whose_first_entry_is_beyond_the_budget_takes_no_pass_of_the_oth
 
     assert loaded == [first]
     assert [state.point for state in states] == [first.ladder[3]]
-
-
-def test_a_proof_that_cannot_be_measured_is_an_error() -> None:
-    def refuse(_job: Job, number: int) -> float:
-        if number == 4:
-            raise ProofError("Triton does not answer any more")
-        return simulated.LATENCY_MS
-
-    candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
-    with pytest.raises(ProofError, match="does not answer any more"):
-        on_server.prove(bench_of(simulated.LoadGenerator(refuse), []), Goal(7, 99), [Entry(candidate, 0)])
 
 
 def test_what_is_found_is_recorded_in_the_record_s_own_words() -> None:
