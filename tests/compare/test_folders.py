@@ -57,6 +57,14 @@ def test_a_selection_leaves_the_other_cases_out(shown: Any) -> None:
 # What cannot be compared.
 
 
+@pytest.mark.parametrize("arguments", [0, 1])
+def test_fewer_than_two_folders_are_refused_with_what_is_needed(
+    arguments: int, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    folders = [sample.store(tmp_path, sample.record())] * arguments
+    assert "needs two folders or files of records" in refused("compare", *folders)
+
+
 def test_nothing_in_common_is_an_error_with_the_names(
     folders: tuple[Path, Path], refused: Callable[..., str]
 ) -> None:

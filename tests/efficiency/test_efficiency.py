@@ -16,6 +16,7 @@ from fixtures.efficiency.best_point import batch_in_process, best_of, best_point
 from fixtures.efficiency.in_process import in_process
 from fixtures.efficiency.turns import Sides, Turns, is_done, mean_of, take_turns
 from fixtures.errors import NotAvailableError
+from fixtures.host.cpu import CpuTime
 from fixtures.measure.job import Job, Run, jobs_of
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
@@ -23,6 +24,7 @@ from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.spec import LoadPoint
 from reports.record.schema import Estimate, Load
+from reports.text.publishable import publishable
 from tests import simulated, toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.inputs import samples_of

@@ -1,0 +1,116 @@
+"""`reports compare --fail-on worse`: records of an earlier run as a gate, by the exit statuses of a run."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reports.__main__ import main
+from reports.record.schema import Estimate, Growth, Record
+from tests import samples as sample
+from tests.compare.test_records import point, store_samples, with_machine
+from tests.soak.made_up import CLEAN, LEAK, record, soak
+
+WORSE = ("--fail-on", "worse")
+RIGHT, WRONG = [1.0] * 500, [0.0] * 50 + [1.0] * 450
+
+
+def at(speed: float, **changes: Any) -> Record:
+    """The record of a case with one load point of this speed."""
+    return dataclasses.replace(sample.record(), loads=(point(speed=speed),), **changes)
+
+
+def grown(*growth: Growth) -> Record:
+    """A record of a soak alone, which has nothing else to compare."""
+    return record(soak(*growth), loads=(), accuracy=None)
+
+
+def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> int:
+    sample.store(tmp_path / "before", before)
+    sample.store(tmp_path / "after", after)
+    return main(["compare", str(tmp_path / "before"), str(tmp_path / "after"), *options])
+
+
+LARGER = dataclasses.replace(LEAK, slope=Estimate(2048.0, 2040.0, 2060.0, 0.99))
+HARDLY_LARGER = dataclasses.replace(LEAK, slope=Estimate(1100.0, 1090.0, 1110.0, 0.99))
+UNKNOWN = dataclasses.replace(LEAK, slope=Estimate(500.0, -100.0, 1100.0, 0.99), verdict="not shown")
+NO_LEAK = dataclasses.replace(LEAK, slope=Estimate(2.0, -1.0, 5.0, 0.99), verdict="passed")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "options", "status"),
+    [
+        (at(1000), at(900), (), 0),
+        (at(1000), at(900), WORSE, 10),
+        (at(1000), at(1000), WORSE, 0),
+        (at(1000), at(900), (*WORSE, "--allow-slowdown", "20%"), 0),
+        (at(1000), at(900), (*WORSE, "--allow-slowdown", "0.5"), 10),
+        # A build of a tenth of the speed, and a little more, is as fast as 90 % less.
+        (at(1000), at(104), (*WORSE, "--allow-slowdown", "90"), 0),
+        (at(1000), at(96), (*WORSE, "--allow-slowdown", "90"), 10),
+        (at(1000), at(1000, accuracy=sample.failed_accuracy()), WORSE, 12),
+        (at(1000, accuracy=sample.failed_accuracy()), at(1000), WORSE, 4),
+        (at(1000), with_machine(at(1000), cores=64), WORSE, 4),
+        (at(1000), dataclasses.replace(at(1000), loads=(point(16),)), WORSE, 4),
+        (at(1000), with_machine(at(1000), gpu_driver="999.1"), WORSE, 0),
+        (at(1000), with_machine(at(900), gpu_uuids=("GPU-2",)), WORSE, 10),
+        (grown(NO_LEAK), grown(LEAK), WORSE, 11),
+        (grown(UNKNOWN), grown(LEAK), WORSE, 11),
+        (grown(LEAK), grown(LARGER), WORSE, 11),
+        (grown(CLEAN), grown(CLEAN, LEAK), WORSE, 11),
+        (grown(LEAK), grown(LEAK), WORSE, 0),
+        (grown(LEAK), grown(HARDLY_LARGER), WORSE, 0),
+        (grown(LARGER), grown(LEAK), WORSE, 0),
+        (grown(LEAK), grown(NO_LEAK), WORSE, 0),
+        (grown(NO_LEAK), grown(UNKNOWN), WORSE, 0),
+        (at(1000, soak=soak(NO_LEAK)), at(900, soak=soak(LEAK)), WORSE, 11),
+        (at(1000), at(1000, soak=soak(LEAK)), WORSE, 0),
+    ],
+)
+def test_the_status_says_what_is_worse(
+    tmp_path: Path, before: Record, after: Record, options: Sequence[str], status: int
+) -> None:
+    assert status_of(tmp_path, before, after, *options) == status
+
+
+@pytest.mark.parametrize(
+    ("after", "scores", "status"),
+    [
+        (at(900), WRONG, 12),
+        (at(900, soak=soak(LEAK)), WRONG, 12),
+        (dataclasses.replace(at(1000), loads=()), RIGHT, 0),
+    ],
+    ids=["worse and slower", "worse, slower and leaking", "samples alone"],
+)
+def test_a_worse_accuracy_comes_before_all_else(
+    tmp_path: Path, after: Record, scores: list[float], status: int
+) -> None:
+    store_samples(tmp_path / "before", at(1000), RIGHT)
+    store_samples(tmp_path / "after", after, scores)
+
+    assert status_of(tmp_path, at(1000, soak=soak(NO_LEAK)), after, *WORSE) == status
+
+
+def test_what_is_allowed_is_not_called_slower_in_the_text_either(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(tmp_path, at(1000), at(900), "--allow-slowdown", "20") == 0
+    assert "**slower**" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["-1", "100", "150", "three", "nan"])
+def test_a_slow_down_that_is_no_percentage_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        status_of(tmp_path, at(1000), at(900), f"--allow-slowdown={text}")
+    assert ended.value.code == 4
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_runs_the_worst_decides_wherever_it_is_named(tmp_path: Path, order: int) -> None:
+    for name, speed in {"before": 1000, "slower": 900, "same": 1000}.items():
+        sample.store(tmp_path / name, at(speed))
+
+    others = [str(tmp_path / name) for name in ("slower", "same")[::order]]
+    assert main(["compare", str(tmp_path / "before"), *others, *WORSE]) == 10
