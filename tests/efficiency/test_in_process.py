@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import itertools
 import json
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -81,16 +80,6 @@ def test_in_process_threads_spin_beside_the_backend_whose_threads_cannot_be_kept
     assert worker.spinning is (spinning == "1")
 
 
-def test_the_worker_runs_for_as_long_and_as_often_as_asked(make_build: MakeBuild, tmp_path: Path) -> None:
-    build = make_build(tmp_path, "sleeping", SLEEPING)
-    with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
-        worker.wait_ready()
-        for batch, seconds, least in ((1, 0.2, 1), (4, 0, 40)):
-            started = time.monotonic()
-            assert 0 < worker.batches_per_s(batch, seconds, least) < 200, "each takes 5 ms and more"
-            assert time.monotonic() - started > 0.2, "as long as asked, or forty batches"
-
-
 def test_the_worker_and_its_folder_are_gone_afterwards(make_build: MakeBuild, tmp_path: Path) -> None:
     build = make_build(tmp_path, "doubling", DOUBLING)
     with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
@@ -142,21 +131,6 @@ def test_every_precision_of_cpus_has_a_peak(precision: str, fp32_per_s: float) -
             found = max(found, peak_per_s(precision))
     assert 1e9 < fp32_per_s < 1e14
     assert fp32_per_s / 10 < found < fp32_per_s * 100
-
-
-def test_int8_by_pytorch_is_no_way_to_the_peak_of_a_cpu_that_emulates_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Without VNNI it takes most of a minute, and the runs that wait for it minutes."""
-    shapes = [(64, 32), (1, 128)]
-    assert len(list(peak._by_pytorch("cpu", "int8", 1, shapes))) == 2
-
-    def emulated(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.1)  # for 64 of them 6.4 s
-        return left
-
-    monkeypatch.setattr(torch, "_int_mm", emulated)
-    assert list(peak._by_pytorch("cpu", "int8", 1, shapes)) == []
 
 
 @pytest.mark.parametrize(("tf32", "allowed"), [("1", True), ("0", False)])

@@ -1,8 +1,6 @@
 """A node's environment: made by tox once for each set of packages, or one that is there."""
 
-import contextlib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -76,16 +74,3 @@ def test_an_environment_that_cannot_be_made_says_why_and_is_tried_again(tmp_path
     for _ in range(2):
         with pytest.raises(SetupError, match="no-such-package"):
             environment.python_for("cpu", broken, given, lambda _line: None)
-
-
-def test_a_node_without_tox_says_how_to_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.executable", "/no/such/python")
-    monkeypatch.setattr(environment, "guarded", _fails)
-
-    with pytest.raises(SetupError, match="install tox"):
-        environment.python_for("cpu", project(tmp_path / "one"), variables(tmp_path / "cache"), print)
-
-
-def _fails(*_arguments: object, **_options: object) -> object:
-    """A program that ends with an error at once."""
-    return contextlib.nullcontext(SimpleNamespace(wait=lambda: 1))

@@ -216,25 +216,6 @@ def test_the_figures_are_of_fresh_passes_and_not_of_those_that_selected() -> Non
     assert np.mean(selected) > 1.2, "the passes that selected are lucky ones"
 
 
-def test_where_the_first_is_beyond_the_budget_the_other_is_proven_beside_its_lighter_load() -> None:
-    goal, bench = Goal(7, 99), Bench()
-
-    def slower_by_then(entries: Sequence[Entry]) -> list[PointState]:
-        bench.latency = lambda candidate, size: (
-            (1.4 if len(bench.proofs) == 1 else 1.0) * usual(candidate, size)
-        )
-        return bench.prove(goal, entries)
-
-    found = fastest.search(SPACE, goal, bench.look, slower_by_then)
-
-    (first, other), second_attempt = bench.proofs[:2]
-    assert len(bench.fresh[0]) == 1, "the other one is not measured"
-    assert other in second_attempt
-    assert {entry.candidate for entry in second_attempt} == {first.candidate, other.candidate}
-    assert found.winner.verdict == "passed"
-    assert found.lead is not None
-
-
 @pytest.mark.parametrize(
     ("first", "second", "is_second"),
     [
@@ -280,5 +261,6 @@ def test_where_none_loads_the_first_error_is_raised() -> None:
         def look(self, candidate: Candidate, point: LoadPoint) -> Steady:
             raise ProofError(f"{point} does not load with {candidate.deployment.instances}")
 
-    with pytest.raises(ProofError, match="does not load with 1"):
+    with pytest.raises(ProofError) as raised:
         Broken().search(Goal(7, 99))
+    assert raised.value.what.endswith("with 1")

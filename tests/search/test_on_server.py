@@ -73,16 +73,6 @@ def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget(
     assert all(run.steady.latencies_ms[0] == 1.0 for run in states[0].mine.passes)
 
 
-def test_a_proof_whose_first_entry_is_beyond_the_budget_takes_no_pass_of_the_other() -> None:
-    generator, loaded = simulated.LoadGenerator(lambda _job, _number: 8.0), list[Candidate]()
-    first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
-
-    states = on_server.prove(bench_of(generator, loaded), Goal(7, 99), [Entry(first, 3), Entry(second, 1)])
-
-    assert loaded == [first]
-    assert [state.point for state in states] == [first.ladder[3]]
-
-
 def test_what_is_found_is_recorded_in_the_record_s_own_words() -> None:
     goal, plan = Goal(7, 99), MeasuringPlan()
     for verdict, said in (("passed", "within"), ("not shown", "not shown"), ("failed", "beyond")):

@@ -1,7 +1,6 @@
 """The search for the highest request rate within a latency budget, on a server whose percentiles are known exactly."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from fixtures.measure.job import Job, Run
 from fixtures.measure.measured import Measured, PointState
 from fixtures.measure.timeline import Steady
-from fixtures.search import bisection, proof, rates
+from fixtures.search import proof, rates
 from fixtures.search.candidates import Candidate, Goal
 from fixtures.search.trials import Entry, Trial
 from fixtures.spec import LoadPoint
@@ -155,19 +154,6 @@ def test_a_rate_is_kept_where_the_whole_interval_keeps_the_budget(
     assert len(set(looked_at)) <= 6
 
 
-def test_an_undecided_rate_is_measured_on_until_its_time_is_spent() -> None:
-    candidate = Candidate("online", SPACE.own, rates.ladder_of(1000, POISSON)[:1])
-    numbers = itertools.count()
-
-    def look(_candidate: Candidate, _point: LoadPoint) -> Steady:
-        # The percentile is now on this side of the budget, now on that.
-        return of_latencies(*([9.0] * 98), *([30.0] * (2 * (next(numbers) % 2))), 9.0, 9.0)
-
-    for patience_s, passes in ((5.0, 6), (12.0, 12), (24.0, 24)):
-        trial = rates.decide(Trial(candidate, ((0, of_latencies(9.0)),)), POISSON, patience_s, look)
-        assert (trial.edge, len(trial.looks)) == (None, passes)
-
-
 def test_a_rate_that_the_server_falls_behind_is_not_kept_though_its_queue_is_still_short() -> None:
     candidate = Candidate("online", SPACE.own, rates.ladder_of(1000, POISSON)[:1])
     behind = dataclasses.replace(of_latencies(*[9.0] * 200), due=300)
@@ -179,13 +165,3 @@ def test_a_rate_that_the_server_falls_behind_is_not_kept_though_its_queue_is_sti
     state = PointState(Measured(simulated.job(point), passes=runs))
     found = proof.proof_of(Entry(candidate, 0), state, Goal(10_000, 99, "poisson"))
     assert (found.verdict, found.latency_ms.high < 10_000) == ("failed", True)
-
-
-def test_decisions_go_outwards_from_the_guess_and_end_between_neighbours() -> None:
-    for guess, edge in itertools.product(range(40), range(-1, 40)):
-        low, high, decided = None, None, []
-        while (level := bisection.next_to_decide(low, high, guess, 39)) is not None:
-            decided.append(level)
-            low, high = (level, high) if level <= edge else (low, level)
-        assert low == (edge if edge >= 0 else None)
-        assert len(decided) == len(set(decided)) <= 2 + 2 * np.log2(2 + abs(guess - edge))

@@ -7,7 +7,7 @@ import pytest
 from fixtures.measure.job import Job, Run
 from fixtures.soak.growth import FEWEST
 from fixtures.soak.record_entry import end_over_begin, record_entry
-from fixtures.soak.under_load import Trace, UnderLoad, keep_loaded, load_again
+from fixtures.soak.under_load import UnderLoad, keep_loaded, load_again
 from fixtures.soak.usage import Usage
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
@@ -107,19 +107,6 @@ def test_the_speed_at_the_end_is_that_of_the_last_quarter_over_the_second() -> N
 
     assert ratio is not None
     assert (ratio.low, ratio.value, ratio.high) == pytest.approx((0.8, 0.8, 0.8))
-
-
-def test_as_few_loadings_as_show_a_leak_are_watched() -> None:
-    loaded = Machine(load_s=1.0).keep_loaded(60.0)
-    few, enough = (
-        Trace(
-            ({"memory of the server": 1e8},) * count, tuple(float(number) for number in range(1, count + 1))
-        )
-        for count in (FEWEST["loading"] - 1, FEWEST["loading"])
-    )
-
-    assert {one.per for one in record_entry(POINT, loaded, enough).growth} == {"request", "loading"}
-    assert {one.per for one in record_entry(POINT, loaded, few).growth} == {"request"}
 
 
 def test_a_server_that_slows_down_is_seen_and_one_that_starts_slowly_is_not_held_to_that() -> None:

@@ -59,15 +59,6 @@ def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Pa
     assert "Traceback" not in done.text
 
 
-def test_an_empty_data_set_is_one_error_before_anything_is_converted(repos: Path, tmp_path: Path) -> None:
-    given = ("-k", "cpu-resnet50-ts-trace-fp32 and conversion", "--dataset", f"resnet50={tmp_path}")
-    done = suite(*given, repos=repos, results=tmp_path)
-    assert done.status == pytest.ExitCode.USAGE_ERROR
-    assert "the data set has 0 class folders" in done.text
-    assert "convert" not in done.text.replace("test_conversion", "")
-    assert "Traceback" not in done.text
-
-
 def test_a_server_that_is_not_there_is_one_error(given: tuple[str, ...], tmp_path: Path) -> None:
     options = (*given, "-k", f"{GIVEN} and b001-c001", "--triton", "127.0.0.1:1")
     done = suite(*options, repos=tmp_path / "repos", results=tmp_path)
