@@ -92,13 +92,15 @@ def test_the_worker_and_its_folder_are_gone_afterwards(make_build: MakeBuild, tm
 
 @pytest.mark.parametrize(
     ("runtime", "said"),
-    [(BROKEN, "no such operator"), (DYING, "ended with status 7")],
+    [(BROKEN, "no such operator"), (DYING, "status 7")],
     ids=["cannot load", "dies"],
 )
 def test_a_worker_that_fails_says_why(make_build: MakeBuild, tmp_path: Path, runtime: str, said: str) -> None:
     build = make_build(tmp_path, "failing", runtime)
-    with pytest.raises(ProofError, match=f"(?s){said}.*where: {build.case}.*cure:"):
+    with pytest.raises(ProofError) as raised:
         run_once(build)
+    assert said in raised.value.what
+    assert raised.value.where == str(build.case)
 
 
 # --- the peak ----------------------------------------------------------------------------------------------

@@ -34,8 +34,6 @@ def test_a_worse_model_fails_the_gate_and_shows_no_speed(
     )
     assert done.status == STATUS["accuracy"]
     assert re.search(r"served accuracy [\d.]+ % is below its floor of 98\.0 %", done.text)
-    assert "1 failed, 2 passed" in done.text
-    assert "No throughput is shown" in done.text
     assert done.record(GIVEN).loads
     assert "worse.onnx, sha256" in done.record(GIVEN).build.weights
 
@@ -54,8 +52,6 @@ def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Pa
     assert done.status == pytest.ExitCode.USAGE_ERROR
     assert done.text.count("the checkpoint, truncated or not a PyTorch file, cannot be read") == 1
     assert str(broken) in done.text
-    assert "1 error" in done.text
-    assert " passed" not in done.text
     assert "Traceback" not in done.text
 
 

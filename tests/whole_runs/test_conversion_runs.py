@@ -55,7 +55,6 @@ def test_both_cases_are_converted_before_the_first_is_proven_and_later_runs_find
     done = suite(*both, "-v", *PAIR, "-p", "large", repos=models, results=results)
 
     assert done.status == 0, done.text
-    assert "2 of 2 models converted" in done.text
     for case in (GIVEN, INT8):
         assert f"{case}: built in" in done.text
         written = json.loads((models / "cpu" / case / "build.json").read_text())
