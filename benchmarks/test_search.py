@@ -1,9 +1,8 @@
 """Searches for the configuration with the highest throughput within a latency budget, and proves that it is still
 right."""
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from fixtures.errors import AccuracyError, SpeedError
 from fixtures.run.proving import Prove
@@ -30,7 +29,7 @@ def test_search(
     if found.verdict == "beyond":
         raise SpeedError(beyond_text(found))
     evaluation = prove(deployed)
-    found = dataclasses.replace(found, accuracy=evaluation.ledger)
+    found = structs.replace(found, accuracy=evaluation.ledger)
     recorder.search(deployed.serving, found, accuracy_missing)
     recorder.samples(evaluation.samples, of_search=True)
     recorder.figure(found_text(found))

@@ -3,7 +3,6 @@
 It goes case by case, so that any number of records takes the memory of few.
 """
 
-import dataclasses
 import itertools
 import os
 import shutil
@@ -11,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from reports import sources
 from reports.compare.setup import differing
@@ -164,7 +165,7 @@ def _differing(one: Record, other: Record, parts: Sequence[str]) -> str:
 
 def _agree(one: Any, other: Any) -> bool:
     """Whether two measurements are equal in all but where they come from, as those of a deterministic model are."""
-    return bool(dataclasses.replace(one, origin=other.origin) == other)
+    return bool(structs.replace(one, origin=other.origin) == other)
 
 
 def joined(earlier: Record, later: Record) -> Record:
@@ -174,9 +175,9 @@ def joined(earlier: Record, later: Record) -> Record:
     changes |= {name: tuple(found[key] for key in sorted(found) if key[0] == name) for name in SEVERAL}
     ledger = max(later, earlier, key=lambda one: (one.accuracy is not None, one.accuracy_missing or ""))
     uuids = {*earlier.machine.gpu_uuids, *later.machine.gpu_uuids}
-    return dataclasses.replace(
+    return structs.replace(
         later,
-        machine=dataclasses.replace(later.machine, gpu_uuids=tuple(sorted(uuids))),
+        machine=structs.replace(later.machine, gpu_uuids=tuple(sorted(uuids))),
         serving=later.serving or earlier.serving,
         accuracy_missing=ledger.accuracy_missing,
         price_per_hour=earlier.price_per_hour if later.price_per_hour is None else later.price_per_hour,

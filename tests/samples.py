@@ -1,8 +1,9 @@
 """Sample records for the tests of the reports; each builder takes the fields that matter to its test."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from reports.record import files
 from reports.record.origins import SEVERAL, SINGLE
@@ -60,14 +61,12 @@ def measured_at(where: Origin, one: Record) -> Record:
     """The record with all of its measurements from there."""
 
     def stamped(value: Any) -> Any:
-        return value and dataclasses.replace(value, origin=where)
+        return value and structs.replace(value, origin=where)
 
     changes = {name: stamped(getattr(one, name)) for name in SINGLE}
     changes |= {name: tuple(map(stamped, getattr(one, name))) for name in SEVERAL}
     changes["loads"] = tuple(sorted(changes["loads"], key=place))
-    return dataclasses.replace(
-        one, machine=dataclasses.replace(one.machine, gpu_uuids=where.gpu_uuids), **changes
-    )
+    return structs.replace(one, machine=structs.replace(one.machine, gpu_uuids=where.gpu_uuids), **changes)
 
 
 def estimate(value: float, relative: float = 0.02) -> Estimate:
@@ -151,7 +150,7 @@ def search(**changes: Any) -> Search:
 def wrong_under_load(one: Load) -> Load:
     """The load point, had two of its answers been wrong."""
     first = WrongAnswer("digit-0012", "OUTPUT__0[3]", "1.25", "nan")
-    return dataclasses.replace(one, samples=63, answers=VerifiedAnswers(4100, 2, 4100, 0.5, first))
+    return structs.replace(one, samples=63, answers=VerifiedAnswers(4100, 2, 4100, 0.5, first))
 
 
 def one_pass(throughput_per_s: float) -> Pass:
@@ -290,8 +289,8 @@ def swept(**changes: Any) -> Record:
         for concurrency in (8, 16, 32, 64, 128, 256)
     ]
     shared = (Mark("cpu-shared", "other programs took 0.4 of 16 cores"),)
-    offline[3] = dataclasses.replace(offline[3], marks=shared)
-    online[4] = dataclasses.replace(online[4], marks=shared)
+    offline[3] = structs.replace(offline[3], marks=shared)
+    online[4] = structs.replace(online[4], marks=shared)
     return record(**({"loads": (*offline, *online)} | changes))
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from reports.record.schema import Estimate, Verdict
+from reports.record.schema import CONFIDENCE, Estimate, Verdict
 
-CONFIDENCE = Estimate.confidence
 _RESAMPLES = 9999
 _CELLS = 4_000_000
 """How many signs are drawn at a time, which bounds the memory."""

@@ -1,12 +1,10 @@
-"""The settings in which two records differ: machine, versions, server, deployment and build.
+"""The settings in which two records differ: machine, versions, server, deployment and build."""
 
-It needs the standard library alone.
-"""
-
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from msgspec import structs
 
 from reports.record.schema import Record
 
@@ -37,16 +35,16 @@ def differing(before: Record, after: Record) -> list[Setting]:
 
 def _setup(record: Record) -> Mapping[str, str]:
     """Every setting by its name, as text."""
-    machine = dataclasses.asdict(record.machine)
-    serving = dataclasses.asdict(record.serving) if record.serving else {}
-    build = dataclasses.asdict(record.build)
+    machine = structs.asdict(record.machine)
+    serving = structs.asdict(record.serving) if record.serving else {}
+    build = structs.asdict(record.build)
     parts: dict[str, Mapping[str, Any]] = {
-        "case": dataclasses.asdict(record.case),
+        "case": structs.asdict(record.case),
         "versions": machine.pop("versions"),
         "machine": machine,
         "serving.versions": serving.pop("versions", {}),
         "serving": serving,
-        "deployment": dataclasses.asdict(record.deployment),
+        "deployment": structs.asdict(record.deployment),
         "build": {name: build[name] for name in _BUILD} | {"digest": record.build.digest[:_DIGEST_LENGTH]},
     }
     return {

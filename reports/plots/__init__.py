@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from reports.plots import across_cases, alt_text, one_case
 from reports.plots.shapes import Chart, NothingToShowError, Trend
 from reports.plots.theme import LOOKS, Theme
@@ -100,7 +102,7 @@ def chart_svg(shown: Chart, theme: Theme) -> str:
 def digest(shown: Chart, theme: Theme) -> str:
     """SHA-256 of everything that is drawn."""
     data = {"drawing": DRAWING, "theme": theme, "chart": shown}
-    return hashlib.sha256(json.dumps(data, sort_keys=True, default=vars).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(data, sort_keys=True, default=msgspec.to_builtins).encode()).hexdigest()
 
 
 def digest_of(text: str) -> str | None:

@@ -1,7 +1,4 @@
-"""The command lines of the suite: what each of them says and ends with where it was given what it cannot use.
-
-It needs the standard library alone.
-"""
+"""The command lines of the suite: what each of them says and ends with where it was given what it cannot use."""
 
 import argparse
 import errno

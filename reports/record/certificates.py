@@ -1,7 +1,4 @@
-"""The certified bound of a percentile in words, for the outcome of a test and for tables.
-
-It needs the standard library alone.
-"""
+"""The certified bound of a percentile in words, for the outcome of a test and for tables."""
 
 from reports.record.quantities import COUNT, GIVEN_SHARE, LATENCY
 from reports.record.schema import CertifiedPercentile

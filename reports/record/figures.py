@@ -1,7 +1,8 @@
 """Results as flat figures, name to value with the unit in the name: for CSV, JUnit's XML and pytest-benchmark."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
+
+from msgspec import structs
 
 from reports.record.quantities import RATIO
 from reports.record.schema import (
@@ -79,7 +80,7 @@ def of_load(load: Load) -> Figures:
 
     What only some points have, such as marks or a comparison, is left out of the others.
     """
-    use = dataclasses.asdict(load.gpu) if load.gpu else {}
+    use = structs.asdict(load.gpu) if load.gpu else {}
     found = of_point(load) | bounds("throughput", "_per_s", load.throughput_per_s)
     for name, value in load.latency_ms.items():
         found |= bounds(f"latency_{name}", "_ms", value)
@@ -135,7 +136,7 @@ def of_soak(soak: Soak) -> Figures:
 
 def of_search(search: Search) -> Figures:
     """The winner of a search: its configuration, and the load point that was measured last."""
-    settings = dataclasses.asdict(search.deployment) | {
+    settings = structs.asdict(search.deployment) | {
         "preferred_batch_sizes": " ".join(map(str, search.deployment.preferred_batch_sizes))
     }
     return {

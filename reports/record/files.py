@@ -1,21 +1,18 @@
-"""Records as JSON files: written whole or not at all, and checked by name and type when read.
+"""Records as JSON files: written whole or not at all, and checked by name and type when read."""
 
-It needs the standard library alone; with msgspec it reads faster.
-"""
-
-import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from reports.record import decoding, parsing, soundness, untrusted
-from reports.record.domains import LONGEST_TEXT
+import msgspec
+
+from reports.record import soundness, untrusted
 from reports.record.folders import matching
-from reports.record.foreign import cut, is_printable, path_text, visible
-from reports.record.parsing import RecordError as RecordError
-from reports.record.schema import SCHEMA, Case, Record, case_id
+from reports.record.foreign import cut, is_printable, one_line, path_text, quoted, visible
+from reports.record.schema import LONGEST_TEXT, SCHEMA, Case, Record, case_id
 from reports.record.writing import replace as replace
 
 SAMPLES_SUFFIX = ".samples.json"
@@ -32,7 +29,14 @@ CONFIG_SUFFIX = ".config.pbtxt"
 
 _LARGEST_RECORD_BYTES = 16 * 2**20
 """A load point of ten passes is some 4 kB, and a sweep has far fewer than a thousand."""
+_PERHAPS_HIDDEN = re.compile(rb"\x7f|\\(?:[bfr]|u(?!00[a-fA-F]))")
+"""Matches in JSON of ASCII alone what may be a character that `foreign.visible` writes out: an escape, but for those of
+Latin letters and signs."""
 _Kind = TypeVar("_Kind")
+
+
+class RecordError(Exception):
+    """A record file that cannot be used; the message names the file, the key and the fix."""
 
 
 def path_of(case: Case, results: Path) -> Path:
@@ -52,16 +56,17 @@ def write(record: Record, path: Path) -> None:
 
 def encode(record: Record) -> bytes:
     """The content of the record's file; a number that is not finite is a ValueError."""
-    return (json.dumps(_written(dataclasses.asdict(record)), indent=2, allow_nan=False) + "\n").encode()
+    plain = _visible(msgspec.to_builtins(record), LONGEST_TEXT)
+    return (json.dumps(plain, indent=2, allow_nan=False) + "\n").encode()
 
 
-def _written(value: Any) -> Any:
-    """Plain values with texts as they are read: a server's error may be long, and hold what a terminal would obey."""
+def _visible(value: Any, longest: int | None = None) -> Any:
+    """Plain values without what a terminal would obey in their texts, as in a server's error; `longest` cuts them."""
     if isinstance(value, str):
-        return cut(visible(value), LONGEST_TEXT)
+        return visible(value) if longest is None else cut(visible(value), longest)
     if isinstance(value, dict):
-        return {key: _written(one) for key, one in value.items()}
-    return [_written(one) for one in value] if isinstance(value, list | tuple) else value
+        return {_visible(key): _visible(one, longest) for key, one in value.items()}
+    return [_visible(one, longest) for one in value] if isinstance(value, list | tuple) else value
 
 
 def read(path: Path) -> Record:
@@ -69,43 +74,68 @@ def read(path: Path) -> Record:
 
     The parts of its case are names of files and folders, and nothing else.
     """
-    return decoding.built(Record, checked(path)[1])
+    record = parse(Record, path, SCHEMA, largest_bytes=_LARGEST_RECORD_BYTES)
+    for where, what in soundness.problems(record):
+        raise RecordError(f"{path}: {where}: {what}. Take the file out of the folder.")
+    return record
 
 
-def checked(path: Path) -> tuple[bytes, Record]:
-    """The content of one record's file, and what it says, for a reader of very many: it has the attributes of a Record,
-    which `decoding.built` makes of it, and takes a fraction of the time. Raises RecordError as `read` does."""
-    content = _content(path, None, _LARGEST_RECORD_BYTES)
-    found = _plain(Record, path, content, SCHEMA)
-    soundness.check(found, path)
-    return content, found
-
-
-def parse(kind: type[_Kind], path: Path, version: int, folder: Path | None = None) -> _Kind:
-    """Read a file that holds the dataclass `kind` of schema `version`; raises RecordError as `read` does.
+def parse(
+    kind: type[_Kind],
+    path: Path,
+    version: int,
+    folder: Path | None = None,
+    largest_bytes: int = untrusted.LARGEST_BYTES,
+) -> _Kind:
+    """Read a file that holds `kind` in this version of its schema; raises RecordError as `read` does.
 
     It lies in the record's `folder`, or below that, as `untrusted.opened` has it.
     """
-    return decoding.built(kind, _plain(kind, path, _content(path, folder), version))
-
-
-def _content(path: Path, folder: Path | None, largest_bytes: int = untrusted.LARGEST_BYTES) -> bytes:
     try:
-        return untrusted.content(path, folder, largest_bytes)
+        content = untrusted.content(path, folder, largest_bytes)
     except (OSError, ValueError) as error:  # a ValueError of a name that no file can have
         raise RecordError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
+    try:
+        # As UTF-8 without a mark before it, which is JSON's one encoding: Python's parser takes others for bytes.
+        plain = json.loads(content.decode(), parse_constant=_refuse, object_pairs_hook=each_key_once)
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 200)
+        raise RecordError(f"{path}: not JSON ({why}). Delete it and measure the case again.") from error
+    found = plain.get("schema") if isinstance(plain, dict) else None
+    if found is None:
+        raise RecordError(
+            f"{path}: missing key 'schema': this suite did not write it. Take the file out of the folder."
+        )
+    if found != version or isinstance(found, bool):
+        raise RecordError(
+            f"{path}: schema is {quoted(found)}, this version reads {version}. Measure the case again, or read it with the "
+            "version that wrote it."
+        )
+    is_shown = content.isascii() and _PERHAPS_HIDDEN.search(content) is None
+    try:
+        return msgspec.convert(plain if is_shown else _visible(plain), kind)
+    except (msgspec.ValidationError, OverflowError) as error:
+        raise RecordError(
+            f"{path}: {one_line(str(error), 500)}. Delete the file and measure the case again."
+        ) from error
 
 
-def _plain(kind: type[_Kind], path: Path, content: bytes, version: int) -> _Kind:
-    """The values of a file, of the dataclass or like it; RecordError where they are not whole."""
-    is_plain = parsing.is_visible(content) and not decoding.may_repeat_a_key(content)
-    fast = decoding.plain(kind, content) if is_plain else None
-    if fast is not None and getattr(fast, decoding.VERSION_KEY) == version:
-        return fast
-    return parsing.parsed(kind, content, version, str(path))
+def _refuse(constant: str) -> None:
+    """Refuse NaN and the infinities, which are no JSON, although Python's parser takes them."""
+    raise ValueError(f"it holds {constant}")
 
 
-@dataclasses.dataclass(frozen=True)
+def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, for `json.loads`; a ValueError where it has a key twice, of which one value would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in found if keys.count(key) > 1)
+        raise ValueError(f"it has the key {one_line(twice, 100)!r} twice")
+    return found
+
+
+@dataclass(frozen=True)
 class Found:
     """The records of several files, and what is wrong with each file that holds none."""
 

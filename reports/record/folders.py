@@ -1,8 +1,5 @@
 """What lies in folders, of which nothing is left out in silence: `Path.glob`, `Path.rglob` and `os.walk` pass over each folder
-that this user may not list, so that a part of what was given would count as all of it.
-
-It needs the standard library alone.
-"""
+that this user may not list, so that a part of what was given would count as all of it."""
 
 import os
 from collections.abc import Callable, Iterator

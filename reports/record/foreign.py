@@ -1,7 +1,7 @@
 """Text of another's making, such as a server's error or a value of a record, made fit to be shown anywhere.
 
 Markdown, which is written on both sides of the records, has its escaping here; CSV, pages and annotations have theirs at
-their own borders. It needs the standard library alone.
+their own borders.
 """
 
 import re

@@ -1,10 +1,12 @@
 """What was measured of a case, and where it comes from: the run, the machine and the code."""
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import msgspec
+from msgspec import structs
 
 from reports.record.schema import Machine, Origin, Record, place
 
@@ -37,7 +39,7 @@ def origins_of(record: Record) -> list[Origin]:
 
 def machine_digest(machine: Machine) -> str:
     """Eight hexadecimal digits that stand for the stamp of a machine."""
-    stamp = json.dumps(dataclasses.asdict(machine), sort_keys=True)
+    stamp = json.dumps(msgspec.to_builtins(machine), sort_keys=True)
     return hashlib.sha256(stamp.encode()).hexdigest()[:8]
 
 
@@ -45,8 +47,8 @@ def without_names(record: Record) -> Record:
     """The record without the names of hosts and the UUIDs of GPUs, for readers elsewhere."""
     changes: dict[str, Any] = {name: _without_names(getattr(record, name)) for name in SINGLE}
     changes |= {name: tuple(map(_without_names, getattr(record, name))) for name in SEVERAL}
-    machine = dataclasses.replace(record.machine, gpu_uuids=())
-    return dataclasses.replace(record, machine=machine, **changes)
+    machine = structs.replace(record.machine, gpu_uuids=())
+    return structs.replace(record, machine=machine, **changes)
 
 
 def _without_names(one: Any) -> Any:
@@ -54,5 +56,5 @@ def _without_names(one: Any) -> Any:
     if one is None:
         return None
     inside = {name: _without_names(getattr(one, name)) for name in ("load", "accuracy") if hasattr(one, name)}
-    origin = one.origin and dataclasses.replace(one.origin, host="", gpu_uuids=())
-    return dataclasses.replace(one, origin=origin, **inside)
+    origin = one.origin and structs.replace(one.origin, host="", gpu_uuids=())
+    return structs.replace(one, origin=origin, **inside)

@@ -1,57 +1,60 @@
-"""The file of samples beside a record: the score of every sample after each stage, and the worst samples themselves.
+"""The file of samples beside a record: the score of every sample after each stage, and the worst samples themselves."""
 
-It needs the standard library alone.
-"""
-
-import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from reports.record import files
-from reports.record.domains import LongText
-from reports.record.schema import Accuracy, Case, Record, case_id
+from reports.record.schema import (
+    Accuracy,
+    ByName,
+    Case,
+    Count,
+    LongText,
+    Number,
+    Record,
+    Struct,
+    Text,
+    case_id,
+)
 
 SCHEMA = 1
 STAGES = ("framework", "converted", "served")
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """A piece of what a sample shows."""
 
     kind: Literal["image", "text"]
-    title: str
+    title: Text
     content: LongText
     """Plain text, or a PNG in base64."""
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """One of the worst samples."""
 
-    id: str
-    why: str
+    id: Text
+    why: Text
     """What is bad about it, in a few words."""
-    parts: Sequence[Part]
+    parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True)
-class SampleScores:
+class SampleScores(Struct, frozen=True):
     """The samples that a ledger counts."""
 
     case: Case
-    digest: str
+    digest: Text
     """The build's: of another build than the record's, the file says nothing about the record."""
-    ids: Sequence[str]
-    scores: Mapping[str, Mapping[str, Sequence[float]]]
+    ids: tuple[Text, ...]
+    scores: ByName[ByName[tuple[Number, ...]]]
     """The score of each sample in the order of `ids`, by metric as in the ledger, then by stage (STAGES)."""
-    worst: Sequence[Sample]
+    worst: tuple[Sample, ...]
     """The worst samples: those that were lost between stages first, then the lowest scores."""
-    schema: int = SCHEMA
+    schema: Count = SCHEMA
 
 
 def path_of(case: Case, results: Path) -> Path:
@@ -66,7 +69,7 @@ def path_of_search(case: Case, results: Path) -> Path:
 
 def write(samples: SampleScores, path: Path) -> None:
     """Write `samples` whole or not at all, on one line: a data set of 50,000 has as many numbers in each list."""
-    text = json.dumps(dataclasses.asdict(samples), separators=(",", ":"), allow_nan=False) + "\n"
+    text = json.dumps(msgspec.to_builtins(samples), separators=(",", ":"), allow_nan=False) + "\n"
     files.replace(path, text.encode())
 
 

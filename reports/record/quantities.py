@@ -1,7 +1,4 @@
-"""How each quantity is written wherever it is shown: its unit, its digits and which way is better, declared once.
-
-It needs the standard library alone.
-"""
+"""How each quantity is written wherever it is shown: its unit, its digits and which way is better, declared once."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reports.record.schema import Estimate, Load
+from reports.record.schema import CONFIDENCE, Estimate, Load
 
 Speeds = Sequence[float] | np.ndarray
 """The speed in each pass, in any unit, [passes]."""
-CONFIDENCE = Estimate.confidence
 FEWEST_PAIRS = 6
 """The fewest pairs of passes for a ratio: of fewer, no interval of ranks holds it in 95 of 100 cases."""
 FALSE_ALARMS = 0.01

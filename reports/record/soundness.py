@@ -1,14 +1,9 @@
-"""Whether the parts of a record fit each other: what is shown of it may then be looked up, and divided, without asking.
-
-It needs the standard library alone.
-"""
+"""Whether the parts of a record fit each other: what is shown of it may then be looked up, and divided, without asking."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from reports.record import untrusted
 from reports.record.foreign import quoted
-from reports.record.parsing import RecordError
 from reports.record.schema import (
     COMPONENTS,
     Accuracy,
@@ -31,21 +26,17 @@ _NEEDED = ("avg", "p99")
 """The latencies that every load point has."""
 
 
-def check(record: Record, path: Path) -> None:
-    """Raise RecordError where a record, or what has its attributes, holds what no run writes: a case whose name is no
-    file's, two load points that are the same, a point without its latencies, or a ledger that passed against its own
-    figures."""
-    for where, what in (
-        *_of_case(record),
-        *_of_scenarios(record),
-        *_of_accuracy(record.accuracy, "accuracy"),
-        *_of_accuracy(None if record.search is None else record.search.accuracy, "search.accuracy"),
-        *_of_loads(record),
-        *_of_efficiency(record),
-        *_of_search(record),
-        *_of_soak(record),
-    ):
-        raise RecordError(f"{path}: {where}: {what}. Take the file out of the folder.")
+def problems(record: Record) -> Iterator[tuple[str, str]]:
+    """What of a record no run writes, each with the key: a case whose name is no file's, two load points that are the same,
+    a point without its latencies, or a ledger that passed against its own figures."""
+    yield from _of_case(record)
+    yield from _of_scenarios(record)
+    yield from _of_accuracy(record.accuracy, "accuracy")
+    yield from _of_accuracy(None if record.search is None else record.search.accuracy, "search.accuracy")
+    yield from _of_loads(record)
+    yield from _of_efficiency(record)
+    yield from _of_search(record)
+    yield from _of_soak(record)
 
 
 def _of_case(record: Record) -> Iterator[tuple[str, str]]:

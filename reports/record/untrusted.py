@@ -1,6 +1,6 @@
 """Records and the files beside them, opened so that a folder of another's making shows nothing but what is in it.
 
-A folder of records may come from anywhere, such as an artifact of somebody's CI job. It needs the standard library alone.
+A folder of records may come from anywhere, such as an artifact of somebody's CI job.
 """
 
 import contextlib

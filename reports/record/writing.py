@@ -1,7 +1,4 @@
-"""Files and folders that are written whole or not at all, and what a killed run left of that.
-
-It needs the standard library alone.
-"""
+"""Files and folders that are written whole or not at all, and what a killed run left of that."""
 
 import contextlib
 import errno

@@ -168,14 +168,8 @@ def as_csv(blocks: Iterable[Block]) -> str:
     """All tables below each other, with the headings that each stands under in the first column."""
     import pandas as pd
 
-    frames = []
-    for section, one in _sections(blocks):
-        rows = [_named(one, row) for row in one.rows]
-        frames.append(pd.DataFrame(rows).assign(Section=section))
-    if not frames:
-        return ""
-    whole = pd.concat(frames, ignore_index=True)
-    return csv_text(whole[["Section", *whole.columns.drop("Section")]])
+    rows = [{"Section": section} | _named(one, row) for section, one in _sections(blocks) for row in one.rows]
+    return csv_text(pd.DataFrame(rows))
 
 
 def _named(table: Table, row: Row) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The summary of a target, one row per case: is it right, how fast is it at its best, and beside what is that."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from reports.published.matching import published_ratio
 from reports.record.quantities import LATENCY, METRICS, RATIO, THROUGHPUT
@@ -29,8 +29,6 @@ from reports.text.labels import (
 from reports.text.publishable import Publishable, name_of
 from reports.text.search import search_paragraph
 from reports.text.speed import best_load, ranked, ranks, reference, reference_names, version_note
-
-Shared = TypeVar("Shared")
 
 
 class Best(NamedTuple):
@@ -218,21 +216,16 @@ def _marks(one: Best) -> list[Mark]:
 
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
     """The machine the records were measured on, a list by case if there was more than one; the GPUs, and the runs."""
-    stamps = _cases_of(records, lambda record: _stamp(record.machine))
-    gpus = _cases_of(records, lambda record: tuple(record.machine.gpu_uuids))
-    used = any(uuids for uuids, _ in gpus)
-    alone = f" Used was {_uuids(gpus[0][0])}." if used and len(gpus) == 1 else ""
+    stamps = grouped(records, lambda record: _stamp(record.machine))
+    gpus = grouped(records, lambda record: tuple(record.machine.gpu_uuids))
+    alone = f" Used was {_uuids(next(iter(gpus)))}." if len(gpus) == 1 and any(gpus) else ""
     blocks: list[Block]
     if len(stamps) == 1:
-        blocks = [f"Measured on {stamps[0][0]}.{alone}"]
+        blocks = [f"Measured on {next(iter(stamps))}.{alone}"]
     else:
-        blocks = [
-            "Measured on more than one machine or set of versions:",
-            _by_case(stamps, str),
-            alone.strip(),
-        ]
-    if used and not alone:
-        blocks += ["Used were:", _by_case(gpus, _uuids)]
+        blocks = ["Measured on more than one machine or set of versions:", _by_case(stamps), alone.strip()]
+    if any(gpus) and not alone:
+        blocks += ["Used were:", _by_case({_uuids(uuids): group for uuids, group in gpus.items()})]
     if found := measured_text(records):
         at = "at " if found.startswith("commit") else ""  # as no host says where
         blocks.append(f"Measured {at}{found}.")
@@ -241,26 +234,21 @@ def machine_blocks(records: Sequence[Record]) -> list[Block]:
 
 def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
     """The server and backend that answered; a list by case if there was more than one."""
-    servers = _cases_of(records, lambda record: record.serving)
+    servers = grouped(records, lambda record: _serving(record.serving))
     if len(servers) == 1:
-        sentence = _serving(servers[0][0])
+        sentence = next(iter(servers))
         return [f"{sentence[0].upper()}{sentence[1:]}."]
-    return ["Served in more than one way:", _by_case(servers, _serving)]
+    return ["Served in more than one way:", _by_case(servers)]
 
 
-def _cases_of(records: Sequence[Record], part: Callable[[Record], Shared]) -> list[tuple[Shared, list[str]]]:
-    """Each different part of the records, in their order, with the cases that have it."""
-    found: list[tuple[Shared, list[str]]] = []
-    for record in records:
-        cases = next((cases for one, cases in found if one == part(record)), None)
-        if cases is None:
-            found.append((part(record), cases := []))
-        cases.append(f"`{name_of(record)}`")
-    return found
-
-
-def _by_case(found: Sequence[tuple[Shared, list[str]]], said: Callable[[Shared], str]) -> Bullets:
-    return Bullets([as_is(f"{', '.join(cases)}: {text(said(one))}.") for one, cases in found])
+def _by_case(said: Mapping[str, Sequence[Record]]) -> Bullets:
+    """What is said of some cases, a line each."""
+    return Bullets(
+        [
+            as_is(f"{', '.join(f'`{name_of(one)}`' for one in cases)}: {text(what)}.")
+            for what, cases in said.items()
+        ]
+    )
 
 
 def _uuids(uuids: Sequence[str]) -> str:

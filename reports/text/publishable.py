@@ -4,10 +4,11 @@ Where a speed may not be shown, its figures are taken out of the record and the 
 module has to decide again.
 """
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import structs
 
 from reports.record import files
 from reports.record.figures import Figures, of_point
@@ -48,8 +49,7 @@ class HiddenPoint:
     """Where it comes from."""
 
 
-@dataclass(frozen=True)
-class Publishable(Record):
+class Publishable(Record, frozen=True):
     """A record as a reader may see it. Where no speed may be shown, `loads` and `efficiency` are empty, and `soak` says nothing
     of it."""
 
@@ -58,7 +58,7 @@ class Publishable(Record):
     no_winner: str = ""
     """The sentence that stands in place of what a search found; empty where that is shown. The search then keeps
     what it was for and how right its winner is, and its load has no figures."""
-    hidden: Sequence[HiddenPoint] = ()
+    hidden: tuple[HiddenPoint, ...] = ()
     """The load points that were measured and are not shown."""
 
 
@@ -76,11 +76,11 @@ def publishable(record: Record) -> Publishable:
     """
     no_speed = _why_no_speed(record)
     search, no_winner = _search(record)
-    fields = {field.name: getattr(record, field.name) for field in dataclasses.fields(Record)}
+    fields = {name: getattr(record, name) for name in Record.__struct_fields__}
     if no_speed:
         fields |= {"loads": (), "efficiency": ()}
         if record.soak is not None:
-            fields["soak"] = dataclasses.replace(record.soak, end_over_begin=None, requests_per_s=None)
+            fields["soak"] = structs.replace(record.soak, end_over_begin=None, requests_per_s=None)
     hidden = [_hidden(load) for load in record.loads] if no_speed else []
     return Publishable(
         **fields | {"search": search},
@@ -151,14 +151,14 @@ def _search(record: Record) -> tuple[Search | None, str]:
     if search is None:
         return None, ""
     if verdict_of(search) == "failed":
-        load = dataclasses.replace(search.load, throughput_per_s=_NO_FIGURE, passes=())
-        return dataclasses.replace(search, load=load, goodput_per_s=None), ""
+        load = structs.replace(search.load, throughput_per_s=_NO_FIGURE, passes=())
+        return structs.replace(search, load=load, goodput_per_s=None), ""
     failures = tuple(one for one in record.failures if one.stage != "accuracy")  # of the case's own settings
-    of_search = dataclasses.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
+    of_search = structs.replace(record, accuracy=search.accuracy, loads=(search.load,), failures=failures)
     why = _why_no_speed(of_search)
     if not why:
         return search, ""
-    load = dataclasses.replace(
+    load = structs.replace(
         search.load,
         throughput_per_s=_NO_FIGURE,
         latency_ms={},
@@ -171,7 +171,7 @@ def _search(record: Record) -> tuple[Search | None, str]:
         arrivals=None,
     )
     budget = LATENCY_BUDGET.text(search.budget_ms)
-    return dataclasses.replace(
+    return structs.replace(
         search, load=load, lead=None, goodput_per_s=None
     ), f"The winner within {budget} is not proven. {why}"
 

@@ -122,9 +122,9 @@ def _rough_lead_text(lead: Estimate) -> str:
     return "not shown to be faster than the runner-up, nor to be slower"
 
 
-def _gain(*ratios: float) -> Estimate:
+def _gain(value: float, low: float, high: float) -> Estimate:
     """How much more a speed is, of its ratio to the other."""
-    return Estimate(*(ratio - 1 for ratio in ratios))
+    return Estimate(value - 1, low - 1, high - 1)
 
 
 def _percents(gain: Estimate) -> str:

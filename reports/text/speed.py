@@ -1,15 +1,16 @@
 """How fast a case is beside other formats, the same artifact in process and the machine's peak, and for which price."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import structs
 
 from reports.record.quantities import INTEGER_WORK_RATE, RATIO, SHARE, SHARE_OF_SPEED, WORK_RATE
 from reports.record.schema import BesideReference, Efficiency, Load, Record, case_id
 from reports.record.verdicts import mark_codes, too_wide
 from reports.text.correctness import main_score
-from reports.text.labels import format_text
+from reports.text.labels import format_text, grouped
 from reports.text.publishable import Publishable, name_of
 
 # --- ranks -------------------------------------------------------------------------------------------------
@@ -51,16 +52,13 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
     """The rank of each ranked record by its name: one more than how many formats of its model are shown to be faster, by
     intervals that do not meet. Formats that are not told apart share a rank; one whose ratio is known too badly to be
     shown has none."""
-    ratios = [
-        (one, beside.ratio)
-        for one in records
-        if (beside := reference(one)) is not None and RATIO.is_shown(beside.ratio)
-    ]
-    return {
-        name_of(one): 1
-        + sum(other.low > ratio.high for rival, other in ratios if group_of(rival) == group_of(one))
-        for one, ratio in ratios
-    }
+    placed = {}
+    for group in grouped(records, group_of).values():
+        found = [(name_of(one), beside.ratio) for one in group if (beside := reference(one)) is not None]
+        ratios = {name: ratio for name, ratio in found if RATIO.is_shown(ratio)}
+        for name, ratio in ratios.items():
+            placed[name] = 1 + sum(other.low > ratio.high for other in ratios.values())
+    return placed
 
 
 def best_load(record: Publishable) -> Load | None:
@@ -69,7 +67,7 @@ def best_load(record: Publishable) -> Load | None:
     best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
     if best is None:
         return None
-    return dataclasses.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
+    return structs.replace(best, marks=[mark for mark in best.marks if mark.code != "wide-interval"])
 
 
 def beside_reference(record: Publishable, records: Sequence[Publishable]) -> str:

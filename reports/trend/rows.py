@@ -1,14 +1,15 @@
 """The rows of the history: one for each measurement of a record that names its run."""
 
-import dataclasses
 import json
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from reports.record import decoding, untrusted
+import msgspec
+from msgspec import structs
+
+from reports.record import untrusted
 from reports.record.origins import machine_digest
 from reports.record.schema import Estimate, Load, Origin, case_id, point_id
 from reports.text.labels import grouped, kind_of_device
@@ -21,8 +22,7 @@ Kind = Literal["load", "accuracy", "efficiency", "soak"]
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One measurement: a load point, a metric of the ledger, a scenario's efficiency, or what a soak watched."""
 
     run: str
@@ -61,6 +61,7 @@ class Row:
     """The codes of why it is to be read with care."""
 
 
+_DECODER = msgspec.json.Decoder(Row)
 Key = tuple[str, str, str, str, str, str]
 
 
@@ -82,17 +83,15 @@ def without_origin(record: Publishable) -> int:
 
 def encode(row: Row) -> bytes:
     """The row as a line of JSON; a number that is not finite is a ValueError. `run` comes first."""
-    values = {field.name: getattr(row, field.name) for field in dataclasses.fields(Row)}
+    values = structs.asdict(row)
     return json.dumps(values, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def decode_lines(content: bytes) -> Sequence[Row] | None:
-    """The rows of lines of whatever origin, with a row's attributes; None where one of them is no whole row. Raises
-    ModuleNotFoundError without msgspec."""
-    if decoding.msgspec is None:
-        raise ModuleNotFoundError("No module named 'msgspec'", name="msgspec")
-    found = decoding.plain_lines(Row, content)
-    if found is None:
+    """The rows of lines of whatever origin; None where one of them is no whole row."""
+    try:
+        found = _DECODER.decode_lines(content)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     # Plots have these in their names.
     names = {name for row in found for name in (row.target, row.case, row.machine)}

@@ -82,7 +82,8 @@ class Series:
     @property
     def last(self) -> Estimate:
         """The value and the interval of the last run."""
-        return Estimate(*self.figures[-1].tolist(), open_above=self.is_last_open)
+        value, low, high = self.figures[-1].tolist()
+        return Estimate(value, low, high, open_above=self.is_last_open)
 
     @property
     def changes(self) -> Quantity:
@@ -199,7 +200,8 @@ def _stepped(one: Series, common: np.ndarray) -> Series:
 def _found(one: Series, step: Step) -> FoundStep:
     rows, change = one.rows, step.change
     if one.kind.is_relative:
-        change = Estimate(*(math.expm1(bound) for bound in (change.value, change.low, change.high)))
+        value, low, high = (math.expm1(bound) for bound in (change.value, change.low, change.high))
+        change = Estimate(value, low, high)
     better = one.kind.quantity.better
     return FoundStep(
         at=step.at,

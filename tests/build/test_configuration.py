@@ -1,11 +1,11 @@
 """The model's configuration holds what was asked for."""
 
-import dataclasses
 import json
 from typing import Any
 
 import pytest
 from google.protobuf import text_format
+from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
 from fixtures.build import configuration, runtimes
@@ -74,7 +74,7 @@ def test_cuda_graphs_are_captured_or_refused(
 ) -> None:
     """No record says that they were captured where nothing reads the setting."""
     case = Case(target, MICRO, format_, accelerator, "fp32")
-    deployment = dataclasses.replace(DEPLOYMENT, cuda_graphs=True)
+    deployment = structs.replace(DEPLOYMENT, cuda_graphs=True)
     if is_heard:
         config = model_config(case, deployment, native=native)
         told = config.parameters["cuda_graphs"].string_value == "1"
@@ -87,7 +87,7 @@ def test_cuda_graphs_are_captured_or_refused(
 
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("scenario", ["online", "offline"])
-@pytest.mark.parametrize("field", [one.name for one in dataclasses.fields(DEPLOYMENT)])
+@pytest.mark.parametrize("field", [one.name for one in structs.fields(DEPLOYMENT)])
 def test_every_setting_of_a_deployment_changes_what_the_server_is_told(
     field: str, scenario: Scenario, native: bool
 ) -> None:
@@ -100,7 +100,7 @@ def test_every_setting_of_a_deployment_changes_what_the_server_is_told(
         "warmup": False,
         "tf32": False,
     }
-    changed = dataclasses.replace(DEPLOYMENT, **{field: changes[field]})
+    changed = structs.replace(DEPLOYMENT, **{field: changes[field]})
     assert changed != DEPLOYMENT
     case = Case(A100, MICRO, TRT if field == "cuda_graphs" and native else ONNX, None, "fp32")
     before, after = (
@@ -122,7 +122,7 @@ def test_a_gpu_case_has_its_accelerator() -> None:
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_gpu_case_is_served_on_its_own_gpus_and_not_on_all_that_the_server_sees(count: int) -> None:
     case = Case(recognise("NVIDIA A100"), MICRO, ONNX, None, "fp16", count)
-    (group,) = model_config(case, dataclasses.replace(DEPLOYMENT, instances=3), native=True).instance_group
+    (group,) = model_config(case, structs.replace(DEPLOYMENT, instances=3), native=True).instance_group
     assert list(group.gpus) == list(range(count))
     assert group.count == 3, "on each"
 
@@ -143,9 +143,7 @@ def test_the_configuration_survives_as_text_and_as_json() -> None:
 def test_cores_are_shared_out_among_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
     monkeypatch.setattr(machine, "cgroup_cores", lambda: None)
-    shares = [
-        runtimes.threads_per_instance(dataclasses.replace(DEPLOYMENT, instances=n)) for n in (1, 2, 3, 16)
-    ]
+    shares = [runtimes.threads_per_instance(structs.replace(DEPLOYMENT, instances=n)) for n in (1, 2, 3, 16)]
     assert shares == [8, 4, 2, 1]
 
 
@@ -156,13 +154,13 @@ def test_no_more_threads_are_used_than_a_control_group_pays_for(
     """A pod's limit of CPUs is a quota, and its affinity is the whole node."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
     monkeypatch.setattr(machine, "cgroup_cores", lambda: quota)
-    assert runtimes.threads_per_instance(dataclasses.replace(DEPLOYMENT, instances=1)) == cores
+    assert runtimes.threads_per_instance(structs.replace(DEPLOYMENT, instances=1)) == cores
 
 
 @pytest.mark.parametrize(("tf32", "told"), [(True, "1"), (False, "0"), (None, "1")])
 def test_a_runtime_is_told_whether_fp32_may_be_computed_in_tf32(tf32: bool | None, told: str) -> None:
     """Where it means nothing the libraries stay as they are."""
-    deployment = dataclasses.replace(DEPLOYMENT, tf32=tf32)
+    deployment = structs.replace(DEPLOYMENT, tf32=tf32)
     config = model_config(case_with(writing("")), deployment, native=False)
     assert config.parameters["tf32"].string_value == told
 
@@ -171,7 +169,7 @@ def test_a_runtime_is_told_whether_fp32_may_be_computed_in_tf32(tf32: bool | Non
 def test_on_a_gpu_every_batch_that_the_batcher_may_form_is_warmed_up(preferred: tuple[int, ...]) -> None:
     """The largest comes right behind the smallest: TensorRT then builds one engine for all between."""
     case = Case(recognise("NVIDIA A100"), MICRO, ONNX, "trt", "fp16")
-    deployment = dataclasses.replace(DEPLOYMENT, max_batch_size=9, preferred_batch_sizes=preferred)
+    deployment = structs.replace(DEPLOYMENT, max_batch_size=9, preferred_batch_sizes=preferred)
     warmed = model_config(case, deployment, native=True).model_warmup
     sizes = [one.batch_size for one in warmed]
     assert sorted(sizes) == list(range(1, 10))
@@ -183,4 +181,4 @@ def test_on_a_gpu_every_batch_that_the_batcher_may_form_is_warmed_up(preferred: 
 
 def test_without_warm_up_there_is_none_on_a_gpu_either() -> None:
     case = Case(recognise("NVIDIA A100"), MICRO, ONNX, None, "fp32")
-    assert not model_config(case, dataclasses.replace(DEPLOYMENT, warmup=False), native=True).model_warmup
+    assert not model_config(case, structs.replace(DEPLOYMENT, warmup=False), native=True).model_warmup

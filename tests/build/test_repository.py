@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from google.protobuf import text_format
+from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
 from fixtures.build import repository
@@ -67,7 +68,7 @@ def test_an_equal_build_is_reused(tmp_path: Path) -> None:
 
 def test_a_build_is_told_from_one_that_is_outdated_without_loading_weights(tmp_path: Path) -> None:
     case = case_with(writing("converted", []))
-    larger = dataclasses.replace(DEPLOYMENT, max_batch_size=8, preferred_batch_sizes=(8,))
+    larger = structs.replace(DEPLOYMENT, max_batch_size=8, preferred_batch_sizes=(8,))
     assert not repository.seems_built(case, DEPLOYMENT, tmp_path)
 
     built = build(case, tmp_path)
@@ -88,7 +89,7 @@ def test_fp32_without_tf32_is_built_anew_and_told_so(tmp_path: Path) -> None:
 
     case = case_with(convert)
     builds = [
-        build(case, tmp_path, deployment=dataclasses.replace(DEPLOYMENT, tf32=tf32))
+        build(case, tmp_path, deployment=structs.replace(DEPLOYMENT, tf32=tf32))
         for tf32 in (True, False, False, None)
     ]
     assert told == [True, False, None]
@@ -104,7 +105,7 @@ def test_other_weights_or_another_largest_batch_are_built_anew(tmp_path: Path) -
     build(
         case,
         tmp_path,
-        deployment=dataclasses.replace(DEPLOYMENT, max_batch_size=8, preferred_batch_sizes=(8,)),
+        deployment=structs.replace(DEPLOYMENT, max_batch_size=8, preferred_batch_sizes=(8,)),
     )
     assert len(made) == 3
 
@@ -113,7 +114,7 @@ def test_other_settings_change_the_configuration_alone(tmp_path: Path) -> None:
     made: list[str] = []
     case = case_with(writing("converted", made))
     build(case, tmp_path)
-    built = build(case, tmp_path, deployment=dataclasses.replace(DEPLOYMENT, instances=2))
+    built = build(case, tmp_path, deployment=structs.replace(DEPLOYMENT, instances=2))
     config = text_format.Parse((built.folder / "config.pbtxt").read_text(), pb.ModelConfig())
     assert config.instance_group[0].count == 2
     assert len(made) == 1

@@ -1,11 +1,11 @@
 """A build is served as it was written, and serving leaves it so."""
 
-import dataclasses
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.build import runtimes
 from fixtures.efficiency.in_process import in_process
@@ -32,7 +32,7 @@ def test_serving_and_running_in_process_leave_a_build_as_it_was(own_runtimes: No
 
     A version that somebody puts beside it meanwhile is not served.
     """
-    case, deployment = case_with(writing("converted")), dataclasses.replace(DEPLOYMENT, warmup=False)
+    case, deployment = case_with(writing("converted")), structs.replace(DEPLOYMENT, warmup=False)
     built = build(case, tmp_path / "repos", deployment=deployment)
     beside = built.folder / "2"
     shutil.copytree(built.folder / "1", beside)

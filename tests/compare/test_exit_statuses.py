@@ -1,11 +1,11 @@
 """`reports compare --fail-on worse`: records of an earlier run as a gate, by the exit statuses of a run."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from reports.__main__ import main
 from reports.record.schema import Estimate, Growth, Record
@@ -19,7 +19,7 @@ RIGHT, WRONG = [1.0] * 500, [0.0] * 50 + [1.0] * 450
 
 def at(speed: float, **changes: Any) -> Record:
     """The record of a case with one load point of this speed."""
-    return dataclasses.replace(sample.record(), loads=(point(speed=speed),), **changes)
+    return structs.replace(sample.record(), loads=(point(speed=speed),), **changes)
 
 
 def grown(*growth: Growth) -> Record:
@@ -33,10 +33,10 @@ def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> i
     return main(["compare", str(tmp_path / "before"), str(tmp_path / "after"), *options])
 
 
-LARGER = dataclasses.replace(LEAK, slope=Estimate(2048.0, 2040.0, 2060.0, 0.99))
-HARDLY_LARGER = dataclasses.replace(LEAK, slope=Estimate(1100.0, 1090.0, 1110.0, 0.99))
-UNKNOWN = dataclasses.replace(LEAK, slope=Estimate(500.0, -100.0, 1100.0, 0.99), verdict="not shown")
-NO_LEAK = dataclasses.replace(LEAK, slope=Estimate(2.0, -1.0, 5.0, 0.99), verdict="passed")
+LARGER = structs.replace(LEAK, slope=Estimate(2048.0, 2040.0, 2060.0, 0.99))
+HARDLY_LARGER = structs.replace(LEAK, slope=Estimate(1100.0, 1090.0, 1110.0, 0.99))
+UNKNOWN = structs.replace(LEAK, slope=Estimate(500.0, -100.0, 1100.0, 0.99), verdict="not shown")
+NO_LEAK = structs.replace(LEAK, slope=Estimate(2.0, -1.0, 5.0, 0.99), verdict="passed")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ NO_LEAK = dataclasses.replace(LEAK, slope=Estimate(2.0, -1.0, 5.0, 0.99), verdic
         (at(1000), at(1000, accuracy=sample.failed_accuracy()), WORSE, 12),
         (at(1000, accuracy=sample.failed_accuracy()), at(1000), WORSE, 4),
         (at(1000), with_machine(at(1000), cores=64), WORSE, 4),
-        (at(1000), dataclasses.replace(at(1000), loads=(point(16),)), WORSE, 4),
+        (at(1000), structs.replace(at(1000), loads=(point(16),)), WORSE, 4),
         (at(1000), with_machine(at(1000), gpu_driver="999.1"), WORSE, 0),
         (at(1000), with_machine(at(900), gpu_uuids=("GPU-2",)), WORSE, 10),
         (grown(NO_LEAK), grown(LEAK), WORSE, 11),
@@ -80,7 +80,7 @@ def test_the_status_says_what_is_worse(
     [
         (at(900), WRONG, 12),
         (at(900, soak=soak(LEAK)), WRONG, 12),
-        (dataclasses.replace(at(1000), loads=()), RIGHT, 0),
+        (structs.replace(at(1000), loads=()), RIGHT, 0),
     ],
     ids=["worse and slower", "worse, slower and leaking", "samples alone"],
 )

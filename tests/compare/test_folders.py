@@ -1,12 +1,12 @@
 """Which records of two folders, files or formats are compared, and what cannot be compared."""
 
-import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from reports.record import files, per_sample
 from reports.record.schema import Case
@@ -36,7 +36,7 @@ def test_the_folder_of_a_target_and_a_single_record_will_do(
 def test_two_records_of_a_model_are_compared_whatever_their_format(
     tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
 ) -> None:
-    other = dataclasses.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
+    other = structs.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
     sample.store(tmp_path, sample.record(), other)
     first, second = (files.path_of(one.case, tmp_path) for one in (sample.record(), other))
     assert f"## {CASE} → h100-resnet50-trt-fp16\n" in printed("compare", first, second)

@@ -1,11 +1,11 @@
 """The ratio of two speeds: intervals that hold, verdicts, and how often it is looked at. By simulation."""
 
-import dataclasses
 import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from msgspec import structs
 from scipy import stats
 
 from fixtures.compare.comparison import (
@@ -151,7 +151,7 @@ def test_of_100_whole_runs_beside_themselves_one_at_most_calls_a_point_slower() 
 def test_points_that_are_measured_together_share_what_the_first_do_not_need() -> None:
     """Two points at a chance that is too much for one of 12 alone, but not once the others of its sweep are shown."""
     base = compare_pairs([0.9] * 20, [1.0] * 20, OtherBuild("HEAD~1", 0.03, points=2), 60.0)
-    weak = dataclasses.replace(base, chance=0.008, verdict="not shown", ratio=Estimate(0.9, 0.85, 0.96))
+    weak = structs.replace(base, chance=0.008, verdict="not shown", ratio=Estimate(0.9, 0.85, 0.96))
     assert [one.verdict for one in together([weak])] == ["not shown"]
     assert [one.verdict for one in together([weak, base])] == ["slower", "slower"]
     assert [one.verdict for one in together([weak, weak])] == ["not shown", "not shown"]

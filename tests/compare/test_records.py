@@ -1,11 +1,11 @@
 """Records of two runs side by side: what differs, which verdicts they support, and what may not be shown."""
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from reports import sources
 from reports.compare.changes import CaseChange, compare
@@ -27,7 +27,7 @@ def point(size: int = 8, speed: float = 1000, **changes: Any) -> Load:
 
 
 def with_machine(one: Record, **changes: Any) -> Record:
-    return dataclasses.replace(one, machine=dataclasses.replace(one.machine, **changes))
+    return structs.replace(one, machine=structs.replace(one.machine, **changes))
 
 
 def store_samples(
@@ -35,7 +35,7 @@ def store_samples(
 ) -> None:
     scores = {"top-1": dict.fromkeys(per_sample.STAGES, tuple(served))}
     found = per_sample.SampleScores(one.case, one.build.digest, tuple(ids), scores, ())
-    per_sample.write(dataclasses.replace(found, **changes), per_sample.path_of(one.case, folder))
+    per_sample.write(structs.replace(found, **changes), per_sample.path_of(one.case, folder))
 
 
 @pytest.fixture
@@ -45,7 +45,8 @@ def changed(folders: tuple[Path, Path]) -> Any:
     def change(before: Record, after: Record) -> CaseChange:
         sample.store(folders[0], before)
         sample.store(folders[1], after)
-        (found,) = compare(*sources.read(folders)).cases
+        first, second = sources.read(folders)
+        (found,) = compare(first, second).cases
         return found
 
     return change
@@ -53,12 +54,12 @@ def changed(folders: tuple[Path, Path]) -> Any:
 
 def test_only_the_settings_that_differ_are_named_with_both_values(changed: Any) -> None:
     before = sample.record()
-    after = dataclasses.replace(
+    after = structs.replace(
         with_machine(before, versions={"python": "3.11.7", "torch": "2.14.0", "onnx": "1.22.0"}),
-        deployment=dataclasses.replace(
+        deployment=structs.replace(
             before.deployment, instances=2, preferred_batch_sizes=(), cuda_graphs=True
         ),
-        build=dataclasses.replace(before.build, digest="77aa" * 16, build_time_s=1.0),
+        build=structs.replace(before.build, digest="77aa" * 16, build_time_s=1.0),
         serving=Serving("embedded", "2.61.0", "python", "system"),
     )
     assert {one.name: (one.before, one.after) for one in changed(before, after).setup} == {
@@ -113,7 +114,7 @@ def test_at_a_request_rate_speed_is_the_inverse_of_the_latency(changed: Any) -> 
 
     def rated(latency_ms: float) -> Record:
         parts = [
-            dataclasses.replace(one, latency_ms={"avg": latency_ms * (1 + n / 100)})
+            structs.replace(one, latency_ms={"avg": latency_ms * (1 + n / 100)})
             for n, one in enumerate(passes(50))
         ]
         at_rate = {"request_rate_per_s": 50.0, "arrivals": "poisson"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reports.record import files
-from reports.record.parsing import RecordError
+from reports.record.files import RecordError
 from reports.record.schema import Record
 
 ROOT = Path(__file__).parents[2]

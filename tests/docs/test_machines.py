@@ -106,8 +106,8 @@ def test_the_job_that_merges_makes_one_folder_of_what_the_jobs_left(
     shutil.copytree(
         ROOT / "reports", tmp_path / "reports", dirs_exist_ok=True, ignore=shutil.ignore_patterns("results")
     )
-    (command,) = [line for line in script if "reports merge" in line]
-    line = command.replace("python", shlex.quote(sys.executable), 1)
+    (command,) = [line for line in script if "report -- merge" in line]
+    line = command.replace("tox run -e report --", f"{shlex.quote(sys.executable)} -m reports", 1)
     done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len(files.read_all(tmp_path / "merged")) == jobs

@@ -1,9 +1,9 @@
 """The support table claims no more than records prove, and its page holds it as it is generated."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from docs import support_table
 from fixtures.models import all_models
@@ -53,7 +53,7 @@ def test_a_case_that_was_not_right_or_not_served_so_proves_nothing(changes: dict
 
 def test_a_native_backend_has_its_own_column() -> None:
     served = Serving("local", "2.51.0", "onnxruntime", "system")
-    gpu = dataclasses.replace(proof(serving=served), case=Case("h200", "resnet50", "onnx", None, "fp16"))
+    gpu = structs.replace(proof(serving=served), case=Case("h200", "resnet50", "onnx", None, "fp16"))
 
     assert row(support_table.support_table([publishable(gpu)]), "resnet50", "`onnx`")[2:] == [
         "FP32, FP16: not run here",

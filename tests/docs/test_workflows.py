@@ -1,6 +1,5 @@
 """The workflows for GitHub and GitLab: what they name is there, and what they run is understood."""
 
-import dataclasses
 import os
 import re
 import shlex
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import structs
 
 from reports.__main__ import main
 from reports.run.outcomes import STATUS
@@ -163,7 +163,7 @@ def test_the_jobs_that_keep_the_history_do_it_with_the_records_of_the_run(
             stderr=subprocess.DEVNULL,
         )
         samples.store(
-            checkout / "reports" / "results", measured(dataclasses.replace(ORIGIN, run=f"run-{number}"))
+            checkout / "reports" / "results", measured(structs.replace(ORIGIN, run=f"run-{number}"))
         )
         monkeypatch.chdir(checkout)
         words = [os.path.expandvars(word) for word in shlex.split(command)]

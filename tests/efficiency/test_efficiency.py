@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.build.repository import BuiltModel
 from fixtures.efficiency import turns
@@ -199,7 +200,7 @@ def test_a_model_that_is_slower_when_served_shows_it(make_build: MakeBuild, tmp_
 
 def test_the_best_point_is_the_fastest_of_those_in_closed_loops() -> None:
     def at(rate: float, request_rate_per_s: float | None = None) -> Load:
-        return dataclasses.replace(
+        return structs.replace(
             a_load("offline", 8, 1.0),
             throughput_per_s=Estimate(rate, rate, rate),
             request_rate_per_s=request_rate_per_s,
@@ -222,15 +223,15 @@ def test_the_best_point_is_the_fastest_of_those_in_closed_loops() -> None:
 def test_in_process_runs_the_batch_that_the_server_can_join(
     scenario: str, batch: int, concurrency: int, preferred: tuple[int, ...], expected: int
 ) -> None:
-    point = dataclasses.replace(
+    point = structs.replace(
         a_load("offline", 8, 1.0), scenario=scenario, batch=batch, concurrency=concurrency
     )
-    deployment = dataclasses.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
+    deployment = structs.replace(DEPLOYMENT, max_batch_size=48, preferred_batch_sizes=preferred)
     assert batch_in_process(point, deployment) == expected
 
 
 def test_a_model_without_a_closed_loop_has_no_best_point() -> None:
-    rate_alone = dataclasses.replace(a_load("online", 0, 9.0), request_rate_per_s=9.0)
+    rate_alone = structs.replace(a_load("online", 0, 9.0), request_rate_per_s=9.0)
     with pytest.raises(NotAvailableError):
         best_points(toy.case(), [rate_alone])
 
@@ -248,9 +249,9 @@ def test_points_on_record_count_for_the_same_machine_build_and_deployment_alone(
     assert loads_of(stored, *same) == stored.loads
     assert stored.loads
     assert loads_of(None, *same) == ()
-    assert loads_of(stored, dataclasses.replace(stored.machine, cores=99), *same[1:]) == ()
+    assert loads_of(stored, structs.replace(stored.machine, cores=99), *same[1:]) == ()
     assert loads_of(stored, stored.machine, "another", stored.deployment) == ()
-    other = dataclasses.replace(stored.deployment, instances=9)
+    other = structs.replace(stored.deployment, instances=9)
     assert loads_of(stored, stored.machine, stored.build.digest, other) == ()
 
 
@@ -266,7 +267,7 @@ def test_a_ratio_of_a_niced_run_is_marked(nice: int, codes: list[str]) -> None:
     taken = turns.measure(simulated.job(LoadPoint("offline", 1, 1)), one, 1, plan, take=generator.take)
     found = turns.record_entry(taken, a_load("offline", 1, 1.0), 2, 1, None)
     assert [mark.code for mark in found.marks] == codes
-    seen = publishable(dataclasses.replace(a_record(), efficiency=(found,)))
+    seen = publishable(structs.replace(a_record(), efficiency=(found,)))
     assert [mark.code for one in seen.efficiency for mark in one.marks] == codes
 
 

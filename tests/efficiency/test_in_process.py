@@ -1,7 +1,6 @@
 """A build's own runtime in a process of its own, and the machine's peak in another."""
 
 import contextlib
-import dataclasses
 import functools
 import itertools
 import json
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from msgspec import structs
 
 from fixtures.build.repository import BuiltModel
 from fixtures.cases import cases_of
@@ -55,7 +55,7 @@ def test_the_worker_runs_the_builds_own_runtime_on_a_batch_of_the_sample(
     make_build: MakeBuild, tmp_path: Path
 ) -> None:
     build = make_build(tmp_path, "noting", NOTING)
-    deployment = dataclasses.replace(DEPLOYMENT, instances=2)
+    deployment = structs.replace(DEPLOYMENT, instances=2)
     with in_process(build, deployment, sample_of(build)) as worker:
         worker.wait_ready()
         worker.batches_per_s(3, 0, 1)

@@ -1,10 +1,10 @@
 """The format that all of a model are set beside: which it is, and when it may be."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fixtures.build.repository import BuiltModel
 from fixtures.cases import cases_of, reference_of
@@ -45,7 +45,7 @@ def found(**changes: Any) -> Any:
     build = BuiltModel(
         case_of("a40-resnet50-onnx-trt-fp16"), Path("folder"), "0f3c", "random", 1.0, 1.0, reused=True
     )
-    record = dataclasses.replace(RECORD, **changes)
+    record = structs.replace(RECORD, **changes)
     return reference_from(record, build, RECORD.machine, DEPLOYMENT)
 
 
@@ -62,9 +62,9 @@ def test_a_reference_is_taken_at_its_best_point() -> None:
         {"conversion": None},
         {"accuracy": samples.failed_accuracy()},
         {"loads": ()},
-        {"machine": dataclasses.replace(RECORD.machine, cores=3)},
-        {"build": dataclasses.replace(RECORD.build, digest="77aa")},
-        {"deployment": dataclasses.replace(RECORD.deployment, instances=2)},
+        {"machine": structs.replace(RECORD.machine, cores=3)},
+        {"build": structs.replace(RECORD.build, digest="77aa")},
+        {"deployment": structs.replace(RECORD.deployment, instances=2)},
     ],
     ids=lambda changes: next(iter(changes)),
 )

@@ -1,10 +1,10 @@
 """Records as other services read them."""
 
-import dataclasses
 import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fixtures.spec import LoadPoint
 from reports.export import bencher, bigger_is_better, smaller_is_better
@@ -143,4 +143,4 @@ def test_a_search_has_its_winner_and_what_proves_it() -> None:
     assert (found["latency_budget_ms"], found["budget_verdict"]) == (10.0, "within")
     assert (found["preferred_batch_sizes"], found["throughput_per_s"]) == ("64 128", 1500.0)
     assert "top-1_served_percent" not in found
-    assert "top-1_served_percent" in of_search(dataclasses.replace(search, accuracy=samples.accuracy()))
+    assert "top-1_served_percent" in of_search(structs.replace(search, accuracy=samples.accuracy()))

@@ -1,12 +1,12 @@
 """The tidy table of load points."""
 
-import dataclasses
 import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from msgspec import structs
 
 from reports.export import load_points
 from reports.record import files, schema
@@ -91,7 +91,7 @@ def test_energy_and_cost_have_columns_where_there_are_any_and_pandas_reads_them_
     priced = samples.record(
         loads=(samples.load("offline", 8, 1000.0, passes=(), gpu=use),), price_per_hour=3.6
     )
-    wrong = dataclasses.replace(priced, accuracy=samples.failed_accuracy())
+    wrong = structs.replace(priced, accuracy=samples.failed_accuracy())
     frame = load_points([publishable(priced), publishable(wrong)])
     row = frame.iloc[0]
 

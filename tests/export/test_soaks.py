@@ -1,6 +1,5 @@
 """A soak where records are taken on: in a markdown file of one's own, as CSV, for a service, from run to run, beside another."""
 
-import dataclasses
 import io
 import json
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from msgspec import structs
 
 from reports import readme
 from reports.plots import trend as pictures
@@ -87,7 +87,7 @@ def nightly(values: list[float], per: str = "request") -> list[rows.Row]:
 
 
 def test_a_run_with_a_soak_is_in_the_history(tmp_path: Path, printed: Callable[..., str]) -> None:
-    found = dataclasses.replace(soak(CLEAN, LEAK), origin=samples.origin())
+    found = structs.replace(soak(CLEAN, LEAK), origin=samples.origin())
     samples.store(tmp_path / "results", record(found, loads=(), accuracy=None, conversion=None))
 
     assert files.append(tmp_path, rows.rows_of(publishable(record(found)))) == 2
@@ -132,7 +132,7 @@ def test_a_picture_of_the_history_has_growth_in_its_own_unit() -> None:
 
 
 def test_two_runs_side_by_side_say_what_leaks_now(tmp_path: Path, printed: Callable[..., str]) -> None:
-    fixed = dataclasses.replace(LEAK, slope=Estimate(2.0, -1.0, 5.0, 0.99), verdict="passed")
+    fixed = structs.replace(LEAK, slope=Estimate(2.0, -1.0, 5.0, 0.99), verdict="passed")
     before = samples.store(tmp_path / "before", record(soak(CLEAN, fixed)))
     after = samples.store(tmp_path / "after", record(soak(CLEAN, LEAK)))
 

@@ -3,12 +3,12 @@
 Nodes load it by PYTEST_ADDOPTS. All else is the suite's own: what is collected, told and recorded, and by whom.
 """
 
-import dataclasses
 import os
 import time
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fixtures.run import record_file
 from fixtures.run.selection import parameters_of
@@ -66,13 +66,13 @@ def _record(item: pytest.Item) -> Path:
     fresh = record(case=case.key, accuracy=None, conversion=None, loads=(), updated="")
     origin = Origin("run", "host", (), None, None, "2026-03-04T05:06:07+00:00")
     if point is not None:
-        found = dataclasses.replace(
+        found = structs.replace(
             load(point.scenario, max(point.batch, point.concurrency), 100.0), origin=origin
         )
         start = Start(point.scenario, 1.0, 1.0, 1.0)
         record_file.update(fresh, results, lambda stored: record_file.with_loads(stored, start, [found]))
     elif stage_of(item) == "accuracy":
-        record_file.update(fresh, results, lambda stored: dataclasses.replace(stored, accuracy=accuracy()))
+        record_file.update(fresh, results, lambda stored: structs.replace(stored, accuracy=accuracy()))
     else:
         record_file.update(fresh, results, lambda stored: stored)
     path = files.path_of(fresh.case, results)

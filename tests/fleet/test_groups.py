@@ -1,8 +1,9 @@
 """How long tests are expected to take comes from earlier records, the closest that there are."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from fixtures.fleet.durations import expected_seconds
 from fixtures.fleet.groups import earlier_durations, groups_of
@@ -45,7 +46,7 @@ def test_a_case_that_was_measured_takes_as_long_as_it_took(tmp_path: Path) -> No
 
 
 def test_a_case_that_was_not_measured_takes_the_median_of_the_closest_that_were(tmp_path: Path) -> None:
-    another = dataclasses.replace(TRT, precision="fp32")
+    another = structs.replace(TRT, precision="fp32")
     known = earlier_durations(
         written(
             tmp_path,
@@ -57,7 +58,7 @@ def test_a_case_that_was_not_measured_takes_the_median_of_the_closest_that_were(
     assert expected_seconds("offline", another, known) == 20.0, "of the same model"
     assert expected_seconds("offline", BERT, known) == 20.0, "of other models of its size"
     assert expected_seconds("offline", OTHER_GPU, known) == 20.0, "of other hardware"
-    assert expected_seconds("offline", dataclasses.replace(MICRO, model="nnunet-micro"), known) == 1.0, (
+    assert expected_seconds("offline", structs.replace(MICRO, model="nnunet-micro"), known) == 1.0, (
         "micro models have their own"
     )
 
@@ -94,7 +95,7 @@ def test_converting_counts_once_for_each_case(tmp_path: Path, collect: Collect) 
     case = Case("cpu", "resnet50-micro", "onnx", None, "fp32")
     stages = ("conversion", "accuracy", "answers", "online", "offline", "reload", "efficiency")
     seconds = dict.fromkeys(stages, 1.0)
-    build = dataclasses.replace(samples.record().build, build_time_s=1000.0)
+    build = structs.replace(samples.record().build, build_time_s=1000.0)
     known = earlier_durations(written(tmp_path, of_case(case, build=build, stage_seconds=seconds)))
     (group,) = groups_of(items, known)
     assert group.expected_s == 1000.0 + len(items)

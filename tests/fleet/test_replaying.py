@@ -1,17 +1,18 @@
 """What comes back from a node: reports are those of a run here, and records join those that are here."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fixtures.errors import ProofError
 from fixtures.run.fleet import replaying
 from reports.record import files
-from reports.record.schema import Record
+from reports.record.schema import Conversation, Record
 from tests.samples import gate, load, record, stage_failure
+from tests.soak.made_up import soak
 
 
 def as_sent(config: pytest.Config, report: pytest.TestReport) -> dict[str, Any]:
@@ -94,10 +95,10 @@ def test_results_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:
     )
     path = files.path_of(here.case, tmp_path)
     files.write(here, path)
-    from_node = dataclasses.replace(
+    from_node = structs.replace(
         here, loads=(load("offline", 2, 22.0), load("offline", 4, 40.0)), starts=(start(),), accuracy=None
     )
-    from_node = dataclasses.replace(from_node, gates=(gate("batches"), gate("malformed")))
+    from_node = structs.replace(from_node, gates=(gate("batches"), gate("malformed")))
 
     for _ in range(2):
         replaying.keep({str(path.relative_to(tmp_path)): files.encode(from_node)}, tmp_path)
@@ -122,9 +123,23 @@ def test_a_failure_on_a_node_is_on_record_here_until_its_test_has_a_result_on_on
         replaying.keep({str(path.relative_to(tmp_path)): files.encode(sent)}, tmp_path, "test_accuracy")
         return files.read(path)
 
-    failed = keep(dataclasses.replace(here, accuracy=None, failures=(stage_failure(),)))
+    failed = keep(structs.replace(here, accuracy=None, failures=(stage_failure(),)))
     assert failed.failures == (stage_failure(),)
     assert keep(here).failures == ()
+
+
+def test_a_soak_and_a_conversation_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:
+    here = record()
+    path = files.path_of(here.case, tmp_path)
+    files.write(here, path)
+    said = Conversation("decoupled", 4, 12, "", True)
+
+    for one in ({"soak": soak()}, {"conversation": said}):
+        sent = structs.replace(here, loads=(), starts=(), **one)
+        replaying.keep({str(path.relative_to(tmp_path)): files.encode(sent)}, tmp_path)
+
+    joined = files.read(path)
+    assert (joined.soak, joined.conversation, joined.loads) == (soak(), said, here.loads)
 
 
 @pytest.mark.parametrize(
@@ -135,10 +150,10 @@ def test_a_case_that_moved_to_a_twin_keeps_what_was_measured_before(
     tmp_path: Path, other: dict[str, Any], kept: list[int]
 ) -> None:
     """A node of another kind is another machine, whose record is one of its own."""
-    machine = dataclasses.replace(record().machine, gpu_uuids=("GPU-1",))
+    machine = structs.replace(record().machine, gpu_uuids=("GPU-1",))
     first = record(loads=(load("offline", 1, 10.0),), starts=(start(),), machine=machine)
-    then = dataclasses.replace(
-        first, loads=(load("offline", 4, 40.0),), machine=dataclasses.replace(machine, **other)
+    then = structs.replace(
+        first, loads=(load("offline", 4, 40.0),), machine=structs.replace(machine, **other)
     )
     path = files.path_of(first.case, tmp_path)
 
@@ -178,7 +193,7 @@ def test_a_record_under_the_name_of_another_case_is_refused(tmp_path: Path, name
     """Its figures would take the place of those of a case that the node was not asked for."""
     here = record()
     files.write(here, files.path_of(here.case, tmp_path))
-    sent = dataclasses.replace(here, loads=(load("offline", 1, 9e9),), starts=(start(),))
+    sent = structs.replace(here, loads=(load("offline", 1, 9e9),), starts=(start(),))
 
     with pytest.raises(ProofError) as refused:
         replaying.keep({name: files.encode(sent)}, tmp_path)

@@ -1,10 +1,10 @@
 """OpenVINO of ONNX files: what it computes, and what the server's own backend is told."""
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.build.configuration import model_config
 from fixtures.build.runtimes import open_in_process
@@ -45,7 +45,7 @@ def test_instances_share_all_threads_with_a_stream_each(
     monkeypatch.setattr(machine, "cores", lambda: cores)
     model = model_of("mine", GivenNetwork(networks.linear(tmp_path / "net.onnx")))
     case = Case(CPU, model, openvino.FORMAT, None, "fp32")
-    deployment = dataclasses.replace(matrix_of(model, CPU).deployment, instances=instances)
+    deployment = structs.replace(matrix_of(model, CPU).deployment, instances=instances)
     parameters = model_config(case, deployment, native=True).parameters
     told = {name: value.string_value for name, value in parameters.items()}
     assert told["INFERENCE_NUM_THREADS"] == str(cores)

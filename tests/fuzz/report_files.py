@@ -1,12 +1,12 @@
 """The files of the reports: records, what lies beside them, a README's markers; and what the load generator writes."""
 
 import contextlib
-import dataclasses
 import io
 import json
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
 from fixtures.build import integrity
 from fixtures.gates import recorded
@@ -25,7 +25,7 @@ from tests.fuzz import damage
 from tests.fuzz.parsers import Parser
 from tests.record.test_record import complete
 
-_RECORD = dataclasses.replace(complete(), accuracy=sample.accuracy())
+_RECORD = structs.replace(complete(), accuracy=sample.accuracy())
 _SUMMARY = "<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->"
 _README = f"""\
 # A page
@@ -64,9 +64,9 @@ def _read_record(path: Path) -> object:
 
 def _write_scores(folder: Path) -> None:
     worst = Sample("b", "wrong", (Part("text", "said", "seven"), Part("image", "seen", "iVBORw0KGgo=")))
-    scores = {"top-1": {stage: [1.0, 0.0] for stage in per_sample.STAGES}}
+    scores = {"top-1": dict.fromkeys(per_sample.STAGES, (1.0, 0.0))}
     per_sample.write(
-        SampleScores(_RECORD.case, "0f3c", ["a", "b"], scores, [worst]), folder / "case.samples.json"
+        SampleScores(_RECORD.case, "0f3c", ("a", "b"), scores, (worst,)), folder / "case.samples.json"
     )
 
 

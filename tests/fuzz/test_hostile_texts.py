@@ -1,11 +1,11 @@
 """Texts of a command line: each option's is taken or refused in a sentence that names the option; `-k` is pytest's to refuse."""
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import strategies as st
 
@@ -62,9 +62,9 @@ def hostile(text: str) -> st.SearchStrategy[str]:
 
 
 def numbers_in(value: Any) -> Iterator[float]:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield from numbers_in(getattr(value, field.name))
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from numbers_in(getattr(value, name))
     elif isinstance(value, Mapping):
         yield from numbers_in(tuple(value.values()))
     elif isinstance(value, tuple):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from msgspec import structs
 
 from fixtures import thresholds
 from fixtures.data.squad import squad_v1
@@ -43,11 +44,11 @@ def test_a_record_comes_back_with_its_texts_and_numbers(tmp_path: Path) -> None:
         weights, cpu, versions, number, ids = value
         whole = complete()
         (lost,) = samples.accuracy().disagreements
-        accuracy = samples.accuracy(disagreements=(dataclasses.replace(lost, samples=tuple(ids)),))
-        record = dataclasses.replace(
+        accuracy = samples.accuracy(disagreements=(structs.replace(lost, samples=tuple(ids)),))
+        record = structs.replace(
             whole,
-            machine=dataclasses.replace(whole.machine, cpu=cpu, versions=versions),
-            build=dataclasses.replace(whole.build, weights=weights, build_time_s=number, size_mib=number / 3),
+            machine=structs.replace(whole.machine, cpu=cpu, versions=versions),
+            build=structs.replace(whole.build, weights=weights, build_time_s=number, size_mib=number / 3),
             accuracy=accuracy,
         )
         files.write(record, tmp_path / "case.json")

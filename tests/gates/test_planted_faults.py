@@ -1,6 +1,5 @@
 """Faults that need no ground truth to be seen, in a real server: each gate finds its own, and accuses no sound model."""
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.gates import declared, refusals, same, transports
 from fixtures.gates.sameness import Alone
@@ -74,7 +74,7 @@ def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) ->
             data = stack.enter_context(
                 input_data(model, samples_of({model.inputs[0].name: rows}), triton.scratch)
             )
-            triton.load(built, dataclasses.replace(DEPLOYMENT, max_queue_delay_us=20_000), scenario)
+            triton.load(built, structs.replace(DEPLOYMENT, max_queue_delay_us=20_000), scenario)
             job = Job(triton, name, model, LoadPoint("online", 1, 1), "none", data, request_s=0.002)
             return ServedModel(job, DEPLOYMENT.max_batch_size, NEAR)
 

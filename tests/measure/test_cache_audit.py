@@ -1,12 +1,12 @@
 """One sample repeated beside requests that were never sent before: a server that remembers answers is marked."""
 
-import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.build.configuration import model_config
 from fixtures.measure.cache_audit import audited, fresh_inputs, marks_of_cache
@@ -62,7 +62,7 @@ def test_a_server_that_remembers_answers_is_marked_and_one_that_computes_is_not(
     config.response_cache.enable = who == "Triton"
     triton.load_as_is(config, built.folder)
     triton.infer(str(built.case), model, {name: rows[:4] for name, rows in inputs.items()})
-    load = dataclasses.replace(
+    load = structs.replace(
         records.load("online", 4, 200.0, latency_ms={"avg": records.estimate(20.0)}),
         throughput_per_s=Estimate(200.0, 150.0, 250.0),
     )
@@ -76,10 +76,10 @@ def test_a_server_that_remembers_answers_is_marked_and_one_that_computes_is_not(
 
 
 def test_a_repeated_sample_may_be_faster_by_the_interval_of_the_point() -> None:
-    precise = dataclasses.replace(
+    precise = structs.replace(
         records.load("online", 4, 1000.0), throughput_per_s=Estimate(1000.0, 990.0, 1010.0)
     )
-    load = dataclasses.replace(precise, throughput_per_s=Estimate(1000.0, 800.0, 1200.0))
+    load = structs.replace(precise, throughput_per_s=Estimate(1000.0, 800.0, 1200.0))
     ratio = Estimate(1.2, 1.15, 1.25)
 
     assert marks_of_cache(load, ratio) == []

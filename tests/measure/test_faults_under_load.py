@@ -1,6 +1,5 @@
 """Faults that a load test hides, in real servers: each is found by the answers between the passes, and named."""
 
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.measure import answers
 from fixtures.measure.answers import Check
@@ -84,7 +84,7 @@ def job_of(
                 input_data(model, samples_of({model.inputs[0].name: rows}), triton.scratch)
             )
             instances = 2 if "is_first" in fault else 1
-            triton.load(built, dataclasses.replace(DEPLOYMENT, instances=instances), point.scenario)
+            triton.load(built, structs.replace(DEPLOYMENT, instances=instances), point.scenario)
             stack.callback(triton.unload, name)
             check = Check(expect(data.ids, {model.outputs[0].name: 3 * rows + 1}), Closeness(1e-4, 5e-4, 1.0))
             return Job(triton, name, model, point, "system", data, check=check)

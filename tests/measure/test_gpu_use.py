@@ -1,11 +1,11 @@
 """What a point says of the GPU that it used: figures and throttling, by a stand-in for NVML."""
 
-import dataclasses
 import os
 import subprocess
 
 import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
+from msgspec import structs
 
 from fixtures.host import gpu
 from fixtures.host.gpu import GpuTime
@@ -113,7 +113,7 @@ def test_a_figure_that_is_not_supported_is_absent_and_the_others_stay(
     watch = watched(clock, monkeypatch, roots=(os.getpid(),), server=os.getpid())
     use = validity.gpu_use([between(watch, 0.5, 1.5)], 100)
     assert use is not None
-    assert [name for name, value in dataclasses.asdict(use).items() if value is None] == [field]
+    assert [name for name, value in structs.asdict(use).items() if value is None] == [field]
 
 
 def test_a_gpu_that_tells_nothing_has_no_figures_and_no_marks(
@@ -124,7 +124,7 @@ def test_a_gpu_that_tells_nothing_has_no_figures_and_no_marks(
     stretch = between(watched(clock, monkeypatch, roots=(os.getpid(),)), 0.5, 1.5)
     use = validity.gpu_use([stretch], 100)
     assert use is not None
-    assert set(dataclasses.asdict(use).values()) == {None}
+    assert set(structs.asdict(use).values()) == {None}
     assert validity.marks_of_gpu([stretch]) == []
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.host import cpu
 from fixtures.host.cpu import CpuTime
@@ -36,7 +37,7 @@ def codes(marks: Sequence[Mark]) -> list[str]:
 
 def use(**changes: Any) -> CpuUse:
     """Cores of a point that went well, but for the changes."""
-    return CpuUse(**(vars(WELL) | changes))
+    return structs.replace(WELL, **changes)
 
 
 def test_a_server_at_work_has_no_marks() -> None:
@@ -208,7 +209,7 @@ def test_shares_of_the_cores_are_held_to_their_limits_on_any_machine(
     """Of 4 cores and of 8, of which each uses twice as much."""
     assert of_cpu(use(**changes)) == found
     twice: dict[str, Any] = {
-        key: None if value is None else 2 * value for key, value in vars(use(**changes)).items()
+        key: None if value is None else 2 * value for key, value in structs.asdict(use(**changes)).items()
     }
     assert of_cpu(CpuUse(**twice | {"cores": 8})) == found
 

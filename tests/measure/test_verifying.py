@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.errors import ProofError
 from fixtures.measure import measured, perf_analyzer, sweep
@@ -59,7 +60,7 @@ def test_a_measured_point_tells_its_samples_and_its_answers_and_a_wrong_one_hide
     assert 0 < load.answers.wrong < load.answers.verified, "some samples have the right answer"
     assert "row-" in wrong_answers(load)
     assert publishable(samples.record(loads=(load,))).loads == ()
-    right = dataclasses.replace(load, answers=dataclasses.replace(load.answers, wrong=0, first_wrong=None))
+    right = structs.replace(load, answers=structs.replace(load.answers, wrong=0, first_wrong=None))
     assert publishable(samples.record(loads=(right,))).loads == (right,)
 
 

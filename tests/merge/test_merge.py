@@ -1,6 +1,5 @@
 """Records of several folders in one: everything arrives whole, or nothing is written."""
 
-import dataclasses
 import itertools
 import os
 from collections.abc import Callable
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from reports.merge import merge
 from reports.record import files, per_sample
@@ -32,16 +32,14 @@ LOGS, SAMPLES, CONFIG = f"{CASE}.server.log", f"{CASE}.samples.json", f"{CASE}.s
 
 def on(target: str) -> Record:
     """The same case on another GPU."""
-    case = dataclasses.replace(WHOLE.case, target=target)
-    machine = dataclasses.replace(WHOLE.machine, gpu=f"NVIDIA {target.upper()}")
-    return dataclasses.replace(WHOLE, case=case, machine=machine)
+    case = structs.replace(WHOLE.case, target=target)
+    machine = structs.replace(WHOLE.machine, gpu=f"NVIDIA {target.upper()}")
+    return structs.replace(WHOLE, case=case, machine=machine)
 
 
 def shards(folder: Path, *parts: dict[str, Any]) -> list[Path]:
     """A folder for each record: the whole one with some of its fields changed."""
-    return [
-        samples.store(folder / f"job-{n}", dataclasses.replace(WHOLE, **one)) for n, one in enumerate(parts)
-    ]
+    return [samples.store(folder / f"job-{n}", structs.replace(WHOLE, **one)) for n, one in enumerate(parts)]
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -104,7 +102,7 @@ def test_parts_of_one_case_become_one_record_in_whatever_order_and_however_often
 def test_what_a_later_run_replaces_is_of_the_later_record(tmp_path: Path) -> None:
     old = {"loads": WHOLE.loads[:3], "updated": "2026-03-01T00:00:00+00:00"}
     starts = (Start("offline", 9.0, 9.0, 9.0, samples.origin(run=2)),)
-    build = dataclasses.replace(WHOLE.build, build_time_s=1.0)
+    build = structs.replace(WHOLE.build, build_time_s=1.0)
     new = {
         "loads": WHOLE.loads[3:],
         "starts": starts,
@@ -126,7 +124,7 @@ def test_what_a_later_run_replaces_is_of_the_later_record(tmp_path: Path) -> Non
 
 def test_equal_figures_of_two_runs_are_no_contradiction(tmp_path: Path) -> None:
     assert WHOLE.conversion
-    again = dataclasses.replace(WHOLE.conversion, origin=samples.origin("node2", 2))
+    again = structs.replace(WHOLE.conversion, origin=samples.origin("node2", 2))
     merge(shards(tmp_path, {"loads": WHOLE.loads[:3]}, {"conversion": again}), tmp_path / "out")
     assert len(files.read_all(tmp_path / "out")[0].loads) == 5
 
@@ -163,16 +161,16 @@ def test_a_link_that_is_given_itself_is_followed(tmp_path: Path) -> None:
 
 
 def test_cases_on_two_gpus_of_one_machine_are_joined(tmp_path: Path) -> None:
-    second_gpu = dataclasses.replace(WHOLE.machine, gpu_uuids=("GPU-2",))
+    second_gpu = structs.replace(WHOLE.machine, gpu_uuids=("GPU-2",))
     other = {"case": Case("a40", "nnunet", "onnx", None, "fp16"), "machine": second_gpu}
     merge(shards(tmp_path, {}, other), tmp_path / "out")
     assert {tuple(one.machine.gpu_uuids) for one in files.read_all(tmp_path / "out")} == {(), ("GPU-2",)}
 
 
 CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
-    "build": ({"build": dataclasses.replace(WHOLE.build, digest="77aa")}, "build.digest 0f3c 77aa"),
+    "build": ({"build": structs.replace(WHOLE.build, digest="77aa")}, "build.digest 0f3c 77aa"),
     "deployment": (
-        {"deployment": dataclasses.replace(WHOLE.deployment, instances=2)},
+        {"deployment": structs.replace(WHOLE.deployment, instances=2)},
         "deployment.instances 1 2",
     ),
     "server": (
@@ -183,7 +181,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
         {"serving": Serving("embedded", "2.51.0", "python", "system", versions={"torch": "2.5.0"})},
         "serving.versions.torch none 2.5.0",
     ),
-    "machine": ({"machine": dataclasses.replace(WHOLE.machine, cores=32)}, "machine.cores 16 32"),
+    "machine": ({"machine": structs.replace(WHOLE.machine, cores=32)}, "machine.cores 16 32"),
     "point": ({"loads": (samples.load("offline", 8, 1001.0, origin=samples.origin()),)}, "loads offline 8 1"),
     "accuracy": ({"accuracy": samples.accuracy(samples=400, origin=samples.origin())}, "accuracy"),
     "conversion": ({"conversion": samples.failed_conversion()}, "conversion"),
@@ -207,9 +205,7 @@ def test_records_that_contradict_each_other_are_named_with_what_differs(
 def test_two_machines_of_one_target_are_refused_in_different_cases_too(
     tmp_path: Path, refused: Callable[..., str]
 ) -> None:
-    machine = dataclasses.replace(
-        WHOLE.machine, versions={"python": "3.11.7", "torch": "2.14\n::error::forged"}
-    )
+    machine = structs.replace(WHOLE.machine, versions={"python": "3.11.7", "torch": "2.14\n::error::forged"})
     other = {"case": Case("a40", "nnunet", "onnx", None, "fp16"), "machine": machine}
     text = refused(*shards(tmp_path, {}, other))
     assert "target a40" in text
@@ -220,8 +216,8 @@ def test_two_machines_of_one_target_are_refused_in_different_cases_too(
 def test_every_contradiction_is_named_at_once(tmp_path: Path, refused: Callable[..., str]) -> None:
     def shard(name: str, speed: float) -> Path:
         loads = tuple(samples.load("offline", batch, speed) for batch in (1, 2))
-        other = dataclasses.replace(on("t4"), loads=loads[:1])
-        return samples.store(tmp_path / name, dataclasses.replace(WHOLE, loads=loads), other)
+        other = structs.replace(on("t4"), loads=loads[:1])
+        return samples.store(tmp_path / name, structs.replace(WHOLE, loads=loads), other)
 
     assert refused(shard("a", 1000), shard("b", 1001)).count("\n- ") == 3
 

@@ -1,8 +1,7 @@
 """What the page opens on: which configuration to deploy, is it right, how fast is it, and what does it cost."""
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from reports.page.deploying import Answer, answers
 from reports.record.schema import Record, case_id
@@ -17,7 +16,7 @@ def the_answer(*records: Record) -> Answer:
 
 
 def wrong(record: Record) -> Record:
-    return dataclasses.replace(record, accuracy=samples.failed_accuracy())
+    return structs.replace(record, accuracy=samples.failed_accuracy())
 
 
 def names(*records: Record) -> list[str]:
@@ -46,7 +45,7 @@ def test_all_that_are_not_told_apart_may_be_used() -> None:
 
 
 def test_one_that_is_right_and_was_never_measured_is_not_called_wrong() -> None:
-    unmeasured = dataclasses.replace(ONNX, loads=(), efficiency=())
+    unmeasured = structs.replace(ONNX, loads=(), efficiency=())
     assert the_answer(unmeasured, wrong(FAST)).remarks == [
         "The speed of none was measured; 1 of 2 showed no wrong answers."
     ]
@@ -54,7 +53,7 @@ def test_one_that_is_right_and_was_never_measured_is_not_called_wrong() -> None:
 
 
 def test_a_figure_is_told_with_its_limit_its_load_point_and_its_cost() -> None:
-    one = dataclasses.replace(ONNX, price_per_hour=3.6)
+    one = structs.replace(ONNX, price_per_hour=3.6)
     (choice,) = the_answer(one, SLOW).choices
     assert choice.right == ["top-1 96.25 %", "floor 95.9 %"]
     assert choice.speed[0].startswith("3,166.7 infer/s ±")
@@ -64,17 +63,17 @@ def test_a_figure_is_told_with_its_limit_its_load_point_and_its_cost() -> None:
 
 
 def test_the_only_one_that_is_right_is_the_one_to_use() -> None:
-    alone = dataclasses.replace(ONNX, efficiency=())
+    alone = structs.replace(ONNX, efficiency=())
     for found in (the_answer(alone), the_answer(alone, wrong(FAST))):
         assert [one.name for one in found.choices] == names(ONNX)
         assert "only one" in found.choices[0].why
 
 
 def test_formats_that_were_not_measured_in_turns_are_not_ranked() -> None:
-    found = the_answer(*(dataclasses.replace(one, efficiency=()) for one in (ONNX, FAST)))
+    found = the_answer(*(structs.replace(one, efficiency=()) for one in (ONNX, FAST)))
     assert found.choices == []
     assert "not measured in turns" in found.remarks[0]
-    assert "1 more are right" in the_answer(ONNX, FAST, dataclasses.replace(SLOW, efficiency=())).remarks[0]
+    assert "1 more are right" in the_answer(ONNX, FAST, structs.replace(SLOW, efficiency=())).remarks[0]
 
 
 def test_where_none_is_right_none_is_to_be_used() -> None:
@@ -86,5 +85,5 @@ def test_where_none_is_right_none_is_to_be_used() -> None:
 
 @pytest.mark.parametrize("change", [{"model": "nnunet"}, {"target": "t4"}, {"gpus": 2}])
 def test_models_and_machines_have_an_answer_each(change: dict[str, object]) -> None:
-    other = dataclasses.replace(FAST, case=dataclasses.replace(FAST.case, **change))  # type: ignore[arg-type]
+    other = structs.replace(FAST, case=structs.replace(FAST.case, **change))
     assert len(answers([publishable(one) for one in (ONNX, FAST, other)])) == 2

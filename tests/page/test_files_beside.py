@@ -1,11 +1,11 @@
 """What lies beside a record is shown on the page, and nothing that lies elsewhere."""
 
-import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fixtures.run import record_file
 from reports.__main__ import main
@@ -59,7 +59,7 @@ def test_the_worst_samples_are_shown_with_their_scores(tmp_path: Path) -> None:
 def test_samples_of_another_build_are_not_shown(tmp_path: Path) -> None:
     record = unmeasured()
     with_samples(record, tmp_path, Part("text", "Label", "class 3"))
-    rebuilt = dataclasses.replace(record, build=dataclasses.replace(record.build, digest="new"))
+    rebuilt = structs.replace(record, build=structs.replace(record.build, digest="new"))
 
     text = words(page([publishable(rebuilt)], tmp_path))
 
@@ -149,9 +149,7 @@ def test_what_is_beside_a_record_and_is_no_file_of_its_own_is_refused(
 def test_a_link_to_a_folder_beside_a_record_is_not_followed(name: str, tmp_path: Path) -> None:
     record = searched("a40-resnet50-onnx-trt-fp16.search/config.pbtxt")
     assert record.search is not None
-    record = dataclasses.replace(
-        record, search=dataclasses.replace(record.search, accuracy=records.accuracy())
-    )
+    record = structs.replace(record, search=structs.replace(record.search, accuracy=records.accuracy()))
     results = records.store(tmp_path / "results", record)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -1,10 +1,10 @@
 """Plots: what each shows of which records, what it never shows, and the files that it becomes."""
 
-import dataclasses
 import re
 from xml.etree import ElementTree
 
 import pytest
+from msgspec import structs
 
 from reports import plots
 from reports.plots import shapes
@@ -27,7 +27,7 @@ def efficient(**changes: object) -> Record:
 def compared() -> Record:
     """A swept case whose first point was compared with another build."""
     first, *rest = samples.swept().loads
-    return samples.swept(loads=(dataclasses.replace(first, comparison=samples.comparison()), *rest))
+    return samples.swept(loads=(structs.replace(first, comparison=samples.comparison()), *rest))
 
 
 def searched(**changes: object) -> Record:
@@ -235,7 +235,7 @@ def test_a_comparison_stands_beside_what_is_allowed() -> None:
 
 @pytest.mark.parametrize("name", [*plots.PLOTS])
 def test_every_plot_is_one_small_element_that_says_what_it_shows(name: str) -> None:
-    record = dataclasses.replace(compared(), efficiency=efficient().efficiency)
+    record = structs.replace(compared(), efficiency=efficient().efficiency)
     text = plots.svg(name, [publishable(record)], "dark")
     root = ElementTree.fromstring(text)
     assert text.startswith("<svg ")
@@ -274,7 +274,7 @@ def test_the_digest_is_that_of_what_is_drawn() -> None:
     assert found == plots.digest(chart, "light")
     assert found != plots.digest(chart, "dark")
     first, *rest = samples.swept().loads
-    other = samples.swept(loads=(dataclasses.replace(first, throughput_per_s=estimate(421)), *rest))
+    other = samples.swept(loads=(structs.replace(first, throughput_per_s=estimate(421)), *rest))
     assert plots.digest(plots.chart("batch-sweep", [publishable(other)]), "light") != found
 
 

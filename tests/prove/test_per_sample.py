@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.prove.accuracy import score_each_sample
 from fixtures.prove.per_sample import items_to_inspect, per_sample_file
@@ -104,8 +105,8 @@ def test_an_item_of_several_rows_is_one_sample() -> None:
 
     found = per_sample_file(case, "d1", of, three, score_each_sample(case, of, three))
 
-    assert found.ids == ["toy-000", "toy-002", "toy-004"]
-    assert found.scores["top-1"]["served"] == [1, 0, 1]
+    assert list(found.ids) == ["toy-000", "toy-002", "toy-004"]
+    assert list(found.scores["top-1"]["served"]) == [1, 0, 1]
     assert [one.id for one in found.worst] == ["toy-002"]
 
 
@@ -192,7 +193,7 @@ def test_a_record_of_another_machine_takes_what_stands_beside_it_along(tmp_path:
     files.write(old, path)
     per_sample.write(a_file(), per_sample.path_of(old.case, tmp_path))
     record_file.keep(path.with_suffix(files.CONFIG_SUFFIX), "name: 'old'")
-    moved = dataclasses.replace(old, machine=dataclasses.replace(old.machine, cores=8))
+    moved = structs.replace(old, machine=structs.replace(old.machine, cores=8))
 
     record_file.update(moved, tmp_path, lambda stored: stored)
 

@@ -1,9 +1,9 @@
 """Records of cases beside the published ones, and what is written of them."""
 
-import dataclasses
 from typing import Any
 
 import pandas as pd
+from msgspec import structs
 
 from reports.published.comparison import document
 from reports.published.comparison import joined as joined_matches
@@ -23,7 +23,7 @@ def case_on(name: str, *loads: schema.Load, **changes: Any) -> Record:
     gpu = None if target == "cpu" else f"NVIDIA {target.upper()}"
     fields: dict[str, Any] = {
         "case": Case(target, model, format_, None if accelerator == "-" else accelerator, precision),
-        "machine": dataclasses.replace(samples.record().machine, gpu=gpu),
+        "machine": structs.replace(samples.record().machine, gpu=gpu),
         "serving": NATIVE,
         "loads": loads or (samples.load("offline", 8, 1000),),
     }

@@ -1,6 +1,5 @@
 """Measured figures beside the published ones: rows, ratios, differences, and what has no counterpart."""
 
-import dataclasses
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from msgspec import structs
 
 from reports.published.comparison import COLUMNS, differences
 from reports.published.matching import match, published_ratio
@@ -93,7 +93,7 @@ def test_a_row_has_both_numbers_and_their_ratio(point: schema.Load, row: list[st
 
 def test_scores_of_the_published_metric_are_both_in_percent_and_no_other_metric_is() -> None:
     f1 = Score("F1", "higher", 0.8341, 0.834, 0.8339, limits=(), passed=True)
-    exact = dataclasses.replace(f1, metric="exact match", served=0.7412)
+    exact = structs.replace(f1, metric="exact match", served=0.7412)
     ledger = Accuracy((exact, f1), samples=100, disagreements=(), requests=10, passed=True)
     one = case_on("a30 bert-dist4l onnx trt fp16", accuracy=ledger)
     assert "\n- F1: 83.39 % served, 83.34 % published\n" in written(one)
@@ -215,10 +215,10 @@ def test_a_part_of_a_gpu_and_several_of_them_stand_beside_no_published_figure(
     target: str, gpu: str, count: int, said: str
 ) -> None:
     whole = case_on("a100 resnet50 onnx trt fp16")
-    other = dataclasses.replace(
+    other = structs.replace(
         whole,
-        case=dataclasses.replace(whole.case, target=target, gpus=count),
-        machine=dataclasses.replace(whole.machine, gpu=gpu),
+        case=structs.replace(whole.case, target=target, gpus=count),
+        machine=structs.replace(whole.machine, gpu=gpu),
     )
     assert match(publishable(whole)).rows
     assert said in match(publishable(other)).missing
@@ -298,8 +298,8 @@ def test_a_difference_of_one_scenario_says_so() -> None:
 )
 def test_a_published_sequence_length_is_stated(name: str, said: str | None) -> None:
     one = case_on(name)
-    build = dataclasses.replace(one.build, inputs={"tokens": (64,)})
-    text = written(dataclasses.replace(one, build=build))
+    build = structs.replace(one.build, inputs={"tokens": (64,)})
+    text = written(structs.replace(one, build=build))
     assert (f"- Sequence length: 64, {said}\n" in text) == (said is not None)
 
 

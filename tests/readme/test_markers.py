@@ -1,11 +1,11 @@
 """The markers of a markdown file: each table and plot by its own, with the pictures' files in step."""
 
-import dataclasses
 import os
 import re
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from reports import plots, readme
 from reports.plots.alt_text import alternative
@@ -234,8 +234,8 @@ def test_a_folder_that_a_terminal_would_obey_is_refused_by_its_line(
 )
 def test_a_marker_in_what_a_record_says_is_text(said: str) -> None:
     one = samples.record(accuracy=samples.accuracy(samples.score(metric=said)))
-    machine = dataclasses.replace(one.machine, cpu=said, gpu=None)
-    record = publishable(dataclasses.replace(one, machine=machine))
+    machine = structs.replace(one.machine, cpu=said, gpu=None)
+    record = publishable(structs.replace(one, machine=machine))
     for name in ("machine", "summary", f"case {case_id(record.case)}"):
         synced = readme.sync(region(name), [record])
         assert readme.drifted(synced, [record]) == []

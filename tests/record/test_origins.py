@@ -1,6 +1,5 @@
 """What readers are told of where measurements come from, and what they are not told where names are left out."""
 
-import dataclasses
 import io
 import json
 from collections.abc import Callable
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from msgspec import structs
 
 from reports.merge import merge
 from reports.record import files
@@ -23,7 +23,7 @@ def measured(host: str = HOST, uuid: str = UUID, run: int = 1) -> Record:
     """The sample case with everything that may name a machine."""
     one = samples.record()
     search = samples.search(accuracy=samples.accuracy())
-    whole = dataclasses.replace(
+    whole = structs.replace(
         one, gates=(samples.gate(),), starts=(Start("offline", 0.4, 2.5, 12.5),), search=search
     )
     return samples.measured_at(samples.origin(host, run, uuid), whole)
@@ -43,7 +43,7 @@ def test_tables_say_host_commit_and_start_of_the_run(one_machine: Path, printed:
 
 
 def test_a_checkout_that_was_changed_is_said_to_be(tmp_path: Path, printed: Callable[..., str]) -> None:
-    where = dataclasses.replace(samples.origin(), clean=False)
+    where = structs.replace(samples.origin(), clean=False)
     text = printed(
         "tables", "--results", samples.store(tmp_path, samples.measured_at(where, samples.record()))
     )

@@ -1,10 +1,10 @@
 """What a soak as a whole has shown, by what was found of each thing that it watched."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Literal
 
 import pytest
+from msgspec import structs
 
 from reports.record.schema import Soak, Verdict, soak_verdict
 from reports.text.soak import length_text
@@ -29,7 +29,7 @@ Found = tuple[Literal["request", "loading"], Verdict]
 def test_a_soak_leaks_where_anything_does_and_passes_where_all_that_requests_use_is_shown_not_to(
     found: Sequence[Found], verdict: Verdict
 ) -> None:
-    growth = [dataclasses.replace(CLEAN, per=per, verdict=one) for per, one in found]
+    growth = [structs.replace(CLEAN, per=per, verdict=one) for per, one in found]
 
     assert soak_verdict(soak(*growth)) == verdict
 

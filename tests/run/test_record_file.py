@@ -1,12 +1,12 @@
 """Results join the record they belong to, and no other; nothing that was measured is lost."""
 
-import dataclasses
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fixtures.errors import ProofError
 from fixtures.run import record_file
@@ -17,7 +17,7 @@ from tests import samples
 ROOT = Path(__file__).parents[2]
 
 WHOLE = samples.record()
-FRESH = dataclasses.replace(WHOLE, conversion=None, accuracy=None, loads=(), updated="")
+FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, loads=(), updated="")
 """What a run knows before it has measured anything."""
 
 
@@ -48,7 +48,7 @@ START = Start("online", 0.4, 2.5, 12.5)
 def test_the_first_result_makes_the_record(tmp_path: Path) -> None:
     stored = add(FRESH, tmp_path, NEW)
 
-    assert stored == dataclasses.replace(FRESH, loads=(NEW,), starts=(START,), updated=stored.updated)
+    assert stored == structs.replace(FRESH, loads=(NEW,), starts=(START,), updated=stored.updated)
     assert stored.updated.endswith("+00:00")
 
 
@@ -71,7 +71,7 @@ def test_a_point_measured_again_replaces_the_old_one(tmp_path: Path, path: Path)
 def test_a_gate_s_finding_replaces_the_one_of_before_and_no_other(tmp_path: Path, path: Path) -> None:
     for found in (samples.gate("malformed"), samples.gate("batches", "wrong"), samples.gate("batches")):
         record_file.update(
-            dataclasses.replace(WHOLE, loads=()),
+            structs.replace(WHOLE, loads=()),
             tmp_path,
             lambda stored, found=found: record_file.with_gate(stored, found),  # type: ignore[misc]
         )
@@ -92,17 +92,17 @@ def test_a_failure_takes_what_its_stage_found_in_another_run_and_stays_until_its
 
 
 def test_a_failure_leaves_what_its_stage_found_in_the_same_run() -> None:
-    found = dataclasses.replace(samples.accuracy(), origin=samples.origin(run=2))
+    found = structs.replace(samples.accuracy(), origin=samples.origin(run=2))
     failed = samples.stage_failure("test_own", origin=samples.origin(run=2))
 
     assert record_file.with_failure(samples.record(accuracy=found), failed).accuracy == found
 
 
 def test_a_conversion_joins_a_record_that_has_been_served(tmp_path: Path, path: Path) -> None:
-    unserved = dataclasses.replace(FRESH, serving=None)
+    unserved = structs.replace(FRESH, serving=None)
     failed = samples.failed_conversion()
 
-    record_file.update(unserved, tmp_path, lambda stored: dataclasses.replace(stored, conversion=failed))
+    record_file.update(unserved, tmp_path, lambda stored: structs.replace(stored, conversion=failed))
 
     stored = files.read(path)
     assert stored.conversion == failed
@@ -111,7 +111,7 @@ def test_a_conversion_joins_a_record_that_has_been_served(tmp_path: Path, path: 
 
 
 def test_a_record_that_was_not_served_learns_its_server(tmp_path: Path) -> None:
-    unserved = dataclasses.replace(FRESH, serving=None, conversion=WHOLE.conversion)
+    unserved = structs.replace(FRESH, serving=None, conversion=WHOLE.conversion)
     record_file.update(unserved, tmp_path, lambda stored: stored)
 
     stored = add(FRESH, tmp_path, NEW)
@@ -120,11 +120,11 @@ def test_a_record_that_was_not_served_learns_its_server(tmp_path: Path) -> None:
 
 
 def test_another_machine_gets_a_record_of_its_own(tmp_path: Path, path: Path) -> None:
-    moved = dataclasses.replace(FRESH, machine=dataclasses.replace(WHOLE.machine, cores=8))
+    moved = structs.replace(FRESH, machine=structs.replace(WHOLE.machine, cores=8))
 
     stored = add(moved, tmp_path, NEW)
 
-    assert stored == dataclasses.replace(moved, loads=(NEW,), starts=(START,), updated=stored.updated)
+    assert stored == structs.replace(moved, loads=(NEW,), starts=(START,), updated=stored.updated)
     (superseded,) = (path.parent / "superseded").iterdir()
     assert files.read(superseded) == WHOLE
     assert files.read_all(tmp_path) == [stored], "a superseded record is in no table"
@@ -132,19 +132,19 @@ def test_another_machine_gets_a_record_of_its_own(tmp_path: Path, path: Path) ->
 
 def test_records_of_several_machines_are_all_kept(tmp_path: Path, path: Path) -> None:
     for cores in (8, 4):
-        machine = dataclasses.replace(WHOLE.machine, cores=cores)
-        add(dataclasses.replace(FRESH, machine=machine), tmp_path, NEW)
+        machine = structs.replace(WHOLE.machine, cores=cores)
+        add(structs.replace(FRESH, machine=machine), tmp_path, NEW)
 
     kept = {files.read(one).machine.cores for one in (path.parent / "superseded").iterdir()}
     assert kept == {WHOLE.machine.cores, 8}
 
 
 def test_another_build_starts_anew(tmp_path: Path, path: Path) -> None:
-    rebuilt = dataclasses.replace(FRESH, build=dataclasses.replace(WHOLE.build, digest="77aa"))
+    rebuilt = structs.replace(FRESH, build=structs.replace(WHOLE.build, digest="77aa"))
 
     stored = add(rebuilt, tmp_path, NEW)
 
-    assert stored == dataclasses.replace(rebuilt, loads=(NEW,), starts=(START,), updated=stored.updated)
+    assert stored == structs.replace(rebuilt, loads=(NEW,), starts=(START,), updated=stored.updated)
     assert not (path.parent / "superseded").exists()
 
 
@@ -153,7 +153,7 @@ def test_another_build_starts_anew(tmp_path: Path, path: Path) -> None:
     [
         pytest.param({"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, id="deployment"),
         pytest.param(
-            {"serving": dataclasses.replace(samples.record().serving, shared_memory="none")},  # type: ignore[type-var]
+            {"serving": structs.replace(samples.record().serving, shared_memory="none")},  # type: ignore[type-var]
             id="serving",
         ),
     ],
@@ -161,11 +161,11 @@ def test_another_build_starts_anew(tmp_path: Path, path: Path) -> None:
 def test_another_way_to_serve_keeps_the_conversion_alone(
     tmp_path: Path, path: Path, changes: dict[str, Deployment]
 ) -> None:
-    served_otherwise = dataclasses.replace(FRESH, **changes)  # type: ignore[arg-type]
+    served_otherwise = structs.replace(FRESH, **changes)
 
     stored = add(served_otherwise, tmp_path, NEW)
 
-    assert stored == dataclasses.replace(
+    assert stored == structs.replace(
         served_otherwise, conversion=WHOLE.conversion, loads=(NEW,), starts=(START,), updated=stored.updated
     )
 
@@ -188,12 +188,13 @@ def test_a_result_that_is_no_number_leaves_the_record_as_it_was(tmp_path: Path, 
 
 
 WRITER = """\
-import dataclasses, sys
+import sys
+from msgspec import structs
 from pathlib import Path
 from fixtures.run import record_file
 from reports.record import schema
 from tests import samples
-fresh = dataclasses.replace(samples.record(), loads=())
+fresh = structs.replace(samples.record(), loads=())
 start = schema.Start(sys.argv[2], 0.4, 2.5, 12.5)
 for size in range(1, 21):
     load = samples.load(sys.argv[2], size, 100.0)
@@ -227,7 +228,7 @@ def test_how_long_a_stage_took_changes_nothing_else_of_the_record(path: Path) ->
     record_file.keep_stage_seconds(path, "accuracy", 3.25)
     record_file.keep_stage_seconds(path, "online", 11.0)
 
-    assert files.read(path) == dataclasses.replace(WHOLE, stage_seconds={"online": 11.0, "accuracy": 3.25})
+    assert files.read(path) == structs.replace(WHOLE, stage_seconds={"online": 11.0, "accuracy": 3.25})
 
 
 def test_how_long_a_stage_took_makes_no_record(tmp_path: Path) -> None:
@@ -253,8 +254,8 @@ def test_what_stands_beside_a_record_is_replaced_whatever_it_was(content: bytes,
 
 def test_the_price_of_the_newest_run_that_gives_one_wins_and_another_build_keeps_it(tmp_path: Path) -> None:
     def price_after(given: float | None, digest: str = FRESH.build.digest) -> float | None:
-        build = dataclasses.replace(FRESH.build, digest=digest)
-        run = dataclasses.replace(FRESH, price_per_hour=given, build=build)
+        build = structs.replace(FRESH.build, digest=digest)
+        run = structs.replace(FRESH, price_per_hour=given, build=build)
         return record_file.update(run, tmp_path, lambda stored: stored).price_per_hour
 
     prices = [price_after(given) for given in (None, 2.0, 3.0, None)]

@@ -3,7 +3,6 @@
 A provider refuses a session with an unknown option, and so does the backend a model with an unknown parameter.
 """
 
-import dataclasses
 import importlib.util
 import json
 import os
@@ -15,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fixtures.build import runtimes
 from fixtures.build.configuration import model_config
@@ -50,7 +50,7 @@ def providers(
     monkeypatch.setitem(sys.modules, "tensorrt", types.ModuleType("tensorrt"))  # loaded for its library alone
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")  # so that it is as before after the test
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE")
-    deployment = dataclasses.replace(DEPLOYMENT, **changes)
+    deployment = structs.replace(DEPLOYMENT, **changes)
     settings = runtimes.runtime_settings(case_of(accelerator, precision), deployment, "/engines/0f3c")
     with tempfile.TemporaryDirectory() as folder:
         model = networks.convolution(Path(folder) / "model.onnx")
@@ -114,7 +114,7 @@ def test_cuda_graphs_are_captured_where_the_deployment_asks_for_them(
 
 @pytest.mark.parametrize("tf32", [True, False])
 def test_the_backend_computes_fp32_in_tf32_or_not(tf32: bool) -> None:
-    deployment = dataclasses.replace(DEPLOYMENT, tf32=tf32)
+    deployment = structs.replace(DEPLOYMENT, tf32=tf32)
     config = model_config(case_of(None, "fp32"), deployment, native=True)
     (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
     assert accelerator.name == "cuda"

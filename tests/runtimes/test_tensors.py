@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from msgspec import structs
 from torch import nn
 
 from fixtures.build import repository, runtimes
@@ -122,7 +123,7 @@ def test_where_it_takes_tensors_a_model_in_process_still_takes_arrays(built: Bui
 @pytest.mark.parametrize("tf32", [True, False])
 def test_pytorch_s_convolutions_and_matrix_products_use_tf32_or_do_not(built: BuiltModel, tf32: bool) -> None:
     """Its own default is TF32 for the former alone."""
-    settings = runtimes.runtime_settings(built.case, dataclasses.replace(DEPLOYMENT, tf32=tf32))
+    settings = runtimes.runtime_settings(built.case, structs.replace(DEPLOYMENT, tf32=tf32))
     with tf32_products(allowed=not tf32):
         runtimes.load_runtime("pytorch.py").load(
             built.artifact, settings | {"device": "cpu", "device_id": "0"}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from fixtures.errors import ProofError
 from fixtures.measure import estimates
@@ -236,7 +237,7 @@ def test_where_attempts_are_spent_the_better_of_the_last_two_wins(
 
 
 def test_the_model_s_own_settings_are_always_tried() -> None:
-    odd = dataclasses.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
+    odd = structs.replace(OWN, instances=3, preferred_batch_sizes=(5,), max_queue_delay_us=77)
     bench = Bench()
     bench.search(Goal(7, 99), dataclasses.replace(SPACE, own=odd))
 

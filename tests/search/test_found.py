@@ -1,9 +1,9 @@
 """What a search has found, in words, in tables and in the record."""
 
-import dataclasses
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fixtures.spec import Deployment
 from reports.record.figures import of_search
@@ -73,7 +73,7 @@ def test_the_winner_stands_in_the_summary_and_in_the_section_of_its_case() -> No
         assert "1,940.4 infer/s with p99 6.800 ms" in text
         assert "`case.search/config.pbtxt`" in text
     assert "latency budget" not in tables.case_section(publishable(samples.record()))
-    alone = dataclasses.replace(found_record(), accuracy=None, loads=())
+    alone = structs.replace(found_record(), accuracy=None, loads=())
     assert "No throughput is shown" not in tables.summary_table([publishable(alone)])
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import InputError, ProofError
@@ -182,7 +183,7 @@ def test_a_server_that_is_to_compute_true_fp32_is_told_by_its_environment(
     tf32: bool | None, given: bool
 ) -> None:
     case = next(case for case in cases_of(recognise("NVIDIA A100")) if case.precision == "fp32")
-    deployment = dataclasses.replace(matrix_of(case.model, case.target).deployment, tf32=tf32)
+    deployment = structs.replace(matrix_of(case.model, case.target).deployment, tf32=tf32)
     for choice in (Choice("docker", IMAGE), Choice("embedded")):
         variables = server_variables(choice, case, deployment)
         assert ("--env=NVIDIA_TF32_OVERRIDE=0" in docker(**variables)) is given

@@ -1,10 +1,10 @@
 """The server's memory for the tensors of requests: large enough for the largest batch, by options that it knows."""
 
-import dataclasses
 import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fixtures.cases import cases_of, matrix_of
 from fixtures.host.targets import CPU, recognise
@@ -54,7 +54,7 @@ def test_small_models_leave_triton_its_own_sizes() -> None:
 def test_each_gpu_has_a_pool_and_each_instance_its_share() -> None:
     case = case_of("nnunet")
     one = matrix_of(case.model, A100).deployment
-    two = dataclasses.replace(one, instances=2 * one.instances)
+    two = structs.replace(one, instances=2 * one.instances)
     before, after = (sizes(pool_options(case, deployment, gpus=2)) for deployment in (one, two))
     assert before.keys() == {
         "--pinned-memory-pool-byte-size",

@@ -1,6 +1,5 @@
 """The tables of one case, as values: which rows and columns they have, and what is in their cells."""
 
-import dataclasses
 import os
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fixtures.formats import all_formats
 from reports.record import figures
@@ -113,7 +113,7 @@ def test_where_there_is_nothing_to_show_a_sentence_says_why(record: Record, scen
 
 
 USE = GpuUse(0.93, 5120.4, 251.26, 159.671, 1395.2, "counter")
-INSTANCE = dataclasses.replace(USE, energy_j_per_1000=None, power_w=None, utilisation=None)
+INSTANCE = structs.replace(USE, energy_j_per_1000=None, power_w=None, utilisation=None)
 TAKEN = ["159.7", "251.3", "93 %", "5120", "1395"]
 
 
@@ -155,7 +155,7 @@ def test_a_percentile_has_its_bound_or_how_many_requests_are_missing() -> None:
     (row,) = certified_table(seen(load), "offline").texts
 
     assert row == ["batch 8", "1500", "2.126", "2.875", "3.250", "5,136 requests too few"]
-    assert not certified_table(seen(dataclasses.replace(load, certified={"p99.9": TOO_FEW})), "offline")
+    assert not certified_table(seen(structs.replace(load, certified={"p99.9": TOO_FEW})), "offline")
     found = figures.of_load(load)
     assert (found["certified_p99_ms"], found.get("certified_p99.9_ms")) == (2.875, None)
 
@@ -221,7 +221,7 @@ def test_serving_cost_names_the_peak_s_share_and_its_digits() -> None:
 def test_parameters_are_the_published_ones_and_offline_the_batcher_has_none(
     sizes: tuple[int, ...], scenario: str, wanted: list[str]
 ) -> None:
-    deployment = dataclasses.replace(samples.record().deployment, preferred_batch_sizes=sizes)
+    deployment = structs.replace(samples.record().deployment, preferred_batch_sizes=sizes)
     rows = {name: value for name, value in parameters_table(seen(deployment=deployment), scenario).texts}  # noqa: C416 - of lists, which mypy does not take for pairs
 
     assert list(rows)[:2] == ["Max Batch Size", "Number of model instances"]
@@ -252,7 +252,7 @@ def test_the_configuration_names_what_was_served_and_by_what() -> None:
 
 STARTS = (Start("offline", 0.41, 2.53, 12.51), Start("online", None, 1.0, 8.0))
 WARMED = (samples.load("offline", 8, 200, warm_up_s=0.3), samples.load("offline", 1, 200, warm_up_s=0.02))
-NATIVE = dataclasses.replace(samples.record().serving, backend="onnxruntime")  # type: ignore[type-var]
+NATIVE = structs.replace(samples.record().serving, backend="onnxruntime")  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ NATIVE = dataclasses.replace(samples.record().serving, backend="onnxruntime")  #
 )
 def test_a_line_of_the_configuration(changes: dict[str, Any], scenario: str, name: str, wanted: str) -> None:
     if "tf32" in changes:
-        changes = {"deployment": dataclasses.replace(samples.record().deployment, **changes)}
+        changes = {"deployment": structs.replace(samples.record().deployment, **changes)}
     assert lines(seen(**changes), scenario)[name] == wanted
 
 
@@ -292,7 +292,7 @@ def test_a_line_of_the_configuration(changes: dict[str, Any], scenario: str, nam
 )
 def test_formats_have_their_published_names(mnemonic: str, accelerator: str | None, title: str) -> None:
     format_ = next(one for one in all_formats() if one.mnemonic == mnemonic)
-    build = dataclasses.replace(samples.record().build, format=format_.label, engine=format_.engine)
+    build = structs.replace(samples.record().build, format=format_.label, engine=format_.engine)
     record = seen(case=Case("a40", "resnet50", mnemonic, accelerator, "fp16"), build=build)
 
     headings = [block.text for block in case_section(record) if isinstance(block, Heading)]
@@ -311,11 +311,11 @@ def test_a_cpu_case_is_headed_by_its_cpu_even_on_a_machine_with_a_gpu() -> None:
 
 def on(host: str) -> list[Load]:
     origin = Origin("run-1", host, (), "a" * 40, True, "2026-03-04T05:06:07+00:00")
-    return [dataclasses.replace(load, origin=origin) for load in samples.record().loads]
+    return [structs.replace(load, origin=origin) for load in samples.record().loads]
 
 
-OTHER = dataclasses.replace(samples.record().machine, gpu=None, gpu_driver=None, cores=2)
-GPUS = dataclasses.replace(samples.record().machine, gpu_uuids=("GPU-1", "GPU-2"))
+OTHER = structs.replace(samples.record().machine, gpu=None, gpu_driver=None, cores=2)
+GPUS = structs.replace(samples.record().machine, gpu_uuids=("GPU-1", "GPU-2"))
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_machines_are_a_sentence_where_they_agree_and_a_list_by_case_where_not(
 def test_the_server_s_image_and_versions_are_named() -> None:
     serving = samples.record().serving
     assert serving is not None
-    serving = dataclasses.replace(
+    serving = structs.replace(
         serving, image="tritonserver:24.10-py3", image_digest="sha256:ab", versions={"onnxruntime": "1.19.2"}
     )
     said = markdown(serving_blocks([samples.record(serving=serving), samples.random_weights(serving=None)]))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 
 import pytest
+from msgspec import structs
 
 from reports.record.quantities import LATENCY, NOT_SHOWN, RATIO, SHARE, Quantity, fixed
 from reports.record.schema import Estimate, Load, Mark
@@ -34,8 +35,7 @@ WHOLE = [name for name in RENDERINGS if name != "narrow terminal"]
 # --- what a newcomer adds ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LoadWithCache(Load):
+class LoadWithCache(Load, frozen=True):
     """A load point with a new figure: a field ..."""
 
     cache_mib: float = 0.0
@@ -54,7 +54,7 @@ def test_a_new_figure_is_a_field_a_quantity_and_a_column(
     rendering: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(points, "RESOURCES", (*points.RESOURCES, COLUMN))
-    load = LoadWithCache(**vars(samples.load("offline", 8, 1573.6)), cache_mib=712.34)
+    load = LoadWithCache(**structs.asdict(samples.load("offline", 8, 1573.6)), cache_mib=712.34)
 
     text = RENDERINGS[rendering](case_section(publishable(samples.record(loads=(load,)))))
 

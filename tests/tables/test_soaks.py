@@ -1,10 +1,10 @@
 """A soak in tables, in words, on the page and in records."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from reports.page.html import page, rendered
 from reports.record import files
@@ -75,7 +75,7 @@ def test_an_answer_that_was_wrong_in_the_soak_hides_the_speed() -> None:
 
 
 def test_names_from_a_record_of_another_version_are_shown_as_they_are_and_escaped() -> None:
-    strange = dataclasses.replace(CLEAN, what="<b>handles|x</b>")
+    strange = structs.replace(CLEAN, what="<b>handles|x</b>")
 
     shown_as = rendered(tables.soak_table([publishable(record(soak(strange)))]))
 
@@ -103,7 +103,7 @@ def test_its_figures_have_names_for_csv_and_junit() -> None:
 def test_a_soak_that_nobody_measured_is_refused_as_it_is_read(
     changes: dict[str, Any], tmp_path: Path
 ) -> None:
-    one = record(dataclasses.replace(soak(CLEAN, LEAK), **changes))
+    one = record(structs.replace(soak(CLEAN, LEAK), **changes))
     path = tmp_path / "cpu" / "one.json"
     path.parent.mkdir()
     path.write_bytes(files.encode(one))

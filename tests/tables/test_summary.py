@@ -1,9 +1,9 @@
 """The summary: one row per case, what its columns show, and what is said below it."""
 
-import dataclasses
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from reports.record.schema import BesideReference, Case, Estimate, Limit, Mark, Record
 from reports.tables.rendering import markdown
@@ -26,7 +26,7 @@ def rows(*records: Record) -> list[dict[str, str]]:
 
 
 def with_load(**changes: Any) -> Record:
-    return samples.record(loads=(dataclasses.replace(samples.load("offline", 8, 200.0), **changes),))
+    return samples.record(loads=(structs.replace(samples.load("offline", 8, 200.0), **changes),))
 
 
 def test_a_row_says_how_right_and_how_fast_at_best() -> None:
@@ -49,7 +49,7 @@ def test_a_row_says_how_right_and_how_fast_at_best() -> None:
 CASE = samples.record().case
 OPEN_P99 = {
     **samples.load("offline", 8, 200).latency_ms,
-    "p99": dataclasses.replace(samples.estimate(2.126), open_above=True),
+    "p99": structs.replace(samples.estimate(2.126), open_above=True),
 }
 ERROR = samples.score(
     metric="mel MSE", better="lower", served=0.0385, limits=(Limit(0.06, "a"), Limit(0.04, "b"))
@@ -63,8 +63,8 @@ TWICE = samples.record(loads=(samples.load("offline", 8, 2 * 1573.6),))
     ("record", "title", "text"),
     [
         (TWICE, PUBLISHED, "2.00"),
-        (dataclasses.replace(TWICE, case=dataclasses.replace(CASE, target="h200")), PUBLISHED, None),
-        (dataclasses.replace(TWICE, case=dataclasses.replace(CASE, precision="fp32")), PUBLISHED, None),
+        (structs.replace(TWICE, case=structs.replace(CASE, target="h200")), PUBLISHED, None),
+        (structs.replace(TWICE, case=structs.replace(CASE, precision="fp32")), PUBLISHED, None),
         (samples.record(loads=(samples.load("offline", 9, 100),)), PUBLISHED, None),
         (samples.record(efficiency=(samples.efficiency(),)), IN_PROCESS, "0.90 (0.88 to 0.92), batch 8"),
         (
@@ -82,7 +82,7 @@ TWICE = samples.record(loads=(samples.load("offline", 8, 2 * 1573.6),))
         (samples.random_weights(), "Floor", None),
         (samples.record(accuracy=None, failures=(samples.stage_failure(),)), "Accuracy", "failed"),
         (samples.record(accuracy=None), "Accuracy", "not measured"),
-        (samples.record(case=dataclasses.replace(CASE, gpus=2)), "Format", "ONNX, TensorRT, 2 GPUs"),
+        (samples.record(case=structs.replace(CASE, gpus=2)), "Format", "ONNX, TensorRT, 2 GPUs"),
         (samples.record(price_per_hour=3.6), COST, "0.328"),
         (samples.record(), COST, None),
         (
@@ -144,7 +144,7 @@ def test_each_target_has_a_table_of_its_own() -> None:
 
 
 def test_the_name_of_a_format_is_a_text_and_no_markup() -> None:
-    build = dataclasses.replace(samples.record().build, format="<img src=x> [a](b)")
+    build = structs.replace(samples.record().build, format="<img src=x> [a](b)")
     said = markdown([table(samples.record(build=build))])
     assert r"\<img" in said
     assert " <img" not in said
@@ -163,7 +163,7 @@ FAILED: dict[str, dict[str, Any]] = {
 def test_beside_a_right_case_a_wrong_one_has_empty_cells_and_a_note(kind: str) -> None:
     """It has every kind of figure that a right one would show."""
     right = samples.record(efficiency=(samples.efficiency("online", 32),), price_per_hour=3.6)
-    wrong = dataclasses.replace(right, **FAILED[kind])
+    wrong = structs.replace(right, **FAILED[kind])
     made = table(right, wrong)
     good, bad = rows(right, wrong)
 

@@ -1,9 +1,9 @@
 """What readers are shown of a model that was served as it was found: speed where its answers are those it gives alone."""
 
-import dataclasses
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from reports.page.case_section import status_of
 from reports.page.interval_tables import accuracy_text
@@ -20,9 +20,9 @@ def as_found(answers: VerifiedAnswers | None = ALONE, **changes: Any) -> Record:
     """A record of a model that was served as it was found, with one load point."""
     load = samples.load("online", 16, 900.0, answers=answers)
     plain = samples.record(loads=(load,), conversion=None, accuracy=None)
-    build = dataclasses.replace(plain.build, as_found=True, requests="made up from the configuration")
-    case = dataclasses.replace(plain.case, format="asis", precision="", accelerator=None)
-    return dataclasses.replace(plain, build=build, case=case, **changes)
+    build = structs.replace(plain.build, as_found=True, requests="made up from the configuration")
+    case = structs.replace(plain.case, format="asis", precision="", accelerator=None)
+    return structs.replace(plain, build=build, case=case, **changes)
 
 
 def test_speed_is_shown_where_answers_under_load_are_those_given_alone() -> None:
@@ -36,7 +36,7 @@ def test_speed_is_shown_where_answers_under_load_are_those_given_alone() -> None
 
 def test_a_wrong_answer_under_load_hides_the_speed_and_says_what_it_gives_alone() -> None:
     first = WrongAnswer("sample-3", "OUT[0]", "6", "7")
-    record = publishable(as_found(dataclasses.replace(ALONE, wrong=2, first_wrong=first)))
+    record = publishable(as_found(structs.replace(ALONE, wrong=2, first_wrong=first)))
 
     assert "OUT[0] is 7, and 6 alone" in record.no_speed
     assert "900.0" not in summary_table([record])
@@ -57,7 +57,7 @@ def test_the_tables_say_what_requests_were_made_of_and_nothing_of_a_dynamic_batc
 @pytest.mark.parametrize("difference", ["", "request 2 got 3 answers, and 2 when it was asked again"])
 def test_a_conversation_is_told_and_one_that_differs_is_a_failure(difference: str) -> None:
     said = Conversation("decoupled", 4, 12, difference, not difference)
-    record = publishable(dataclasses.replace(as_found(conversation=said), loads=()))
+    record = publishable(structs.replace(as_found(conversation=said), loads=()))
 
     assert ("request 2 got 3 answers" if difference else "12 answers to 4 requests") in case_section(record)
     assert "12 answers to 4 requests" in accuracy_text(record)

@@ -1,13 +1,13 @@
 """May a speed, or a ratio of speeds, be shown? A case that is not proven right shows none, in no output of any command;
 nor does one show a ratio whose interval is too wide."""
 
-import dataclasses
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from reports.record import files
 from reports.record.schema import (
@@ -37,10 +37,10 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
     "no accuracy": lambda: planted(accuracy=None),
     "accuracy of no use": lambda: planted(accuracy_missing="no data set was given"),
     "not compared with the framework": lambda: planted(conversion=None),
-    "a wrong answer under load": lambda: dataclasses.replace(
+    "a wrong answer under load": lambda: structs.replace(
         planted(), loads=tuple(samples.wrong_under_load(load) for load in planted().loads)
     ),
-    "a wrong answer at one point": lambda: dataclasses.replace(
+    "a wrong answer at one point": lambda: structs.replace(
         planted(), loads=(*planted().loads[:-1], samples.wrong_under_load(planted().loads[-1]))
     ),
     "answers that depend on their neighbours": lambda: planted(
@@ -48,7 +48,7 @@ NOT_PROVEN: dict[str, Callable[[], Record]] = {
     ),
     "an accuracy that failed before it had a result": lambda: planted(failures=(samples.stage_failure(),)),
     "unlike the framework": lambda: planted(conversion=samples.failed_conversion()),
-    "random weights, unlike the framework": lambda: dataclasses.replace(
+    "random weights, unlike the framework": lambda: structs.replace(
         samples.random_weights(),
         case=planted().case,
         loads=planted().loads,
@@ -92,13 +92,13 @@ def with_ratios(low: float, high: float) -> Record:
     compared = samples.comparison(ratio=ratio)
     one = planted()
     loads = tuple(
-        dataclasses.replace(load, throughput_per_s=samples.estimate(4321.0), comparison=compared)
+        structs.replace(load, throughput_per_s=samples.estimate(4321.0), comparison=compared)
         for load in one.loads
     )
     (cost,) = one.efficiency
     assert one.search is not None
-    search = dataclasses.replace(one.search, lead=ratio, load=loads[0], accuracy=samples.accuracy())
-    return planted(loads=loads, efficiency=(dataclasses.replace(cost, ratio=ratio),), search=search)
+    search = structs.replace(one.search, lead=ratio, load=loads[0], accuracy=samples.accuracy())
+    return planted(loads=loads, efficiency=(structs.replace(cost, ratio=ratio),), search=search)
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
@@ -158,7 +158,7 @@ def test_the_winner_of_a_search_is_shown_by_its_own_ledger() -> None:
     seen = publishable(planted())
     assert not seen.no_speed
     assert seen.no_winner.startswith("The winner within 10 ms is not proven. No throughput is shown: served")
-    right = dataclasses.replace(search, accuracy=samples.accuracy())
+    right = structs.replace(search, accuracy=samples.accuracy())
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 

@@ -1,10 +1,10 @@
 """How fast a case is beside other formats and other versions, and what its inferences cost."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from reports.record.schema import BesideReference, Estimate, Record, Serving, case_id
 from reports.text.publishable import publishable
@@ -20,9 +20,9 @@ ONE = samples.efficiency()
 def beside(format_: str, ratio: float, low: float, high: float, **changes: Any) -> Record:
     """A case whose best point was measured in turns with the reference format's."""
     compared = BesideReference("a40-resnet50-onnx-fp32", Estimate(ratio, low, high))
-    one = samples.record(efficiency=(dataclasses.replace(ONE, beside=compared),))
-    case = dataclasses.replace(one.case, format=format_, accelerator=None, precision="fp32", **changes)
-    return dataclasses.replace(one, case=case)
+    one = samples.record(efficiency=(structs.replace(ONE, beside=compared),))
+    case = structs.replace(one.case, format=format_, accelerator=None, precision="fp32", **changes)
+    return structs.replace(one, case=case)
 
 
 ONNX = beside("onnx", 1.0, 1.0, 1.0)
@@ -64,10 +64,10 @@ def served(
     """A case that was measured beside in process."""
     serving = Serving("docker", "2.51.0", backend, "system", versions=there)
     one = samples.record(efficiency=(ONE,), serving=serving)
-    return dataclasses.replace(
+    return structs.replace(
         one,
-        case=dataclasses.replace(one.case, accelerator=accelerator),
-        machine=dataclasses.replace(one.machine, versions=here),
+        case=structs.replace(one.case, accelerator=accelerator),
+        machine=structs.replace(one.machine, versions=here),
     )
 
 
@@ -93,7 +93,7 @@ ORT = {"onnxruntime": "1.31.0"}
         (served("onnxruntime", ORT | {"tensorrt": "9"}, ORT), ()),
         (served("tensorrt", {"tensorrt": "10.5.0.18"}, {"tensorrt": "10.5.0"}), ()),
         (served("pytorch", {"torch": "2.5.0"}, {"torch": "2.5.0+cu124"}), ()),
-        (dataclasses.replace(served("pytorch", {"torch": "1"}, {"torch": "2"}), efficiency=()), ()),
+        (structs.replace(served("pytorch", {"torch": "1"}, {"torch": "2"}), efficiency=()), ()),
     ],
 )
 def test_the_ratio_to_in_process_names_other_versions_and_nothing_where_they_are_alike(

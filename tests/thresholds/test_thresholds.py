@@ -1,10 +1,10 @@
 """--thresholds: what a file asks of single cases, and that a mistake in it never goes unnoticed."""
 
-import dataclasses
 import re
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from fixtures.errors import InputError
 from fixtures.spec import Case, LoadPoint
@@ -108,7 +108,7 @@ def test_a_budget_is_kept_by_an_interval_that_is_open_above_where_the_p99_is_cer
     tmp_path: Path, bound_ms: float | None, verdict: str
 ) -> None:
     asked = thresholds(tmp_path, '[[cases]]\nmatch = "*"\np99_ms = 5\n')
-    measured = dataclasses.replace(
+    measured = structs.replace(
         load(Estimate(4.0, 3.9, 4.9, open_above=True)),
         certified={"p99": CertifiedPercentile(4.0, bound_ms, 700, 0, 0.99)},
     )

@@ -1,6 +1,5 @@
 """The history on disk: every measurement once, nothing lost and nothing half written, whoever adds at the same time."""
 
-import dataclasses
 import fcntl
 import json
 import subprocess
@@ -9,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from reports.record.schema import Origin, Record
 from reports.text.publishable import publishable
@@ -22,9 +22,9 @@ ORIGIN = Origin("run-1", "node-7", ("GPU-1",), "a" * 40, True, "2026-03-04T05:06
 def measured(origin: Origin = ORIGIN, **changes: object) -> Record:
     """A record whose measurements say where they come from."""
     one = samples.record(**changes)
-    loads = tuple(dataclasses.replace(load, origin=origin) for load in one.loads)
-    ledger = dataclasses.replace(one.accuracy, origin=origin) if one.accuracy else None
-    return dataclasses.replace(one, loads=loads, accuracy=ledger)
+    loads = tuple(structs.replace(load, origin=origin) for load in one.loads)
+    ledger = structs.replace(one.accuracy, origin=origin) if one.accuracy else None
+    return structs.replace(one, loads=loads, accuracy=ledger)
 
 
 def added(folder: Path, *records: Record) -> int:
@@ -57,7 +57,7 @@ def test_what_is_added_again_is_there_once(tmp_path: Path) -> None:
     before = (tmp_path / "a40.jsonl").read_bytes()
     assert added(tmp_path, measured()) == 0
     assert (tmp_path / "a40.jsonl").read_bytes() == before
-    assert added(tmp_path, measured(dataclasses.replace(ORIGIN, run="run-2"))) == 6
+    assert added(tmp_path, measured(structs.replace(ORIGIN, run="run-2"))) == 6
 
 
 def test_a_history_that_lies_in_two_files_is_read_once(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_history_that_lies_in_two_files_is_read_once(tmp_path: Path) -> None:
 
 def test_twins_of_one_run_are_kept_apart(tmp_path: Path) -> None:
     added(tmp_path, measured())
-    assert added(tmp_path, measured(dataclasses.replace(ORIGIN, host="node-8"))) == 6
+    assert added(tmp_path, measured(structs.replace(ORIGIN, host="node-8"))) == 6
 
 
 def test_a_wrong_case_has_its_score_in_the_history_and_no_speed(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_file_that_is_no_history_does_not_flood_the_terminal(tmp_path: Path) -
     ],
 )
 def test_a_line_of_strange_content_is_left_out(tmp_path: Path, changes: dict) -> None:
-    strange = json.dumps(dataclasses.asdict(past.row(1)) | changes) + "\n"
+    strange = json.dumps(structs.asdict(past.row(1)) | changes) + "\n"
     (tmp_path / "cpu.jsonl").write_bytes(strange.encode() + rows.encode(past.row(2)))
     found = files.read(tmp_path)
     assert [row.run for row in found.rows] == ["run-2"]

@@ -1,6 +1,5 @@
 """`python -m reports trend`: what it prints and draws, when it fails, and what it takes from elsewhere."""
 
-import dataclasses
 import re
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from msgspec import structs
 
 from reports.__main__ import main
 from reports.record import writing
@@ -68,9 +68,7 @@ def test_a_step_that_is_known_fails_no_more(tmp_path: Path, trend: Reports) -> N
 
 def test_the_gate_counts_commits_and_not_runs(tmp_path: Path, trend: Reports) -> None:
     rows = past.rows(past.stepped(120, 50, 0.95))
-    nightly = [
-        row if n < 50 else dataclasses.replace(row, commit=past.COMMITS[50]) for n, row in enumerate(rows)
-    ]
+    nightly = [row if n < 50 else structs.replace(row, commit=past.COMMITS[50]) for n, row in enumerate(rows)]
     files.append(tmp_path, nightly)
     assert trend("--fail-on", "step")[0] == STATUS["speed"]
 
@@ -253,9 +251,7 @@ def test_the_page_shows_the_trend_of_a_case_on_its_machine(
     assert "From run to run" not in output.read_text()
     assert "<h3>History</h3>" not in output.read_text()
     for number in range(2):
-        origin = dataclasses.replace(
-            ORIGIN, run=f"run-{number}", started=f"2026-03-0{number + 1}T00:00:00+00:00"
-        )
+        origin = structs.replace(ORIGIN, run=f"run-{number}", started=f"2026-03-0{number + 1}T00:00:00+00:00")
         samples.store(tmp_path / "other", measured(origin))
         assert main(["trend", "--history", str(results / "history"), "--add", str(tmp_path / "other")]) == 0
     assert main(arguments) == 0

@@ -1,14 +1,25 @@
 """A load point: its throughput, its latencies, and what was found while it was under load."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from reports.record.domains import Confidence, Counted, Name, NotNegative, Positive
 from reports.record.schema._answers import VerifiedAnswers
-from reports.record.schema._beside import Comparison
+from reports.record.schema._base import (
+    ByName,
+    Confidence,
+    Count,
+    Counted,
+    Estimate,
+    Name,
+    NotNegative,
+    Number,
+    Positive,
+    Share,
+    SpeedWord,
+    Struct,
+    Text,
+    Verdict,
+)
 from reports.record.schema._cases import Origin
-from reports.record.schema._estimates import Estimate, Verdict
 
 #: The latency components of one request, in the order and with the names of the published tables.
 COMPONENTS = (
@@ -43,144 +54,161 @@ MARKS = {
 }
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Why a number is to be read with care."""
 
     code: Name
     """The kind of mark, one of MARKS."""
-    text: str
+    text: Text
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """One run of the load generator; every estimate is made from several."""
 
-    requests: int
+    requests: Count
     duration_s: NotNegative
     throughput_per_s: Positive
     """Inferences per second."""
-    latency_ms: Mapping[str, Positive]
+    latency_ms: ByName[Positive]
     """The latencies of its requests by name: avg, p50, p90, p95 and p99."""
 
 
-@dataclass(frozen=True)
-class CpuUse:
+class CpuUse(Struct, frozen=True):
     """Mean number of this machine's cores that were busy while a point was measured."""
 
-    cores: int
+    cores: Count
     """How many cores the measurement may use."""
-    load_generator: float
-    server: float | None
+    load_generator: Number
+    server: Number | None
     """Cores that the server kept busy; None for a server whose processes are not below this one's."""
-    others: float
+    others: Number
     """Cores that all else kept busy; the server too where its own share is not known."""
-    stolen: float
+    stolen: Number
     """Cores that the host of a virtual machine took."""
 
 
-@dataclass(frozen=True)
-class GpuUse:
+class GpuUse(Struct, frozen=True):
     """What NVML says of the GPU while a point was under load; None for what this GPU does not tell."""
 
-    utilisation: float | None
+    utilisation: Number | None
     """The fraction of the time in which a kernel ran; NVML averages it over a sixth of a second to a second."""
-    memory_mib: float | None
+    memory_mib: Number | None
     """The most memory that all processes together used."""
-    power_w: float | None
+    power_w: Number | None
     """The mean power of the whole GPU."""
-    energy_j_per_1000: float | None
+    energy_j_per_1000: Number | None
     """The energy of 1,000 inferences: the mean power of the whole GPU over the throughput."""
-    sm_clock_mhz: float | None
+    sm_clock_mhz: Number | None
     """The mean clock of the streaming multiprocessors."""
     energy_from: Literal["counter", "power"] | None = None
     """What the energy was read from. counter: the GPU's energy counter; power: its sampled power, where it has no
     counter."""
 
 
-@dataclass(frozen=True)
-class CertifiedPercentile:
+class CertifiedPercentile(Struct, frozen=True):
     """What can be signed of a percentile of the latencies: the bound by MLPerf LoadGen's early stopping, which counts
     requests as independent of each other."""
 
-    value_ms: float
+    value_ms: Number
     """The percentile of the requests that were measured."""
-    bound_ms: float | None
+    bound_ms: Number | None
     """What the percentile is at most, with the given confidence; None of too few requests."""
-    requests: int
+    requests: Count
     """How many requests it is of."""
-    requests_missing: int
+    requests_missing: Count
     """How many more it takes until there is a bound; 0 where there is one."""
     confidence: Confidence = 0.99
 
 
-@dataclass(frozen=True)
-class ComposingModel:
+class ComposingModel(Struct, frozen=True):
     """What a model that another calls did in that one's requests, by the server's statistics."""
 
-    model: str
-    calls: float
+    model: Text
+    calls: Number
     """How often it was called in a request, on the mean."""
-    queue_ms: float
+    queue_ms: Number
     """The mean time in its queue in a request."""
-    compute_ms: float
+    compute_ms: Number
     """The mean time that it computed in a request, with taking its inputs and giving its outputs."""
 
 
-@dataclass(frozen=True)
-class LatencyBudget:
+class Comparison(Struct, frozen=True):
+    """The speed of a point beside that of another build."""
+
+    reference: Text
+    """What it was compared with: a commit, or a folder."""
+    method: Literal["interleaved", "records"]
+    """interleaved: both were served and measured in turns; records: the other was measured at another time."""
+    ratio: Estimate
+    """Speed over the reference's: throughput, or at a given request rate the inverse of the mean latency."""
+    allowed_slowdown: Share
+    """The slow-down that passes, as a fraction: 0.03 lets the ratio be 0.97."""
+    verdict: SpeedWord
+    """slower: the whole interval lies below what is allowed, and that is shown among all points of the run; not slower:
+    the whole lies above; not shown: neither."""
+    passes: Count
+    """How many passes of each build the ratio is of."""
+    seconds_to_settle: Number | None
+    """Estimated measuring time, beyond what was spent, until the verdict is settled; None where it is."""
+    chance: Share
+    """The chance of so slow a build, or a slower one, where it is just as slow as allowed, over all looks at this point."""
+    points: Counted
+    """How many load points the run compared: `slower` is said so that any of them is a false alarm in at most one of a
+    hundred runs."""
+
+
+class LatencyBudget(Struct, frozen=True):
     """The most that a latency of a load point may be, as its user has it, and what the measurement says of it."""
 
     percentile: Name
     """Which latency the budget is for: p99."""
     budget_ms: Positive
-    source: str
+    source: Text
     """Where the budget comes from, in words."""
     verdict: Verdict
     """passed: the whole interval of the latency keeps the budget; failed: the whole lies beyond; not shown: neither."""
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(Struct, frozen=True):
     """One load point: throughput and latency with their intervals, and where the time went."""
 
     scenario: Name
     """offline (static batching, one request in flight) or online (dynamic batching, batch 1)."""
     batch: Counted
-    concurrency: int
+    concurrency: Count
     """Requests in flight; 0 where they are sent at a rate."""
     throughput_per_s: Estimate
     """Inferences per second: requests times batch."""
-    latency_ms: Mapping[str, Estimate]
+    latency_ms: ByName[Estimate]
     """The latencies of requests by name: avg, p50, p90, p95 and p99. At a request rate they count from the time that
     the schedule says, not from the sending."""
-    components_ms: Mapping[str, float]
+    components_ms: ByName[Number]
     """The mean time per request in each of COMPONENTS."""
-    passes: Sequence[Pass]
-    requests: int
+    passes: tuple[Pass, ...]
+    requests: Count
     duration_s: NotNegative
     warm_up_s: NotNegative
     """Seconds under load until the latencies were stationary; they are no part of the measurement."""
     samples: Counted
     """How many different samples the requests were made of."""
-    certified: Mapping[str, CertifiedPercentile]
+    certified: ByName[CertifiedPercentile]
     """What can be signed of the latencies, by the percentile's name: p99 and p99.9."""
     request_rate_per_s: Positive | None = None
     """Requests per second, where they are sent by a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
-    slip_ms: float | None = None
+    slip_ms: Number | None = None
     """The 99th percentile of how much later than scheduled a request was sent; None where none is scheduled."""
     cpu: CpuUse | None = None
     gpu: GpuUse | None = None
     comparison: Comparison | None = None
-    marks: Sequence[Mark] = ()
+    marks: tuple[Mark, ...] = ()
     """What a reader should know about this point."""
     answers: VerifiedAnswers | None = None
     """What was found of the answers; None where none was looked at."""
     repeated_speed: Estimate | None = None
     """The speed of one sample repeated over that of requests that were never sent before, measured in turns at the
     fastest point of a scenario; None at others, and where requests take long."""
-    composing: Sequence[ComposingModel] = ()
+    composing: tuple[ComposingModel, ...] = ()
     """What the models that this one calls did in its requests; empty where it calls none."""
     origin: Origin | None = None
     """Where it comes from; the recorder adds it."""
