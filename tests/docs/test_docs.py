@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from reports.__main__ import main
 from reports.record.schema import MARKS
 from tests.collecting import help_text
 
@@ -47,36 +46,6 @@ def test_every_option_of_a_command_exists(capsys: pytest.CaptureFixture[str]) ->
 
     assert "--against" in named
     assert named <= set(re.findall(r"^ +(?:-h, )?(--[a-z-]+)", help_text(capsys), re.MULTILINE))
-
-
-@pytest.mark.parametrize("command", ["", "tables", "readme", "compare", "trend", "export"])
-def test_the_help_of_a_command_fits_a_terminal_of_80_columns(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit):
-        main([*filter(None, [command]), "--help"])
-
-    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
-
-
-def test_the_help_of_the_benchmarks_breaks_no_word(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-
-    assert "preferred_batch_sizes=" in help_text(capsys)
-
-
-def test_the_help_of_the_benchmarks_has_the_suites_own_options_first(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    groups = re.findall(r"^(\S.*):$", help_text(capsys), re.MULTILINE)
-    own = [one for one in groups if one.startswith("tritonproof: ")]
-
-    assert groups.index(own[0]) == groups.index("general") + 1, "-k and -m alone come before"
-    assert groups.index(own[-1]) - groups.index(own[0]) == len(own) - 1, "others are between them"
-    assert own[0] == "tritonproof: what runs"
 
 
 def test_the_pages_are_listed_in_the_readme() -> None:

@@ -72,19 +72,6 @@ def test_native_backends_on_a_cpu_are_proven_by_records_made_so_and_the_versions
     assert cells[1] == "FP32: runs, Triton 2.51.0, 2.53.0; INT8: not run here"
 
 
-def test_what_a_format_needs_is_said() -> None:
-    cells = row(support_table.support_table([]), "resnet50", "`trt`")
-
-    assert cells[:2] == ["-", "-"]
-    assert cells[2] == "FP32, FP16: not run here, needs TensorRT"
-
-
-def test_a_format_without_a_native_backend_has_only_the_suites_own_servers() -> None:
-    cells = row(support_table.support_table([]), "resnet50", "`pt2`")
-
-    assert [cell == "-" for cell in cells] == [False, True, False, True]
-
-
 def test_every_full_model_has_its_rows_and_excluded_formats_their_reason() -> None:
     table = support_table.support_table([])
 
@@ -95,50 +82,5 @@ def test_every_full_model_has_its_rows_and_excluded_formats_their_reason() -> No
                 assert row(table, model.name, f"`{mnemonic}`")[0] == f"none: {reason}"
 
 
-def test_the_command_writes_a_file_and_finds_it_up_to_date(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "README.md"
-    before = "# Mine\n\n<!-- tritonproof:support -->\n<!-- /tritonproof:support -->\n\nThe end.\n"
-    file.write_text(before)
-
-    assert support_table.main([str(file), "--check"]) == 1
-    assert file.read_text() == before
-    assert support_table.main([str(file)]) == 0
-    assert support_table.main([str(file), "--check"]) == 0
-    assert "`resnet50`" in file.read_text()
-    assert file.read_text().endswith("\n\nThe end.\n")
-    assert "out of date. Run: python -m docs.support_table" in capsys.readouterr().out
-
-
 def test_readme_holds_the_table_as_it_is_generated() -> None:
     assert support_table.main([str(ROOT / "docs" / "support.md"), "--check"]) == 0
-
-
-MARKED = "one\r\n<!-- tritonproof:support -->\r\n<!-- /tritonproof:support -->\r\ntwo\r\n"
-
-
-def test_line_ends_stay_as_they_are(tmp_path: Path) -> None:
-    file = tmp_path / "README.md"
-    file.write_bytes(MARKED.encode())
-    assert support_table.main([str(file)]) == 0
-    assert file.read_bytes().startswith(b"one\r\n")
-    assert file.read_bytes().count(b"\n") == file.read_bytes().count(b"\r\n")
-
-
-@pytest.mark.parametrize(
-    "content",
-    [None, b"\xff\xfe", b"# Nothing\n", MARKED.replace("support", "machine").encode(), MARKED.encode()[:-40]],
-    ids=["no file", "no text", "no markers", "other markers", "not closed"],
-)
-def test_a_file_without_the_table_s_place_is_refused_in_a_line(
-    content: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "README.md"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(SystemExit) as ended:
-        support_table.main([str(file)])
-    assert ended.value.code == 4
-    assert f"error: {file}: " in capsys.readouterr().err
-    assert content is None or file.read_bytes() == content

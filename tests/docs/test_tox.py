@@ -2,6 +2,7 @@
 
 import configparser
 import re
+import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from tests.docs.test_docs import environments
 
 TOX = configparser.ConfigParser(interpolation=None)
-TOX.read(Path(__file__).parents[2] / "tox.ini")
+ROOT = Path(__file__).parents[2]
+TOX.read(ROOT / "tox.ini")
 EXTRAS = {
     "benchmarks": {"cpu"},
     "benchmarks-gpu": {"gpu"},
@@ -78,3 +80,11 @@ def test_whoever_names_some_of_the_tests_gets_these_alone(environment: str) -> N
     (command,) = (one for one in TOX[f"testenv:{environment}"]["commands"].splitlines() if "-m pytest" in one)
 
     assert not [word for word in command.split() if word.startswith("tests")]
+
+
+def test_what_proves_a_repository_has_the_project_s_own_versions_and_no_framework() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    asked = set(project["dependency-groups"]["prove"])
+
+    assert asked <= set(project["project"]["dependencies"])
+    assert not [one for one in asked if re.match("torch|tensorflow|onnx|transformers", one)]

@@ -24,14 +24,12 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.spec import LoadPoint
-from reports.record.schema import Efficiency, Estimate, Load
+from reports.record.schema import Estimate, Load
 from reports.text.publishable import publishable
-from reports.text.speed import efficiency_text
-from tests import rendered as tables
 from tests import simulated, toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.inputs import samples_of
-from tests.rendered import efficiency_section
+from tests.samples import efficiency as an_efficiency
 from tests.samples import load as a_load
 from tests.samples import record as a_record
 
@@ -234,7 +232,7 @@ def test_in_process_runs_the_batch_that_the_server_can_join(
 
 def test_a_model_without_a_closed_loop_has_no_best_point() -> None:
     rate_alone = structs.replace(a_load("online", 0, 9.0), request_rate_per_s=9.0)
-    with pytest.raises(NotAvailableError, match="select test_offline or test_online too"):
+    with pytest.raises(NotAvailableError):
         best_points(toy.case(), [rate_alone])
 
 
@@ -257,78 +255,22 @@ def test_points_on_record_count_for_the_same_machine_build_and_deployment_alone(
     assert loads_of(stored, stored.machine, stored.build.digest, other) == ()
 
 
-# --- what is recorded and shown ------------------------------------------------------------------------------
-
-ONE = Efficiency(
-    scenario="offline",
-    batch=8,
-    concurrency=1,
-    served_per_s=Estimate(97.0, 95, 99),
-    in_process_per_s=Estimate(100.0, 99, 101),
-    in_process_batch=8,
-    threads=2,
-    ratio=Estimate(0.97, 0.953, 0.991),
-    pairs=5,
-    flops_per_inference=1e9,
-    peak_flops_per_s=Estimate(200e9, 190e9, 210e9),
-)
+# --- what is recorded ----------------------------------------------------------------------------------------
 
 
-def test_the_figure_says_both_fractions() -> None:
-    text = "97 % of in process (95 to 99), 48 % of the machine's FP32 peak of 200 GFLOP/s"
-    assert efficiency_text([ONE], "fp32") == text
-    uncounted = structs.replace(ONE, flops_per_inference=None, scenario="online")
-    assert (
-        efficiency_text([ONE, uncounted], "fp32") == f"offline {text}; online 97 % of in process (95 to 99)"
-    )
-    assert "INT8 peak of 200 GOP/s" in efficiency_text([ONE], "int8")
-    small = structs.replace(ONE, ratio=Estimate(0.0192, 0.0174, 0.0212))
-    assert "1.9 % of in process (1.7 to 2.1)" in efficiency_text([small], "fp32")
+@pytest.mark.parametrize(("nice", "codes"), [(5, ["niced"]), (0, [])])
+def test_a_ratio_of_a_niced_run_is_marked(nice: int, codes: list[str]) -> None:
+    times = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=nice)
+    generator = simulated.LoadGenerator(changes=lambda _job, _number: {"cpu": times})
+    one: Any = OneGpu()
+    plan = MeasuringPlan(budget_s=0.1)
+    taken = turns.measure(simulated.job(LoadPoint("offline", 1, 1)), one, 1, plan, take=generator.take)
+    found = turns.record_entry(taken, a_load("offline", 1, 1.0), 2, 1, None)
+    assert [mark.code for mark in found.marks] == codes
+    seen = publishable(structs.replace(a_record(), efficiency=(found,)))
+    assert [mark.code for one in seen.efficiency for mark in one.marks] == codes
 
 
-def test_a_ratio_of_a_niced_run_is_marked_wherever_it_is_shown() -> None:
-    def measured(nice: int) -> Efficiency:
-        times = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=nice)
-        generator = simulated.LoadGenerator(changes=lambda _job, _number: {"cpu": times})
-        one: Any = OneGpu()
-        plan = MeasuringPlan(budget_s=0.1)
-        job = simulated.job(LoadPoint("offline", 1, 1))
-        taken = turns.measure(job, one, 1, plan, take=generator.take)
-        return turns.record_entry(taken, a_load("offline", 1, 1.0), 2, 1, None)
-
-    behind, normal = measured(5), measured(0)
-
-    assert efficiency_text([behind], "fp32").endswith(", niced")
-    both = efficiency_text([structs.replace(ONE, marks=behind.marks), ONE], "fp32")
-    assert "GFLOP/s, niced; offline" in both
-    assert "niced" not in efficiency_text([normal], "fp32")
-    section = efficiency_section(publishable(structs.replace(a_record(), efficiency=(behind,))))
-    assert "Marked points (*)" in section
-    assert "nice 5" in section
-    assert "*" not in efficiency_section(publishable(structs.replace(a_record(), efficiency=(normal,))))
-
-
-def test_the_case_shows_the_table_and_what_it_means() -> None:
-    measured = structs.replace(a_record(), efficiency=(ONE,))
-    section = efficiency_section(publishable(measured))
-    assert "| offline, batch 8 |" in section
-    for cell in ("97.0", "100.0", "97 % (95 to 99)", "200", "48 %"):
-        assert f" {cell} |" in section
-    assert section in tables.case_section(publishable(measured))
-    assert efficiency_section(publishable(a_record())) == ""
-    failed = structs.replace(measured, conversion=None)
-    assert "offline, batch 8" not in tables.case_section(publishable(failed))
-
-
-def test_the_case_says_what_its_ratio_is_to_where_it_has_several_gpus() -> None:
-    one = structs.replace(a_record(), efficiency=(ONE,))
-    two = structs.replace(one, case=structs.replace(one.case, gpus=2))
-    assert "on one GPU, and taken 2 times" in efficiency_section(publishable(two))
-    assert "on one GPU" not in efficiency_section(publishable(one))
-
-
-def test_the_case_says_that_threads_spun_where_the_backend_s_cannot_be_kept_from_it() -> None:
-    said = "no parameter to stop them"
-    spun = structs.replace(a_record(), efficiency=(structs.replace(ONE, spinning=True),))
-    assert said in efficiency_section(publishable(spun))
-    assert said not in efficiency_section(publishable(structs.replace(spun, efficiency=(ONE,))))
+def test_a_case_that_is_not_proven_right_shows_no_efficiency() -> None:
+    assert publishable(a_record(efficiency=(an_efficiency(),))).efficiency
+    assert not publishable(a_record(efficiency=(an_efficiency(),), conversion=None)).efficiency

@@ -1,14 +1,11 @@
 """A node's environment: made by tox once for each set of packages, or one that is there."""
 
-import contextlib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from fixtures.errors import SetupError
 from fixtures.fleet import environment
-from fixtures.host import locks
 
 
 def project(folder: Path, dependency: str = "") -> Path:
@@ -77,39 +74,3 @@ def test_an_environment_that_cannot_be_made_says_why_and_is_tried_again(tmp_path
     for _ in range(2):
         with pytest.raises(SetupError, match="no-such-package"):
             environment.python_for("cpu", broken, given, lambda _line: None)
-
-
-def test_a_node_without_tox_says_how_to_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.executable", "/no/such/python")
-    monkeypatch.setattr(environment, "guarded", _fails)
-
-    with pytest.raises(SetupError, match="install tox"):
-        environment.python_for("cpu", project(tmp_path / "one"), variables(tmp_path / "cache"), print)
-
-
-def _fails(*_arguments: object, **_options: object) -> object:
-    """A program that ends with an error at once."""
-    return contextlib.nullcontext(SimpleNamespace(wait=lambda: 1))
-
-
-def test_a_node_that_waits_for_an_environment_of_another_run_says_for_whose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(environment, "guarded", _fails)
-    given, said = variables(tmp_path / "cache"), list[str]()
-    arguments = ("cpu", project(tmp_path / "one"), given)
-    with pytest.raises(SetupError):
-        environment.python_for(*arguments, said.append)
-    (lock,) = (tmp_path / "cache").rglob("*.lock")
-    held = contextlib.ExitStack()
-    held.enter_context(locks.hold_file(lock))
-
-    def say(line: str) -> None:
-        said.append(line)
-        held.close()
-
-    said.clear()
-    with pytest.raises(SetupError):
-        environment.python_for(*arguments, say)
-
-    assert said[0].startswith("wait for the environment")

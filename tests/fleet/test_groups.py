@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from msgspec import structs
 
 from fixtures.fleet.durations import expected_seconds
-from fixtures.fleet.groups import cases_of_groups, earlier_durations, groups_of
+from fixtures.fleet.groups import earlier_durations, groups_of
 from reports.record import files
 from reports.record.schema import Case, Record
 from tests import samples
@@ -64,12 +63,6 @@ def test_a_case_that_was_not_measured_takes_the_median_of_the_closest_that_were(
     )
 
 
-def test_a_record_from_before_is_estimated_by_what_it_measured(tmp_path: Path) -> None:
-    long = [structs.replace(load, duration_s=300.0) for load in samples.record().loads]
-    known = earlier_durations(written(tmp_path, of_case(ONNX), of_case(TRT, loads=tuple(long))))
-    assert expected_seconds("offline", TRT, known) > 300 > expected_seconds("offline", ONNX, known)
-
-
 def test_without_a_record_every_test_takes_some_time(tmp_path: Path) -> None:
     known = earlier_durations(tmp_path / "none")
     for stage in ("conversion", "accuracy", "online", "offline", "efficiency", "search", None):
@@ -95,13 +88,6 @@ def test_groups_are_the_models_of_the_hardware_the_longest_first(
     assert {name for group in groups for name in group.items} == {item.nodeid for item in collected.selected}
     for group in groups:
         assert all(f"[cpu-{group.model}-" in name for name in group.items)
-
-
-def test_a_group_takes_as_long_as_its_cases(collect: Collect) -> None:
-    items = collect(*CPU, "-k", "resnet50-micro").selected
-    known = earlier_durations(ROOT / "reports" / "readme")
-    (group,) = groups_of(items, known)
-    assert group.expected_s == pytest.approx(sum(case.expected_s for case in cases_of_groups(items, known)))
 
 
 def test_converting_counts_once_for_each_case(tmp_path: Path, collect: Collect) -> None:

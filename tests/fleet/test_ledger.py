@@ -4,7 +4,6 @@ from typing import Any
 
 from fixtures.fleet.groups import Group
 from fixtures.fleet.ledger import (
-    SAID,
     TRIES,
     Attempt,
     Began,
@@ -13,7 +12,6 @@ from fixtures.fleet.ledger import (
     GivenUp,
     Lost,
     Stopped,
-    Waits,
 )
 from fixtures.fleet.ledger import Ledger as _Ledger
 
@@ -142,37 +140,6 @@ def test_input_that_cannot_be_used_ends_the_run_on_every_node() -> None:
     assert [one.why for one in of_kind(of.news(), Stopped)] == ["what was given cannot be used"]
     assert not of.tell(attempt, [])
     assert not of.end(attempt, None)
-
-
-def test_after_the_end_nothing_is_taken_or_given() -> None:
-    of = ledger()
-    attempt = begun(of)
-    of.stop()
-
-    assert not of.tell(attempt, [finished(ITEMS[0])])
-    assert of.begin(0, "node-2") is None
-
-
-def test_what_a_node_is_doing_is_what_its_run_says_and_not_its_whole_log() -> None:
-    of = ledger()
-    attempt = begun(of)
-    of.news()
-
-    of.tell(attempt, [], [f"{SAID}bert: build", "===== test session starts ====="])
-
-    assert [one.text for one in of_kind(of.news(), Doing)] == ["bert: build"]
-
-
-def test_a_group_that_waits_for_its_turn_on_a_node_says_behind_whom() -> None:
-    of = ledger()
-
-    of.wait(0, "node-1", "process 7 of ray")
-
-    (waits,) = of_kind(of.news(), Waits)
-    assert (waits.node, waits.group.model, waits.holder) == ("node-1", "bert", "process 7 of ray")
-    of.stop()
-    of.wait(0, "node-1", "process 7 of ray")
-    assert of.news() == []
 
 
 def test_nodes_that_die_between_tests_cost_no_test_while_the_group_gets_on() -> None:

@@ -1,11 +1,7 @@
 """What a task of Ray does on its node: tasks of one node take turns, and the one that waits says behind whom."""
 
-import fcntl
-import functools
-import os
 import sys
 import tempfile
-import threading
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +12,6 @@ import pytest
 from fixtures.fleet import checkout, environment
 from fixtures.fleet.ledger import Attempt
 from fixtures.fleet.node_work import Order, work_off
-from fixtures.host import private
 
 NODE = "c0ffee" * 8
 
@@ -26,19 +21,6 @@ class _Asked:
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.remote = method
-
-
-class _LedgerOfRay:
-    """A ledger that has no work, and lets go of the node when it hears that somebody waits for it."""
-
-    def __init__(self, let_go: Callable[[], None]) -> None:
-        self.heard: list[tuple[int, str, str]] = []
-
-        def wait(group: int, node: str, holder: str) -> None:
-            self.heard.append((group, node, holder))
-            let_go()
-
-        self.wait, self.begin = _Asked(wait), _Asked(lambda _group, _node: None)
 
 
 @pytest.fixture
@@ -113,24 +95,3 @@ def test_a_file_of_another_node_whose_name_leads_elsewhere_is_not_written(
 
     assert "a name that is none" in problem
     assert list(tmp_path.rglob("elsewhere")) == []
-
-
-@pytest.mark.usefixtures("ray")
-def test_a_task_that_waits_for_its_turn_on_a_node_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    turn = os.open(private.folder_of_user(f"node-{NODE[:16]}", "turn"), os.O_RDONLY)
-    fcntl.flock(turn, fcntl.LOCK_EX)
-    let_go = functools.partial(fcntl.flock, turn, fcntl.LOCK_UN)
-    of = _LedgerOfRay(let_go)
-    in_any_case = threading.Timer(5, let_go)
-    in_any_case.start()
-
-    assert work_off(3, "cpu", of, Order((), {}, b"")) is None
-
-    in_any_case.cancel()
-    os.close(turn)
-    ((group, node, _holder),) = of.heard
-    assert group == 3
-    assert NODE[:6] in node

@@ -48,12 +48,6 @@ def test_dead_nodes_and_those_that_only_direct_take_nothing() -> None:
     assert found[0].accelerators == ("T4",)
 
 
-def test_what_a_machine_calls_itself_is_obeyed_by_no_terminal() -> None:
-    evil = node("1", "A100\x1b[2J\n")
-    assert kinds_text([evil]) == "1 x A100\\x1b[2J"
-    assert evil.name == "host-1 (A100\\x1b[2J , 1)"
-
-
 def test_the_cases_of_a_cpu_run_where_no_gpu_is_if_there_is_such_a_node() -> None:
     nodes = [node("1", "A100"), node("2")]
 

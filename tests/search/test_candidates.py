@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from fixtures.measure.timeline import Steady
-from fixtures.search import candidates, ladder, proof, trials
+from fixtures.search import candidates, proof
 from fixtures.search.candidates import Goal, Space
-from fixtures.search.ladder import Reading
-from fixtures.search.trials import Trial
 from reports.record.schema import Estimate
 from tests.search.proven import OWN, SPACE
 
@@ -52,58 +50,6 @@ def test_what_the_user_gives_is_held() -> None:
     assert {one.deployment.max_queue_delay_us for one in every} == {1_000}
     assert {point.batch for one in every for point in one.ladder} == {1}
     assert {p.concurrency for one in every if one.scenario == "online" for p in one.ladder} == {4, 8}
-
-
-SIZES = candidates.ladder_sizes(128)
-
-
-def reading(size: int, throughput_per_s: float, latency_ms: float) -> Reading:
-    return Reading(SIZES.index(size), throughput_per_s, latency_ms)
-
-
-@pytest.mark.parametrize(
-    ("seen", "size"),
-    [
-        ([], 11),
-        ([(8, 4.0)], 14),
-        ([(8, 6.99)], 9),
-        ([(8, 14.0)], 4),
-        ([(8, 7.01)], 7),
-        ([(8, 3.5), (32, 14.0)], 16),
-        ([(8, 6.9), (10, 7.1)], 9),
-        ([(8, 6.9), (9, 7.1)], None),
-        ([(1, 8.0)], None),
-        ([(128, 6.0)], None),
-        ([(8, 3.0), (9, 8.0), (10, 3.0), (12, 9.0)], 11),
-    ],
-)
-def test_the_next_load_is_where_the_latency_should_just_keep_the_budget(
-    seen: list[tuple[int, float]], size: int | None
-) -> None:
-    readings = [reading(one, 1000.0, latency_ms) for one, latency_ms in seen]
-    level = ladder.next_level(readings, SIZES, 7.0)
-    assert (None if level is None else SIZES[level]) == size
-
-
-def test_what_a_configuration_promises_lies_between_the_loads_that_were_seen() -> None:
-    low, high = reading(8, 1000.0, 4.0), reading(16, 1500.0, 10.0)
-    assert 1000 < ladder.promise([low, high], 7.0) < 1500
-    assert ladder.promise([low], 7.0) == 1000
-    assert ladder.promise([high], 7.0) == -10
-    assert ladder.promise([low, reading(16, 900.0, 10.0)], 7.0) == 1000, "more load that only slows it"
-
-
-def test_the_proof_begins_a_little_within_the_budget_where_there_is_such_a_load() -> None:
-    candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
-
-    def seen(*latencies_ms: float) -> Trial:
-        looks = [(level, Steady(100.0, 1.0, np.full(50, ms))) for level, ms in enumerate(latencies_ms)]
-        return Trial(candidate, tuple(looks))
-
-    levels = [
-        trials.entry_of(seen(*one), Goal(7, 99)).level for one in [(3, 6, 6.9, 9), (6.9, 9), (9, 8, 10)]
-    ]
-    assert levels == [1, 0, 1], "a batch of two is faster than one at the same rate of requests"
 
 
 @pytest.mark.parametrize(

@@ -184,16 +184,6 @@ def test_a_budget_that_too_few_requests_keep_is_not_shown_to_be_kept_and_no_ligh
     )
 
 
-def test_a_peak_in_the_middle_of_the_loads_is_found_where_the_budget_is_no_limit() -> None:
-    def thrashing(candidate: Candidate, size: float) -> float:
-        return 1 + size / 3 * (1 + (size / 24) ** 2)
-
-    found = Bench(latency=thrashing).search(Goal(10_000, 99))
-
-    winner = found.winner.entry
-    assert 8 <= winner.candidate.sizes[winner.level] <= 32
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_latencies_that_jump_up_and_down_with_the_load_break_nothing(seed: int) -> None:
     def jumping(candidate: Candidate, size: float) -> float:
@@ -225,35 +215,6 @@ def test_the_figures_are_of_fresh_passes_and_not_of_those_that_selected() -> Non
         selected.append(max(bench.rates_per_s) / true_per_s)
     assert abs(np.mean(errors)) < 3 * 0.2 / math.sqrt(TRIALS * FRESH)
     assert np.mean(selected) > 1.2, "the passes that selected are lucky ones"
-
-
-def test_a_load_that_is_not_shown_to_keep_the_budget_is_lowered_and_measured_anew() -> None:
-    again = [(bench, one) for bench, one in searched(Goal(7, 99)) if len(bench.proofs) > 1]
-    assert again
-    for bench, one in again:
-        first, last = bench.proofs[0][0], bench.proofs[-1][0]
-        assert last == one.winner.entry
-        assert first != last
-        assert any(one.winner.state is state for state in bench.fresh[-1])
-
-
-def test_where_the_first_is_beyond_the_budget_the_other_is_proven_beside_its_lighter_load() -> None:
-    goal, bench = Goal(7, 99), Bench()
-
-    def slower_by_then(entries: Sequence[Entry]) -> list[PointState]:
-        bench.latency = lambda candidate, size: (
-            (1.4 if len(bench.proofs) == 1 else 1.0) * usual(candidate, size)
-        )
-        return bench.prove(goal, entries)
-
-    found = fastest.search(SPACE, goal, bench.look, slower_by_then)
-
-    (first, other), second_attempt = bench.proofs[:2]
-    assert len(bench.fresh[0]) == 1, "the other one is not measured"
-    assert other in second_attempt
-    assert {entry.candidate for entry in second_attempt} == {first.candidate, other.candidate}
-    assert found.winner.verdict == "passed"
-    assert found.lead is not None
 
 
 @pytest.mark.parametrize(
@@ -301,5 +262,6 @@ def test_where_none_loads_the_first_error_is_raised() -> None:
         def look(self, candidate: Candidate, point: LoadPoint) -> Steady:
             raise ProofError(f"{point} does not load with {candidate.deployment.instances}")
 
-    with pytest.raises(ProofError, match="does not load with 1"):
+    with pytest.raises(ProofError) as raised:
         Broken().search(Goal(7, 99))
+    assert raised.value.what.endswith("with 1")

@@ -9,7 +9,7 @@ from fixtures.spec import Deployment
 from reports.record.figures import of_search
 from reports.record.schema import Accuracy, Estimate, Record, Search
 from reports.text.publishable import publishable
-from reports.text.search import found_text, lead_text, search_paragraph
+from reports.text.search import lead_text, search_paragraph
 from tests import rendered as tables
 from tests import samples
 
@@ -34,62 +34,12 @@ def found_record(**changes: Any) -> Record:
     return samples.record(search=Search(**(fields | changes)))
 
 
-def words(one: Record) -> str:
-    assert one.search is not None
-    return found_text(one.search)
-
-
-def test_the_figure_says_how_fast_where_and_how_sure() -> None:
-    assert words(found_record()) == (
-        "1,940.4 infer/s with p99 6.800 ms (6.500 to 6.950) within 7 ms: online, concurrency 12, 1 instance, "
-        "preferred 16 32, delay 100 µs; 3 % faster than the runner-up (1 to 5 %)"
-    )
-    offline = samples.load("offline", 8, 1940.4, latency_ms={"p99": Estimate(6.8, 6.5, 7.1)})
-    assert words(found_record(load=offline, verdict="not shown", lead=None)) == (
-        "1,940.4 infer/s with p99 6.800 ms (6.500 to 7.100) not shown to be within 7 ms: offline, batch 8, concurrency 1, "
-        "1 instance; no other configuration kept the budget"
-    )
-
-
 def found_rate(**changes: Any) -> Record:
     """A record with a search for the highest rate whose winner is proven."""
     at = {"request_rate_per_s": 118.0, "arrivals": "poisson"}
     load = samples.load("online", 0, 117.6, latency_ms=LATENCY_MS, **at)
     goodput = Estimate(117.25, 116.1, 118.4)
     return found_record(**{"load": load, "goodput_per_s": goodput, "rates": 37} | changes)
-
-
-def test_a_rate_is_said_with_its_arrivals_the_percentile_from_the_schedule_and_the_goodput() -> None:
-    assert words(found_rate()) == (
-        "118 requests/s, poisson, with p99 6.800 ms (6.500 to 6.950) within 7 ms from when each was due, "
-        "goodput 117.2 infer/s (116.1 to 118.4): online, 1 instance, preferred 16 32, delay 100 µs; "
-        "3 % faster than the runner-up (1 to 5 %)"
-    )
-    for text in (
-        tables.summary_table([publishable(found_rate())]),
-        tables.case_section(publishable(found_rate())),
-    ):
-        assert "118 requests/s, poisson" in text
-        assert "goodput 117.2 infer/s" in text
-        assert "95 passes of 9 configurations at 37 rates" in text
-
-
-def test_a_budget_that_no_rate_can_keep_is_said_with_what_a_request_takes() -> None:
-    latency_ms = {"p50": Estimate(9.2, 9.1, 9.3), "p99": Estimate(9.5, 9.1, 10.2)}
-    alone = samples.load("online", 1, 100.0, latency_ms=latency_ms)
-    beyond = found_rate(verdict="beyond", load=alone, goodput_per_s=None, rates=0, accuracy=None)
-    assert search_paragraph(publishable(beyond)) == (
-        "None of 9 configurations keeps p99 within 7 ms; the lowest reached is 9.500 ms (9.100 to 10.200): "
-        "online, concurrency 1, 1 instance, preferred 16 32, delay 100 µs. A request takes 9.200 ms (p50) there, so "
-        "that no rate keeps the budget."
-    )
-    stalling = {"p50": Estimate(1.2, 1.1, 1.3), "p99": Estimate(9.5, 9.1, 10.2)}
-    slow = samples.load("online", 0, 5.0, latency_ms=stalling, request_rate_per_s=5.0, arrivals="poisson")
-    text = search_paragraph(
-        publishable(found_rate(verdict="beyond", load=slow, goodput_per_s=None, accuracy=None))
-    )
-    assert "the lowest reached is 9.500 ms (9.100 to 10.200): online, 5/s, poisson, 1 instance" in text
-    assert "no rate keeps" not in text
 
 
 def test_a_rate_that_is_not_proven_is_in_no_figure() -> None:

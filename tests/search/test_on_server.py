@@ -6,7 +6,6 @@ from typing import cast
 
 import pytest
 
-from fixtures.errors import ProofError
 from fixtures.measure.job import Job
 from fixtures.measure.measured import PointState
 from fixtures.measure.stopping import MeasuringPlan
@@ -72,27 +71,6 @@ def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget(
     assert [state.point for state in states] == [entry.point for entry in entries]
     assert all(4.0 - 0.5 < state.spent_s < 4.0 + 0.5 for state in states), "two budgets of a point each"
     assert all(run.steady.latencies_ms[0] == 1.0 for run in states[0].mine.passes)
-
-
-def test_a_proof_whose_first_entry_is_beyond_the_budget_takes_no_pass_of_the_other() -> None:
-    generator, loaded = simulated.LoadGenerator(lambda _job, _number: 8.0), list[Candidate]()
-    first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
-
-    states = on_server.prove(bench_of(generator, loaded), Goal(7, 99), [Entry(first, 3), Entry(second, 1)])
-
-    assert loaded == [first]
-    assert [state.point for state in states] == [first.ladder[3]]
-
-
-def test_a_proof_that_cannot_be_measured_is_an_error() -> None:
-    def refuse(_job: Job, number: int) -> float:
-        if number == 4:
-            raise ProofError("Triton does not answer any more")
-        return simulated.LATENCY_MS
-
-    candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
-    with pytest.raises(ProofError, match="does not answer any more"):
-        on_server.prove(bench_of(simulated.LoadGenerator(refuse), []), Goal(7, 99), [Entry(candidate, 0)])
 
 
 def test_what_is_found_is_recorded_in_the_record_s_own_words() -> None:

@@ -1,18 +1,15 @@
 """The search for the highest request rate within a latency budget, on a server whose percentiles are known exactly."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
 
-from fixtures.errors import ProofError
 from fixtures.measure.job import Job, Run
 from fixtures.measure.measured import Measured, PointState
 from fixtures.measure.timeline import Steady
-from fixtures.search import bisection, proof, rates
+from fixtures.search import proof, rates
 from fixtures.search.candidates import Candidate, Goal
-from fixtures.search.ladder import Reading
 from fixtures.search.trials import Entry, Trial
 from fixtures.spec import LoadPoint
 from tests import simulated
@@ -96,21 +93,6 @@ def test_what_is_told_is_of_fresh_passes_and_the_goodput_is_what_came_in_time() 
     assert [id(run) for run in winner.state.mine.passes] == [id(run) for run in last]
 
 
-def test_every_pass_that_decides_on_a_rate_is_told_before_it_is_taken() -> None:
-    server = QueueingServer(service_s=0.001)
-    told: list[tuple[int, str]] = []
-    server.search(
-        POISSON, 10.0, ALONE, lambda step, detail: told.append((len(server.asked), f"{step}: {detail}"))
-    )
-
-    first = next(asked for asked, text in told if text.startswith("finalist"))
-    last = next(asked for asked, text in told if text.startswith("proof"))
-    deciding = server.asked[first:last]
-    assert len(deciding) > 10
-    for place, point in enumerate(deciding, first):
-        assert any(asked == place and str(point) in text for asked, text in told)
-
-
 def test_a_budget_below_what_a_request_takes_is_beyond_and_is_not_searched() -> None:
     server = QueueingServer(service_s=0.012)
     found = server.search(POISSON, space=ALONE)
@@ -145,17 +127,6 @@ def test_a_budget_of_many_requests_time_is_not_said_to_be_kept_beyond_the_capaci
     assert 850 < rate_of(found.winner.entry.point) < 1000
 
 
-def test_a_configuration_that_cannot_be_measured_is_left_out() -> None:
-    class Refusing(QueueingServer):
-        def job_of(self, candidate: Candidate, point: LoadPoint) -> Job:
-            if candidate.deployment.instances == 2:
-                raise ProofError("out of memory")
-            return super().job_of(candidate, point)
-
-    found = Refusing(service_s=0.001).search(POISSON, 0.5)
-    assert found.winner.entry.candidate.deployment.instances == 1
-
-
 def of_latencies(*ms: float) -> Steady:
     return Steady(float(len(ms)), 1.0, np.array(ms), due=len(ms))
 
@@ -183,19 +154,6 @@ def test_a_rate_is_kept_where_the_whole_interval_keeps_the_budget(
     assert len(set(looked_at)) <= 6
 
 
-def test_an_undecided_rate_is_measured_on_until_its_time_is_spent() -> None:
-    candidate = Candidate("online", SPACE.own, rates.ladder_of(1000, POISSON)[:1])
-    numbers = itertools.count()
-
-    def look(_candidate: Candidate, _point: LoadPoint) -> Steady:
-        # The percentile is now on this side of the budget, now on that.
-        return of_latencies(*([9.0] * 98), *([30.0] * (2 * (next(numbers) % 2))), 9.0, 9.0)
-
-    for patience_s, passes in ((5.0, 6), (12.0, 12), (24.0, 24)):
-        trial = rates.decide(Trial(candidate, ((0, of_latencies(9.0)),)), POISSON, patience_s, look)
-        assert (trial.edge, len(trial.looks)) == (None, passes)
-
-
 def test_a_rate_that_the_server_falls_behind_is_not_kept_though_its_queue_is_still_short() -> None:
     candidate = Candidate("online", SPACE.own, rates.ladder_of(1000, POISSON)[:1])
     behind = dataclasses.replace(of_latencies(*[9.0] * 200), due=300)
@@ -207,31 +165,3 @@ def test_a_rate_that_the_server_falls_behind_is_not_kept_though_its_queue_is_sti
     state = PointState(Measured(simulated.job(point), passes=runs))
     found = proof.proof_of(Entry(candidate, 0), state, Goal(10_000, 99, "poisson"))
     assert (found.verdict, found.latency_ms.high < 10_000) == ("failed", True)
-
-
-@pytest.mark.parametrize(
-    ("seen", "level"),
-    [
-        ({}, 70),
-        ({50: 5.0}, 75),
-        ({50: 20.0}, 21),
-        ({50: 5.0, 60: 20.0}, 55),
-        ({50: 5.0, 51: 20.0}, None),
-        ({99: 5.0}, None),
-        ({0: 20.0}, None),
-    ],
-)
-def test_a_bracket_of_rates_is_halved(seen: dict[int, float], level: int | None) -> None:
-    sizes = [float(1.025**n) for n in range(100)]
-    readings = [Reading(at, sizes[at], ms) for at, ms in seen.items()]
-    assert bisection.next_level(readings, sizes, 10.0) == level
-
-
-def test_decisions_go_outwards_from_the_guess_and_end_between_neighbours() -> None:
-    for guess, edge in itertools.product(range(40), range(-1, 40)):
-        low, high, decided = None, None, []
-        while (level := bisection.next_to_decide(low, high, guess, 39)) is not None:
-            decided.append(level)
-            low, high = (level, high) if level <= edge else (low, level)
-        assert low == (edge if edge >= 0 else None)
-        assert len(decided) == len(set(decided)) <= 2 + 2 * np.log2(2 + abs(guess - edge))

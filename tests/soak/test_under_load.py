@@ -7,7 +7,7 @@ import pytest
 from fixtures.measure.job import Job, Run
 from fixtures.soak.growth import FEWEST
 from fixtures.soak.record_entry import end_over_begin, record_entry
-from fixtures.soak.under_load import Trace, UnderLoad, keep_loaded, load_again
+from fixtures.soak.under_load import UnderLoad, keep_loaded, load_again
 from fixtures.soak.usage import Usage
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
@@ -76,15 +76,6 @@ def test_it_lasts_as_long_as_it_is_asked_to_in_passes_enough_for_growth(duration
     assert found.requests == machine.answered
 
 
-def test_a_longer_soak_has_more_passes_and_no_longer_ones() -> None:
-    short, long = Machine(), Machine()
-
-    short.keep_loaded(600.0)
-    long.keep_loaded(3600.0)
-
-    assert max(long.runs) == max(short.runs)
-
-
 def test_use_is_read_with_the_requests_that_were_answered_by_then() -> None:
     found = Machine(leak=100.0).keep_loaded(60.0)
 
@@ -116,33 +107,6 @@ def test_the_speed_at_the_end_is_that_of_the_last_quarter_over_the_second() -> N
 
     assert ratio is not None
     assert (ratio.low, ratio.value, ratio.high) == pytest.approx((0.8, 0.8, 0.8))
-
-
-def test_twenty_passes_are_enough_for_a_speed_at_the_end() -> None:
-    assert end_over_begin([100.0] * 20) is not None
-    assert end_over_begin([100.0] * 19) is None
-
-
-def test_as_few_loadings_as_show_a_leak_are_watched() -> None:
-    loaded = Machine(load_s=1.0).keep_loaded(60.0)
-    few, enough = (
-        Trace(
-            ({"memory of the server": 1e8},) * count, tuple(float(number) for number in range(1, count + 1))
-        )
-        for count in (FEWEST["loading"] - 1, FEWEST["loading"])
-    )
-
-    assert {one.per for one in record_entry(POINT, loaded, enough).growth} == {"request", "loading"}
-    assert {one.per for one in record_entry(POINT, loaded, few).growth} == {"request"}
-
-
-def test_a_soak_says_how_fast_it_was() -> None:
-    loaded = Machine().keep_loaded(60.0)
-
-    found = record_entry(POINT, loaded, Trace((), ()))
-
-    assert found.requests_per_s == pytest.approx(loaded.requests / loaded.duration_s)
-    assert found.duration_s == pytest.approx(loaded.duration_s, abs=0.01)
 
 
 def test_a_server_that_slows_down_is_seen_and_one_that_starts_slowly_is_not_held_to_that() -> None:

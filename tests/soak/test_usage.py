@@ -106,14 +106,6 @@ def test_what_a_server_uses_more_is_seen_and_nothing_else(
     assert max(found.values()) < MIB
 
 
-def test_a_segment_from_before_is_the_servers_where_that_has_it_mapped(start: Callable[..., Program]) -> None:
-    server, other = start(), start()
-    server.use("mapped segment")
-    other.use("segment")
-
-    assert usage_of(watch(server_of(server.process.pid)))["shared memory"] == 4 * MIB
-
-
 def test_a_segment_that_another_program_uses_is_not_the_servers(start: Callable[..., Program]) -> None:
     server, other = start(), start()
     watched = watch(server_of(server.process.pid))
@@ -190,7 +182,7 @@ def test_a_container_of_an_engine_elsewhere_is_not_taken_for_the_process_of_its_
 ) -> None:
     docker_that_says(start().process.pid, tmp_path, monkeypatch)
 
-    with pytest.raises(NotAvailableError, match="not seen from here"):
+    with pytest.raises(NotAvailableError):
         watch(container())
 
 
@@ -206,5 +198,5 @@ def test_of_another_users_processes_memory_is_watched_and_what_cannot_be_is_said
 
 
 def test_a_server_whose_processes_are_not_seen_is_not_soaked_and_says_why() -> None:
-    with pytest.raises(NotAvailableError, match="not seen from here"):
+    with pytest.raises(NotAvailableError):
         watch(server_of(None, scratch=None))

@@ -7,9 +7,9 @@ import pytest
 from msgspec import structs
 
 from fixtures.errors import InputError
-from fixtures.spec import Case, LoadPoint, Metric
+from fixtures.spec import Case, LoadPoint
 from fixtures.thresholds import Thresholds, read
-from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Limit, Load
+from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Load
 from reports.record.verdicts import speed_failures
 from tests import samples, toy
 from tests.collecting import Collect, run_pytest
@@ -26,11 +26,6 @@ def thresholds(folder: Path, text: str, *cases: Case) -> Thresholds:
     found = read("--thresholds", str(folder / "asked.toml"))
     found.check_cases(lambda: cases or (CASE, INT8))
     return found
-
-
-def test_the_cases_there_are_names_known_by_these_tests() -> None:
-    assert (str(CASE), str(INT8)) == ("cpu-toy-plain-fp32", "cpu-toy-plain-int8")
-    assert (str(POINT), str(OTHER)) == ("b001-c016", "b032-c001")
 
 
 def test_what_is_asked_holds_for_the_cases_that_the_pattern_matches_and_no_others(tmp_path: Path) -> None:
@@ -62,20 +57,6 @@ def test_of_two_entries_that_match_the_later_counts_for_what_both_say(tmp_path: 
     budget = asked.budget(INT8, POINT, load())
     assert budget is not None
     assert budget.budget_ms == 9
-
-
-def test_a_reader_learns_where_a_limit_comes_from_and_which_of_the_model_s_it_replaces(
-    tmp_path: Path,
-) -> None:
-    said = '[[cases]]\nmatch = "*"\nlimits.top-1 = 0.8\n'
-    of_file = thresholds(tmp_path, said).limits(CASE)["top-1"].source
-    of_words = thresholds(tmp_path, said + 'source = "agreed in May"\n').limits(CASE)["top-1"].source
-
-    assert "asked.toml" in of_file
-    assert of_words.startswith("agreed in May")
-    for source in (of_file, of_words):
-        assert "90" in source, "the model's own floor"
-        assert "chosen" in source, "and where that comes from"
 
 
 def test_a_budget_is_for_the_load_points_that_its_pattern_matches(tmp_path: Path) -> None:
@@ -181,54 +162,39 @@ def test_a_run_whose_samples_have_no_labels_for_a_limit_ends_with_a_status_of_it
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("", "there are no entries"),
-        ("cases = 1", "there are no entries"),
-        ("[cases]\nmatch = '*'\np99_ms = 5", "cases is one table, not a list of entries"),
-        ("[[cases]]\nmatch = 'x", "not TOML"),
-        ("[[case]]\nmatch = '*'", "unknown key 'case'"),
-        ("[[cases]]\nlimits = { top-1 = 0.9 }", "match is None"),
-        ("[[cases]]\nmatch = '*'\nfloor = 1", "unknown key 'floor'"),
-        ("[[cases]]\nmatch = 'gpu-*'\np99_ms = 5", "no case is matched by 'gpu-*'"),
-        ("[[cases]]\nmatch = ' cpu-*'\np99_ms = 5", "no case is matched by ' cpu-*'"),
-        ("[[cases]]\nmatch = '*'", "entry 1"),
-        ("[[cases]]\nmatch = '*'\nsource = 'agreed'", "it asks nothing of the cases"),
-        ("[[cases]]\nmatch = '*'\nlimits = {}", "it asks nothing of the cases"),
-        ("[[cases]]\nmatch = '*'\np99_ms = {}", "give limits, allowed_slowdown_percent or p99_ms"),
-        ("[[cases]]\nmatch = '*'\nlimits = 0.9", "limits is not a table"),
-        ("[[cases]]\nmatch = '*'\nlimits = { top1 = 0.9 }", "unknown metric 'top1'"),
-        ("[[cases]]\nmatch = '*'\nlimits = { top-1 = 90 }", "90 is more than top-1 can be"),
-        ("[[cases]]\nmatch = '*'\nlimits = { top-1 = '90 %' }", "'90 %' is not a number"),
-        ("[[cases]]\nmatch = '*'\nlimits = { top-1 = nan }", "nan is no finite number"),
-        ("[[cases]]\nmatch = '*'\nallowed_slowdown_percent = 100", "100 is not a number"),
-        ("[[cases]]\nmatch = '*'\nallowed_slowdown_percent = 150", "150 is not a number"),
-        ("[[cases]]\nmatch = '*'\nallowed_slowdown_percent = true", "True is not a number"),
-        ("[[cases]]\nmatch = '*'\np99_ms = 0", "0 is not a number"),
-        ("[[cases]]\nmatch = '*'\np99_ms = { b001 = '5ms' }", "'5ms' is not a number"),
-        ("[[cases]]\nmatch = '*'\nsource = 1", "source is 1"),
+        "",
+        "cases = 1",
+        "[cases]\nmatch = '*'\np99_ms = 5",
+        "[[cases]]\nmatch = 'x",
+        "[[case]]\nmatch = '*'",
+        "[[cases]]\nlimits = { top-1 = 0.9 }",
+        "[[cases]]\nmatch = 'gpu-*'\np99_ms = 5",
+        "[[cases]]\nmatch = ' cpu-*'\np99_ms = 5",
+        *(
+            f"[[cases]]\nmatch = '*'\n{line}"
+            for line in (
+                *("", "floor = 1", "source = 'agreed'", "source = 1", "limits = {}", "limits = 0.9"),
+                *("limits = { top1 = 0.9 }", "limits = { top-1 = 90 }", "limits = { top-1 = '90 %' }"),
+                *("limits = { top-1 = nan }", "allowed_slowdown_percent = 100"),
+                *("allowed_slowdown_percent = 150", "allowed_slowdown_percent = true"),
+                *("p99_ms = {}", "p99_ms = 0", "p99_ms = { b001 = '5ms' }"),
+            )
+        ),
     ],
 )
-def test_a_mistake_is_named_with_the_file_and_the_cure(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_is_named_with_the_file_and_the_fix(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError) as raised:
         thresholds(tmp_path, text)
-    assert said in str(raised.value)
-    assert f"--thresholds {tmp_path / 'asked.toml'}" in str(raised.value)
-    assert "cure:" in str(raised.value)
+    assert str(tmp_path / "asked.toml") in raised.value.where
+    assert raised.value.cure
 
 
 def test_a_mistake_is_found_in_the_entry_where_it_is(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"entry 2: p99_ms\.b001"):
+    with pytest.raises(InputError) as raised:
         thresholds(tmp_path, "[[cases]]\nmatch='*'\np99_ms = 5\n[[cases]]\nmatch='*'\np99_ms = { b001 = -1 }")
-
-
-def test_an_error_may_be_larger_than_1(tmp_path: Path) -> None:
-    error = Metric("error", toy.metric().score, {"fp32": Limit(3.0, "chosen")}, better="lower")
-    case = toy.case(toy.model(metrics=(error,)))
-
-    asked = thresholds(tmp_path, "[[cases]]\nmatch='*'\nlimits = { error = 2 }", case)
-
-    assert asked.limits(case)["error"].value == 2
+    assert "entry 2: p99_ms.b001" in str(raised.value)
 
 
 def test_the_example_of_the_documentation_is_taken(tmp_path: Path, collect: Collect) -> None:
@@ -240,24 +206,22 @@ def test_the_example_of_the_documentation_is_taken(tmp_path: Path, collect: Coll
     assert found.status == 0, found.text
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"(?s)no such file.*gone\.toml"):
-        read("--thresholds", str(tmp_path / "gone.toml"))
-
-
-def test_a_run_ends_before_its_first_test_where_the_file_is_wrong(tmp_path: Path, collect: Collect) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[cases]]\nmatch = "cpu-resnet51-*"\np99_ms = 5\n',
+        '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { "b002-*" = 5 }\n',
+        '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { " b001-*" = 5 }\n',
+    ],
+)
+def test_a_run_ends_before_its_first_test_where_the_file_is_wrong(
+    text: str, tmp_path: Path, collect: Collect
+) -> None:
     file = tmp_path / "asked.toml"
-    wrong = {
-        '[[cases]]\nmatch = "cpu-resnet51-*"\np99_ms = 5\n': "no case is matched",
-        '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { "b002-*" = 5 }\n': "'b002-*'",
-        '[[cases]]\nmatch = "cpu-resnet50-micro-*"\np99_ms = { " b001-*" = 5 }\n': "' b001-*'",
-    }
-    for text, said in wrong.items():
-        file.write_text(text)
-        found = collect("--target", "cpu", "-k", "nnunet-micro", "--thresholds", str(file))
-        assert found.status == pytest.ExitCode.USAGE_ERROR
-        assert said in found.text
-        assert str(file) in found.text
+    file.write_text(text)
+    found = collect("--target", "cpu", "-k", "nnunet-micro", "--thresholds", str(file))
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert str(file) in found.text
 
 
 def test_a_file_for_other_hardware_and_other_cases_than_the_run_s_is_taken(

@@ -53,10 +53,3 @@ def test_a_disk_that_is_full_after_the_training_is_told_in_a_sentence(
     assert (
         "weights.safetensors cannot be written: No space left on device. Make room" in capsys.readouterr().err
     )
-
-
-def test_help_lists_the_models_once(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        train.main(["--help"])
-
-    assert capsys.readouterr().out.count("bert-dist4l-micro") == 1

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from reports.__main__ import main
 from reports.record import files
 from tests.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
@@ -40,20 +39,6 @@ def test_every_model_that_is_served_is_on_record(run: Run) -> None:
     assert found.keys() == {"identity_fp32", "leaking", "non_contiguous"}
     assert found["identity_fp32"].build.inputs == {"IN": (-1,)}
     assert "1 long" in found["non_contiguous"].build.requests
-
-
-def test_the_tables_have_every_model(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tables", "--results", str(run.results)]) == 0
-    shown = capsys.readouterr().out
-    for text in (run.text, shown):
-        assert "identity_fp32" in text.partition("ummary")[2]
-
-
-def test_an_error_that_several_tests_of_a_model_share_is_told_once(run: Run) -> None:
-    told = run.text.partition("= ERRORS =")[2]
-
-    assert told.count("for model 'other'") == 2, "as the error, and in pytest's list of errors at the end"
-    assert "as above" not in told.rpartition("=====")[0].partition("= ERRORS =")[2]
 
 
 def test_nothing_is_left_of_a_model_that_was_refused(run: Run) -> None:
