@@ -29,29 +29,25 @@ def test_a_file_is_read_as_it_is(content: dict[str, Any], tmp_path: Path) -> Non
     assert squad_v1.read(written(content, tmp_path)) == content["data"]
 
 
-def change_id(qas: list[Any]) -> None:
-    qas[1]["id"] = qas[0]["id"]
-
-
 @pytest.mark.parametrize(
-    ("spoil", "named"),
+    "spoil",
     [
-        (lambda qas: qas[0].pop("answers"), "answers"),
-        (lambda qas: qas[0].update(answers=[]), "evaluation-0000-0 has no answer"),
-        (lambda qas: qas[0].pop("question"), "question"),
-        (change_id, "evaluation-0000-0 is there twice"),
-        (lambda qas: qas.clear(), "no question"),
+        lambda qas: qas[0].pop("answers"),
+        lambda qas: qas[0].update(answers=[]),
+        lambda qas: qas[0].pop("question"),
+        lambda qas: qas[1].update(id=qas[0]["id"]),
+        lambda qas: qas.clear(),
     ],
 )
-def test_a_file_that_is_not_squad_is_refused_and_the_fault_named(
-    spoil: Callable[[list[Any]], object], named: str, content: dict[str, Any], tmp_path: Path
+def test_a_file_that_is_not_squad_is_refused(
+    spoil: Callable[[list[Any]], object], content: dict[str, Any], tmp_path: Path
 ) -> None:
     content["data"] = content["data"][:1]
     spoil(content["data"][0]["paragraphs"][0]["qas"])
     path = written(content, tmp_path)
-    with pytest.raises(InputError, match=named) as raised:
+    with pytest.raises(InputError) as raised:
         squad_v1.read(path)
-    assert str(path) in str(raised.value)
+    assert raised.value.where.startswith(str(path))
 
 
 def test_a_paragraph_that_nothing_is_asked_about_is_passed_over_whatever_it_lacks(
@@ -66,8 +62,10 @@ def test_a_paragraph_that_nothing_is_asked_about_is_passed_over_whatever_it_lack
 
 @pytest.mark.parametrize("damaged", ["", "{", "[]", '{"data": 3}', '{"version": "1.1"}'])
 def test_a_damaged_file_is_refused(damaged: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"dev-v1\.1\.json"):
-        squad_v1.read(written(damaged, tmp_path))
+    path = written(damaged, tmp_path)
+    with pytest.raises(InputError) as raised:
+        squad_v1.read(path)
+    assert raised.value.where.startswith(str(path))
 
 
 def test_a_vocabulary_is_read_line_by_line(tmp_path: Path) -> None:
@@ -83,11 +81,9 @@ def test_a_vocabulary_is_read_line_by_line(tmp_path: Path) -> None:
 def test_a_file_that_is_no_vocabulary_is_refused(tokens: str, tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     path.write_bytes(tokens.encode("latin-1"))
-    with pytest.raises(InputError, match="vocab"):
+    with pytest.raises(InputError) as raised:
         word_pieces.read_vocabulary(path)
-
-
-# --- the generated data set --------------------------------------------------------------------------------
+    assert raised.value.where.startswith(str(path))
 
 
 def test_generated_answers_stand_in_their_paragraphs_where_the_file_says() -> None:
@@ -118,15 +114,11 @@ def test_every_answer_stands_beside_others_of_its_kind() -> None:
         assert all(kinds.count(kind) >= 3 for kind in kinds)
 
 
-def test_generated_text_is_all_in_the_vocabulary() -> None:
+def test_generated_text_is_all_in_the_vocabulary_and_some_takes_several_windows() -> None:
     data = invented.as_squad(invented.paragraphs("evaluation"))["data"]
     reading = prepare(data, wording.vocabulary(), WindowSizes(128, 64))
     assert all("[UNK]" not in window.tokens for window in reading.windows)
     assert len(wording.vocabulary()) == len(set(wording.vocabulary()))
-
-
-def test_some_generated_paragraphs_take_several_windows() -> None:
-    data = invented.as_squad(invented.paragraphs("evaluation"))["data"]
-    windows_of = np.bincount(prepare(data, wording.vocabulary(), WindowSizes(128, 64)).items)
+    windows_of = np.bincount(reading.items)
     assert (windows_of == 1).sum() >= 300
     assert (windows_of > 1).sum() >= 30

@@ -67,18 +67,10 @@ def test_onnx_runtime_and_pytorch_of_an_extra_are_for_its_cuda(extra: str) -> No
         versions = admitted(extra, distribution)
         assert versions, distribution
         assert {facts["cuda"] for facts in versions.values()} == {cuda}, distribution
-
-
-@pytest.mark.parametrize("extra", SETS)
-def test_an_extra_admits_no_onnx_runtime_that_nobody_has_looked_into(extra: str) -> None:
+    runtimes = admitted(extra, "onnxruntime-gpu")
+    assert all(facts["finds_packages"] for facts in runtimes.values()), "CUDA in the packages beside it"
     known = {".".join(version.split(".")[:2]) for version in TABLE["onnxruntime-gpu"]}
-
-    assert set(minor_versions(extra, "onnxruntime-gpu")) <= known
-
-
-@pytest.mark.parametrize("extra", SETS)
-def test_onnx_runtime_of_an_extra_finds_cuda_in_the_packages_beside_it(extra: str) -> None:
-    assert all(facts["finds_packages"] for facts in admitted(extra, "onnxruntime-gpu").values())
+    assert set(minor_versions(extra, "onnxruntime-gpu")) <= known, "a version that nobody has looked into"
 
 
 @pytest.mark.parametrize("extra", SETS)

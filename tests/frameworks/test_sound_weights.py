@@ -1,6 +1,6 @@
 """A checkpoint whose weights no training leaves is refused, with the file, the tensor and what to do."""
 
-import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -29,68 +29,44 @@ def spoilt(model: Model, folder: Path, **changes: np.ndarray) -> Path:
     return path
 
 
-def of(model: Model) -> tuple[str, np.ndarray]:
-    """A kernel of the model, by its key."""
+def with_one_that_is(value: np.float32) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda kernel: np.where(np.arange(kernel.size).reshape(kernel.shape) == 3, value, kernel)
+
+
+FAULTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "NaN": with_one_that_is(np.float32(np.nan)),
+    "infinity": with_one_that_is(np.float32(np.inf)),
+    "one value": lambda kernel: np.full_like(kernel, 0.5),
+    # Those of a quantised network mean nothing without their scales.
+    "whole numbers": lambda kernel: (100 * kernel).astype(np.int8),
+    "truth values": lambda kernel: (100 * kernel).astype(np.bool_),
+    # Infinite to the network, whose weights are FP32.
+    "64 bits": lambda kernel: kernel.astype(np.float64) * 1e300,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
+def test_a_checkpoint_whose_weights_no_training_leaves_is_refused(
+    model: Model, fault: str, tmp_path: Path
+) -> None:
     assert model.weights is not None
-    return KERNEL[model.name], load_file(model.weights)[KERNEL[model.name]]
+    key = KERNEL[model.name]
+    path = spoilt(model, tmp_path, **{key: FAULTS[fault](load_file(model.weights)[key])})
 
-
-@pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
-def test_a_checkpoint_with_a_single_value_that_is_no_number_is_refused(model: Model, tmp_path: Path) -> None:
-    key, kernel = of(model)
-    kernel = kernel.copy()
-    kernel.flat[3] = np.nan if model.framework == "pytorch" else np.inf
-    path = spoilt(model, tmp_path, **{key: kernel})
-
-    with pytest.raises(InputError, match=f"1 of the {kernel.size:,} values of {key}") as caught:
+    with pytest.raises(InputError) as caught:
         model.load(path)
 
-    assert str(path) in str(caught.value)
-    assert caught.value.cure
-
-
-@pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
-def test_a_checkpoint_with_a_kernel_of_one_value_is_refused(model: Model, tmp_path: Path) -> None:
-    key, kernel = of(model)
-    path = spoilt(model, tmp_path, **{key: np.full_like(kernel, 0.5)})
-
-    with pytest.raises(InputError, match=f"values of {key} are 0.5") as caught:
-        model.load(path)
-
-    assert str(path) in str(caught.value)
+    assert key in caught.value.what
+    assert caught.value.where == str(path)
     assert caught.value.cure
 
 
 def test_fresh_norms_and_zero_biases_are_such_as_a_training_starts_with(tmp_path: Path) -> None:
-    model = dataclasses.replace(next(one for one in MICRO if one.name == "resnet50-micro"))
+    model = next(one for one in MICRO if one.name == "resnet50-micro")
     assert model.weights is not None
     state = load_file(model.weights)
     fresh = {key: np.zeros_like(values) for key, values in state.items() if key.endswith("bias")}
     fresh |= {key: np.ones_like(values) for key, values in state.items() if "bn" in key and "weight" in key}
 
     assert model.load(spoilt(model, tmp_path, **fresh)).trained
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.bool_])
-@pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
-def test_a_checkpoint_with_a_kernel_of_whole_numbers_is_refused(
-    model: Model, kind: type[np.generic], tmp_path: Path
-) -> None:
-    """Those of a quantised network mean nothing without their scales."""
-    key, kernel = of(model)
-    path = spoilt(model, tmp_path, **{key: (100 * kernel).astype(kind)})
-
-    with pytest.raises(InputError, match=f"holds {key} as .*; weights are floating-point numbers") as caught:
-        model.load(path)
-
-    assert str(path) in str(caught.value)
-    assert caught.value.cure
-
-
-def test_a_number_that_only_64_bits_hold_is_none_to_the_network(tmp_path: Path) -> None:
-    model = next(model for model in MICRO if model.framework == "tensorflow")
-    key, kernel = of(model)
-    path = spoilt(model, tmp_path, **{key: kernel.astype(np.float64) * 1e300})
-
-    with pytest.raises(InputError, match="NaN or infinity"):
-        model.load(path)

@@ -41,21 +41,23 @@ def test_the_name_without_cuda_gives_way_to_the_one_that_it_brings(monkeypatch: 
     assert getattr(tensorrt.installed(), "cuda", None) == 13
 
 
-def test_without_it_the_environment_that_has_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch)
-    assert "tox run -e benchmarks-gpu-trt" in str(tensorrt.missing(None))
-    assert "needs TensorRT 10" in str(tensorrt.missing_for_onnx_runtime(None))
-
-
-def test_tensorrt_11_builds_engines_and_is_not_the_one_that_onnx_runtime_is_linked_to(
+@pytest.mark.parametrize(
+    ("versions", "missing", "missing_for_onnx_runtime"),
+    [
+        ({}, True, True),
+        # TensorRT 11 builds engines, and is not the one that ONNX Runtime is linked to.
+        ({"tensorrt_cu13": "11.4.0.106", "onnxruntime_gpu": "1.28.0"}, False, True),
+    ],
+)
+def test_what_lacks_it_says_so(
+    versions: dict[str, str],
+    missing: bool,
+    missing_for_onnx_runtime: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    install(monkeypatch, tensorrt_cu13="11.4.0.106", onnxruntime_gpu="1.28.0")
-
-    assert tensorrt.missing(A100) is None
-    said = str(tensorrt.missing_for_onnx_runtime(A100))
-    assert "needs TensorRT 10, which ONNX Runtime 1.28.0 is linked to" in said
-    assert "TensorRT 11.4.0.106 is installed" in said
+    install(monkeypatch, **versions)
+    assert (tensorrt.missing(A100) is not None) == missing
+    assert (tensorrt.missing_for_onnx_runtime(A100) is not None) == missing_for_onnx_runtime
 
 
 @pytest.mark.parametrize(("version", "runs"), [("10.4.0", True), ("10.5.0", False), ("11.4.0.106", False)])
@@ -65,8 +67,7 @@ def test_volta_needs_a_tensorrt_from_before_it_was_dropped(
     install(monkeypatch, tensorrt_cu12=version)
 
     assert (tensorrt.missing(V100) is None) == runs
-    assert runs or "tensorrt-cu12<10.5" in str(tensorrt.missing(V100))
-    assert "the last with code for NVIDIA Volta" in str(tensorrt.missing_for_onnx_runtime(V100))
+    assert tensorrt.missing_for_onnx_runtime(V100) is not None
 
 
 @pytest.mark.parametrize(

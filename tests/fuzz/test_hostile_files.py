@@ -1,44 +1,184 @@
 """Files of somebody else's making: each is read, or refused in a sentence that names it; nothing else ever happens."""
 
 import hashlib
+import json
 import os
+import pickle
 import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from hypothesis import HealthCheck, Phase, example, given, settings
+from msgspec import structs
+from PIL import Image
 
-from tests.fuzz import data_files, model_files, report_files
+from fixtures.errors import ProofError
+from fixtures.frameworks import pytorch
+from fixtures.frameworks.sound_weights import check_weights
+from fixtures.given import as_found, repository
+from fixtures.given.samples import read_samples, sized_inputs
+from fixtures.spec import Tensor
+from reports.record import files
+from reports.record.files import RecordError
+from reports.text.publishable import publishable
+from tests import rendered, samples
+from tests.fuzz import damage
 from tests.fuzz.limits import bounded, check_refusal
-from tests.fuzz.parsers import Parser
-from tests.fuzz.profiles import tried
-
-PARSERS = (*report_files.PARSERS, *data_files.PARSERS, *model_files.PARSERS)
-CAMPAIGN_S = 600
-"""Seconds of the campaign, over all parsers."""
+from tests.record.test_record import complete
+from tests.repositories import config
 
 
-@pytest.mark.parametrize("parser", [one for one in PARSERS if not one.campaign], ids=str)
-def test_a_file_that_is_not_right_is_refused_in_a_sentence(parser: Parser, tmp_path: Path) -> None:
-    try_contents(parser, tmp_path)
+@dataclass(frozen=True)
+class Parser:
+    """Reads a file that somebody else may have written."""
+
+    file: str
+    """The name of the file that is damaged."""
+    write: Callable[[Path], object]
+    """Writes the file as it should be."""
+    damage: damage.Damage
+    """What may become of it."""
+    read: Callable[[Path], object]
+    """Reads the file, and uses what it has read as far as it is used without a server."""
+    found: tuple[bytes, ...] = ()
+    """Contents that were once not refused as they should have been, tried each time."""
 
 
-@pytest.mark.campaign
-@pytest.mark.parametrize("parser", PARSERS, ids=str)
-def test_no_file_that_is_not_right_does_anything_else(parser: Parser, tmp_path: Path) -> None:
-    try_contents(parser, tmp_path, CAMPAIGN_S / len(PARSERS))
+def read_record(path: Path) -> object:
+    one = publishable(files.read(path))
+    return rendered.summary_table([one]), rendered.case_section(one), rendered.machine_sentence([one])
 
 
-def try_contents(parser: Parser, folder: Path, seconds: float | None = None) -> None:
-    """Read the file as it should be, then with contents that it should not have."""
-    right = folder / "right"
+def read_config(path: Path) -> object:
+    """A configuration that is not whole is said of the model that it is, and refused when the model is asked for."""
+    content = repository.read_config(path)
+    found = repository.FoundModel("a", path.parent, content)
+    return as_found.declared(found), found.backend, as_found.why_not_here(found, "cpu")
+
+
+def read_inputs(*inputs: Tensor) -> Callable[[Path], object]:
+    def read(path: Path) -> object:
+        found = read_samples(path.parent, inputs)
+        sized_inputs(inputs, found)
+        rows = found.load(range(len(found)))
+        assert all(len(one) == len(found) for one in rows.values())
+        return rows
+
+    return read
+
+
+def read_checkpoint(path: Path) -> object:
+    state = pytorch.read_checkpoint(path)
+    check_weights(((key, value.float().numpy()) for key, value in state.items()), path)
+    return state
+
+
+def write_safetensors(path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file(WEIGHTS, path)
+
+
+CONFIG = config(
+    more='backend: "python"\n'
+    "instance_group [ { count: 2, kind: KIND_CPU } ]\n"
+    "dynamic_batching { preferred_batch_size: [ 2, 4 ], max_queue_delay_microseconds: 100 }\n"
+    'parameters { key: "A", value: { string_value: "b" } }'
+)
+FOUR = read_inputs(Tensor("x", "FP32", (4,)))
+REQUESTS = {
+    "data": [
+        {"x": [1, 2, 3, 4], "y": {"content": ["a", "b"], "shape": [2]}},
+        {"x": {"b64": "AACAPwAAAEAAAEBAAACAQA=="}, "y": ["a", "b"]},
+    ]
+}
+PICTURE = Image.fromarray(np.arange(60, dtype=np.uint8).reshape(4, 5, 3))
+WEIGHTS = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2, dtype=torch.float16)}
+HEAD_VALUES: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {})
+HEAD = b"".join(pickle.dumps(one, protocol=2) for one in HEAD_VALUES)
+"""What begins a file that torch.save has written as pickles: its own number, a version, what the machine was."""
+
+PARSERS = {
+    "record": Parser(
+        "case.json",
+        lambda path: files.write(structs.replace(complete(), accuracy=samples.accuracy()), path),
+        damage.json_of,
+        read_record,
+    ),
+    "configuration": Parser(
+        "config.pbtxt", lambda path: path.write_text(CONFIG), damage.text_of, read_config
+    ),
+    "samples in npy": Parser(
+        "a.npy",
+        lambda path: np.save(path, np.arange(12, dtype=np.float32).reshape(3, 4)),
+        damage.bytes_of,
+        FOUR,
+    ),
+    "samples in npz": Parser(
+        "a.npz", lambda path: np.savez(path, x=np.arange(4, dtype=np.float32)), damage.archive_of, FOUR
+    ),
+    "samples in requests": Parser(
+        "a.json",
+        lambda path: path.write_text(json.dumps(REQUESTS)),
+        damage.json_of,
+        read_inputs(Tensor("x", "FP32", (4,)), Tensor("y", "BYTES", (-1,))),
+    ),
+    "samples in texts": Parser(
+        "a.txt",
+        lambda path: path.write_text("one\ntwo\n"),
+        damage.text_of,
+        read_inputs(Tensor("x", "BYTES", (1,))),
+    ),
+    "samples in pictures": Parser(
+        "a.png", PICTURE.save, damage.bytes_of, read_inputs(Tensor("x", "FP32", (3, 8, 8)))
+    ),
+    "checkpoint": Parser(
+        "model.pt",
+        lambda path: torch.save({"state_dict": WEIGHTS, "epoch": 3, "optimizer": {"lr": 0.1}}, path),
+        damage.archive_of,
+        read_checkpoint,
+    ),
+    "checkpoint before 1.6": Parser(
+        "model.pth.tar",
+        lambda path: torch.save(WEIGHTS, path, _use_new_zipfile_serialization=False),
+        damage.bytes_of,
+        read_checkpoint,
+        found=(b"X\xff\xff\xff\x7f", HEAD + b"X\xff\xff\xff\x7f"),  # texts of 2 GiB of which nothing is there
+    ),
+    "checkpoint in safetensors": Parser(
+        "model.safetensors", write_safetensors, damage.bytes_of, read_checkpoint
+    ),
+}
+
+
+# Neither keeps a database: what is found is written down beside its parser, as `found`.
+ALWAYS = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(ALWAYS, max_examples=12, derandomize=True, phases=(Phase.explicit, Phase.generate))
+"""Of the ordinary tests: the same examples in every run, some milliseconds each."""
+MANY = settings(ALWAYS, max_examples=2000)
+"""Of the campaign: new ones in each run."""
+
+
+@pytest.mark.parametrize(
+    "effort", [pytest.param(FEW, id="few"), pytest.param(MANY, id="many", marks=pytest.mark.campaign)]
+)
+@pytest.mark.parametrize("name", PARSERS)
+def test_a_file_that_is_not_right_is_read_or_refused_in_a_sentence(
+    name: str, effort: settings, tmp_path: Path
+) -> None:
+    parser = PARSERS[name]
+    right = tmp_path / "right"
     right.mkdir()
-    parser.write(right)
+    parser.write(right / parser.file)
     parser.read(right / parser.file)
-    content = (right / parser.file).read_bytes()
 
     def check(hostile: bytes) -> None:
         # Some readers remember files by their paths.
-        here = folder / hashlib.sha256(hostile).hexdigest()[:16]
+        here = tmp_path / hashlib.sha256(hostile).hexdigest()[:16]
         shutil.copytree(right, here, copy_function=os.link)
         path = here / parser.file
         path.unlink()
@@ -46,9 +186,12 @@ def try_contents(parser: Parser, folder: Path, seconds: float | None = None) -> 
         try:
             with bounded():
                 parser.read(path)
-        except parser.refusals as error:
-            check_refusal(error, parser.names or path.name)
+        except (ProofError, RecordError) as error:
+            check_refusal(error, parser.file)
         finally:
             shutil.rmtree(here)
 
-    tried(check, parser.damage(content), parser.found, seconds)
+    test = given(parser.damage((right / parser.file).read_bytes()))(check)
+    for one in parser.found:
+        test = example(one)(test)
+    effort(test)()
