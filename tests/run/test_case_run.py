@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,11 +22,12 @@ def test_the_lines_of_contributing_convert_serve_prove_and_measure_a_case(
     exec(lines.replace("Settings.of(", f"Settings.of({places}"), found)
 
     built, scores, speed = capsys.readouterr().out.splitlines()
-    assert built.startswith(f"{tmp_path}/repos/cpu/cpu-resnet50-micro-onnx-fp32 2.51.0 ")
+    assert built.startswith(f"{tmp_path}/repos/cpu/")
+    assert "cpu-resnet50-micro-onnx-fp32 2.51.0 " in built
     assert "metric='top-1'" in scores
     assert speed.startswith("Estimate(value=")
-    with pytest.raises(Exception, match="refused"):
-        found["run"].server.client.is_server_live()  # type: ignore[attr-defined]
+    server: Any = found["run"].server  # type: ignore[attr-defined]
+    assert server.process.poll() is not None, "it ends with the block"
 
 
 class Found:
