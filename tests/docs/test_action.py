@@ -1,5 +1,7 @@
 """The GitHub Action and GitLab's include: what they give is taken, what users write stays text, and their steps run."""
 
+import itertools
+import json
 import os
 import re
 import subprocess
@@ -36,6 +38,15 @@ def variables() -> dict[str, str]:
     (step,) = [one for one in STEPS if one.get("id") == "prove"]
     found: dict[str, str] = step["env"]
     return found
+
+
+def test_other_actions_are_pinned_by_their_commits_and_say_of_which_release() -> None:
+    used = re.findall(r"uses: (\S+)(.*)", (ROOT / "action.yml").read_text())
+
+    assert used
+    for name, comment in used:
+        assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", name)
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment)
 
 
 def test_what_a_user_writes_is_never_a_part_of_a_command() -> None:
@@ -76,6 +87,27 @@ def test_what_later_steps_take_is_what_the_first_says(tmp_path: Path) -> None:
     assert all(told.values())
 
 
+@pytest.mark.parametrize("asked", ["mine=net.onnx", "mine=export"])
+def test_converted_networks_are_looked_for_anew_when_a_file_of_theirs_changes(
+    tmp_path: Path, asked: str
+) -> None:
+    for folder in (tmp_path, tmp_path / "export" / "onnx"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("net.onnx", "net.onnx.data"):
+            (folder / name).write_text("old")
+    output = tmp_path / "output"
+    given = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), "PROVE_ONNX": asked}
+    for text in ("old", "new"):
+        for folder in (tmp_path, tmp_path / "export" / "onnx"):
+            (folder / "net.onnx.data").write_text(text)
+        (tmp_path / "results.json").write_text(text)
+        prove.prepare(given)
+    prove.prepare(given)
+
+    first, second, third = re.findall(r"^builds=(.+)$", output.read_text(), re.MULTILINE)
+    assert first != second == third
+
+
 def test_converted_models_are_looked_for_anew_when_the_model_changes(tmp_path: Path) -> None:
     file, output = write(tmp_path / "mine.py", "mine"), tmp_path / "output"
     given = {"GITHUB_OUTPUT": str(output), "GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py"}
@@ -113,6 +145,13 @@ def test_the_options_are_pytest_s_and_paths_are_of_the_user_s_repository(
     assert cases == {"cpu-mine-onnx-fp32", "cpu-other-onnx-fp32"}
     assert {"test_conversion", "test_accuracy", "test_same_answer_in_batches"} <= tests
     assert not tests & {"test_online", "test_offline", "test_efficiency"}, "speed is not asked for"
+
+
+def test_speed_is_measured_where_it_is_asked_for(tmp_path: Path, collect: Collect) -> None:
+    write(tmp_path / "mine.py", "mine")
+    given = {"GITHUB_WORKSPACE": str(tmp_path), "PROVE_MODELS": "mine.py", "PROVE_MEASURE": "true"}
+
+    assert any("offline" in name for name in collect("--target", "cpu", *prove.options(given)).names)
 
 
 def test_each_option_that_an_input_becomes_is_one_of_the_benchmarks(
@@ -170,6 +209,50 @@ def test_both_fit_the_services_own_schemas(tmp_path: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def included(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """The job's variables with these inputs, as GitLab includes it: texts are put into the file as they are, all else as
+    JSON, and then it is read (lib/gitlab/ci/config/interpolation/text_template.rb of its sources)."""
+    declared = {name: (one or {}).get("default") for name, one in SPEC["spec"]["inputs"].items()}
+    given = {**declared, "source": "https://example.org/suite", **inputs}
+
+    def put(found: re.Match[str]) -> str:
+        value = given[found[1]]
+        return value if isinstance(value, str) else json.dumps(value)
+
+    body = (ROOT / "ci" / "gitlab.yml").read_text().partition("\n---\n")[2]
+    job = yaml.safe_load(re.sub(r"\$\[\[ inputs\.([a-z]+) \]\]", put, body))["tritonproof"]
+    found: dict[str, str] = job["variables"]
+    return found
+
+
+def test_what_a_user_of_gitlab_writes_arrives_as_it_is(tmp_path: Path) -> None:
+    arguments = """--deployment "instances=2" -p 'no:cacheprovider' # not: a comment"""
+    found = included(
+        {"models": ["a.py", "b: c/d.py"], "selection": 'onnx and not "int8"', "arguments": arguments}
+    )
+
+    asked = prove.options({**found, "CI_PROJECT_DIR": str(tmp_path)})
+
+    pairs = list(itertools.pairwise(asked))
+    assert [value for option, value in pairs if option == "--models"] == [
+        f"{tmp_path}/a.py",
+        f"{tmp_path}/b: c/d.py",
+    ]
+    assert ("-k", 'onnx and not "int8"') in pairs
+    assert asked[-8:] == [
+        "--deployment",
+        "instances=2",
+        "-p",
+        "no:cacheprovider",
+        "#",
+        "not:",
+        "a",
+        "comment",
+    ]
+    assert "--onnx" not in asked
+    assert "--thresholds" not in asked
 
 
 def filled(text: str, known: Mapping[str, str]) -> str:

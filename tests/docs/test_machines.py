@@ -1,6 +1,7 @@
 """The workflows for many machines in docs/ci.md: what they name is there."""
 
 import itertools
+import os
 import re
 import shlex
 import shutil
@@ -77,6 +78,13 @@ def test_each_job_s_command_runs_its_shard_and_all_shards_of_a_target_have_a_job
         assert sorted(found) == [f"{number}/{len(found)}" for number in range(1, len(found) + 1)]
 
 
+def test_the_records_of_every_job_are_kept_apart() -> None:
+    names = [entry["name"] for entry in GITHUB["measure"]["strategy"]["matrix"]["include"]]
+    assert len(set(names)) == len(names)
+    assert "--results reports/results/$CI_NODE_INDEX" in GITLAB["measure"]["script"][-1]
+    assert GITLAB["measure"]["artifacts"]["paths"] == ["reports/results"]
+
+
 def test_one_job_that_fails_ends_no_other_and_the_records_of_all_are_joined() -> None:
     assert GITHUB["measure"]["strategy"]["fail-fast"] is False
     kept = step("measure", "'records-${{ matrix.name }}'")
@@ -111,3 +119,38 @@ def test_the_job_that_merges_makes_one_folder_of_what_the_jobs_left(
     done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len(files.read_all(tmp_path / "merged")) == jobs
+
+
+def test_the_reports_are_made_by_commands_that_there_are() -> None:
+    of_github = [one["run"] for one in GITHUB["merge"]["steps"] if "run" in one]
+    of_gitlab = GITLAB["merge"]["script"]
+    commands = {
+        command
+        for line in (*of_github, *of_gitlab)
+        for command in re.findall(r"-e report -- (\w+)|-m reports (\w+)", line)
+    }
+    help_ = subprocess.run(
+        [sys.executable, "-m", "reports", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for names in commands:
+        assert re.search(rf"^ +{''.join(names)} ", help_.stdout, re.MULTILINE), names
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize(
+    ("schema", "names"),
+    [("vendor.github-workflows", ["github"]), ("vendor.gitlab-ci", ["gitlab"])],
+)
+def test_the_examples_fit_the_services_own_schemas(schema: str, names: list[str], tmp_path: Path) -> None:
+    """Those of schemastore.org, which check-jsonschema brings along."""
+    install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(tmp_path), "check-jsonschema"]
+    installed = subprocess.run(install, capture_output=True, text=True, check=False)
+    if installed.returncode:
+        pytest.skip(f"needs PyPI: {installed.stderr.strip().splitlines()[-1]}")
+    paths = [tmp_path / f"{name.replace(' ', '-')}.yml" for name in names]
+    for path, name in zip(paths, names, strict=True):
+        path.write_text(example(name))
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, paths)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import itertools
 import json
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,9 @@ import torch
 from msgspec import structs
 
 from fixtures.build.repository import BuiltModel
+from fixtures.build.runtimes import load_runtime
 from fixtures.cases import cases_of
+from fixtures.efficiency import in_process as process_module
 from fixtures.efficiency import in_process_worker, peak
 from fixtures.efficiency.in_process import in_process, peak_of
 from fixtures.errors import ProofError
@@ -35,6 +38,7 @@ def load(artifact, settings):
 """
 BROKEN = "def load(artifact, settings):\n    raise RuntimeError('no such operator')\n"
 DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os._exit(7)\n"
+HANGING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(60)\n"
 SLEEPING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(0.005) or [2 * arrays[0]]\n"
 
 
@@ -67,6 +71,14 @@ def test_the_worker_runs_the_builds_own_runtime_on_a_batch_of_the_sample(
     assert settings["threads"] == str(worker.threads) == str(machine.cores())
 
 
+def test_a_file_beside_the_runtime_is_not_taken_for_a_package_that_it_imports(
+    make_build: MakeBuild, tmp_path: Path
+) -> None:
+    build = make_build(tmp_path, "noting", f"import colorsys{NOTING}")
+    build.artifact.with_name("colorsys.py").write_text("raise RuntimeError('this is no package')")
+    run_once(build)
+
+
 @pytest.mark.parametrize(("backend", "spinning"), [("onnxruntime", "1"), ("pytorch", "0"), ("python", "0")])
 def test_in_process_threads_spin_beside_the_backend_whose_threads_cannot_be_kept_from_it(
     backend: str, spinning: str, make_build: MakeBuild, tmp_path: Path
@@ -78,6 +90,35 @@ def test_in_process_threads_spin_beside_the_backend_whose_threads_cannot_be_kept
     _, settings, _ = json.loads((build.artifact.parent / "seen.json").read_text())
     assert settings.get("spinning", "0") == spinning
     assert worker.spinning is (spinning == "1")
+
+
+@pytest.mark.parametrize(("told", "spins"), [({}, "0"), ({"spinning": "0"}, "0"), ({"spinning": "1"}, "1")])
+def test_onnx_runtime_s_threads_spin_where_the_runtime_is_told(
+    told: dict[str, str], spins: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import onnxruntime
+
+    class Opened(Exception):  # noqa: N818 - it is no error
+        pass
+
+    def open_session(_artifact: str, options: onnxruntime.SessionOptions, **_other: object) -> None:
+        raise Opened(options.get_session_config_entry("session.intra_op.allow_spinning"))
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", open_session)
+    settings = {"device": "cpu", "threads": "1", "accelerator": "", "precision": "fp32", "large": "0"}
+    settings |= {"tensors": "numpy"}
+    with pytest.raises(Opened, match=f"^{spins}$"):
+        load_runtime("onnx.py").load(Path("model.onnx"), settings | told)
+
+
+def test_the_worker_runs_for_as_long_and_as_often_as_asked(make_build: MakeBuild, tmp_path: Path) -> None:
+    build = make_build(tmp_path, "sleeping", SLEEPING)
+    with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
+        worker.wait_ready()
+        for batch, seconds, least in ((1, 0.2, 1), (4, 0, 40)):
+            started = time.monotonic()
+            assert 0 < worker.batches_per_s(batch, seconds, least) < 200, "each takes 5 ms and more"
+            assert time.monotonic() - started > 0.2, "as long as asked, or forty batches"
 
 
 def test_the_worker_and_its_folder_are_gone_afterwards(make_build: MakeBuild, tmp_path: Path) -> None:
@@ -92,15 +133,22 @@ def test_the_worker_and_its_folder_are_gone_afterwards(make_build: MakeBuild, tm
 
 @pytest.mark.parametrize(
     ("runtime", "said"),
-    [(BROKEN, "no such operator"), (DYING, "status 7")],
+    [(BROKEN, "no such operator"), (DYING, "ended with status 7")],
     ids=["cannot load", "dies"],
 )
 def test_a_worker_that_fails_says_why(make_build: MakeBuild, tmp_path: Path, runtime: str, said: str) -> None:
     build = make_build(tmp_path, "failing", runtime)
-    with pytest.raises(ProofError) as raised:
+    with pytest.raises(ProofError, match=f"(?s){said}.*where: {build.case}.*cure:"):
         run_once(build)
-    assert said in raised.value.what
-    assert raised.value.where == str(build.case)
+
+
+def test_a_worker_that_hangs_is_given_up(
+    make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_module, "_ANSWER_LIMIT_S", 0.3)
+    build = make_build(tmp_path, "hanging", HANGING)
+    with pytest.raises(ProofError, match="gave no answer within 0 s"):
+        run_once(build)
 
 
 # --- the peak ----------------------------------------------------------------------------------------------
@@ -133,6 +181,21 @@ def test_every_precision_of_cpus_has_a_peak(precision: str, fp32_per_s: float) -
             found = max(found, peak_per_s(precision))
     assert 1e9 < fp32_per_s < 1e14
     assert fp32_per_s / 10 < found < fp32_per_s * 100
+
+
+def test_int8_by_pytorch_is_no_way_to_the_peak_of_a_cpu_that_emulates_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without VNNI it takes most of a minute, and the runs that wait for it minutes."""
+    shapes = [(64, 32), (1, 128)]
+    assert len(list(peak._by_pytorch("cpu", "int8", 1, shapes))) == 2
+
+    def emulated(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.1)  # for 64 of them 6.4 s
+        return left
+
+    monkeypatch.setattr(torch, "_int_mm", emulated)
+    assert list(peak._by_pytorch("cpu", "int8", 1, shapes)) == []
 
 
 @pytest.mark.parametrize(("tf32", "allowed"), [("1", True), ("0", False)])
