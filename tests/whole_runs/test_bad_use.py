@@ -50,8 +50,7 @@ def test_a_bad_checkpoint_stops_the_run_with_one_error(repos: Path, tmp_path: Pa
         results=tmp_path,
     )
     assert done.status == pytest.ExitCode.USAGE_ERROR
-    assert done.text.count("the checkpoint, truncated or not a PyTorch file, cannot be read") == 1
-    assert str(broken) in done.text
+    assert done.text.count(f"where: {broken}") == 1
     assert "Traceback" not in done.text
 
 
