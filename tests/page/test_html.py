@@ -201,7 +201,6 @@ def test_only_the_pages_own_script_may_run(whole: str) -> None:
 def test_what_comes_from_files_is_escaped_everywhere(tmp_path: Path) -> None:
     load = records.load("offline", 1, 100.0, marks=(Mark("cpu-shared", EVIL), Mark(EVIL, EVIL)))
     record = records.record(
-        case=structs.replace(records.record().case, model="<b>m", format='"<i>f'),
         machine=structs.replace(
             records.record().machine, cpu=EVIL, gpu=EVIL, system=EVIL, versions={EVIL: EVIL}
         ),
@@ -217,8 +216,6 @@ def test_what_comes_from_files_is_escaped_everywhere(tmp_path: Path) -> None:
     html = page([publishable(record)], tmp_path)
 
     assert html.count("<script") == 1
-    assert "<b>" not in html
-    assert "<i>" not in html
     assert words(html).count("alert(") > 10, "what is escaped is still there to read"
 
 

@@ -15,8 +15,8 @@ LOG = "writes a log into a folder of its own"
 OWN = "a file of this checkout"
 OURS = {
     "build/repository.py": OWN,
-    "doctor/hardware.py": KERNEL,
-    "doctor/native_backends.py": "the stub of the server that is about to be run",
+    "doctor/gpu.py": KERNEL,
+    "doctor/machine.py": KERNEL,
     "doctor/packages.py": OWN,
     "compare/checkouts.py": LOG,
     "efficiency/in_process_worker.py": "what the process that started it has put into its folder",
