@@ -26,7 +26,6 @@ OURS = {
     "formats/onnx.py": "the export that it has just made",
     "frameworks/cuda_libraries.py": "packages that are installed",
     "frameworks/onnx_files.py": "the network once more, after it was read by `content` and opened by ONNX Runtime",
-    "frameworks/pytorch.py": "a checkpoint after `check_regular`, without its descriptor",
     "host/digests.py": "by its callers' hands: after `check_regular`, or in a folder of the run's own",
     "host/guard.py": KERNEL,
     "host/lock_holders.py": KERNEL,

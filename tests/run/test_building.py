@@ -19,7 +19,8 @@ ALIVE = []
 
 
 @pytest.mark.stage("conversion")
-def test_first(case, weights, by_framework):
+def test_first(run):
+    weights, by_framework = run.of_model.weights, run.of_model.by_framework
     gc.collect()
     ALIVE[:] = [one for one in ALIVE if one() is not None]
     assert all(one() is weights for one in ALIVE), "the weights of another model are in memory"
@@ -28,10 +29,9 @@ def test_first(case, weights, by_framework):
 
 
 @pytest.mark.stage("accuracy")
-def test_second(case, model, target, deployment, weights, samples):
-    assert (case.model, case.target) == (model, target)
-    assert ALIVE[-1]() is weights
-    assert len(samples) > 0
+def test_second(run):
+    assert ALIVE[-1]() is run.of_model.weights
+    assert len(run.of_model.samples) > 0
 """
 
 
