@@ -113,7 +113,7 @@ def test_a_ratio_whose_interval_is_wider_than_a_factor_of_one_and_a_half_is_in_n
 
 
 @pytest.mark.parametrize(
-    "output", ["tables", "csv", "page", "pictures", "marked file", "terminal summary", "job summary"]
+    "output", ["tables", "csv", "page", "marked file", "terminal summary", "job summary"]
 )
 def test_the_same_outputs_show_a_ratio_that_is_known_well(
     output: str, tmp_path: Path, reports: Reports
