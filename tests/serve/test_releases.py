@@ -199,8 +199,3 @@ def test_a_driver_that_is_older_than_the_release_s_cuda_is_doubted(
     found = releases.named(release)
     assert found is not None
     assert (releases.driver_too_old(found, driver) is not None) is is_doubtful
-
-
-@pytest.mark.parametrize(("version", "plans"), [("1.19.2", False), ("1.20.1", True), ("1.31.0", True)])
-def test_onnx_runtime_plans_anew_from_1_20_on(version: str, plans: bool) -> None:
-    assert releases.plans_anew(version) is plans
