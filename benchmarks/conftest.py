@@ -51,7 +51,7 @@ def prove_gate(run: CaseRun, recorder: Recorder) -> Callable[[str], None]:
         if run.as_found and gate in _KERNELS_DIFFER and apart is not None and apart <= _OF_HALVES:
             raise AccuracyError(
                 found.wrong,
-                cure="its rows depend on the rows beside them, unless it computes in less than FP32 inside and rounds them to "
+                fix="its rows depend on the rows beside them, unless it computes in less than FP32 inside and rounds them to "
                 f"FP32 at its end: where that is so, say --tolerance {run.case.model.name}={_OF_HALVES:g}",
             )
         raise run.wrong(found.wrong)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixtures.gates.sameness import with_same_answers
+from fixtures.consistency.repeat_bounds import with_same_answers
 from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
 from reports.text.correctness import ledger_failures, same_answers_text, score_text

@@ -25,6 +25,6 @@ def test_soak(run: CaseRun, recorder: Recorder) -> None:
         raise NotAvailableError(
             "; ".join(not_shown),
             where=run.case,
-            cure="soak it for longer, or while the machine does less else",
+            fix="soak it for longer, or while the machine does less else",
         )
     recorder.figure(soak_text(found))

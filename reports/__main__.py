@@ -18,7 +18,7 @@ from typing import Any
 
 from reports import export, history, plots, readme, sources
 from reports.plots import Theme
-from reports.record import files, writing
+from reports.record import atomic, files
 from reports.record.arguments import (
     INPUT,
     Parser,
@@ -26,11 +26,11 @@ from reports.record.arguments import (
     count,
     path,
     status_of_unreadable,
-    with_cure,
+    with_fix,
 )
 from reports.record.files import RecordError
 from reports.record.folders import matching
-from reports.record.foreign import cut, path_text, quoted, visible
+from reports.record.sanitize import cut, path_text, quoted, visible
 from reports.tables.case import case_section
 from reports.tables.rendering import RENDERINGS, csv_text, print_as
 from reports.tables.summary import machine_blocks, summary
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return _refused(with_cure(error))
+        return _refused(with_fix(error))
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         package = _PACKAGES.get(module, module)
@@ -134,9 +134,9 @@ def _html(options: argparse.Namespace) -> int:
     records = [record for record in records if name_of(record) not in damaged]
     status = max(status, status_of_unreadable(damaged.values()))
     text = page(records, options.results)
-    writing.write_given(options.output, text.encode())
+    atomic.write_given(options.output, text.encode())
     # A page that goes where this is printed would end with it.
-    place = sys.stderr if writing.is_standard_output(options.output) else sys.stdout
+    place = sys.stderr if atomic.is_standard_output(options.output) else sys.stdout
     print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=place)
     return status
 
@@ -191,7 +191,7 @@ def _trend(options: argparse.Namespace) -> int:
 
     folder = options.history or history.folder_of(options.results)
     if options.output is not None:
-        writing.check_folder(options.output)  # before the history is added to
+        atomic.check_folder(options.output)  # before the history is added to
     status = _add(folder, options.add)
     rows = _history(folder).rows
     # All cases together tell what the machine did, so that steps are the same whatever is shown of them.
@@ -301,7 +301,7 @@ def _readme(options: argparse.Namespace) -> int:
     for picture in stale:
         picture.write()
     if names:
-        writing.write_given(file, synced.encode())
+        atomic.write_given(file, synced.encode())
     print(f"{file}: wrote {', '.join(named)}")
     return 0
 

@@ -13,10 +13,10 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from reports.record import untrusted, writing
+from reports.record import atomic, safe_open
 from reports.record.files import RecordError, listed
-from reports.record.foreign import one_line
 from reports.record.origins import machine_digest
+from reports.record.sanitize import one_line
 from reports.record.schema import Estimate, Origin, case_id, point_id
 from reports.text.labels import grouped
 from reports.text.publishable import Publishable
@@ -98,7 +98,7 @@ def read(folder: Path) -> History:
     damaged: list[str] = []
     for path in listed(folder, f"*{SUFFIX}"):
         try:
-            found, wrong = _decoded(untrusted.content(path).splitlines())
+            found, wrong = _decoded(safe_open.content(path).splitlines())
         except OSError as error:
             raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
         for row in found:
@@ -112,7 +112,7 @@ def read(folder: Path) -> History:
 
 def append(folder: Path, rows: Iterable[Row]) -> int:
     """Add the rows that are not there yet; returns how many that were. Raises OSError where the folder cannot be written."""
-    writing.make_folder(folder)
+    atomic.make_folder(folder)
     by_target = grouped(rows, lambda row: row.target)
     return sum(_append(folder / f"{target}{SUFFIX}", found) for target, found in by_target.items())
 

@@ -15,11 +15,11 @@ from msgspec import structs
 
 from reports import sources
 from reports.compare.setup import differing
-from reports.record import files, per_sample, untrusted, writing
+from reports.record import atomic, files, per_sample, safe_open
 from reports.record.files import RecordError
 from reports.record.folders import below
-from reports.record.foreign import one_line
 from reports.record.origins import SEVERAL, SINGLE, measurements, without_names
+from reports.record.sanitize import one_line
 from reports.record.schema import Record, case_id
 
 _LONGEST_SETTINGS = 300
@@ -53,7 +53,7 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     beside = _files_beside(path for alike in paths.values() for path in alike)
     problems: list[str] = []
     damaged: list[str] = []
-    with writing.unfinished_folder(place) as staged:
+    with atomic.unfinished_folder(place) as staged:
         done = Merged(staged, anonymous)
         for name, alike in paths.items():
             try:
@@ -65,7 +65,7 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
         if problems:
             lines = "".join(f"\n- {problem}" for problem in problems)
             raise RecordError(f"the records cannot be merged, and nothing was written:{lines}")
-        with writing.named(place):
+        with atomic.named(place):
             staged.replace(place)
     used = {*beside, *itertools.chain.from_iterable(beside.values())}
     done.left_out += [path for one in given for path in _visible(one) if path not in used]
@@ -122,7 +122,7 @@ def _add(
     if done.anonymous:
         place.write_bytes(files.encode(without_names(whole)))
     else:
-        place.write_bytes(untrusted.content(first) if whole == records[first] else files.encode(whole))
+        place.write_bytes(safe_open.content(first) if whole == records[first] else files.encode(whole))
     for path in reversed((first, *others)):
         for file in beside[path]:
             _copy(done, file, path, place, problems)
@@ -222,9 +222,9 @@ def _copy(done: Merged, file: Path, record: Path, place: Path, problems: list[st
         done.left_out.append(file)  # it may name the machine; of several logs that of the latest record stays
     elif not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        with untrusted.opened(file, record.parent) as content, target.open("xb") as copy:
+        with safe_open.opened(file, record.parent) as content, target.open("xb") as copy:
             shutil.copyfileobj(content, copy)
-    elif untrusted.digest(file, record.parent) != untrusted.digest(target):
+    elif safe_open.digest(file, record.parent) != safe_open.digest(target):
         problems.append(
             f"{file}: differs from that beside another record of the case. Take out the one that does not belong to the "
             "figures."

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from reports.record.foreign import visible
 from reports.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
+from reports.record.sanitize import visible
 from reports.record.schema import MARKS, Estimate, Load, Record, Score, verdict_of
 from reports.text.correctness import main_score, metric_text, tightest, tightest_text
 from reports.text.labels import confidence_levels, days_text, device, full_point, grouped, point

@@ -16,8 +16,8 @@ from urllib.parse import quote, unquote
 
 from reports import plots
 from reports.plots import NothingToShowError, Theme
-from reports.record import files, untrusted
-from reports.record.foreign import is_printable, one_line, visible
+from reports.record import files, safe_open
+from reports.record.sanitize import is_printable, one_line, visible
 from reports.tables.case import (
     case_section,
     configuration_list,
@@ -199,7 +199,7 @@ class PictureFile:
     def is_in_step(self) -> bool:
         """Whether the file is there, whole, and shows what its records say."""
         try:
-            text = untrusted.content(self.path).decode(errors="replace")
+            text = safe_open.content(self.path).decode(errors="replace")
         except OSError:
             return False
         shown = plots.chart(self.plot, self.records, self.budget_ms)
@@ -295,7 +295,7 @@ class Region:
 def text_of(file: Path) -> str:
     """The text of a markdown file; raises ReadmeError where it is not UTF-8, OSError where the file cannot be read."""
     try:
-        return untrusted.given(file).decode()
+        return safe_open.given(file).decode()
     except UnicodeDecodeError as error:
         raise ReadmeError(f"not UTF-8 text ({error.reason} at byte {error.start})") from error
 

@@ -19,7 +19,6 @@ from ruptures import KernelCPD
 
 from reports.history import Row
 from reports.record.arguments import ACCURACY, LEAK, SPEED, UsageError
-from reports.record.foreign import quoted, visible
 from reports.record.quantities import (
     CHANGE,
     ERROR,
@@ -31,6 +30,7 @@ from reports.record.quantities import (
     THROUGHPUT,
     Quantity,
 )
+from reports.record.sanitize import quoted, visible
 from reports.record.schema import LEAST_LEAK, Estimate
 from reports.tables.rendering import markdown
 from reports.tables.table import table_of_texts

@@ -24,9 +24,9 @@ from fixtures.host.environment import EXTRA_VARIABLES
 from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.serve import wheels
-from fixtures.serve.choice import TRITON_VARIABLE, Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
+from fixtures.serve.server_spec import TRITON_VARIABLE, Choice
 from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main

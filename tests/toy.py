@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fixtures.prove import parity
-from fixtures.prove.precision_cost import measure_cost
-from fixtures.prove.stages import evaluate_in_process
+from fixtures.accuracy import parity
+from fixtures.accuracy.precision_cost import measure_cost
+from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.spec import (
     Arrays,
     Case,

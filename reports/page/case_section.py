@@ -11,9 +11,9 @@ from reports.page.interval_tables import accuracy_text, intervals_table, machine
 from reports.plots import Chart
 from reports.published.comparison import legend, section
 from reports.published.matching import match
-from reports.record import files, per_sample, untrusted
-from reports.record.foreign import visible
+from reports.record import files, per_sample, safe_open
 from reports.record.per_sample import Part, SampleScores
+from reports.record.sanitize import visible
 from reports.record.schema import Accuracy
 from reports.tables.case import scenario_section, soak_section
 from reports.tables.points import efficiency_section, points_of
@@ -213,7 +213,7 @@ def _configs(record: Publishable, results: Path) -> list[ServedConfig]:
 def _read(file: Path, folder: Path) -> str | None:
     """A file in the record's folder or below; None where there is none."""
     try:
-        return visible(untrusted.content(file, folder, _LARGEST_CONFIG_BYTES).decode())
+        return visible(safe_open.content(file, folder, _LARGEST_CONFIG_BYTES).decode())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

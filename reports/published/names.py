@@ -5,8 +5,8 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
+from reports.record.safe_open import is_plain
 from reports.record.schema import COMPONENTS
-from reports.record.untrusted import is_plain
 
 FOLDER = Path(__file__).parent / "names"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
-from reports.record.foreign import cut, is_printable, one_line, path_text, quoted, visible
+from reports.record.sanitize import cut, is_printable, one_line, path_text, quoted, visible
 
 _LONGEST_SENTENCE = 2_000
 """Characters of what is said of one record."""
@@ -84,10 +84,10 @@ _CURES = {
 """What to do where the system has refused something."""
 
 
-def with_cure(error: OSError) -> str:
+def with_fix(error: OSError) -> str:
     """The file, what the system says of it, and what to do; a sentence of this suite's own has that already."""
     where = path_text(error.filename or "standard output", _LONGEST_PATH)
     said = error.strerror or str(error)
     is_of_the_system = error.errno is not None and said == os.strerror(error.errno)
-    cure = _CURES.get(error.errno or 0, "") if is_of_the_system else ""
-    return visible(f"{where}: {said}{f'. {cure}.' if cure else ''}")
+    fix = _CURES.get(error.errno or 0, "") if is_of_the_system else ""
+    return visible(f"{where}: {said}{f'. {fix}.' if fix else ''}")

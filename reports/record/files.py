@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from reports.record import untrusted, validate
+from reports.record import safe_open, validate
+from reports.record.atomic import replace as replace
 from reports.record.folders import matching
-from reports.record.foreign import cut, is_printable, one_line, path_text, quoted, visible
+from reports.record.sanitize import cut, is_printable, one_line, path_text, quoted, visible
 from reports.record.schema import LONGEST_TEXT, SCHEMA, Case, Record, case_id
-from reports.record.writing import replace as replace
 
 SAMPLES_SUFFIX = ".samples.json"
 """How the name of a file of samples ends, which lies beside a record and is none itself."""
@@ -30,7 +30,7 @@ CONFIG_SUFFIX = ".config.pbtxt"
 _LARGEST_RECORD_BYTES = 16 * 2**20
 """A load point of ten passes is some 4 kB, and a sweep has far fewer than a thousand."""
 _PERHAPS_HIDDEN = re.compile(rb"\\(?:[bfr]|u(?!00[a-fA-F]))")
-"""Matches in JSON the escapes, but for those of Latin letters and signs, that may be a character which `foreign.visible`
+"""Matches in JSON the escapes, but for those of Latin letters and signs, that may be a character which `sanitize.visible`
 writes out."""
 _Kind = TypeVar("_Kind")
 
@@ -85,14 +85,14 @@ def parse(
     path: Path,
     version: int,
     folder: Path | None = None,
-    largest_bytes: int = untrusted.LARGEST_BYTES,
+    largest_bytes: int = safe_open.LARGEST_BYTES,
 ) -> _Kind:
     """Read a file that holds `kind` in this version of its schema; raises RecordError as `read` does.
 
-    It lies in the record's `folder`, or below that, as `untrusted.opened` has it.
+    It lies in the record's `folder`, or below that, as `safe_open.opened` has it.
     """
     try:
-        content = untrusted.content(path, folder, largest_bytes)
+        content = safe_open.content(path, folder, largest_bytes)
     except (OSError, ValueError) as error:  # a ValueError of a name that no file can have
         raise RecordError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
     try:
@@ -219,7 +219,7 @@ def _begins_as_record(path: Path) -> bool:
     """Whether a file is not another program's, such as what pytest-benchmark writes where it is told to. One that cannot be
     read may be a record."""
     try:
-        with untrusted.opened(path) as file:
+        with safe_open.opened(path) as file:
             return _BEGINNING.match(file.read(_FIRST_BYTES)) is not None
     except OSError:
         return True

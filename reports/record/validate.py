@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from reports.record.foreign import quoted
+from reports.record.sanitize import quoted
 from reports.record.schema import (
     COMPONENTS,
     Accuracy,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reports import history
-from reports.record import files, writing
+from reports.record import atomic, files
 from reports.text.publishable import publishable
 
 
@@ -58,6 +58,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         results, given = Path(config.option.results).absolute(), config.option.history
         for folder in (results, *results.glob("*/")):
-            writing.remove_leftovers(folder)
+            atomic.remove_leftovers(folder)
         kept = history.folder_of(results) if given is None else Path(given).absolute()
         config.pluginmanager.register(HistoryKeeper(results, kept), "tritonproof-history")

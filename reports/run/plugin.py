@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from _pytest.junitxml import LogXML, xml_key
 
-from reports.record import files, writing
-from reports.record.arguments import with_cure
-from reports.record.foreign import visible
+from reports.record import atomic, files
+from reports.record.arguments import with_fix
+from reports.record.sanitize import visible
 from reports.run import job_summary
 from reports.run.outcomes import Outcomes, status_of, status_sentence, worst_first
 from reports.tables.case import soak_table
@@ -76,9 +76,9 @@ class JUnitFile:
         self.report.logfile = self.named
         try:
             with os.fdopen(self.memory, "rb") as file:
-                writing.write_given(Path(self.named), file.read())
+                atomic.write_given(Path(self.named), file.read())
         except OSError as error:
-            self.outcomes.missing.append(f"JUnit's file cannot be written: {with_cure(error)}")
+            self.outcomes.missing.append(f"JUnit's file cannot be written: {with_fix(error)}")
             session.config.pluginmanager.unregister(self.report)
             del session.config.stash[xml_key]
 
@@ -88,10 +88,10 @@ def _saving(outcomes: Outcomes, path: str, save: Callable[[Any], None]) -> Calla
 
     def save_json(content: Any) -> None:
         try:
-            writing.make_folder(Path(path).parent)
+            atomic.make_folder(Path(path).parent)
             save(content)
         except OSError as error:
-            named = with_cure(OSError(error.errno, error.strerror, path))
+            named = with_fix(OSError(error.errno, error.strerror, path))
             outcomes.missing.append(f"pytest-benchmark's file cannot be written: {named}")
 
     return save_json
@@ -126,7 +126,7 @@ def _write_job_summary(
     try:
         job_summary.write(content, config.option.summary, os.environ.get("GITHUB_STEP_SUMMARY"))
     except OSError as error:
-        sentence = f"the summary cannot be written: {with_cure(error)}"
+        sentence = f"the summary cannot be written: {with_fix(error)}"
         if config.option.summary is None:
             terminalreporter.write_line(sentence)
         else:

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports.record.foreign import one_line
+from reports.record.sanitize import one_line
 from reports.tables.table import Block, Bullets, Heading, Row, Table
 from reports.text.inline import as_is, plain, text
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from reports.record.foreign import in_markdown, one_line
+from reports.record.sanitize import in_markdown, one_line
 
 _LONGEST = 5000
 """Characters of a cell or a line; the longest reason why no speed is shown has some hundreds a load point."""

@@ -9,8 +9,8 @@ from msgspec import structs
 
 from fixtures.build import runtimes
 from fixtures.efficiency.in_process import in_process
-from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, build, case_with, writing
 
 RUNTIME = "def load(artifact, settings):\n    return lambda arrays: [arrays[0].reshape(len(arrays[0]), -1)[:, :10]]\n"

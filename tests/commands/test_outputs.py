@@ -113,7 +113,7 @@ def test_a_dash_and_a_blank_are_no_names_of_outputs(
 
 
 @pytest.mark.parametrize(
-    ("make", "cure"),
+    ("make", "fix"),
     [
         (lambda _path: Path("/dev/full"), "Make room"),
         (lambda path: path.joinpath("page.md", "below"), "Name a place below a folder"),
@@ -121,7 +121,7 @@ def test_a_dash_and_a_blank_are_no_names_of_outputs(
     ],
 )
 def test_what_the_system_says_of_an_output_comes_with_its_name_and_what_to_do(
-    make: Callable[[Path], Path], cure: str, tmp_path: Path, run: Run
+    make: Callable[[Path], Path], fix: str, tmp_path: Path, run: Run
 ) -> None:
     path = make(tmp_path)
 
@@ -129,7 +129,7 @@ def test_what_the_system_says_of_an_output_comes_with_its_name_and_what_to_do(
 
     assert status == 4
     assert str(path)[:100] in said
-    assert cure in said
+    assert fix in said
 
 
 def test_a_page_that_goes_to_standard_output_is_all_that_goes_there(

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from fixtures.compare.comparison import OtherBuild, compare_pairs
+from fixtures.against.comparison import OtherBuild, compare_pairs
 from fixtures.errors import ProofError
 from fixtures.measure import measured, sweep
 from fixtures.measure.job import Job
-from fixtures.measure.record_entry import Measurement, Outcome, outcomes
 from fixtures.measure.stopping import MeasuringPlan
+from fixtures.measure.to_record import Measurement, Outcome, outcomes
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison
 from reports.text.publishable import publishable

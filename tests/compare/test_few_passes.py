@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fixtures.compare.comparison import (
+from fixtures.against.comparison import (
     OtherBuild,
     compare_pairs,
     is_settled,

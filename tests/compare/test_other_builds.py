@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.against import checkouts, other_builds
 from fixtures.build.repository import BuiltModel
-from fixtures.compare import checkouts, other_builds
 from fixtures.errors import InputError, ProofError
 from fixtures.run.settings import flag
 from tests.conftest import MakeBuild
@@ -34,7 +34,7 @@ def test_what_cannot_be_compared_with_is_named(given: dict[str, str], tmp_path: 
     with pytest.raises(InputError) as raised:
         settings(**{name: value.format(empty=tmp_path) for name, value in given.items()})
     assert flag(next(iter(given))) in raised.value.where
-    assert raised.value.cure
+    assert raised.value.fix
 
 
 def test_a_folder_that_is_closed_to_this_user_is_told_by_the_option(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_folder_that_is_closed_to_this_user_is_told_by_the_option(tmp_path: Pa
     with closed(folder), pytest.raises(InputError) as raised:
         other_builds.parse(str(folder))
     assert raised.value.where == f"--against {folder}"
-    assert raised.value.cure
+    assert raised.value.fix
 
 
 # --- folders of builds -------------------------------------------------------------------------------------
@@ -161,14 +161,14 @@ def test_of_a_shallow_clone_the_rest_of_the_history_is_to_be_fetched(checkout: P
     assert other_builds.parse("HEAD", shallow).commit == git(checkout, "rev-parse", "HEAD")
     with pytest.raises(InputError) as raised:
         other_builds.parse("HEAD~1", shallow)
-    assert "git fetch --unshallow" in raised.value.cure
-    assert "fetch-depth: 0" in raised.value.cure
+    assert "git fetch --unshallow" in raised.value.fix
+    assert "fetch-depth: 0" in raised.value.fix
 
 
 def test_outside_of_a_repository_the_suite_is_to_be_run_in_one(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
         other_builds.parse("HEAD~1", tmp_path)
-    assert "git clone" in raised.value.cure
+    assert "git clone" in raised.value.fix
 
 
 def test_without_git_it_is_to_be_installed(
@@ -178,7 +178,7 @@ def test_without_git_it_is_to_be_installed(
 
     with pytest.raises(InputError) as raised:
         other_builds.parse("HEAD", checkout)
-    assert "install git" in raised.value.cure
+    assert "install git" in raised.value.fix
 
 
 def test_a_ref_names_a_commit_whose_files_are_kept_apart(checkout: Path, tmp_path: Path) -> None:
@@ -252,4 +252,4 @@ def test_a_checkout_that_cannot_build_it_is_quoted(built: BuiltModel, checkout: 
         checkouts.build_there(checkout, other, case, [], print)
     assert "the last words" in str(raised.value)
     assert raised.value.where == f"--against {checkout}"
-    assert raised.value.cure
+    assert raised.value.fix

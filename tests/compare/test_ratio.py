@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from scipy import stats
 
-from fixtures.compare.comparison import (
+from fixtures.against.comparison import (
     MOST_SECONDS_TO_SETTLE,
     OtherBuild,
     compare_pairs,

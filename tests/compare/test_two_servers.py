@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
+from fixtures.against import other_builds
+from fixtures.against.comparison import OtherBuild
 from fixtures.build.repository import BuiltModel
-from fixtures.compare import other_builds
-from fixtures.compare.comparison import OtherBuild
 from fixtures.measure import measured, sweep
 from fixtures.measure.job import jobs_of
 from fixtures.measure.load_data import input_data
-from fixtures.measure.record_entry import Measurement, outcomes
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.serve.choice import Choice
+from fixtures.measure.to_record import Measurement, outcomes
 from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison
 from reports.record.verdicts import comparison_text

@@ -234,7 +234,7 @@ def test_a_data_set_that_is_not_ljspeech_is_refused(
         list(utterances.speech("evaluation", dataset).labels)
     assert str(dataset) in raised.value.where
     assert at in raised.value.where
-    assert raised.value.cure
+    assert raised.value.fix
 
 
 def test_a_missing_sound_is_named_before_the_evaluation(dataset: Path) -> None:

@@ -89,7 +89,7 @@ def without_ci_jobs(page: Path) -> str:
 
 
 def test_tox_is_called_as_the_readme_installs_it() -> None:
-    """A cure that is typed as it stands must not end in `tox: command not found`."""
+    """A fix that is typed as it stands must not end in `tox: command not found`."""
     said = [*((name(page), without_ci_jobs(page)) for page in PAGES), *own_messages()]
     elsewhere = {where for where, text in said if re.search(r"(?<![\w./-])tox (run|exec) ", text)}
 

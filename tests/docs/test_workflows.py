@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from fixtures.serve.backends import DEFAULT_BACKENDS
-from fixtures.serve.choice import IMAGE, TRITON_VARIABLE
+from fixtures.serve.server_spec import IMAGE, TRITON_VARIABLE
 from reports.run.outcomes import STATUS
 from tests.collecting import Collect
 

@@ -14,7 +14,7 @@ from fixtures.frameworks import cuda_libraries as libraries
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host.shared_library import GpuCode
-from fixtures.serve.choice import Choice
+from fixtures.serve.server_spec import Choice
 from tests.doctor.conftest import Docker
 from tests.fake_nvml import Nvml
 from tests.libraries import write_library

@@ -27,7 +27,7 @@ def test_a_python_that_triton_cannot_use_is_a_problem(
 
 def test_a_missing_libpython_is_a_problem_with_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_arguments: object) -> Path:
-        raise InputError("libpython3.11.so.1.0 is missing", cure="apt-get install libpython3.11")
+        raise InputError("libpython3.11.so.1.0 is missing", fix="apt-get install libpython3.11")
 
     monkeypatch.setattr(wheels, "libpython", missing)
     found = packages.python((3, 11, 7), "x86_64")

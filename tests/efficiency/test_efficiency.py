@@ -12,17 +12,17 @@ import pytest
 from msgspec import structs
 
 from fixtures.build.repository import BuiltModel
-from fixtures.efficiency import turns
+from fixtures.efficiency import interleaved
 from fixtures.efficiency.best_point import batch_in_process, best_of, best_points, loads_of
 from fixtures.efficiency.in_process import in_process
-from fixtures.efficiency.turns import Sides, Turns, is_done, mean_of, take_turns
+from fixtures.efficiency.interleaved import Sides, Turns, is_done, mean_of, take_turns
 from fixtures.errors import NotAvailableError
 from fixtures.host.cpu import CpuTime
 from fixtures.measure.job import Job, Run, jobs_of
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from reports.record.schema import Estimate, Load
 from reports.text.publishable import publishable
@@ -99,7 +99,7 @@ def test_the_interval_of_a_ratio_holds_the_truth_as_often_as_it_says() -> None:
 
 def test_a_summary_of_turns_is_of_their_geometric_means() -> None:
     taken, of_one = Turns((90.0, 110.0), (100.0, 100.0)), Estimate(2e9, 1e9, 4e9)
-    found = turns.record_entry(
+    found = interleaved.record_entry(
         taken, a_load("offline", 8, 1.0), 2, 8, 1e6, peak_flops_per_s=of_one, gpus=2, spinning=True
     )
     assert found.ratio.value == pytest.approx(math.sqrt(0.9 * 1.1))
@@ -121,7 +121,7 @@ def test_a_server_on_two_gpus_is_set_beside_twice_what_one_does_in_process() -> 
     def ratio(gpus: int) -> tuple[float, float]:
         one: Any = OneGpu()
         take = simulated.LoadGenerator().take
-        found = turns.measure(job, one, 1, plan, take=take, gpus=gpus)
+        found = interleaved.measure(job, one, 1, plan, take=take, gpus=gpus)
         return found.ratio().value, found.in_process_per_s[0]
 
     assert ratio(2) == pytest.approx((ratio(1)[0] / 2, 2 * ratio(1)[1]), rel=0.05)
@@ -142,7 +142,7 @@ def test_what_was_not_run_since_it_was_loaded_is_run_once_before_it_counts(
         return generator.take(job, 0.12)
 
     plan = MeasuringPlan(budget_s=0.1)
-    found = turns.measure(job, one, 1, plan, take=take, cold=[job] if is_cold else [])
+    found = interleaved.measure(job, one, 1, plan, take=take, cold=[job] if is_cold else [])
     assert len(runs) - len(found.served_per_s) == uncounted
 
 
@@ -163,7 +163,7 @@ def test_what_is_compiled_in_its_second_run_counts_from_the_third_on(
     one: Any = Compiling()
     plan = MeasuringPlan(budget_s=0.1)
     take = simulated.LoadGenerator().take
-    found = turns.measure(job, one, 1, plan, take=lambda job, _window_s: take(job, 0.12))
+    found = interleaved.measure(job, one, 1, plan, take=lambda job, _window_s: take(job, 0.12))
     assert (set(found.in_process_per_s) == {25.0}) is compiled
 
 
@@ -189,7 +189,7 @@ def test_a_model_that_is_slower_when_served_shows_it(make_build: MakeBuild, tmp_
         worker.wait_ready()
         points = {LoadPoint("offline", 1, 1): 0.06}
         (job,) = jobs_of(server, str(build.case), model, points, shared_memory="system", data=data)
-        found = turns.measure(job, worker, 1, MeasuringPlan(budget_s=1.0))
+        found = interleaved.measure(job, worker, 1, MeasuringPlan(budget_s=1.0))
     assert len(found.served_per_s) == len(found.in_process_per_s) >= 5
     assert max(found.served_per_s) < 1 / 0.06 * 1.05
     assert found.ratio().low <= found.ratio().value < 0.5
@@ -264,8 +264,8 @@ def test_a_ratio_of_a_niced_run_is_marked(nice: int, codes: list[str]) -> None:
     generator = simulated.LoadGenerator(changes=lambda _job, _number: {"cpu": times})
     one: Any = OneGpu()
     plan = MeasuringPlan(budget_s=0.1)
-    taken = turns.measure(simulated.job(LoadPoint("offline", 1, 1)), one, 1, plan, take=generator.take)
-    found = turns.record_entry(taken, a_load("offline", 1, 1.0), 2, 1, None)
+    taken = interleaved.measure(simulated.job(LoadPoint("offline", 1, 1)), one, 1, plan, take=generator.take)
+    found = interleaved.record_entry(taken, a_load("offline", 1, 1.0), 2, 1, None)
     assert [mark.code for mark in found.marks] == codes
     seen = publishable(structs.replace(a_record(), efficiency=(found,)))
     assert [mark.code for one in seen.efficiency for mark in one.marks] == codes

@@ -138,7 +138,7 @@ def test_the_worker_and_its_folder_are_gone_afterwards(make_build: MakeBuild, tm
 )
 def test_a_worker_that_fails_says_why(make_build: MakeBuild, tmp_path: Path, runtime: str, said: str) -> None:
     build = make_build(tmp_path, "failing", runtime)
-    with pytest.raises(ProofError, match=f"(?s){said}.*where: {build.case}.*cure:"):
+    with pytest.raises(ProofError, match=f"(?s){said}.*where: {build.case}.*fix:"):
         run_once(build)
 
 

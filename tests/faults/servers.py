@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from tests.faults.place import OWN, OWN_POINT, OWN_SERVED, Ended, Place
 from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario
 

@@ -27,7 +27,7 @@ def test_what_is_no_address_and_one_at_which_nothing_answers_is_refused_at_once(
     with pytest.raises(InputError) as raised:
         cluster.check_answers(unused_address() if address == "nobody listens" else address)
     assert "--fleet" in raised.value.where
-    assert raised.value.cure
+    assert raised.value.fix
 
 
 def test_without_ray_the_environment_that_has_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,7 @@ def test_without_ray_the_environment_that_has_it_is_named(monkeypatch: pytest.Mo
 
     with pytest.raises(SetupError) as raised:
         cluster.ray_module()
-    assert "tox run -e fleet" in raised.value.cure
+    assert "tox run -e fleet" in raised.value.fix
 
 
 @pytest.mark.parametrize("given", [("--against", "HEAD"), ("--against-triton", "embedded")])

@@ -83,7 +83,7 @@ def test_a_line_of_the_run_that_is_damaged_ends_the_attempt_in_a_sentence(
     problem = _work_off(line, {}, tmp_path, monkeypatch)
 
     assert "told of its tests in a line that is damaged" in problem
-    assert "cure:" in problem
+    assert "fix:" in problem
     assert "\x1b" not in problem
 
 

@@ -83,7 +83,7 @@ def test_what_is_no_report_of_the_test_is_refused(pytestconfig: pytest.Config, c
         replaying.report_from(pytestconfig, original.nodeid, sent)
 
     assert original.nodeid in str(refused.value)
-    assert refused.value.cure
+    assert refused.value.fix
 
 
 def test_results_of_a_node_join_the_record_that_is_here(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ class Refused(nn.Module):
 
 def test_what_torchscript_refuses_is_said_in_a_sentence(job: ConversionJob, tmp_path: Path) -> None:
     with pytest.raises(
-        ProofError, match=r"^TorchScript cannot convert the model: 'Any' object.*\n  where: small\n  cure: "
+        ProofError, match=r"^TorchScript cannot convert the model: 'Any' object.*\n  where: small\n  fix: "
     ):
         FORMATS["ts-script"].convert(dataclasses.replace(job, network=Refused()), tmp_path / "model.pt")
 

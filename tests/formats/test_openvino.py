@@ -11,11 +11,11 @@ from fixtures.build.runtimes import open_in_process
 from fixtures.cases import matrix_of
 from fixtures.formats import openvino
 from fixtures.frameworks import openvino as installed
-from fixtures.given.onnx_file import GivenNetwork, model_of
 from fixtures.host import machine
 from fixtures.host.targets import CPU
 from fixtures.spec import Case, ConversionJob, Model
-from tests.given import networks
+from fixtures.user_models.onnx_file import GivenNetwork, model_of
+from tests.user_models import networks
 
 
 def convert(model: Model, path: Path) -> Case:

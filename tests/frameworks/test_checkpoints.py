@@ -20,7 +20,7 @@ def refused(path: Path) -> None:
     with pytest.raises(InputError) as raised:
         read_checkpoint(path)
     assert raised.value.where == str(path)
-    assert raised.value.cure
+    assert raised.value.fix
 
 
 class Exploit:

@@ -59,7 +59,7 @@ def test_a_checkpoint_whose_weights_no_training_leaves_is_refused(
 
     assert key in caught.value.what
     assert caught.value.where == str(path)
-    assert caught.value.cure
+    assert caught.value.fix
 
 
 def test_fresh_norms_and_zero_biases_are_such_as_a_training_starts_with(tmp_path: Path) -> None:

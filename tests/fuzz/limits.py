@@ -51,7 +51,7 @@ def check_refusal(error: BaseException, names: str) -> None:
     assert not _ACTING.search(text), f"it holds {set(_ACTING.findall(text))}: {text[:300]!r}"
     what, *rest = text.splitlines()
     assert what.strip(), "it says nothing"
-    assert all(line.startswith(("  where: ", "  cure:  ")) for line in rest), (
+    assert all(line.startswith(("  where: ", "  fix:  ")) for line in rest), (
         f"more than a sentence: {text[:500]!r}"
     )
     assert not _ran_out_of_memory(error), f"it was refused after the memory was asked for: {text[:300]!r}"

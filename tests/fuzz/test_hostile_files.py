@@ -19,9 +19,9 @@ from PIL import Image
 from fixtures.errors import ProofError
 from fixtures.frameworks import pytorch
 from fixtures.frameworks.sound_weights import check_weights
-from fixtures.given import as_found, repository
-from fixtures.given.samples import read_samples, sized_inputs
 from fixtures.spec import Tensor
+from fixtures.user_models import existing, repository
+from fixtures.user_models.samples import read_samples, sized_inputs
 from reports.record import files
 from reports.record.files import RecordError
 from reports.text.publishable import publishable
@@ -57,7 +57,7 @@ def read_config(path: Path) -> object:
     """A configuration that is not whole is said of the model that it is, and refused when the model is asked for."""
     content = repository.read_config(path)
     found = repository.FoundModel("a", path.parent, content)
-    return as_found.declared(found), found.backend, as_found.why_not_here(found, "cpu")
+    return existing.declared(found), found.backend, existing.why_not_here(found, "cpu")
 
 
 def read_inputs(*inputs: Tensor) -> Callable[[Path], object]:

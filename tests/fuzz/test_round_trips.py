@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from fixtures.frameworks import pytorch
-from fixtures.given.labels import read_labels
-from fixtures.given.samples import read_samples
 from fixtures.spec import Tensor
+from fixtures.user_models.labels import read_labels
+from fixtures.user_models.samples import read_samples
 from reports.record import files
 from tests import samples
 from tests.fuzz.test_hostile_files import FEW

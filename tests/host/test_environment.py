@@ -21,9 +21,9 @@ from fixtures.host.environment import (
     minimal_environment,
 )
 from fixtures.measure import perf_analyzer
-from fixtures.serve.choice import IMAGE, Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
+from fixtures.serve.server_spec import IMAGE, Choice
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 
 ROOT = Path(__file__).parents[2]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixtures.accuracy.all_outputs import room_for
 from fixtures.errors import ProofError
 from fixtures.host.scratch import space_in
 from fixtures.measure.load_data import input_data
-from fixtures.prove.all_outputs import room_for
 from tests import toy
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -33,7 +33,7 @@ def test_load_data_that_were_cut_are_written_anew_once_there_is_room(
             with pytest.raises(ProofError) as raised:
                 data.file(1)
         assert raised.value.where == str(data.folder)
-        assert "TMPDIR" in raised.value.cure
+        assert "TMPDIR" in raised.value.fix
 
         assert json.loads(data.file(1).read_text())["data"]
 

@@ -13,7 +13,7 @@ from fixtures.errors import SetupError
 from fixtures.host.process import guarded
 from fixtures.host.programs import ProgramError, run
 from fixtures.serve import container
-from fixtures.serve.choice import parse_choice
+from fixtures.serve.server_spec import parse_choice
 from tests.waiting import wait_until
 
 ENDED_S = 60.0

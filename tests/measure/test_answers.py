@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixtures.accuracy.compare_answers import Answer, Closeness, expect
 from fixtures.measure.answers import Check, together, verify
 from fixtures.measure.load_data import LARGEST_BYTES, LoadData, input_data
 from fixtures.measure.verifying import verifying
-from fixtures.prove.sameness import Answer, Closeness, expect
 from fixtures.spec import Arrays, LoadPoint, Samples, Tensor
 from tests import simulated, toy
-from tests.gates.wrong_rows import FAULTS, Fault
-from tests.gates.wrong_rows import NEAR as WIDE
+from tests.consistency.wrong_rows import FAULTS, Fault
+from tests.consistency.wrong_rows import NEAR as WIDE
 
 ROWS = np.arange(24, dtype=np.float32).reshape(6, 4)
 NEAR = Closeness(0.01, 0.02, 0.9)

@@ -13,9 +13,9 @@ from fixtures.measure.cache_audit import audited, fresh_inputs, marks_of_cache
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve import wheels
-from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from reports.record.schema import Estimate
 from tests import samples as records

@@ -7,8 +7,8 @@ import pytest
 from fixtures.errors import InputError
 from fixtures.measure import measured, sweep
 from fixtures.measure.measured import PointState
-from fixtures.measure.record_entry import Measurement, record_entry
 from fixtures.measure.stopping import MeasuringPlan
+from fixtures.measure.to_record import Measurement, record_entry
 from fixtures.run.measuring_text import certifying_text
 from fixtures.spec import LoadPoint
 from tests import simulated
@@ -73,4 +73,4 @@ def test_another_one_is_refused_with_those_there_are(text: str) -> None:
     with pytest.raises(InputError) as raised:
         settings(certify=text)
     assert raised.value.where.startswith("--certify")
-    assert raised.value.cure == "use 99, 99.9"
+    assert raised.value.fix == "use 99, 99.9"

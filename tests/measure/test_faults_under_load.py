@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.measure import answers
 from fixtures.measure.answers import Check
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_server
-from fixtures.prove.sameness import Closeness, expect
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers

@@ -10,10 +10,10 @@ import pytest
 from fixtures.measure import measured, sweep
 from fixtures.measure.job import jobs_of
 from fixtures.measure.load_data import input_data
-from fixtures.measure.record_entry import record_entry
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.serve.choice import Choice
+from fixtures.measure.to_record import record_entry
 from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from tests.fake_nvml import Nvml
 from tests.measure import timed_model

@@ -10,9 +10,9 @@ import numpy as np
 import psutil
 import pytest
 
-from fixtures.measure.record_entry import Measurement
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.sweep import Progress
+from fixtures.measure.to_record import Measurement
 from fixtures.spec import LoadPoint
 from reports.record.schema import Load
 from tests.measure import timed_model, timed_server

@@ -259,10 +259,10 @@ def test_a_generator_that_never_succeeds_is_an_error_with_its_words(
     assert "the last words" in str(caught.value), "the end of the server's log"
 
 
-@pytest.mark.parametrize(("full", "cure"), [("temporary", "TMPDIR=DIR"), ("memory", "--shm-size")])
+@pytest.mark.parametrize(("full", "fix"), [("temporary", "TMPDIR=DIR"), ("memory", "--shm-size")])
 def test_where_there_is_no_room_that_is_said(
     full: str,
-    cure: str,
+    fix: str,
     run: Callable[..., Run],
     generator: Generator,
     tmp_path: Path,
@@ -279,8 +279,8 @@ def test_where_there_is_no_room_that_is_said(
     with pytest.raises(ProofError) as caught:
         run(server=dataclasses.replace(server_of(tmp_path), scratch=scratch))
 
-    assert f"{full} is full: " in caught.value.cure
-    assert cure in caught.value.cure
+    assert f"{full} is full: " in caught.value.fix
+    assert fix in caught.value.fix
 
 
 def test_a_server_that_ends_under_load_is_an_error_at_once(

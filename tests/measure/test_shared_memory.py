@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.errors import NotAvailableError, ProofError
 from fixtures.host import machine
 from fixtures.measure import cuda_region, shared_region
@@ -17,7 +18,6 @@ from fixtures.measure.cuda_region import Cudart
 from fixtures.measure.job import Job, SharedMemory
 from fixtures.measure.load_data import LoadData
 from fixtures.measure.verifying import ask_once, ask_server
-from fixtures.prove.sameness import Closeness, expect
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers
@@ -145,14 +145,14 @@ def test_a_server_that_takes_no_memory_of_clients_is_an_error_with_its_words_and
     ):
         look(job_of(server))
 
-    assert "--shared-memory none" in raised.value.cure
+    assert "--shared-memory none" in raised.value.fix
     assert not (MEMORY / seen.keys[0]).exists()
 
 
 def test_a_server_that_takes_no_cuda_memory_is_an_error_and_leaves_nothing() -> None:
     with memory_server(refuses=True) as (server, _seen), pytest.raises(ProofError) as raised:
         look(job_of(server, through="cuda"))
-    assert "--shared-memory system" in raised.value.cure
+    assert "--shared-memory system" in raised.value.fix
     assert not StandIn.memory
 
 
@@ -184,7 +184,7 @@ def test_memory_that_is_not_there_is_an_error_before_anything_is_written_to_it(
     with memory_server() as (server, seen), pytest.raises(ProofError, match="No space left") as raised:
         look(job_of(server))
 
-    assert "shm-size" in raised.value.cure
+    assert "shm-size" in raised.value.fix
     assert not seen.keys
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from fixtures.compare.comparison import OtherBuild
+from fixtures.against.comparison import OtherBuild
 from fixtures.measure import measured, stopping
 from fixtures.measure.measured import Measured, PointState
 from fixtures.measure.stopping import MeasuringPlan

@@ -10,9 +10,9 @@ from fixtures.errors import ProofError
 from fixtures.host.cpu import CpuTime
 from fixtures.measure import estimates, measured, stopping, sweep
 from fixtures.measure.job import Job
-from fixtures.measure.record_entry import Measurement, Outcome, components, outcomes
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.sweep import Progress
+from fixtures.measure.to_record import Measurement, Outcome, components, outcomes
 from fixtures.run.measuring_text import progress_text
 from fixtures.spec import LoadPoint
 from reports.record import schema

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.errors import ProofError
 from fixtures.measure import measured, perf_analyzer, sweep
 from fixtures.measure.answers import Check
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
-from fixtures.measure.record_entry import record_entry
 from fixtures.measure.stopping import MeasuringPlan
+from fixtures.measure.to_record import record_entry
 from fixtures.measure.verifying import ask_server, verifying
-from fixtures.prove.sameness import Closeness, expect
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.text.correctness import wrong_answers
@@ -78,7 +78,7 @@ def test_a_request_that_fails_is_an_error_with_the_server_s_words(job: Job) -> N
     ) as raised:
         ask_server(dataclasses.replace(job, name="gone"), 0.1)
     assert "Rendezvous" not in str(raised.value), "what gRPC calls the call tells a reader nothing"
-    assert raised.value.cure
+    assert raised.value.fix
 
 
 def test_the_server_keeps_no_memory_that_answers_came_through_also_after_an_error(job: Job) -> None:

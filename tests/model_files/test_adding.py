@@ -94,7 +94,7 @@ def refusal(*paths: Path) -> InputError:
     with pytest.raises(InputError) as raised, with_models_of(paths, all_models()):
         pass
     assert "--models" in raised.value.where
-    assert raised.value.cure
+    assert raised.value.fix
     return raised.value
 
 

@@ -10,9 +10,9 @@ from fixtures.errors import InputError
 
 
 def refused_by(load: Callable[[Path], Any], path: Path) -> str:
-    """The error of a checkpoint that `load` refuses, which names the file and a cure."""
+    """The error of a checkpoint that `load` refuses, which names the file and a fix."""
     with pytest.raises(InputError) as raised:
         load(path)
     assert str(path) in str(raised.value)
-    assert raised.value.cure
+    assert raised.value.fix
     return str(raised.value)

@@ -34,4 +34,4 @@ def test_a_file_of_the_suites_own_that_defines_no_model_is_named_with_the_cure(
         all_models.cache_clear()
     assert said in str(refused.value)
     assert str(tmp_path / "somebodys.py") in str(refused.value)
-    assert refused.value.cure
+    assert refused.value.fix

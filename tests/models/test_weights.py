@@ -102,4 +102,4 @@ def test_a_micro_size_takes_no_data_set_and_names_the_full_size_that_does(
 ) -> None:
     with pytest.raises(InputError, match="takes no data set") as refused:
         model.samples("evaluation", tmp_path, None)
-    assert f"--dataset {model.name.removesuffix('-micro')}=" in refused.value.cure
+    assert f"--dataset {model.name.removesuffix('-micro')}=" in refused.value.fix

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from reports.record import untrusted, writing
+from reports.record import atomic, safe_open
 
 KILLED_WHILE_WRITING = """
 import os, signal, sys
 from pathlib import Path
-from reports.record import writing
+from reports.record import atomic
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-writing.replace(Path(sys.argv[1]), b"half")
+atomic.replace(Path(sys.argv[1]), b"half")
 """
 
 
@@ -35,27 +35,27 @@ def test_what_a_killed_writer_left_is_gone_after_the_next_write(tmp_path: Path) 
     ended = subprocess.run(command, check=False)
     assert ended.returncode == -signal.SIGKILL
     assert list(folder.iterdir())
-    writing.replace(folder / "other.json", b"whole")
+    atomic.replace(folder / "other.json", b"whole")
     assert [path.name for path in folder.iterdir()] == ["other.json"]
 
 
 def test_what_another_process_is_still_writing_is_no_leftover(tmp_path: Path) -> None:
-    with writing.unfinished_folder(tmp_path / "merged") as folder:
+    with atomic.unfinished_folder(tmp_path / "merged") as folder:
         (folder / "case.json").touch()
-        writing.remove_leftovers(tmp_path)
+        atomic.remove_leftovers(tmp_path)
         assert (folder / "case.json").exists()
     assert not list(tmp_path.iterdir())
 
 
 def test_a_link_is_neither_replaced_nor_written_through_by_itself(link: Path) -> None:
     with pytest.raises(OSError, match="never replaced"):
-        writing.replace(link, b"after")
+        atomic.replace(link, b"after")
     assert link.is_symlink()
     assert link.read_bytes() == b"before"
 
 
 def test_a_link_that_a_user_names_leads_to_the_file_that_is_written(link: Path) -> None:
-    writing.write_given(link, b"after")
+    atomic.write_given(link, b"after")
     assert link.is_symlink()
     assert (link.parent / "elsewhere").read_bytes() == b"after"
 
@@ -65,7 +65,7 @@ def test_a_device_that_a_user_names_is_written_to_and_stays(device: str, tmp_pat
     with (tmp_path / "out").open("wb") as out:
         node = Path(device.format(out.fileno()))
         before = node.stat()
-        writing.write_given(node, b"page")
+        atomic.write_given(node, b"page")
         assert (node.stat().st_dev, node.stat().st_ino) == (before.st_dev, before.st_ino)
     assert (tmp_path / "out").read_bytes() == (b"page" if "fd" in device else b"")
 
@@ -75,7 +75,7 @@ def test_a_pipe_gets_what_is_written_and_stays_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as reader:
-        writing.write_given(pipe, b"page")
+        atomic.write_given(pipe, b"page")
         assert reader.read() == b"page"
     assert pipe.is_fifo()
 
@@ -83,16 +83,16 @@ def test_a_pipe_gets_what_is_written_and_stays_a_pipe(tmp_path: Path) -> None:
 def test_a_pipe_that_nobody_reads_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="nobody reads"):
-        writing.write_given(tmp_path / "pipe", b"page")
+        atomic.write_given(tmp_path / "pipe", b"page")
 
 
 def test_a_folder_is_not_written_to(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="it is a folder"):
-        writing.write_given(tmp_path, b"page")
+        atomic.write_given(tmp_path, b"page")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
-@pytest.mark.parametrize("write", [writing.replace, writing.write_given])
+@pytest.mark.parametrize("write", [atomic.replace, atomic.write_given])
 def test_root_leaves_a_file_to_its_owner(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
     path = tmp_path / "page"
     path.write_bytes(b"before")
@@ -113,7 +113,7 @@ def test_a_file_that_a_user_has_closed_is_not_replaced(
     # Root may write to all.
     monkeypatch.setattr(os, "access", lambda _path, mode: not mode & os.W_OK)
     with pytest.raises(PermissionError, match="may not be written to"):
-        writing.write_given(path, b"after")
+        atomic.write_given(path, b"after")
     assert path.read_bytes() == b"before"
 
 
@@ -122,14 +122,14 @@ def test_what_cannot_be_written_is_named_as_it_was_given(place: str, tmp_path: P
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match=r".") as raised:
-        writing.replace(tmp_path / place, b"page")
+        atomic.replace(tmp_path / place, b"page")
     assert str(raised.value.filename) in (str(tmp_path / place), str((tmp_path / place).parent))
 
 
 def test_two_writers_of_one_file_leave_the_whole_of_one(tmp_path: Path) -> None:
     contents = [bytes([65 + number]) * 100_000 for number in range(4)]
     path = tmp_path / "case.json"
-    writers = [threading.Thread(target=writing.replace, args=(path, content)) for content in contents]
+    writers = [threading.Thread(target=atomic.replace, args=(path, content)) for content in contents]
     for one in writers:
         one.start()
     for one in writers:
@@ -140,21 +140,21 @@ def test_two_writers_of_one_file_leave_the_whole_of_one(tmp_path: Path) -> None:
 
 def test_a_name_as_long_as_the_file_system_has_them_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / ("c" * 250 + ".json")
-    writing.replace(path, b"whole")
+    atomic.replace(path, b"whole")
     assert path.read_bytes() == b"whole"
 
 
 def test_what_a_user_names_is_read_through_links(link: Path) -> None:
-    assert untrusted.given(link) == b"before"
+    assert safe_open.given(link) == b"before"
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "pipe", "."])
 def test_only_a_regular_file_is_read(path: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="no regular file"):
-        untrusted.given(tmp_path / path)
+        safe_open.given(tmp_path / path)
 
 
 def test_a_file_that_is_too_large_is_refused_with_its_limit(link: Path) -> None:
     with pytest.raises(OSError, match="larger than"):
-        untrusted.given(link, largest_bytes=3)
+        safe_open.given(link, largest_bytes=3)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.record import untrusted
+from reports.record import safe_open
 from reports.record.folders import below, matching
 from tests.modes import closed
 
@@ -54,5 +54,5 @@ def test_the_folder_that_a_file_system_keeps_for_root_is_none_of_the_users(tree:
 def test_a_record_that_may_not_be_read_is_named_whole_with_a_cure(shut: str, tree: Path) -> None:
     path = tree / "b" / "deep" / "four.json"
     with closed(tree / shut), pytest.raises(PermissionError, match="Let this user read it") as raised:
-        untrusted.content(path, tree / "b")
+        safe_open.content(path, tree / "b")
     assert raised.value.filename == str(path)

@@ -14,7 +14,7 @@ from msgspec import structs
 from fixtures.errors import ProofError
 from reports.__main__ import main
 from reports.record import files
-from reports.record.arguments import with_cure
+from reports.record.arguments import with_fix
 from reports.record.schema import AnswerGate, OutputDifference, Record, SameAnswers
 from tests import samples
 from tests.conftest import Reports
@@ -201,7 +201,7 @@ def test_an_argument_that_could_forge_a_line_is_refused_on_one(
 
 
 def test_what_the_system_says_of_a_file_names_it_on_one_line() -> None:
-    said = with_cure(FileNotFoundError(errno.ENOENT, "No such file", "a\n::error::b\tc"))
+    said = with_fix(FileNotFoundError(errno.ENOENT, "No such file", "a\n::error::b\tc"))
     assert said.startswith("a\\n::error::b\\tc: ")
 
 
@@ -222,11 +222,11 @@ def test_what_a_run_writes_can_be_read_whatever_a_server_said(tmp_path: Path) ->
 
 
 def test_an_error_shows_what_a_server_said_and_does_not_obey_it() -> None:
-    error = ProofError("the server said \x1b[2J" + "x" * 10**6, where="\0", cure="look")
+    error = ProofError("the server said \x1b[2J" + "x" * 10**6, where="\0", fix="look")
     assert "\x1b" not in str(error)
     assert "\0" not in str(error)
     assert len(str(error)) < 50_000
-    assert str(error).endswith("cure:  look")
+    assert str(error).endswith("fix:  look")
 
 
 @pytest.mark.parametrize("option", ["--results", "--output"])

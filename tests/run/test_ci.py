@@ -28,7 +28,7 @@ from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.host.origin import origin
-from fixtures.measure.record_entry import Measurement
+from fixtures.measure.to_record import Measurement
 from fixtures.run.recorder import Recorder
 from reports.record.schema import Start
 from tests import samples
@@ -43,7 +43,7 @@ def recorder(request, settings, tmp_path):
 
 @pytest.fixture
 def server():
-    raise ProofError("Triton was not ready within 60 s", cure="look at its log")
+    raise ProofError("Triton was not ready within 60 s", fix="look at its log")
 
 def test_conversion(recorder):
     for _ in range(2):
@@ -72,7 +72,7 @@ def test_with_a_bug():
     return 1 / 0
 
 def test_elsewhere():
-    raise NotAvailableError("needs an A100", cure="find one")
+    raise NotAvailableError("needs an A100", fix="find one")
 
 def test_what_was_given():
     raise InputError("the checkpoint is truncated")
@@ -217,7 +217,7 @@ def test_the_job_summary_has_failures_first_then_tables_and_what_was_skipped(eit
             "- **speed**: `test_slower`: ratio 0.90",
             "| resnet50 | ONNX, TensorRT |",
             "Measured on NVIDIA A40",
-            "- 1 skipped: needs an A100; cure: find one",
+            "- 1 skipped: needs an A100; fix: find one",
         )
     ]
     assert places == sorted(places)

@@ -24,7 +24,7 @@ def given(tmp_path: Path) -> Iterator[Path]:
 
 def test_an_option_whose_path_may_not_be_looked_up_is_one_of_wrong_usage(given: Path) -> None:
     with (
-        pytest.raises(pytest.UsageError, match=f"permission denied\n.*{given}\n.*cure: .*namei"),
+        pytest.raises(pytest.UsageError, match=f"permission denied\n.*{given}\n.*fix: .*namei"),
         as_usage_errors(),
     ):
         given.is_file()
@@ -33,7 +33,7 @@ def test_an_option_whose_path_may_not_be_looked_up_is_one_of_wrong_usage(given: 
 def test_an_option_whose_path_leads_in_a_circle_is_one_of_wrong_usage(tmp_path: Path) -> None:
     (tmp_path / "self").symlink_to("self")
     with (
-        pytest.raises(pytest.UsageError, match=f"symbolic links\n.*{tmp_path}/self\n.*cure: "),
+        pytest.raises(pytest.UsageError, match=f"symbolic links\n.*{tmp_path}/self\n.*fix: "),
         as_usage_errors(),
     ):
         (tmp_path / "self").read_text()

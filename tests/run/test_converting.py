@@ -15,7 +15,7 @@ from fixtures.run import converting
 from fixtures.run.converting import cases_to_convert, convert_all, worker_count
 from fixtures.run.settings import Settings
 from tests.collecting import WITHOUT
-from tests.given.networks import linear, rows
+from tests.user_models.networks import linear, rows
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

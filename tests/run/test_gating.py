@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.gates.served import ServedModel
+from fixtures.consistency.served import ServedModel
 from reports.record.schema import GATES, AnswerGate, Load, VerifiedAnswers
 from reports.run.outcomes import STATUS
 from tests import samples
 from tests.collecting import ROOT, WITHOUT, Collect
-from tests.gates.answering_servers import Memory, with_memory
+from tests.consistency.answering_servers import Memory, with_memory
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
 TEST = """
@@ -24,7 +24,7 @@ TEST = """
     from benchmarks.conftest import prove_gate, prove_speed
     from benchmarks.test_answers import *
     from benchmarks.test_online import test_online
-    from fixtures.gates.served import ask_alone
+    from fixtures.consistency.served import ask_alone
     from tests import samples
     from tests.run.test_gating import SEEN
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fixtures.efficiency import turns
-from fixtures.efficiency.turns import PeakKind
+from fixtures.efficiency import interleaved
+from fixtures.efficiency.interleaved import PeakKind
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.run import case_run, efficiency, selection
@@ -84,7 +84,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         SEEN["peak"] = kind
         return Estimate(1e12, 1e12, 1e12)
 
-    monkeypatch.setattr(turns, "peak_per_s", peak_per_s)
+    monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(case_run, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
     monkeypatch.setattr(efficiency, "best_points", lambda _case, loads: loads)

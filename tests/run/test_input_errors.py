@@ -15,12 +15,12 @@ from fixtures.errors import InputError
 @pytest.mark.stage("accuracy")
 @pytest.mark.parametrize("number", [1, 2])
 def test_of_case(case, number):
-    raise InputError("no such sample", where="samples.csv", cure="look")
+    raise InputError("no such sample", where="samples.csv", fix="look")
 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_alone(number):
-    raise InputError(f"no such sample {number}", where="samples.csv", cure="look")
+    raise InputError(f"no such sample {number}", where="samples.csv", fix="look")
 """
 
 

@@ -8,8 +8,8 @@ from fixtures.errors import InputError
 from fixtures.frameworks import openvino
 from fixtures.run.models import models_of
 from tests.collecting import Collect
-from tests.given import networks
 from tests.options import settings
+from tests.user_models import networks
 
 
 def test_the_networks_run_alone_in_every_format_of_an_onnx_file(tmp_path: Path, collect: Collect) -> None:
@@ -78,7 +78,7 @@ def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(
     with pytest.raises(InputError) as raised, models_of(given):
         pass
     assert raised.value.where == "--onnx net"
-    assert "pip install onnx onnxruntime" in raised.value.cure
+    assert "pip install onnx onnxruntime" in raised.value.fix
 
 
 @pytest.mark.parametrize("name", ["a b", "my-a100"])

@@ -63,7 +63,7 @@ def test_a_run_that_cannot_write_ends_as_bad_input_before_any_test(
     said = "".join(capsys.readouterr())
     assert status == pytest.ExitCode.USAGE_ERROR
     assert f"{option} {place}" in said
-    assert "cure:" in said
+    assert "fix:" in said
     assert not (tmp_path / "models").exists()
 
 
@@ -81,7 +81,7 @@ def test_what_is_there_or_can_be_made_is_taken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/proc/nothing/junit.xml", "/sys/nothing/junit.xml", "/proc/junit.xml"])
 def test_nothing_is_made_in_the_kernel_s_folders_not_even_by_root(path: str) -> None:
-    with pytest.raises(InputError, match=r"is the kernel's\n.*--junitxml /(proc|sys)/.*\n.*cure"):
+    with pytest.raises(InputError, match=r"is the kernel's\n.*--junitxml /(proc|sys)/.*\n.*fix"):
         check_file("--junitxml", Path(path))
 
 

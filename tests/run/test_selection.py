@@ -226,8 +226,8 @@ def test_on_a_gpu_with_the_packages_for_cpus_every_case_skips_with_what_it_needs
     monkeypatch.setattr(pytorch_conversion, "cuda_of_torch", lambda: "")
 
     for case in cases.cases_of(a100):
-        cure = "docs/gpus.md" if case.format.mnemonic.startswith("tf-") else "tox run -e benchmarks-gpu"
-        assert cure in str(selection.why_not(case, ())), case
+        fix = "docs/gpus.md" if case.format.mnemonic.startswith("tf-") else "tox run -e benchmarks-gpu"
+        assert fix in str(selection.why_not(case, ())), case
 
 
 def test_workers_run_the_cases_that_the_command_line_names() -> None:
@@ -250,7 +250,7 @@ def test_full_size_models_that_are_left_out_are_said(collect: Collect) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "cure"),
+    ("arguments", "fix"),
     [
         (("-k", "search"), "--latency-budget-ms"),
         (("-k", "cpu-resnet50-micro-onnx-fp32 and search"), "--latency-budget-ms"),
@@ -260,29 +260,29 @@ def test_full_size_models_that_are_left_out_are_said(collect: Collect) -> None:
     ],
 )
 def test_what_an_option_asks_for_is_refused_without_it_only_where_it_is_named(
-    arguments: tuple[str, ...], cure: str | None, collect: Collect
+    arguments: tuple[str, ...], fix: str | None, collect: Collect
 ) -> None:
     collected = collect(*arguments)
 
-    assert (f"add {cure}" in collected.text) == (cure is not None)
-    assert (collected.status == pytest.ExitCode.USAGE_ERROR) == (cure is not None)
+    assert (f"add {fix}" in collected.text) == (fix is not None)
+    assert (collected.status == pytest.ExitCode.USAGE_ERROR) == (fix is not None)
 
 
 @pytest.mark.parametrize(
-    ("file", "cure"),
+    ("file", "fix"),
     [
         ("test_search.py", "--latency-budget-ms MS"),
         ("test_build.py", "--convert-only"),
     ],
 )
 def test_a_file_of_what_an_option_asks_for_is_refused_without_it(
-    file: str, cure: str, collect: Collect
+    file: str, fix: str, collect: Collect
 ) -> None:
     collected = collect(paths=(f"benchmarks/{file}",))
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
     assert not collected.selected
-    assert f"add {cure}" in collected.text
+    assert f"add {fix}" in collected.text
     assert "nothing is selected" not in collected.text
 
 

@@ -13,8 +13,8 @@ from fixtures.run.options import check_python
 from fixtures.run.settings import Settings, flag, option, options
 from fixtures.search.candidates import Goal
 from tests.collecting import Collect
-from tests.given import networks
 from tests.options import parsed, parser, settings
+from tests.user_models import networks
 
 DIGITS = "9" * 5000
 
@@ -167,7 +167,7 @@ def test_a_value_that_cannot_be_used_is_named_with_its_option(given: dict[str, A
     with pytest.raises(InputError) as raised:
         settings(**given)
     assert raised.value.where.startswith(where.strip())
-    assert raised.value.cure
+    assert raised.value.fix
     assert len(str(raised.value)) < 1000
 
 
@@ -201,7 +201,7 @@ def test_options_that_do_not_fit_each_other_are_named(given: dict[str, Any], whe
     with pytest.raises(InputError) as raised:
         settings(**given)
     assert raised.value.where.startswith(where)
-    assert raised.value.cure
+    assert raised.value.fix
 
 
 @pytest.mark.parametrize("name", ["against", "results", "target", "checkpoint"])
@@ -287,7 +287,7 @@ def test_what_is_said_of_networks_and_does_not_fit_is_named(
     with pytest.raises(InputError) as raised:
         assert settings(**texts).networks is None
     assert raised.value.where.startswith(where)
-    assert raised.value.cure
+    assert raised.value.fix
 
 
 # --- what other runs are told ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from fixtures.formats import all_formats
 from fixtures.host.targets import recognise
 from fixtures.models import all_models
 from fixtures.spec import Case, Deployment, Scenario
-from tests.given import networks
+from tests.user_models import networks
 
 SETTINGS = {
     "device": "cpu",

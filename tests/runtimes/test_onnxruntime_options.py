@@ -22,7 +22,7 @@ from fixtures.formats import all_formats
 from fixtures.host.targets import recognise
 from fixtures.models import all_models
 from fixtures.spec import Case, Deployment
-from tests.given import networks
+from tests.user_models import networks
 
 KNOWN = json.loads(Path(__file__).with_name("onnxruntime_options.json").read_text())
 DEPLOYMENT = Deployment(8, 1, (8,), 100, False, True, tf32=True)

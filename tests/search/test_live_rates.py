@@ -12,8 +12,8 @@ from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import fastest, on_server
 from fixtures.search.candidates import Candidate, Goal
-from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from tests.measure import timed_model
 from tests.measure.timed_model import service_times_ms

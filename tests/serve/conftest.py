@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fixtures.build.repository import BuiltModel
-from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
+from fixtures.serve.server_spec import Choice
 from tests.conftest import DOUBLING, MakeBuild
 
 

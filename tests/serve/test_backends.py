@@ -15,8 +15,8 @@ from fixtures.models import all_models
 from fixtures.run.case_run import CaseRun
 from fixtures.run.model_run import ModelRun
 from fixtures.serve.backends import backend_variables, local_backends, serves_natively
-from fixtures.serve.choice import IMAGE, Choice
 from fixtures.serve.command import environment_of
+from fixtures.serve.server_spec import IMAGE, Choice
 from fixtures.spec import Case
 from tests.options import settings as settings_of
 from tests.serve.programs import script

@@ -16,11 +16,11 @@ from fixtures.errors import InputError, ProofError
 from fixtures.host.targets import recognise
 from fixtures.serve import backends
 from fixtures.serve.backends import server_variables
-from fixtures.serve.choice import IMAGE, RELEASE, Choice
 from fixtures.serve.command import Ports, docker_command, environment_of, free_ports
 from fixtures.serve.container import check_docker
 from fixtures.serve.launch import serve
 from fixtures.serve.releases import Image
+from fixtures.serve.server_spec import IMAGE, RELEASE, Choice
 from tests.serve.programs import script
 
 PORTS = Ports(http=50000, grpc=50001, metrics=50002)
@@ -50,7 +50,7 @@ def test_an_embedded_server_is_not_started_where_its_backend_could_not_make_its_
     """It would end as it loads its first model, with an exception that a stack follows."""
     monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
     with (
-        pytest.raises(InputError, match=r"(?s)closed is not writable.*cure: .*docker run --tmpfs"),
+        pytest.raises(InputError, match=r"(?s)closed is not writable.*fix: .*docker run --tmpfs"),
         serve(Choice("embedded"), tmp_path, tmp_path / "log", device="cpu"),
     ):
         pass
@@ -172,7 +172,7 @@ def test_a_machine_without_a_docker_engine_gets_one_clear_line(
         check_docker()
     assert why in caught.value.what
     assert caught.value.where == "--triton docker"
-    assert ("usermod" in caught.value.cure) is (why == "permission denied")
+    assert ("usermod" in caught.value.fix) is (why == "permission denied")
     with pytest.raises(InputError), serve(Choice("docker", IMAGE), tmp_path, tmp_path / "log", device="cpu"):
         pass
     assert list(temporary.iterdir()) == []

@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.errors import NotAvailableError, ProofError
-from fixtures.given.as_found import declared, with_config
-from fixtures.given.linked import link_repository
-from fixtures.given.repository import FoundModel, models_in
 from fixtures.measure import perf_analyzer
 from fixtures.measure.answers import Check, verify
 from fixtures.measure.job import Job, SharedMemory
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_once
-from fixtures.prove.sameness import Closeness, expect
-from fixtures.serve.choice import Choice
 from fixtures.serve.found_models import LoadedModel, load_found, loaded_on
 from fixtures.serve.found_samples import ask_each_version, sized
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint, Model
+from fixtures.user_models.existing import declared, with_config
+from fixtures.user_models.linked import link_repository
+from fixtures.user_models.repository import FoundModel, models_in
 from tests.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 
 

@@ -10,8 +10,8 @@ import pytest
 from fixtures.build.repository import BuiltModel
 from fixtures.host import private
 from fixtures.host.targets import recognise
-from fixtures.serve.choice import ServerKind
 from fixtures.serve.server import Server
+from fixtures.serve.server_spec import ServerKind
 from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX
 

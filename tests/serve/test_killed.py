@@ -21,7 +21,7 @@ sys.path.insert(0, {root!r})
 from pathlib import Path
 from fixtures.serve import wheels
 from fixtures.host.process import guarded
-from fixtures.serve.choice import Choice
+from fixtures.serve.server_spec import Choice
 from fixtures.serve.launch import serve
 folder = Path({folder!r})
 print("start", flush=True)

@@ -14,11 +14,11 @@ import pytest
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, ProofError, SetupError
 from fixtures.serve import cleanup, launch, wheels
-from fixtures.serve.choice import Choice, parse_choice
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
+from fixtures.serve.server_spec import Choice, parse_choice
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild, command_line
 from tests.serve.programs import doubled_by, port_of, process_of, script
 from tests.waiting import wait_until
@@ -103,7 +103,7 @@ def test_no_free_port_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
     monkeypatch.setattr(socket.socket, "bind", none)
-    with pytest.raises(InputError, match=r"no three ports .*Address already in use\n.*127\.0\.0\.1\n.*cure"):
+    with pytest.raises(InputError, match=r"no three ports .*Address already in use\n.*127\.0\.0\.1\n.*fix"):
         free_ports()
 
 
@@ -175,7 +175,7 @@ def test_a_log_that_cannot_be_written_is_one_error_of_the_place(
     ):
         pass
     assert refused.value.where.startswith(str(log))
-    assert "--results" in refused.value.cure
+    assert "--results" in refused.value.fix
 
 
 # --- servers that do not start -----------------------------------------------------------------------------

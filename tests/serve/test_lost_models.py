@@ -10,9 +10,9 @@ from fixtures.errors import ProofError
 from fixtures.measure import perf_analyzer
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
-from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from tests.conftest import DEPLOYMENT
 from tests.inputs import samples_of

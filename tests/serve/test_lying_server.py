@@ -17,13 +17,13 @@ from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
 from fixtures.errors import InputError, ProofError, SetupError
-from fixtures.given.repository import FoundModel
 from fixtures.measure.shared_region import shared_region
 from fixtures.serve import connection
 from fixtures.serve.found_models import load_found, loaded_on
-from fixtures.serve.patience import Limits
 from fixtures.serve.remote import connect
 from fixtures.serve.server import Server
+from fixtures.serve.timeouts import Limits
+from fixtures.user_models.repository import FoundModel
 from tests.serve.programs import HANG_S
 
 Answers = Mapping[str, Any]

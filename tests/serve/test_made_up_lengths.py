@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fixtures.errors import InputError, NotAvailableError, ProofError
-from fixtures.given.as_found import declared
-from fixtures.given.repository import FoundModel
 from fixtures.serve.found_samples import sized
 from fixtures.spec import Arrays, Model, Tensor
+from fixtures.user_models.existing import declared
+from fixtures.user_models.repository import FoundModel
 
 
 class Choosy:

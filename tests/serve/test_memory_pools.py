@@ -9,10 +9,10 @@ from msgspec import structs
 from fixtures.cases import cases_of, matrix_of
 from fixtures.host.targets import CPU, recognise
 from fixtures.serve import wheels
-from fixtures.serve.choice import Choice
 from fixtures.serve.command import environment_of
 from fixtures.serve.launch import serve
 from fixtures.serve.memory_pools import pool_options
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import Case
 
 A100 = recognise("NVIDIA A100")

@@ -14,8 +14,8 @@ from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
 from fixtures.host.targets import CPU
 from fixtures.serve.backends import backend_library, backend_variables, local_backends
-from fixtures.serve.choice import Choice, parse_choice
 from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice, parse_choice
 from fixtures.spec import Case, Weights
 from tests.build.conversions import no_samples
 from tests.conftest import NATIVE_PROGRAM

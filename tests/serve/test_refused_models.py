@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import NotAvailableError, ProofError
-from fixtures.given.repository import models_in
-from fixtures.serve.choice import Choice
 from fixtures.serve.found_models import load_found
 from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
+from fixtures.serve.server_spec import Choice
+from fixtures.user_models.repository import models_in
 from tests.repositories import ENSEMBLE, code, config, write_model
 
 WITHOUT_DIMS = """
@@ -61,8 +61,8 @@ def test_a_configuration_in_the_folder_of_a_version_is_found_there(server: Serve
     with pytest.raises(ProofError) as refused:
         server.load_as_found(repository / "inside")
 
-    assert refused.value.cure is not None
-    assert str(repository / "inside" / "1") in refused.value.cure
+    assert refused.value.fix is not None
+    assert str(repository / "inside" / "1") in refused.value.fix
 
 
 def test_an_ensemble_of_a_model_for_gpus_alone_is_skipped_as_that_model_is(

@@ -11,8 +11,8 @@ from fixtures.cases import cases_of, matrix_of
 from fixtures.host.nvml import InstalledGpu
 from fixtures.host.targets import TARGETS, recognise
 from fixtures.serve import releases
+from fixtures.serve.api_key import key_options
 from fixtures.serve.command import Ports, docker_command, local_command
-from fixtures.serve.load_key import key_options
 from fixtures.serve.memory_pools import pool_options
 from fixtures.serve.releases import RELEASES, Image, Release
 from fixtures.spec import Target

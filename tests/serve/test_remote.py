@@ -20,12 +20,12 @@ import pytest
 from fixtures.build.configuration import config_json, model_config
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, ProofError
-from fixtures.serve.choice import Choice
 from fixtures.serve.command import free_ports
 from fixtures.serve.connection import http_get
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import connect
 from fixtures.serve.server import Limits, Server, lacks_backend
+from fixtures.serve.server_spec import Choice
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.serve.programs import HANG_S, doubled_by, port_of
 from tests.waiting import wait_until
@@ -89,7 +89,7 @@ def test_what_a_remote_server_had_is_there_after_and_nothing_else(
 
 KILLED = """
 import os, pickle, sys
-from fixtures.serve.choice import Choice
+from fixtures.serve.server_spec import Choice
 from fixtures.serve.launch import serve
 address, name, config, code = pickle.loads(bytes.fromhex(sys.argv[1]))
 with serve(Choice("remote", address), None, None, device="cpu") as server:

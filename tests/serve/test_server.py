@@ -12,11 +12,11 @@ from tritonclient.utils import InferenceServerException
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError
-from fixtures.serve.choice import EMBEDDED_TRITON, Choice
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.launch import serve
-from fixtures.serve.patience import Limits
 from fixtures.serve.server import Server
+from fixtures.serve.server_spec import EMBEDDED_TRITON, Choice
+from fixtures.serve.timeouts import Limits
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.serve.programs import HANG_S, doubled_by, process_of
 

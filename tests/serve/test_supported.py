@@ -44,7 +44,7 @@ def test_a_container_s_other_tensorrt_is_a_skip_that_names_it(version: str, pack
     with pytest.raises(NotAvailableError) as caught:
         check_supported(container(version), case_of(trt.FORMAT))
     assert version in caught.value.what
-    assert package in str(caught.value.cure)
+    assert package in str(caught.value.fix)
 
 
 @pytest.mark.parametrize("version", ["10.16.1.11", None])

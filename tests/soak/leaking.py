@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.measure.answers import Check
 from fixtures.measure.job import Job, jobs_of
 from fixtures.measure.load_data import input_data
-from fixtures.prove.sameness import Closeness, expect
-from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
 from fixtures.serve.server import inputs_of
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from tests import toy
 

@@ -188,7 +188,7 @@ def test_a_mistake_is_named_with_the_file_and_the_fix(tmp_path: Path, text: str)
     with pytest.raises(InputError) as raised:
         thresholds(tmp_path, text)
     assert str(tmp_path / "asked.toml") in raised.value.where
-    assert raised.value.cure
+    assert raised.value.fix
 
 
 def test_a_mistake_is_found_in_the_entry_where_it_is(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.frameworks.tensorflow import import_tensorflow
 from fixtures.models import all_models
-from fixtures.prove.stages import evaluate_in_process
 from fixtures.spec import Model, Samples, Split
 from fixtures.train import main, train
 from tests.collecting import Collect

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from reports import history
-from reports.record import writing
+from reports.record import atomic
 from reports.run.outcomes import STATUS
 from tests import samples
 from tests.conftest import Reports
@@ -194,6 +194,6 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_anything_is_added
     tmp_path: Path, trend: Reports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history.append(tmp_path / "other", past.rows(SLOWER))
-    monkeypatch.setattr(writing.os, "access", lambda *_: False)
+    monkeypatch.setattr(atomic.os, "access", lambda *_: False)
     assert trend("--add", tmp_path / "other", "--output", tmp_path / "new").status == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other"]

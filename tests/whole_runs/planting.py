@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.prove import through_server
+from fixtures.accuracy import through_server
 
 PLANTED = "PLANTED"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reports.run.outcomes import STATUS
-from tests.given import networks
+from tests.user_models import networks
 from tests.whole_runs.suite import GIVEN, suite
 
 INT8 = GIVEN.replace("fp32", "int8")

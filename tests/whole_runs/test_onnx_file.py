@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.given.test_samples import write_tokenizer
+from tests.user_models.test_samples import write_tokenizer
 from tests.whole_runs.suite import FAST, suite
 
 CLASSES = 3

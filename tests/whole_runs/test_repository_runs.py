@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from reports.record import files
 from reports.text.publishable import publishable
 from tests.rendered import case_section

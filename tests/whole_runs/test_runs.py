@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from reports import history
 from reports.record import schema
 from reports.text.speed import efficiency_text

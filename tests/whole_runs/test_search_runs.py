@@ -6,8 +6,8 @@ from pathlib import Path
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from fixtures.serve.choice import Choice
 from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from fixtures.spec import Deployment
 from reports.run.outcomes import STATUS
 from reports.text.search import found_text

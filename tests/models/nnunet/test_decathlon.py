@@ -67,7 +67,7 @@ def broken(change: Callable[[Path], object], root: Path) -> str:
     with pytest.raises(InputError) as raised:
         use()
     assert str(root) in str(raised.value)
-    assert "cure:" in str(raised.value)
+    assert "fix:" in str(raised.value)
     return str(raised.value)
 
 

@@ -97,7 +97,7 @@ def test_a_folder_that_is_not_imagenet_is_refused(layout: str, tmp_path: Path) -
     with pytest.raises(InputError) as raised:
         resnet50.imagenet("evaluation", tmp_path)
     assert str(tmp_path) in str(raised.value)
-    assert "cure:" in str(raised.value)
+    assert "fix:" in str(raised.value)
 
 
 def test_a_picture_of_more_than_eight_bits_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""Conversations: a model that takes one sequence at a time is never asked with two, as the server would keep the second back until
+it gives up the first, and every answer is as declared."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from fixtures.accuracy.same_replay import compare_conversations
+from fixtures.errors import AccuracyError
+from fixtures.models import all_models
+from fixtures.serve.replay import Answers, Message
+from fixtures.serve.server import Server
+from fixtures.spec import Model, Samples, Tensor
+from fixtures.user_models.existing import sequences_at_once
+
+MODEL = dataclasses.replace(
+    all_models()[0], outputs=(Tensor("OUT", "FP32", (1,)),), batched=True, exchange="sequence"
+)
+SAMPLES = Samples(["one", "two"], lambda indices: {"IN": np.array(indices, np.float32)[:, None]})
+
+
+@pytest.mark.parametrize(
+    ("config", "at_once"),
+    [
+        ("max_batch_size: 0 sequence_batching { }", 1),
+        ("max_batch_size: 4 sequence_batching { direct { } }", 4),
+        ("instance_group [ { count: 3 } ] sequence_batching { }", 3),
+        ("sequence_batching { oldest { max_candidate_sequences: 8 } } instance_group [ { count: 2 } ]", 16),
+    ],
+)
+def test_how_many_sequences_a_model_takes_is_in_its_configuration(config: str, at_once: int) -> None:
+    assert sequences_at_once(text_format.Parse(config, ModelConfig())) == at_once
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_second_sequence_comes_only_where_the_model_takes_it(at_once: int) -> None:
+    most = 0
+
+    def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+        nonlocal most
+        most = max(most, len({one.sequence for one in messages}))
+        return [[{"OUT": one.rows["IN"]}] for one in messages]
+
+    found = compare_conversations(cast(Any, None), MODEL, SAMPLES, at_once, say)
+
+    assert (found.passed, found.alone, most) == (True, at_once == 1, at_once)
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.zeros((1, 1)), np.zeros((1, 2), np.float32), np.full((1, 1), np.nan, np.float32)]
+)
+def test_an_answer_that_is_not_as_declared_is_found(wrong: np.ndarray) -> None:
+    def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+        return [[{"OUT": wrong}] for _one in messages]
+
+    with pytest.raises(AccuracyError):
+        compare_conversations(cast(Any, None), MODEL, SAMPLES, 1, say)

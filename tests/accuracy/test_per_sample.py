@@ -1,0 +1,217 @@
+"""The file of samples beside a record: what it holds, and which samples a reader is shown."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from fixtures.accuracy.ledger import score_each_sample
+from fixtures.accuracy.per_sample import items_to_inspect, per_sample_file
+from fixtures.accuracy.stages import Stage, Stages
+from fixtures.run import record_file
+from fixtures.spec import Case, Samples
+from reports.record import files, per_sample
+from reports.record.per_sample import Part
+from reports.record.schema import Search
+from tests import samples as records
+from tests import toy
+
+COUNT = 6
+LABELS = toy.samples(COUNT).labels
+WRONG = (LABELS + 1) % toy.CLASSES
+ALSO_WRONG = (LABELS + 2) % toy.CLASSES
+
+
+def stages(framework: np.ndarray, converted: np.ndarray, served: np.ndarray) -> Stages:
+    """Three stages by the classes they decide."""
+    names = ("framework", "converted", "served")
+    one, other, last = (
+        Stage(name, {"classes": classes}, classes, requests=9)
+        for name, classes in zip(names, (framework, converted, served), strict=True)
+    )
+    return one, other, last
+
+
+def with_wrong(*items: int, wrong: np.ndarray = WRONG) -> np.ndarray:
+    """The labels, with wrong ones at some places."""
+    classes = LABELS.copy()
+    classes[list(items)] = wrong[list(items)]
+    return classes
+
+
+def worst(case: Case, of: Samples, three: Stages, *, labelled: bool = True) -> list[tuple[int, str]]:
+    return items_to_inspect(case, of, three, score_each_sample(case, of, three, labelled=labelled))
+
+
+# --- which are the worst -----------------------------------------------------------------------------------
+
+
+def test_lost_samples_come_first_then_others_that_differ_then_low_scores() -> None:
+    framework = with_wrong(0, 1)
+    converted = with_wrong(0, 1, 2)
+    served = with_wrong(0, 1, 2, 5)
+    served[1] = ALSO_WRONG[1]
+
+    found = worst(toy.case(), toy.samples(COUNT), stages(framework, converted, served))
+
+    assert found == [
+        (2, "converted scores worse than framework"),
+        (5, "served scores worse than converted"),
+        (1, "served decides differently from converted"),
+        (0, "low top-1"),
+    ]
+
+
+def test_where_all_are_right_none_is_the_worst() -> None:
+    assert worst(toy.case(), toy.samples(COUNT), stages(LABELS, LABELS, LABELS)) == []
+
+
+def test_no_more_are_shown_than_asked_for() -> None:
+    of, three = toy.samples(COUNT), stages(LABELS, LABELS, with_wrong(0, 1, 2))
+
+    found = items_to_inspect(toy.case(), of, three, score_each_sample(toy.case(), of, three), count=2)
+
+    assert [item for item, _ in found] == [0, 1]
+
+
+def test_where_lower_is_better_the_highest_are_the_worst() -> None:
+    def error(kept: object, labels: np.ndarray, framework: object) -> np.ndarray:
+        return np.array([0.1, 0.3, 0.2, 0.9, 0.1, 0.1])
+
+    case = toy.case(toy.model(metrics=(toy.metric(name="MSE", score=error, limits={}, better="lower"),)))
+
+    found = worst(case, toy.samples(COUNT), stages(LABELS, LABELS, LABELS))
+
+    assert found == [(3, "high MSE"), (1, "high MSE")]
+
+
+def test_without_labels_only_decisions_tell() -> None:
+    of = dataclasses.replace(toy.samples(COUNT), labels=None)
+
+    found = worst(toy.case(), of, stages(LABELS, LABELS, with_wrong(4)), labelled=False)
+
+    assert found == [(4, "served decides differently from converted")]
+
+
+def test_an_item_of_several_rows_is_one_sample() -> None:
+    def score(kept: dict[str, np.ndarray], labels: np.ndarray, framework: object) -> np.ndarray:
+        return (kept["classes"] == labels).reshape(-1, 2).min(axis=1).astype(float)
+
+    of = dataclasses.replace(toy.samples(COUNT), items=np.array([0, 0, 1, 1, 2, 2]))
+    case = toy.case(toy.model(metrics=(toy.metric(score=score),)))
+    three = stages(LABELS, LABELS, with_wrong(3))
+
+    found = per_sample_file(case, "d1", of, three, score_each_sample(case, of, three))
+
+    assert list(found.ids) == ["toy-000", "toy-002", "toy-004"]
+    assert list(found.scores["top-1"]["served"]) == [1, 0, 1]
+    assert [one.id for one in found.worst] == ["toy-002"]
+
+
+# --- the file ----------------------------------------------------------------------------------------------
+
+
+def a_file(**changes: object) -> per_sample.SampleScores:
+    """The samples of the sample record."""
+    of = records.record()
+    fields: dict[str, object] = {
+        "case": of.case,
+        "digest": of.build.digest,
+        "ids": tuple(f"s{i}" for i in range(500)),
+        "scores": {"top-1": dict.fromkeys(per_sample.STAGES, (1.0,) * 500)},
+        "worst": (per_sample.Sample("s7", "low top-1", (Part("text", "Label", "class 3"),)),),
+    }
+    return per_sample.SampleScores(**(fields | changes))  # type: ignore[arg-type]
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    path = per_sample.path_of(records.record().case, tmp_path)
+
+    per_sample.write(a_file(), path)
+
+    assert per_sample.read(path) == a_file()
+    assert path.name == "a40-resnet50-onnx-trt-fp16.samples.json"
+
+
+def test_scores_are_short_so_that_a_large_data_set_is_a_small_file(tmp_path: Path) -> None:
+    def third(kept: object, labels: np.ndarray, framework: object) -> np.ndarray:
+        return np.full(5000, 1 / 3)
+
+    case, of = toy.case(toy.model(metrics=(toy.metric(score=third),))), toy.samples(5000)
+    three = stages(of.labels, of.labels, of.labels)
+    path = tmp_path / "x.samples.json"
+
+    per_sample.write(per_sample_file(case, "d1", of, three, score_each_sample(case, of, three)), path)
+
+    assert path.stat().st_size < 45 * 5000
+    assert per_sample.read(path).scores["top-1"]["served"][0] == pytest.approx(1 / 3, abs=1e-5)
+
+
+def test_a_file_of_samples_is_no_record(tmp_path: Path) -> None:
+    files.write(records.record(), files.path_of(records.record().case, tmp_path))
+    per_sample.write(a_file(), per_sample.path_of(records.record().case, tmp_path))
+
+    assert files.read_all(tmp_path) == [records.record()]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ids": ("only",)}, r"scores\.top-1\.framework: 500 scores for 1 samples"),
+        ({"scores": {"top-1": {"guessed": (1.0,) * 500}}}, r"scores\.top-1\.guessed"),
+        ({"schema": 99}, "schema is 99"),
+    ],
+)
+def test_a_file_that_does_not_fit_together_names_the_key(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    path = tmp_path / "x.samples.json"
+    per_sample.write(a_file(**change), path)
+
+    with pytest.raises(files.RecordError, match=said):
+        per_sample.read(path)
+
+
+@pytest.mark.parametrize("change", [{"digest": "other"}, {"ids": (), "scores": {}}])
+def test_samples_of_another_build_or_data_set_are_not_the_records(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    path = per_sample.path_of(records.record().case, tmp_path)
+    per_sample.write(a_file(), path)
+    assert per_sample.of_record(records.record(), tmp_path) == a_file()
+
+    per_sample.write(a_file(**change), path)
+
+    assert per_sample.of_record(records.record(), tmp_path) is None
+
+
+def test_a_record_of_another_machine_takes_what_stands_beside_it_along(tmp_path: Path) -> None:
+    old = records.record()
+    path = files.path_of(old.case, tmp_path)
+    files.write(old, path)
+    per_sample.write(a_file(), per_sample.path_of(old.case, tmp_path))
+    record_file.keep(path.with_suffix(files.CONFIG_SUFFIX), "name: 'old'")
+    moved = structs.replace(old, machine=structs.replace(old.machine, cores=8))
+
+    record_file.update(moved, tmp_path, lambda stored: stored)
+
+    assert per_sample.of_record(moved, tmp_path) is None
+    names = sorted(
+        file.name.partition("-fp16-")[2].partition(".")[2] for file in (path.parent / "superseded").iterdir()
+    )
+    assert names == ["config.pbtxt", "json", "samples.json"]
+
+
+def test_the_winner_of_a_search_has_samples_of_its_own(tmp_path: Path) -> None:
+    found = records.record().loads[0]
+    search = Search(
+        10, "p99", records.record().deployment, found, "within", None, 1, 1, 1.0, "x", records.accuracy()
+    )
+    record = records.record(search=search)
+
+    per_sample.write(a_file(), per_sample.path_of_search(record.case, tmp_path))
+
+    assert per_sample.of_search(record, tmp_path) == a_file()
+    assert per_sample.of_record(record, tmp_path) is None

@@ -1,0 +1,50 @@
+"""Nine in ten faults of a conversion that do at least twice what the precision itself costs are noticed."""
+
+import pytest
+
+from fixtures.models import all_models
+from fixtures.spec import Model
+from tests.accuracy.perturbation_table import NOTICEABLE, SHARE, Finding, page, share_noticed
+from tests.accuracy.perturbations import PRECISIONS, findings_of
+
+MODELS = {model.name: model for model in all_models()}
+CASES = [(name, precision) for name, precisions in PRECISIONS.items() for precision in precisions]
+
+
+def held(found: list[Finding]) -> None:
+    """The right conversion passes, and of the faults enough do not."""
+    right, *faults = found
+    assert not right.is_noticed, "the right conversion does not pass"
+    share = share_noticed(faults)
+    assert share is not None, "no fault is large enough to be noticed"
+    missed = [one for one in faults if one.effect >= NOTICEABLE and not one.is_noticed]
+    assert share >= SHARE, missed
+
+
+def test_the_dropped_biases_of_the_quickest_model_are_noticed() -> None:
+    found = findings_of(MODELS["fastpitch-micro"], "fp16", lambda fault: fault.name.startswith("bias"))
+    assert len(found) > 5
+    held(found)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(("name", "precision"), CASES, ids=lambda part: part)
+def test_the_faults_of_every_micro_model_are_noticed(name: str, precision: str) -> None:
+    held(findings_of(MODELS[name], precision))
+
+
+def test_every_micro_model_has_its_faults_in_the_table() -> None:
+    micro: list[Model] = [model for model in MODELS.values() if model.micro]
+    assert {model.name for model in micro} == set(PRECISIONS)
+
+
+def test_the_table_says_how_many_of_the_large_faults_were_noticed() -> None:
+    found = [
+        Finding("toy", "int8", "none", 0.0, False, False),
+        Finding("toy", "int8", "a large one", 5.0, True, True),
+        Finding("toy", "int8", "a missed one", 2.0, False, False),
+        Finding("toy", "int8", "a small one", 0.1, False, False),
+    ]
+    assert share_noticed(found) == 0.5
+    assert "| `toy` | INT8 | 3 | 2 | 1 | 0 of 1 | 1 of 2 |" in page(found)
+    assert share_noticed(found[:1]) is None

@@ -1,0 +1,233 @@
+"""Below FP32 a conversion is held to what the precision itself costs the model, measured without the converter."""
+
+import copy
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fixtures.accuracy.compare_answers import Closeness
+from fixtures.accuracy.precision_cost import (
+    ERROR_LIMITS,
+    closeness_as_found,
+    emulated_precision,
+    least_agreement,
+    precision_shown,
+)
+from fixtures.formats import all_formats
+from fixtures.frameworks import pytorch_rounding
+from fixtures.frameworks.pytorch import in_precision
+from fixtures.host.targets import CPU
+from fixtures.models import all_models
+from fixtures.spec import Arrays, Case, Model, Samples, Tensor, Weights
+from reports.record.schema import Parity
+from reports.text.correctness import conversion_failure
+from tests import toy
+from tests.toy import compare_conversion
+
+ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+BERT, SPEECH = (
+    next(one for one in all_models() if one.name == name) for name in ("bert-dist4l-micro", "fastpitch-micro")
+)
+
+
+@functools.cache
+def _load(name: str) -> Weights:
+    return next(one for one in all_models() if one.name == name).load(None)
+
+
+def weights_of(model: Model) -> Weights:
+    """The committed weights, loaded once."""
+    return _load(model.name)
+
+
+def few(model: Model, count: int = 64) -> Samples:
+    """The first evaluation rows."""
+    whole = model.samples("evaluation", None, None)
+    return dataclasses.replace(whole, ids=whole.ids[:count])
+
+
+def compared(model: Model, precision: str, network: Any) -> Parity:
+    """A conversion that computes what `network` does, against the framework's."""
+    case = Case(CPU, model, ONNX, None, precision)
+    return compare_conversion(case, weights_of(model), functools.partial(model.run, network), few(model), 64)
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+@pytest.mark.parametrize("model", [BERT, SPEECH], ids=lambda model: model.name)
+def test_a_network_cast_to_a_half_costs_what_the_emulation_says(model: Model, precision: str) -> None:
+    found = compared(model, precision, in_precision(weights_of(model).network, precision))
+    assert found.passed, conversion_failure(found)
+    assert found.error_in_costs == pytest.approx(1, abs=0.5)
+
+
+def test_a_dropped_bias_that_the_static_tolerance_lets_pass_is_found() -> None:
+    """Its effect is some times the precision's own, and a small part of what the digits of the format allow."""
+    network = copy.deepcopy(weights_of(SPEECH).network)
+    with torch.no_grad():
+        network.decoder.layers[0].pos_ff.CoreNet[0].bias.zero_()
+    found = compared(SPEECH, "fp16", in_precision(network, "fp16"))
+    assert found.relative_error is not None
+    assert found.relative_error < ONNX.tolerances["fp16"].relative_error
+    assert found.error_in_costs is not None
+    assert found.error_in_costs > ERROR_LIMITS["fp16"]
+    assert not found.passed
+    assert "times what the precision itself costs this model" in str(conversion_failure(found))
+
+
+def test_fp32_is_held_to_what_its_own_rounding_costs() -> None:
+    """A LayerNorm with another epsilon is far within the digits that the format allows."""
+    network = copy.deepcopy(weights_of(SPEECH).network)
+    right = compared(SPEECH, "fp32", network)
+    for module in network.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = 1e-4
+
+    wrong = compared(SPEECH, "fp32", network)
+
+    assert right.passed, conversion_failure(right)
+    assert right.error_in_costs is not None
+    assert right.error_in_costs < ERROR_LIMITS["fp32"] < (wrong.error_in_costs or 0)
+    assert not wrong.passed
+
+
+class Two(torch.nn.Module):
+    """A layer whose sums are in place, as those of segmentation networks are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 4)
+        self.relu = torch.nn.LeakyReLU(inplace=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.relu(self.first(x)))
+
+
+def test_eight_bits_cost_more_than_sixteen_and_seven_more_than_eight() -> None:
+    network, x = Two().eval(), torch.linspace(-1, 1, 64).reshape(8, 8)
+
+    def error(precision: str, bits: int = 8) -> float:
+        copied, freeze_ranges = pytorch_rounding.rounded(network, precision, bits)
+        with torch.inference_mode():
+            copied(x)
+            freeze_ranges()
+            return float((copied(x) - network(x)).abs().mean())
+
+    assert 0 < error("fp16") < error("bf16") < error("int8") < error("int8", bits=4)
+
+
+def test_values_change_in_place_as_they_do_in_the_network() -> None:
+    """An activation in place that only a copy saw would be missing from the emulation."""
+    network, x = Two().eval(), torch.linspace(-1, 1, 64).reshape(8, 8)
+    copied, _ = pytorch_rounding.rounded(network, "fp16")
+    with torch.inference_mode():
+        torch.testing.assert_close(copied(x), network(x), atol=2e-3, rtol=0)
+
+
+def test_a_value_beyond_the_range_of_fp16_is_held_as_its_largest() -> None:
+    copied, _ = pytorch_rounding.rounded(torch.nn.ReLU(), "fp16")
+    assert copied(torch.tensor([1e9])).tolist() == [65504.0]
+
+
+def test_what_is_no_network_of_a_framework_has_no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(CPU, SPEECH, ONNX, None, "fp16")
+    weights = dataclasses.replace(weights_of(SPEECH), network=lambda inputs: inputs)
+    never: Callable[[], Samples] = pytest.fail
+    assert emulated_precision(case, weights, never, 8) is None
+
+
+@pytest.mark.parametrize(
+    ("agreement", "decisions", "least", "most"),
+    [
+        pytest.param(1.0, 1_000_000, 0.999_99, 1.0, id="none differ of many"),
+        pytest.param(0.9999, 1_000_000, 0.9997, 0.9999, id="a hundred of a million"),
+        pytest.param(0.5, 4, 0.0, 0.0, id="nothing can be asked of four ties"),
+    ],
+)
+def test_decisions_have_room_for_chance(agreement: float, decisions: int, least: float, most: float) -> None:
+    assert least <= least_agreement(agreement, decisions) <= most
+
+
+@pytest.mark.parametrize(
+    ("by_precision", "by_conversion", "passed"),
+    [
+        pytest.param(70, 70, True, id="as many"),
+        pytest.param(70, 86, True, id="a right build of nnU-Net in BF16"),
+        pytest.param(70, 150, False, id="twice as many"),
+        pytest.param(10, 13, True, id="a few, and chance"),
+        pytest.param(10, 30, False, id="three times a few"),
+        pytest.param(0, 2, True, id="none, and a near tie"),
+    ],
+)
+def test_decisions_are_held_to_as_many_as_the_precision_changes(
+    by_precision: int, by_conversion: int, passed: bool
+) -> None:
+    """Masks are all that a segmentation network answers, so that no error of an output says more."""
+    samples = toy.samples(24)
+    right = np.zeros((24, 1000), np.int64)
+
+    def changed(count: int) -> Callable[[Arrays], Arrays]:
+        masks = right.copy()
+        masks.flat[:count] = 1
+        return lambda _inputs: {"masks": masks}
+
+    model = toy.model(
+        outputs=(Tensor("masks", "INT64", (1000,)),),
+        run=lambda _network, _inputs: {"masks": right},
+        keep=lambda outputs: outputs,
+        decide=lambda kept: kept["masks"],
+    )
+    found = compare_conversion(
+        toy.case(model, "bf16"),
+        toy.weights(),
+        changed(by_conversion),
+        samples,
+        24,
+        emulated=changed(by_precision),
+    )
+    assert found.passed is passed, found
+
+
+def test_integer_sums_are_emulated_on_training_samples_alone() -> None:
+    model = next(one for one in all_models() if one.name == "resnet50-micro")
+    seen: list[int] = []
+    training = model.samples("training", None, None)
+
+    def load(indices: Any) -> Arrays:
+        seen.extend(indices)
+        return training.load(indices)
+
+    case = Case(CPU, model, ONNX, None, "int8")
+    run = emulated_precision(case, weights_of(model), lambda: dataclasses.replace(training, load=load), 16)
+    assert run is not None
+    asked = len(seen)
+    inputs = few(model, 4).load(range(4))
+    expected = model.run(weights_of(model).network, inputs)["OUTPUT__0"]
+    error = np.abs(run(inputs)["OUTPUT__0"] - expected).mean() / np.abs(expected).mean()
+    assert 0.002 < error < 0.1
+    assert len(seen) == asked == len(set(seen))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shown"), [(torch.float32, ""), (torch.float16, "fp16"), (torch.bfloat16, "bf16")]
+)
+def test_a_model_shows_the_half_in_which_it_computes_by_its_last_bits(dtype: torch.dtype, shown: str) -> None:
+    values = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)).to(dtype).float().numpy()
+    asked = Closeness(2e-3, 1e-4, 1.0)
+
+    near = closeness_as_found(asked, [{"y": values}], "cpu")
+
+    assert precision_shown([{"y": values}]) == shown
+    assert (near == asked) is (shown == "")
+    assert near.element >= asked.element
+
+
+def test_whole_numbers_show_no_precision() -> None:
+    """The ids of customers are numbers of BF16 too, up to 256."""
+    assert precision_shown([{"ids": np.arange(200, dtype=np.float32)}]) == ""
+    assert precision_shown([{"labels": np.arange(200)}]) == ""

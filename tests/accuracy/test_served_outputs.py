@@ -1,0 +1,185 @@
+"""Every output of a served model is compared with that of the same file in process, whether a metric uses it or not."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fixtures.accuracy.all_outputs import differences_of, output_differences
+from fixtures.accuracy.ledger import accuracy_ledger, score_each_sample
+from fixtures.accuracy.precision_cost import PrecisionCost, output_limits
+from fixtures.accuracy.stages import evaluate_in_process
+from fixtures.accuracy.through_server import evaluate_through_server
+from fixtures.errors import AccuracyError
+from fixtures.spec import Arrays, Tensor, Tolerance
+from reports.record.schema import Accuracy, OutputDifference, within_limits
+from reports.text.correctness import ledger_failures
+from tests import toy
+from tests.accuracy.answering_client import COUNT, Answer, Connect
+
+SECOND, COUNTS = "PROBABILITIES", "COUNTS"
+
+
+def three_outputs(inputs: Arrays) -> Arrays:
+    """The classes come from the first output alone; the others are what a metric leaves out."""
+    values = inputs[toy.INPUT]
+    return {toy.OUTPUT: values, SECOND: values * 0.5 + 0.1, COUNTS: values.argmax(axis=1, keepdims=True)}
+
+
+def unused(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Arrays], Arrays]:
+    """The same network, served with one output spoilt."""
+    return lambda inputs: {**three_outputs(inputs), name: change(three_outputs(inputs)[name])}
+
+
+def served_ledger(
+    connect: Connect,
+    served: Callable[[Arrays], Arrays],
+    precision: str = "fp32",
+    tolerance: Tolerance | None = None,
+    cost: PrecisionCost | None = None,
+) -> Accuracy:
+    """The ledger of a model whose server computes something else than the same file does in process."""
+    outputs = tuple(Tensor(name, dtype, shape) for name, dtype, shape in THREE)
+    case = toy.case(toy.model(outputs=outputs), precision, tolerance)
+
+    def change(answer: Answer) -> Answer:
+        sent = answer.as_numpy(toy.OUTPUT)
+        assert sent is not None
+        return Answer(answer.id, served({toy.INPUT: sent}))
+
+    _, server = connect(change)
+    samples = toy.samples(COUNT)
+    framework = evaluate_in_process("framework", case.model, three_outputs, samples, 8)
+    converted = evaluate_in_process("converted", case.model, three_outputs, samples, 8, with_outputs=True)
+    assert converted.outputs is not None
+    elements = {name: values.size for name, values in converted.outputs.items()}
+    limits = output_limits(case, cost, elements, COUNT, None, same_file=True)
+    last = evaluate_through_server(server, case, samples, 4, converted=converted, limits=limits)
+    stages = (framework, converted, last)
+    return accuracy_ledger(case, samples, stages, score_each_sample(case, samples, stages), limits=limits)
+
+
+THREE = [(toy.OUTPUT, "FP32", (4,)), (SECOND, "FP32", (4,)), (COUNTS, "INT64", (1,))]
+
+
+def test_outputs_that_are_equal_in_process_and_served_pass_and_stand_in_the_ledger(connect: Connect) -> None:
+    result = served_ledger(connect, three_outputs)
+
+    assert result.passed
+    assert [(one.output, one.kind, one.largest) for one in result.outputs] == [
+        (toy.OUTPUT, "error", 0.0),
+        (SECOND, "error", 0.0),
+        (COUNTS, "differing", 0.0),
+    ]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        pytest.param(SECOND, np.zeros_like, id="zeroed"),
+        pytest.param(SECOND, lambda values: values * np.float32(1.05), id="scaled"),
+        pytest.param(toy.OUTPUT, lambda values: values * np.float32(1.05), id="scaled logits"),
+        pytest.param(COUNTS, lambda values: values + 1, id="integers moved"),
+    ],
+)
+def test_a_fault_in_an_output_that_decides_nothing_is_found(
+    name: str, change: Callable[[np.ndarray], np.ndarray], precision: str, connect: Connect
+) -> None:
+    result = served_ledger(connect, unused(name, change), precision)
+
+    assert all(score.passed for score in result.scores)
+    assert all(one.agreement == 1 for one in result.disagreements)
+    assert not result.passed
+    assert any(f"the served output {name} is not what" in one for one in ledger_failures(result))
+
+
+@pytest.mark.parametrize(
+    ("precision", "off_by", "passed"),
+    [
+        pytest.param("fp32", 1e-6, True, id="fp32 in another order"),
+        pytest.param("fp32", 5e-5, False, id="fp32 off by far more than its rounding"),
+        pytest.param("fp16", 2e-3, True, id="fp16 by other kernels"),
+        pytest.param("fp16", 8e-3, False, id="fp16 off by several times what it costs"),
+        pytest.param("bf16", 3e-3, True, id="bf16 by other kernels"),
+        pytest.param("bf16", 1.5e-2, False, id="bf16 off by more than it costs"),
+        pytest.param("int8", 3e-3, True, id="int8 by other kernels"),
+        pytest.param("int8", 1.5e-2, False, id="int8 off by a step in every other element"),
+    ],
+)
+def test_a_server_may_differ_by_what_other_kernels_do(
+    precision: str, off_by: float, passed: bool, connect: Connect
+) -> None:
+    """Element by element all of these are within the tolerance of the format."""
+    scaled = unused(SECOND, lambda values: values * np.float32(1 + off_by))
+
+    result = served_ledger(connect, scaled, precision, Tolerance(0.5, 0.95, "chosen"))
+
+    assert result.passed is passed, ledger_failures(result)
+
+
+def test_a_wrong_value_of_an_unused_output_is_named_with_what_was_expected_and_given(
+    connect: Connect,
+) -> None:
+    samples = toy.samples(COUNT)
+    wrong_class = samples.labels[7]
+
+    def tripled(inputs: Arrays) -> Arrays:
+        outputs = dict(three_outputs(inputs))
+        at_fault = (inputs[toy.INPUT] == 1) & (np.arange(toy.CLASSES) == wrong_class)
+        outputs[SECOND] = outputs[SECOND] * np.where(at_fault, 3, 1).astype(np.float32)
+        return outputs
+
+    result = served_ledger(connect, tripled)
+
+    spoilt = next(one for one in result.outputs if one.output == SECOND)
+    assert not result.passed
+    assert samples.labels[samples.ids.index(spoilt.sample)] == wrong_class
+    assert (spoilt.expected, spoilt.given) == pytest.approx((0.6, 1.8))
+
+
+def test_an_output_of_another_shape_that_no_metric_uses_is_an_error(connect: Connect) -> None:
+    with pytest.raises(AccuracyError, match=rf"{SECOND} is of shape \[2\], and declared \[4\]"):
+        served_ledger(connect, unused(SECOND, lambda values: values[:, :2]))
+
+
+def test_other_integers_in_two_rows_are_near_ties_and_their_other_outputs_are_left_out(
+    connect: Connect,
+) -> None:
+    calls = iter([True, True])
+
+    def near_tie(inputs: Arrays) -> Arrays:
+        outputs = dict(three_outputs(inputs))
+        if len(inputs[toy.INPUT]) == 1 and next(calls, False):
+            outputs |= {COUNTS: outputs[COUNTS] + 1, SECOND: outputs[SECOND] + 100}
+        return outputs
+
+    result = served_ledger(connect, near_tie)
+
+    assert result.passed, ledger_failures(result)
+    assert next(one for one in result.outputs if one.output == COUNTS).mean == pytest.approx(2 / COUNT)
+
+
+def test_a_few_voxels_of_every_mask_are_more_than_near_ties() -> None:
+    """Two of 24 masks would be a twelfth of all voxels; two voxels are none."""
+    masks = np.random.default_rng(0).integers(0, 4, (24, 10_000))
+    other = masks.copy()
+    other[:, :400] = (other[:, :400] + 1) % 4
+    tied = masks.copy()
+    tied[[3, 7], 5] += 1
+    outputs = (Tensor("masks", "INT64", (10_000,)),)
+    case = toy.case(toy.model(outputs=outputs), "fp16", Tolerance(0.01, 0.99, "chosen"))
+    limits = output_limits(case, None, {"masks": masks.size}, 24, None, same_file=True)
+
+    def compared(served: np.ndarray) -> OutputDifference:
+        ids = [str(row) for row in range(24)]
+        found = differences_of(
+            {"masks": masks}, ids, "served", "in process it", limits.rounding, limits.largest
+        )
+        found.add({"masks": served}, range(24))
+        (result,) = output_differences(found, limits)
+        return result
+
+    assert within_limits(compared(masks))
+    assert within_limits(compared(tied))
+    assert not within_limits(compared(other))

@@ -1,0 +1,59 @@
+"""The evaluation data by a model in this process: every sample counts, and nothing wrong passes."""
+
+import numpy as np
+import pytest
+
+from fixtures.accuracy.stages import evaluate_in_process
+from fixtures.errors import ProofError
+from fixtures.spec import Arrays
+from tests import toy
+
+COUNT = 40
+
+
+@pytest.mark.parametrize("batch", [1, 7, 40, 64])
+def test_every_sample_counts_whatever_the_batch(batch: int) -> None:
+    samples = toy.samples(COUNT)
+
+    stage = evaluate_in_process("framework", toy.model(), toy.network, samples, batch)
+
+    assert stage.decisions.tolist() == samples.labels.tolist()
+    assert len(stage.kept["classes"]) == COUNT
+
+
+def test_a_model_that_drops_a_sample_is_an_error() -> None:
+    with pytest.raises(ProofError, match="the converted outputs are 7 results for 8 samples"):
+        evaluate_in_process(
+            "converted",
+            toy.model(),
+            lambda inputs: {toy.OUTPUT: inputs[toy.INPUT][1:]},
+            toy.samples(COUNT),
+            8,
+        )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("stage", ["framework", "converted"])
+def test_a_value_that_is_no_number_names_stage_output_and_sample(stage: str, value: float) -> None:
+    with pytest.raises(ProofError) as caught:
+        evaluate_in_process(stage, toy.model(), toy.spoilt(value), toy.samples(8), 8)
+
+    assert f"the {stage} outputs hold NaN or infinity for 1 of 8 samples" in str(caught.value)
+    assert f"output {toy.OUTPUT}, first sample toy-007" in str(caught.value)
+
+
+def test_rows_of_another_length_than_the_first_name_output_and_sample() -> None:
+    """As where a network selects by its data, which the first samples did not show."""
+
+    def selecting(inputs: Arrays) -> Arrays:
+        kept = 2 if (inputs[toy.INPUT] == last).all() else 3
+        return {toy.OUTPUT: inputs[toy.INPUT][:, :kept]}
+
+    samples = toy.samples(9)
+    last = samples.load([8])[toy.INPUT]
+    with pytest.raises(ProofError) as caught:
+        evaluate_in_process("framework", toy.model(), selecting, samples, 8, with_outputs=True)
+
+    assert toy.OUTPUT in caught.value.where
+    assert str(samples.ids[8]) in caught.value.what
+    assert caught.value.fix

@@ -1,0 +1,69 @@
+"""A model whose answers the test makes up: nobody speaks to a server."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fixtures.accuracy.compare_answers import Answer, Closeness
+from fixtures.consistency.repeat_bounds import Alone, alone_of
+from fixtures.consistency.served import ServedModel
+from fixtures.measure.load_data import LoadData
+from fixtures.spec import Arrays, LoadPoint, Tensor
+from tests import simulated
+
+ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+
+NEAR = Closeness(1e-4, 1e-4, 1.0)
+IDS = [f"row-{n}" for n in range(len(ROWS))]
+Model = Callable[[np.ndarray, int], np.ndarray | Arrays]
+"""The samples of a request, by their indices, and how many requests are in flight, to the rows of its answer; of one
+output OUT, or of several."""
+
+
+def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:
+    """Twice each row, whatever is beside it."""
+    return 2 * ROWS[samples]
+
+
+def served_model(
+    count: int = 8,
+    largest: int = 4,
+    *,
+    batched: bool = True,
+    **changes: Any,
+) -> ServedModel:
+    """A model of FP32 rows of four with so many samples and this largest batch; `changes` are to the job."""
+    job = simulated.job(LoadPoint("online", 1, 1), "toy")
+    model = dataclasses.replace(
+        job.model,
+        inputs=(Tensor("IN", "FP32", (4,)),),
+        outputs=(Tensor("OUT", "FP32", (4,)),),
+        batched=batched,
+    )
+    data = LoadData(Path(), IDS[:count], {"IN": ROWS[:count]})
+    fields: dict[str, Any] = {"model": model, "data": data} | changes
+    return ServedModel(dataclasses.replace(job, **fields), largest, NEAR)
+
+
+class Server:
+    """Answers in place of `served.ask`, and notes what it was asked."""
+
+    def __init__(self, model: Model = sound) -> None:
+        self._model = model
+        self.asked: list[tuple[list[int], int]] = []
+        """The samples of each request, and how many were in flight."""
+
+    def ask(self, _served: ServedModel, which: Sequence[Any], in_flight: int = 1) -> list[Answer]:
+        requests = [np.asarray(one) for one in which]
+        self.asked += [(one.tolist(), in_flight) for one in requests]
+        found = [self._model(one, in_flight) for one in requests]
+        outputs = [{"OUT": one} if isinstance(one, np.ndarray) else one for one in found]
+        return [Answer(*one) for one in zip(requests, outputs, strict=True)]
+
+
+def alone(count: int = 8) -> Alone:
+    """What the sound model answers to each sample alone."""
+    return alone_of(IDS, {n: {"OUT": 2 * ROWS[n]} for n in range(count)}, NEAR)

@@ -1,0 +1,131 @@
+"""Faults that need no ground truth to be seen, in a real server: each gate finds its own, and accuses no sound model."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from fixtures.accuracy.compare_answers import Closeness
+from fixtures.consistency import declared, refusals, repeat_checks, transports
+from fixtures.consistency.repeat_bounds import Alone
+from fixtures.consistency.served import ServedModel, ask_alone
+from fixtures.measure.job import Job
+from fixtures.measure.load_data import input_data
+from fixtures.serve.server import Server
+from fixtures.spec import LoadPoint, Scenario
+from reports.record.schema import GATES, AnswerGate
+from tests.conftest import DEPLOYMENT, MakeBuild
+from tests.inputs import samples_of
+
+Load = Callable[..., ServedModel]
+"""`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""
+NEAR = Closeness(1e-4, 5e-4, 1.0)
+_RUNTIME = """
+import numpy as np
+
+def load(artifact, settings):
+    kept = {{}}
+    def predict(arrays):
+        x = arrays[0]
+        out = 3 * x + 1
+        before = kept.get("sum", 0.0)
+        kept["sum"] = float(out.sum())
+        {fault}
+        return [out]
+    return predict
+"""
+SOUND = "pass"
+FAULTS = {
+    "rows swapped in batches": ({"batches"}, "if len(x) > 1: out = out[::-1].copy()"),
+    "an answer that depends on its neighbours": (
+        {"batches"},
+        "if len(x) > 1: out = out + 0.001 * x.mean(axis=0)",
+    ),
+    "batches of three alone": ({"batches"}, "if len(x) == 3: out = out * np.float32(1.001)"),
+    "a leak of a thousandth of the answer before": ({"repeated"}, "out = out + np.float32(0.001 * before)"),
+    "the answer to the request before": (
+        {"repeated"},
+        "kept['out'], out = out, (kept.get('out') if len(kept.get('out', [])) == len(x) else out)",
+    ),
+    "another type": ({"declared"}, "out = out.astype(np.float64)"),
+    "another shape": ({"declared"}, "out = out[:, :3].copy()"),
+    "NaN": ({"declared"}, "out[:, 2] = np.nan"),
+    "a batch size that fails": ({"largest-batch"}, "assert len(x) != 3, 'three'"),
+}
+"""Faults by their names: the gates that have to find each, and its code."""
+
+
+@pytest.fixture
+def served_with(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[Load]:
+    """Load a model with a fault."""
+    triton, folder = server_of_models
+    with ExitStack() as stack:
+
+        def load(fault: str, scenario: Scenario = "offline") -> ServedModel:
+            built = make_build(
+                folder, f"G{os.getpid()}x{len(list(folder.iterdir()))}", _RUNTIME.format(fault=fault)
+            )
+            model, name = built.case.model, str(built.case)
+            rows = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
+            data = stack.enter_context(
+                input_data(model, samples_of({model.inputs[0].name: rows}), triton.scratch)
+            )
+            triton.load(built, structs.replace(DEPLOYMENT, max_queue_delay_us=20_000), scenario)
+            job = Job(triton, name, model, LoadPoint("online", 1, 1), "none", data, request_s=0.002)
+            return ServedModel(job, DEPLOYMENT.max_batch_size, NEAR)
+
+        yield load
+
+
+def gates_of(served: ServedModel, alone: Alone) -> dict[str, Callable[[], AnswerGate]]:
+    """Each gate of a model that is not loaded anew, by its name."""
+    return {
+        "repeated": lambda: repeat_checks.repeated(served, alone),
+        "in-flight": lambda: repeat_checks.in_flight(served, alone),
+        "batches": lambda: repeat_checks.batches(served, alone),
+        "transports": lambda: transports.transports(served, alone, shared_memory=True),
+        "declared": lambda: declared.declared(served, alone.rows),
+        "largest-batch": lambda: refusals.largest_batch(served),
+        "malformed": lambda: refusals.malformed(served, alone),
+    }
+
+
+def test_a_sound_model_passes_every_gate(served_with: Load) -> None:
+    served = served_with(SOUND)
+
+    found = {name: find() for name, find in gates_of(served, ask_alone(served)).items()}
+
+    assert {name: one.wrong for name, one in found.items() if one.wrong} == {}
+    assert {one.gate for one in found.values()} == GATES.keys() - {"recorded", "reloaded"}
+    assert all(one.requests for one in found.values())
+    assert len(found["transports"].tried.split(", ")) == 4
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_found_by_its_gate(name: str, served_with: Load) -> None:
+    gates, fault = FAULTS[name]
+    served = served_with(fault)
+    find = gates_of(served, ask_alone(served))
+
+    found = {gate: find[gate]() for gate in {*gates, "declared", "malformed"}}
+
+    assert {gate for gate in gates if found[gate].wrong} == gates
+    if gates == {"declared"}:
+        assert served.job.model.outputs[0].name in found["declared"].wrong
+    else:
+        assert not found["declared"].wrong, "an answer alone is finite and of its shape"
+
+
+def test_with_others_in_flight_a_batch_that_the_server_makes_is_found_too(
+    served_with: Load,
+) -> None:
+    _gates, fault = FAULTS["rows swapped in batches"]
+    served = served_with(fault, "online")
+
+    found = repeat_checks.in_flight(served, ask_alone(served))
+
+    assert "row-" in found.wrong

@@ -1,0 +1,228 @@
+"""Requests that a server has to refuse: which are sent, and what is said of one that answers them or is harmed by them."""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2
+
+from fixtures.consistency import refusals
+from fixtures.consistency.repeat_bounds import Alone, alone_of
+from fixtures.consistency.replies import Reply
+from fixtures.consistency.served import ServedModel
+from fixtures.measure.load_data import LoadData
+from fixtures.spec import Tensor
+from reports.record.schema import AnswerGate
+from tests.consistency.stand_in import NEAR, ROWS, alone, served_model
+
+FAULTS = (
+    "an input of another type",
+    "an input of another shape",
+    "no inputs",
+    "an unknown input",
+    "an unknown output",
+    "an input cut in half",
+)
+
+
+def fault_in(request: Any, datatype: str = "FP32") -> str:
+    """What is wrong with a request to a model of one input of four elements; empty where nothing is."""
+    names = [one.name for one in request.inputs]
+    found = {
+        "an input of another type": any(one.datatype != datatype for one in request.inputs),
+        "an input of another shape": any(list(one.shape[1:]) != [4] for one in request.inputs),
+        "no inputs": not names,
+        "an unknown input": names not in ([], ["IN"]),
+        "an unknown output": [one.name for one in request.outputs] != ["OUT"],
+        "an input cut in half": any(len(one) % 16 for one in request.raw_input_contents),
+    }
+    return next((name for name in FAULTS if found[name]), "")
+
+
+def answer_to(request: Any) -> Any:
+    """Twice the input."""
+    values = np.frombuffer(b"".join(request.raw_input_contents[:1]), np.float32)
+    response = service_pb2.ModelInferResponse(model_name="toy")
+    response.outputs.add(name="OUT", datatype="FP32", shape=[values.size // 4, 4])
+    response.raw_output_contents.append((2 * values).tobytes())
+    return response
+
+
+Server = Callable[[Any], str]
+"""A request to why it is refused; empty where it is answered."""
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[Server], list[Any]]:
+    """`serve(refuses)`: have a server refuse so; the requests that it gets."""
+
+    def start(refuses: Server) -> list[Any]:
+        got: list[Any] = []
+
+        def send(_job: Any, requests: Iterable[Any]) -> list[Reply]:
+            got[:] = requests
+            return [Reply(None, why) if (why := refuses(one)) else Reply(answer_to(one)) for one in got]
+
+        monkeypatch.setattr(refusals, "send", send)
+        return got
+
+    return start
+
+
+def takes(*sizes: int) -> Server:
+    return lambda request: "" if request.inputs[0].shape[0] in sizes else "too many"
+
+
+def test_a_server_that_takes_each_declared_size_and_no_larger_one_passes(serve: Any) -> None:
+    got = serve(takes(1, 2, 3, 4))
+    found = refusals.largest_batch(served_model(count=3))
+
+    assert (found.wrong, found.requests) == ("", 5)
+    assert found.tried == "4 of the 4 batch sizes, and a batch of 5, which has to be refused"
+    sizes = [one.inputs[0].shape[0] for one in got]
+    assert (sorted(sizes), sizes[-1]) == ([1, 2, 3, 4, 5], 5)
+    contents = {one.inputs[0].shape[0]: one.raw_input_contents[0] for one in got}
+    assert contents[4] == ROWS[[0, 1, 2, 0]].tobytes(), "the samples in turn"
+    assert contents[5] == ROWS[[0, 1, 2, 0, 1]].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ((1, 2, 3), "a batch of 4, of 4 declared, was refused: too many"),
+        ((1, 3, 4), "a batch of 2, of 4 declared, was refused: too many"),
+        ((1, 2, 3, 4, 5), "a batch of 5 was answered, and 4 is declared"),
+    ],
+)
+def test_a_server_that_takes_other_sizes_than_are_declared_fails(
+    serve: Any, sizes: tuple[int, ...], said: str
+) -> None:
+    serve(takes(*sizes))
+
+    assert refusals.largest_batch(served_model()).wrong == said
+
+
+def test_a_model_without_batches_has_no_largest_one(serve: Any) -> None:
+    got = serve(takes())
+    found = refusals.largest_batch(served_model(batched=False))
+
+    assert (found.wrong, found.requests, got) == ("", 0, [])
+    assert "no batch axis" in found.tried
+
+
+NOTHING = alone_of([], {}, NEAR)
+"""No sample was answered alone."""
+
+
+def malformed(served: ServedModel | None = None, first: Alone | None = None) -> AnswerGate:
+    return refusals.malformed(served or served_model(), alone() if first is None else first)
+
+
+def test_each_fault_is_tried_and_a_right_request_after_it(serve: Any) -> None:
+    got = serve(fault_in)
+    found = malformed()
+
+    assert (found.wrong, found.requests) == ("", 12)
+    assert (
+        [fault_in(one) for one in got[::2]]
+        == list(FAULTS)
+        == found.tried.removeprefix("requests with ").split(", ")
+    )
+    assert {one.raw_input_contents[0] for one in got[1::2]} == {ROWS[0].tobytes()}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_server_that_answers_one_malformed_request_is_found(serve: Any, fault: str) -> None:
+    serve(lambda request: "" if fault_in(request) == fault else fault_in(request))
+
+    assert malformed().wrong == f"a request with {fault} was answered, not refused"
+
+
+@pytest.mark.parametrize("harm", ["refuses", "answers otherwise"])
+@pytest.mark.parametrize("number", range(6))
+def test_a_server_that_a_malformed_request_harms_is_found(
+    serve: Any, monkeypatch: pytest.MonkeyPatch, number: int, harm: str
+) -> None:
+    serve(fault_in)
+    send = refusals.send
+
+    def harmed(job: Any, requests: Any) -> list[Reply]:
+        replies = send(job, requests)
+        one = replies[2 * number + 1]
+        if harm == "refuses":
+            replies[2 * number + 1] = Reply(None, "broken")
+        else:
+            one.response.raw_output_contents[0] = b"\0" * 16  # type: ignore[union-attr]
+        return replies
+
+    monkeypatch.setattr(refusals, "send", harmed)
+    said = "was refused: broken" if harm == "refuses" else "got another answer"
+
+    assert malformed(first=alone(1)).wrong == f"after a request with {FAULTS[number]} the next one {said}"
+
+
+def with_inputs(*inputs: Tensor, row: np.ndarray = ROWS) -> ServedModel:
+    """A model of these inputs, of which requests hold the first alone."""
+    one = served_model()
+    data = LoadData(one.job.data.folder, one.job.data.ids, {inputs[0].name: row})
+    model = dataclasses.replace(one.job.model, inputs=inputs)
+    return dataclasses.replace(one, job=dataclasses.replace(one.job, model=model, data=data))
+
+
+def test_the_other_type_is_another_one_whatever_is_declared(serve: Any) -> None:
+    got = serve(lambda request: fault_in(request, "INT32"))
+
+    assert malformed(with_inputs(Tensor("IN", "INT32", (4,))), NOTHING).wrong == ""
+    assert got[0].inputs[0].datatype != "INT32"
+
+
+def test_a_model_that_can_do_without_any_input_is_asked_with_the_other_faults(serve: Any) -> None:
+    optional, other = Tensor("IN", "FP32", (4,), optional=True), Tensor("MORE", "FP32", (4,))
+    serve(fault_in)
+
+    assert malformed(with_inputs(optional)).tried.removeprefix("requests with ").split(", ") == [
+        one for one in FAULTS if one != "no inputs"
+    ]
+    assert malformed(with_inputs(optional, other)).tried.removeprefix("requests with ").split(", ") == list(
+        FAULTS
+    ), "the other is needed"
+
+
+def test_an_input_without_content_cannot_be_cut(serve: Any) -> None:
+    serve(lambda request: "refused" if fault_in(request) else "")
+
+    found = malformed(with_inputs(Tensor("IN", "FP32", (-1,)), row=np.zeros((8, 0), np.float32)), NOTHING)
+
+    assert "an input cut in half" not in found.tried
+
+
+def test_what_was_not_answered_alone_is_held_to_nothing(serve: Any) -> None:
+    serve(fault_in)
+
+    assert malformed(first=NOTHING).wrong == ""
+
+
+def test_a_request_of_another_shape_holds_as_many_bytes_as_its_shape_says(serve: Any) -> None:
+    got = serve(fault_in)
+    malformed()
+
+    (one,) = got[2].inputs
+    assert list(one.shape) != [1, 4]
+    assert 4 * np.prod(one.shape) == len(got[2].raw_input_contents[0])
+
+
+@pytest.mark.parametrize("largest", [1, 3, 6])
+def test_one_row_more_than_the_largest_batch_is_one_too_many(serve: Any, largest: int) -> None:
+    got = serve(takes(*range(1, largest + 1)))
+
+    found = refusals.largest_batch(served_model(largest=largest))
+    assert (found.wrong, found.tried) == (
+        "",
+        f"{largest} of the {largest} batch sizes, and a batch of {largest + 1}, which has to be refused",
+    )
+    assert got[-1].inputs[0].shape[0] == largest + 1
+    serve(takes(*range(1, largest + 2)))
+    said = f"a batch of {largest + 1} was answered, and {largest} is declared"
+    assert refusals.largest_batch(served_model(largest=largest)).wrong == said

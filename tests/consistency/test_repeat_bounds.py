@@ -1,0 +1,322 @@
+"""Are answers to one sample the same? Answers made up, of every type, held to those that the samples got alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fixtures.accuracy.compare_answers import LEAST_NOISE, Answer, Closeness, Comparison
+from fixtures.consistency.repeat_bounds import (
+    alone_of,
+    hold,
+    joined,
+    joined_answers,
+    rows_of,
+    same_answers,
+    with_same_answers,
+)
+from fixtures.spec import Arrays
+from reports.record.schema import SameAnswers
+from reports.text.correctness import ledger_failures, same_answers_text
+from tests import samples
+from tests.consistency.wrong_rows import CLASSES, FAULTS, NEAR, Fault
+
+COUNT = 20
+IDS = [f"row-{n}" for n in range(COUNT)]
+ROWS = np.random.default_rng(0).standard_normal((COUNT, 4)).astype(np.float32)
+TEXTS = np.array([[f"text {n}".encode(), b"\xff"] for n in range(COUNT)], object)
+EXACT = Closeness(1e-4, 1e-4, 1.0)
+
+
+def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness = EXACT) -> Comparison:
+    """What is found of one answer to these samples, where each got its row of `right` alone."""
+    count = len(next(iter(right.values())))
+    rows = {n: {name: values[n] for name, values in right.items()} for n in range(count)}
+    return hold(alone_of(IDS, rows, near), [Answer(np.asarray(which), given)], near)
+
+
+# --- what is another answer ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "right",
+    [ROWS, TEXTS, np.arange(40).reshape(20, 2), ROWS > 0, ROWS[:, 0], np.zeros((20, 0), np.float32)],
+    ids=["floats", "texts", "integers", "truth", "a number for each row", "nothing detected"],
+)
+def test_equal_answers_are_the_same_in_any_order_and_of_any_type(right: np.ndarray) -> None:
+    found = compared({"OUT": right}, {"OUT": right[[5, 3, 3, 19]]}, [5, 3, 3, 19])
+
+    assert (found.wrong, found.answers, found.agreement, found.left_out) == (0, 4, 1.0, 0)
+    assert found.sample == "", "none differs most"
+
+
+@pytest.mark.parametrize(
+    ("right", "change"),
+    [
+        (ROWS, lambda rows: rows + 0.3),
+        (ROWS, lambda rows: rows * np.where(np.arange(4) == 2, np.nan, 1)),
+        (ROWS, lambda rows: rows[:, :3]),
+        (ROWS, lambda rows: rows[::-1]),
+        (ROWS, lambda rows: rows[:1]),
+        (ROWS, lambda rows: rows.astype(np.int64)),
+        (ROWS[:, 0], lambda rows: rows[::-1]),
+        (TEXTS, lambda rows: rows[::-1]),
+        (TEXTS, lambda rows: rows[:, :1]),
+        (np.arange(400).reshape(20, 20), lambda rows: rows + (np.arange(20) == 7)),
+        (ROWS > 0, lambda rows: ~rows),
+    ],
+    ids=[
+        "another value",
+        "no number",
+        "another shape",
+        "rows swapped",
+        "a row missing",
+        "another type",
+        "numbers swapped",
+        "texts swapped",
+        "a text missing",
+        "one integer",
+        "truth",
+    ],
+)
+def test_an_answer_that_differs_is_counted_and_its_sample_named(right: np.ndarray, change: Any) -> None:
+    found = compared({"OUT": right}, {"OUT": change(right[[4, 9]])}, [4, 9])
+
+    assert found.wrong >= 1
+    assert found.first_wrong is not None
+    assert found.sample == found.first_wrong.sample in ("row-4", "row-9")
+    assert found.first_wrong.expected != found.first_wrong.given
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_rows_that_lie_within_2_percent_of_the_largest_magnitude_are_told_apart(
+    fault: tuple[Arrays, Fault],
+) -> None:
+    right, spoil = fault
+
+    assert compared(right, right, range(12), NEAR).wrong == 0
+    assert compared(right, spoil(right), range(12), NEAR).wrong >= 10
+
+
+def test_a_row_is_held_to_its_mean_difference_too() -> None:
+    near = Closeness(0.5, 0.01, 1.0)
+    one_element, every_element = (ROWS[[4]] + np.float32(0.03) * which for which in (np.arange(4) == 1, 1))
+
+    assert compared({"OUT": ROWS}, {"OUT": one_element.astype(np.float32)}, [4], near).wrong == 0
+    assert compared({"OUT": ROWS}, {"OUT": every_element.astype(np.float32)}, [4], near).wrong == 1
+
+
+def test_an_output_that_is_gone_is_another_answer() -> None:
+    assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong == 1
+    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong == 1, "one number for a whole batch"
+
+
+def test_wrong_texts_and_wrong_numbers_add_up_by_rows() -> None:
+    right = {"TEXTS": TEXTS, "ROWS": ROWS}
+    texts, rows = TEXTS[:4].copy(), ROWS[:4].copy()
+    texts[0], rows[2] = b"another", rows[2] + 5
+    found = compared(right, {"TEXTS": texts, "ROWS": rows}, range(4))
+
+    assert (found.wrong, found.answers) == (2, 4)
+    assert found.first_wrong is not None
+    assert (found.first_wrong.sample, found.first_wrong.output) == ("row-0", "TEXTS[0]")
+    texts[2], rows[3] = b"one more", rows[3] + 5
+    assert compared(right, {"TEXTS": texts, "ROWS": rows}, range(4)).wrong == 3
+
+
+def test_answers_of_several_shapes_are_held_to_their_own() -> None:
+    rows = {n: {"OUT": ROWS[n, : 1 + n % 3]} for n in range(6)}
+    again = [Answer(np.array([n]), {"OUT": row["OUT"][None]}) for n, row in rows.items()]
+    alone = alone_of(IDS, rows, EXACT)
+
+    assert (hold(alone, again, EXACT).answers, hold(alone, again, EXACT).wrong) == (6, 0)
+    again[4] = Answer(np.array([4]), {"OUT": rows[5]["OUT"][None]})
+    assert hold(alone, again, EXACT).wrong == 1
+
+
+def test_a_long_text_is_cut_where_it_is_told() -> None:
+    right, given = (np.array([[letter * 500]], object) for letter in "xy")
+    found = compared({"OUT": right}, {"OUT": given}, [0]).first_wrong
+
+    assert found is not None
+    assert all(40 < len(one) < 100 for one in (found.given, found.expected))
+
+
+# --- what is not ---------------------------------------------------------------------------------------------
+
+
+def noisy(values: np.ndarray, share: float) -> np.ndarray:
+    """Values that are off by such a share of their output's largest magnitude."""
+    noise = np.random.default_rng(1).uniform(-1, 1, values.shape) * share * np.abs(values).max()
+    return (values + noise).astype(values.dtype)
+
+
+@pytest.mark.parametrize(
+    ("right", "given", "near"),
+    [
+        (ROWS, noisy(ROWS, 5e-7), EXACT),
+        (1000 + 10 * ROWS, noisy(1000 + 10 * ROWS, 1e-7), EXACT),
+        (np.tile(ROWS[:1], (20, 1)), noisy(np.tile(ROWS[:1], (20, 1)), 5e-7), EXACT),
+        (np.abs(ROWS) * 1e-9, np.abs(ROWS) * 1e-9 + 1e-7, EXACT),
+        (ROWS, ROWS.astype(np.float16).astype(np.float32), Closeness(0.05, 0.025, 1.0, 1e-3)),
+    ],
+    ids=["kernels in FP32", "far from 0", "the same for all samples", "nearly 0", "FP16"],
+)
+def test_rounding_is_no_other_answer(right: np.ndarray, given: np.ndarray, near: Closeness) -> None:
+    found = compared({"OUT": right}, {"OUT": given}, range(20), near)
+
+    assert (found.wrong, found.answers) == (0, 20)
+
+
+def test_samples_whose_answers_rounding_makes_the_same_are_nobody_else_s() -> None:
+    """Of saturated probabilities two samples lie nearer to each other than a unit in the last place of FP16."""
+    sure = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
+    right = np.concatenate([1 - sure[:, :1], sure], axis=1)
+    given = right + np.random.default_rng(3).uniform(-5e-4, 5e-4, right.shape).astype(np.float32)
+
+    assert compared({"OUT": right}, {"OUT": given}, range(20), Closeness(0.05, 0.025, 1.0, 1e-3)).wrong == 0
+
+
+def test_rounding_is_told_in_one_figure() -> None:
+    alone = alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, EXACT)
+    found = hold(alone, [Answer(np.array([1, 2]), {"OUT": ROWS[[1, 2]] + np.float32(1e-5)})], EXACT)
+    told = same_answers(alone, found, EXACT)
+
+    assert told.passed
+    assert told.relative_difference is not None
+    assert 0 < told.relative_difference < 2e-5
+    assert told.tells_apart
+    assert same_answers_text(told)
+    assert with_same_answers(samples.accuracy(), told).passed
+
+
+def test_a_class_is_tied_where_the_scores_beside_it_show_it() -> None:
+    scores, classes = CLASSES["SCORES"].copy(), CLASSES["CLASS"].copy()
+    second = scores[3].argsort()[-2]
+    scores[3, second] = scores[3].max() - 1e-4
+    tied = classes.copy()
+    tied[3] = second
+    right = {"SCORES": scores, "CLASS": classes}
+
+    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), NEAR).wrong == 0
+    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12)).wrong == 1, "in FP32 none may differ"
+    tied[3] = scores[3].argmin()
+    assert compared(right, {"SCORES": scores, "CLASS": tied}, range(12), NEAR).wrong == 1
+
+
+def test_a_class_that_rounding_alone_chooses_may_be_another_in_every_row() -> None:
+    """Two classes have one score, up to the noise of FP32."""
+    scores = np.stack([ROWS[:, 0], ROWS[:, 0], ROWS[:, 0] - 1], axis=1)
+    right = {"SCORES": scores, "LABEL": np.zeros((20, 1), np.int64)}
+
+    def wrong(label: int) -> int:
+        given = {"SCORES": noisy(scores, 1e-7), "LABEL": np.full((20, 1), label)}
+        return compared(right, given, range(20)).wrong
+
+    assert (wrong(1), wrong(2)) == (0, 20)
+
+
+def test_a_few_integers_of_a_long_output_may_differ_and_what_follows_them_is_left_out() -> None:
+    masks = np.arange(2000).reshape(20, 100)
+    right = {"MASK": masks, "OUT": ROWS}
+    near = Closeness(0.01, 0.01, 0.99)
+
+    def of(differing: int, change: float) -> Comparison:
+        mask = masks[[7]] + (np.arange(100) < differing)
+        return compared(right, {"MASK": mask, "OUT": ROWS[[7]] + np.float32(change)}, [7], near)
+
+    assert (of(2, 1.0).wrong, of(2, 1.0).left_out) == (0, 1)
+    assert of(2, 1.0).agreement == pytest.approx(0.98)
+    assert of(2, np.nan).wrong == 1
+    assert of(50, 0.0).wrong == 1
+    assert of(0, 1.0).wrong == 1
+
+
+def test_no_number_twice_is_the_same_answer() -> None:
+    right = np.where(np.arange(4) == 1, np.nan, ROWS)
+
+    assert compared({"OUT": right}, {"OUT": right[[3]]}, [3]).wrong == 0
+    assert compared({"OUT": right}, {"OUT": ROWS[[3]]}, [3]).wrong == 1
+
+
+# --- noise ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("off_by", "allowed"),
+    [(0.0, LEAST_NOISE), (1e-3, 0.05), (0.5, NEAR.element)],
+    ids=["none", "some", "a fault, and no noise"],
+)
+def test_the_noise_of_a_repeated_request_decides_what_nothing_may_change(
+    off_by: float, allowed: float
+) -> None:
+    again = [Answer(np.array([n]), {"OUT": noisy(ROWS, off_by)[[n]]}) for n in range(20)]
+    alone = alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, NEAR, again)
+
+    assert LEAST_NOISE <= alone.same.element <= allowed
+    assert (alone.same.element > LEAST_NOISE) == (off_by > 0)
+    assert alone.near.element >= alone.same.element
+
+
+def test_a_few_wrong_answers_are_no_noise() -> None:
+    again = [Answer(np.array([n]), {"OUT": ROWS[[n]] + np.float32(n < 5)}) for n in range(20)]
+
+    assert alone_of(IDS, {n: {"OUT": ROWS[n]} for n in range(20)}, NEAR, again).same.element == LEAST_NOISE
+
+
+def test_where_all_samples_get_one_answer_it_is_said_that_nothing_tells_them_apart() -> None:
+    def tells_apart(rows: np.ndarray) -> bool:
+        return alone_of(IDS, {n: {"OUT": rows[n]} for n in range(20)}, EXACT).tells_apart
+
+    assert tells_apart(ROWS)
+    assert tells_apart(TEXTS)
+    assert not tells_apart(np.zeros_like(ROWS))
+    assert not tells_apart(np.tile(TEXTS[:1], (20, 1)))
+
+
+# --- several ways to send the samples ------------------------------------------------------------------------
+
+
+def test_of_several_ways_the_worst_counts() -> None:
+    good = SameAnswers(8, 40, 1e-6, 1.0, passed=True, sample="a", left_out=1)
+    bad = SameAnswers(6, 30, 2e-3, 0.5, passed=False, sample="b", left_out=2)
+
+    found = joined_answers([good, bad])
+
+    assert found == joined_answers([bad, good])
+    assert (found.samples, found.answers, found.left_out) == (8, 70, 3)
+    assert (found.agreement, found.passed, found.sample, found.relative_difference) == (0.5, False, "b", 2e-3)
+    texts = SameAnswers(2, 2, None, 1.0, passed=True)
+    assert joined_answers([texts, texts]).relative_difference is None
+    assert joined_answers([texts, good]).relative_difference == 1e-6
+
+
+def test_the_sample_that_is_named_is_a_wrong_one_however_far_a_right_one_is_apart() -> None:
+    right = compared({"OUT": ROWS}, {"OUT": ROWS[[1]] + np.float32(5e-5)}, [1])
+    wrong = compared({"TEXT": TEXTS}, {"TEXT": TEXTS[[4]]}, [3])
+
+    found = joined([right, wrong])
+
+    assert found == joined([wrong, right])
+    assert (right.sample, found.sample, found.wrong, found.answers) == ("row-1", "row-3", 1, 2)
+
+
+@pytest.mark.parametrize(("before", "same"), [(True, False), (False, True), (True, True)])
+def test_a_ledger_holds_where_it_held_before_and_its_samples_get_the_same_answers(
+    before: bool, same: bool
+) -> None:
+    ledger = samples.accuracy() if before else samples.failed_accuracy()
+    told = SameAnswers(8, 40, 1e-6, 1.0, passed=same, sample="" if same else "row-5")
+
+    found = with_same_answers(ledger, told)
+
+    assert found.passed is (before and same)
+    assert any("row-5" in one for one in ledger_failures(found)) is not same
+
+
+def test_what_has_no_row_of_a_sample_is_no_answer_to_it() -> None:
+    found = rows_of([Answer(np.array([1, 3]), {"OUT": ROWS[[1, 3]], "LOSS": np.array(0.5)})])
+
+    assert found.keys() == {1, 3}
+    assert found[3].keys() == {"OUT"}

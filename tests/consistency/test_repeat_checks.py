@@ -1,0 +1,342 @@
+"""Samples sent again, in flight and in batches: what is sent, and what is said of a model whose answers depend on it."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2
+
+from fixtures.accuracy.compare_answers import Closeness
+from fixtures.consistency import repeat_checks, served
+from fixtures.consistency.repeat_bounds import alone_of
+from fixtures.consistency.replies import Reply
+from fixtures.measure.load_data import LoadData
+from fixtures.spec import Arrays, Tensor
+from reports.record.schema import AnswerGate
+from tests.consistency.stand_in import IDS, NEAR, ROWS, Model, Server, alone, served_model, sound
+from tests.consistency.wrong_rows import FAULTS, Fault
+from tests.consistency.wrong_rows import NEAR as WIDE
+
+Gate = Callable[..., tuple[AnswerGate, Server]]
+GATES = ("repeated", "reloaded", "in_flight", "batches")
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """`gate(name, model, ...)`: what a gate says of a model, and what it asked after each sample was asked alone."""
+
+    def run(
+        name: str, model: Model = sound, count: int = 8, near: Closeness = NEAR, **changes: Any
+    ) -> tuple[AnswerGate, Server]:
+        server = Server(model)
+        for module in (repeat_checks, served):
+            monkeypatch.setattr(module, "ask", server.ask)
+        of_load = {one: changes.pop(one) for one in ("first", "kernels_may_change") if one in changes}
+        toy = dataclasses.replace(served_model(count, **changes), near=near, **of_load)
+        of_alone = served.ask_alone(toy)
+        server.asked.clear()
+        return getattr(repeat_checks, name)(toy, of_alone), server
+
+    return run
+
+
+# --- what is sent --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_a_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
+    found, server = gate(name)
+
+    assert found.wrong == ""
+    assert found.requests == len(server.asked) + (8 if name == "repeated" else 0)
+    assert found.same is not None
+    assert found.same.passed
+    assert found.same.answers >= found.requests
+
+
+def test_before_each_repeated_request_comes_another_one_than_before(gate: Gate) -> None:
+    _, server = gate("repeated")
+
+    assert server.asked == [([n], 1) for n in range(7, -1, -1)]
+
+
+def test_a_model_loaded_anew_is_asked_each_sample_alone(gate: Gate) -> None:
+    _, server = gate("reloaded")
+
+    assert server.asked == [([n], 1) for n in range(8)]
+
+
+def test_64_requests_are_in_flight_and_each_sample_is_among_them(gate: Gate) -> None:
+    found, server = gate("in_flight")
+
+    assert {in_flight for _, in_flight in server.asked} == {64}
+    assert found.requests == len(server.asked) == 64
+    assert Counter(sample for (sample,), _ in server.asked) == dict.fromkeys(range(8), 8)
+
+
+def test_of_large_samples_fewer_are_in_flight_and_two_at_least() -> None:
+    def in_flight(row_bytes: int) -> int:
+        data = LoadData(None, ["a"], {"IN": np.broadcast_to(np.uint8(0), (1, row_bytes))})  # type: ignore[arg-type]
+        return served_model(data=data).in_flight(1)
+
+    assert [in_flight(size) for size in (1, 1 << 20, 1 << 25, 1 << 29)] == [64, 64, 7, 2]
+
+
+@pytest.mark.parametrize(
+    ("largest", "preferred", "sizes"),
+    [
+        (1, (), [1]),
+        (6, (), [1, 2, 3, 4, 5, 6]),
+        (37, (20,), [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 19, 20, 21, 31, 32, 33, 36, 37]),
+    ],
+)
+def test_the_sizes_by_which_kernels_are_chosen_have_those_beside_them(
+    largest: int, preferred: tuple[int, ...], sizes: list[int]
+) -> None:
+    model = dataclasses.replace(served_model(largest=largest), preferred=preferred)
+
+    assert model.sizes == sizes
+    assert model.every_size == list(range(1, largest + 1))
+
+
+def test_of_any_number_of_rows_those_up_to_64_are_tried_and_1024_at_most() -> None:
+    sizes = served_model(largest=2**31 - 1).every_size
+
+    assert sizes[:64] == list(range(1, 65))
+    assert sizes[64:] == [65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024]
+
+
+def test_a_batch_of_each_size_is_sent_alone_and_beside_others(gate: Gate) -> None:
+    found, server = gate("batches", largest=5)
+
+    sizes = Counter((len(samples), in_flight) for samples, in_flight in server.asked)
+    assert sizes == {(1, 1): 1, (2, 1): 3, (3, 1): 3, (4, 1): 3, (5, 1): 3 + 8, (5, 8): 8}
+    assert found.tried.startswith("5 of 5 batch sizes, 1 to 5")
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_in_batches_samples_have_several_places_and_neighbours(gate: Gate, count: int) -> None:
+    _, server = gate("batches", count=count, largest=8)
+    batches = [samples for samples, _ in server.asked if len(samples) > 1]
+
+    assert {sample for samples in batches for sample in samples} == set(range(count))
+    for sample in range(count):
+        places = {place for samples in batches for place, one in enumerate(samples) if one == sample}
+        assert len(places) >= 3
+
+
+def test_a_model_takes_batches_where_it_has_an_axis_for_them_and_more_than_one_row() -> None:
+    assert served_model(largest=2).takes_batches
+    assert not served_model(largest=1).takes_batches
+    assert not served_model(largest=4, batched=False).takes_batches
+
+
+# --- what is found -------------------------------------------------------------------------------------------
+
+
+def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
+    return 2 * ROWS[samples] + (samples == 5)[:, None]
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_an_answer_that_is_another_than_alone_is_told_with_its_sample(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(repeat_checks, "ask", Server(wrong_for_row_5).ask)
+
+    found = getattr(repeat_checks, name)(served_model(), alone())
+
+    assert "to sample row-5: OUT[" in found.wrong
+    assert found.wrong.endswith(" alone")
+    assert found.same is not None
+    assert not found.same.passed
+    assert found.same.sample == "row-5"
+
+
+class Leaking:
+    """Adds a share of the answer before to each."""
+
+    def __init__(self, share: float) -> None:
+        self._share, self._before = np.float32(share), np.zeros((1, 4), np.float32)
+
+    def __call__(self, samples: np.ndarray, _in_flight: int) -> np.ndarray:
+        right = 2 * ROWS[samples]
+        found = right + self._share * self._before[:1]
+        self._before = right
+        return found
+
+
+@pytest.mark.parametrize("share", [0.01, 0.001, 0.0001])
+def test_a_leak_of_the_answer_before_is_found(gate: Gate, share: float) -> None:
+    assert gate("repeated", Leaking(share), near=WIDE)[0].wrong
+    assert not gate("repeated", Leaking(0.0), near=WIDE)[0].wrong
+
+
+def test_the_first_answer_after_a_load_is_held_to_the_others(gate: Gate) -> None:
+    right = {"OUT": 2 * ROWS[:1]}
+    wrong = {"OUT": 2 * ROWS[:1] * np.float32(1.001)}
+
+    for name in ("repeated", "reloaded"):
+        assert gate(name, first=right)[0].wrong == ""
+        assert "row-0" in gate(name, first=wrong, near=WIDE)[0].wrong
+        assert gate(name, first=wrong, near=WIDE, kernels_may_change=True)[0].wrong == ""
+        zeros: Arrays = {"OUT": np.zeros((1, 4), np.float32)}
+        assert "row-0" in gate(name, first=zeros, near=WIDE, kernels_may_change=True)[0].wrong
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda samples, _in_flight: 2 * ROWS[samples[::-1] if len(samples) == 3 else samples],
+        lambda samples, in_flight: 2 * ROWS[samples] + (in_flight > 1 and len(samples) > 2),
+        lambda samples, _in_flight: (
+            2 * ROWS[samples] + 0.001 * ROWS[samples].mean(axis=0) * (len(samples) > 1)
+        ),
+        lambda samples, _in_flight: 2 * ROWS[samples] + (np.arange(len(samples)) == 3)[:, None],
+        lambda samples, in_flight: 2 * ROWS[samples] * np.float32(1.001 if in_flight > 1 else 1),
+    ],
+    ids=[
+        "batches of three",
+        "batches in flight",
+        "a thousandth of the neighbours",
+        "the fourth row",
+        "an instance that is a thousandth off",
+    ],
+)
+def test_what_only_a_batch_does_to_answers_is_found(gate: Gate, fault: Model) -> None:
+    assert "answers differ" in gate("batches", fault, near=WIDE)[0].wrong
+    assert gate("repeated", fault, near=WIDE)[0].wrong == ""
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("name", ["batches", "in_flight"])
+def test_wrong_rows_are_found_where_the_server_forms_batches(
+    gate: Gate, name: str, fault: tuple[Arrays, Fault]
+) -> None:
+    right, spoil = fault
+
+    def answer(samples: np.ndarray, in_flight: int, spoil: Fault = spoil) -> Arrays:
+        # What is in flight together has each sample beside the next one.
+        joined = np.append(samples, (samples[-1] + 1) % 8) if in_flight > 1 else samples
+        rows: Arrays = {name: values[joined] for name, values in right.items()}
+        rows = spoil(rows) if len(joined) > 1 else rows
+        return {name: values[: len(samples)] for name, values in rows.items()}
+
+    assert "answers differ" in gate(name, answer, near=WIDE)[0].wrong
+    assert gate(name, lambda samples, _: answer(samples, 1, lambda rows: rows), near=WIDE)[0].wrong == ""
+
+
+def test_numbers_that_are_random_are_no_noise_but_a_fault(gate: Gate) -> None:
+    right, spoil = FAULTS["random scores beside pixel coordinates"]
+
+    def answer(samples: np.ndarray, _in_flight: int) -> Arrays:
+        return spoil({name: values[samples] for name, values in right.items()})
+
+    assert gate("repeated", answer, near=WIDE)[0].wrong
+
+
+def test_kernels_that_a_batch_size_chooses_may_round_otherwise(gate: Gate) -> None:
+    def by_size(samples: np.ndarray, _in_flight: int) -> np.ndarray:
+        return 2 * ROWS[samples] * np.float32(1 + 1e-7 * len(samples))
+
+    def in_half_precision(samples: np.ndarray, _in_flight: int) -> np.ndarray:
+        exact = 2 * ROWS[samples]
+        return exact if len(samples) == 1 else exact.astype(np.float16).astype(np.float32)
+
+    for name in ("batches", "in_flight"):
+        assert gate(name, by_size, largest=16)[0].wrong == ""
+        assert gate(name, in_half_precision, near=Closeness(0.05, 0.025, 1.0, 1e-3))[0].wrong == ""
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_an_honest_model_that_is_noisy_is_held_to_its_noise(gate: Gate, name: str) -> None:
+    generator = np.random.default_rng(4)
+
+    def noisy(samples: np.ndarray, _in_flight: int) -> np.ndarray:
+        return 2 * ROWS[samples] + 1e-4 * generator.standard_normal((len(samples), 4)).astype(np.float32)
+
+    assert gate(name, noisy, near=WIDE)[0].wrong == ""
+
+
+def test_where_all_samples_get_one_answer_that_is_on_record(gate: Gate) -> None:
+    found, _ = gate("batches", lambda samples, _in_flight: np.zeros((len(samples), 4), np.float32))
+
+    assert found.wrong == ""
+    assert found.same is not None
+    assert not found.same.tells_apart
+
+
+def test_a_model_of_which_no_answer_could_be_read_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeat_checks, "ask", Server().ask)
+
+    assert repeat_checks.reloaded(served_model(), alone_of(IDS, {}, NEAR)).wrong == "no answer could be read"
+
+
+def test_how_many_answers_differ_is_said_of_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = Server(lambda samples, _in_flight: 2 * ROWS[samples] + (samples > 5)[:, None])
+    monkeypatch.setattr(repeat_checks, "ask", fault.ask)
+
+    found = repeat_checks.repeated(served_model(), alone())
+
+    assert found.wrong.startswith("2 of 8 answers differ, the first to sample row-7: ")
+
+
+# --- optional inputs -----------------------------------------------------------------------------------------
+
+Remembering = Callable[[np.ndarray | None], np.ndarray]
+"""What is added to the answer to a request that holds this optional input, or lacks it."""
+
+
+def optional_gate(
+    monkeypatch: pytest.MonkeyPatch, more: Remembering, *, refuses_from: int = 99
+) -> AnswerGate:
+    """What is said of a model whose input MORE may be left out; it refuses so from the request of this number on."""
+    inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
+    one = served_model()
+    data = LoadData(one.job.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})
+    toy = served_model(data=data, model=dataclasses.replace(one.job.model, inputs=inputs))
+
+    def send(_job: Any, requests: Any) -> list[Reply]:
+        replies = []
+        for number, request in enumerate(requests):
+            contents = [np.frombuffer(one, np.float32) for one in request.raw_input_contents]
+            answer = 2 * contents[0] + more(contents[1] if len(contents) == 2 else None)
+            response = service_pb2.ModelInferResponse(model_name="toy")
+            response.outputs.add(name="OUT", datatype="FP32", shape=[1, 4])
+            response.raw_output_contents.append(answer.astype(np.float32).tobytes())
+            is_refused = number >= refuses_from and len(contents) == 1
+            replies.append(Reply(None, "no MORE") if is_refused else Reply(response))
+        return replies
+
+    monkeypatch.setattr(repeat_checks, "ask", Server().ask)
+    monkeypatch.setattr(repeat_checks, "send", send)
+    return repeat_checks.repeated(toy, alone())
+
+
+def test_a_request_that_leaves_an_optional_input_out_gets_the_same_answer_whatever_was_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    last = np.zeros(4, np.float32)
+
+    def last_sent(values: np.ndarray | None) -> np.ndarray:
+        nonlocal last
+        last = last if values is None else values
+        return np.float32(0.001) * last
+
+    found = optional_gate(monkeypatch, lambda values: np.zeros(4) if values is None else values)
+    assert found.wrong == ""
+    assert "without the optional inputs" in found.tried
+    assert "row-0 without MORE: OUT[" in optional_gate(monkeypatch, last_sent).wrong
+
+
+@pytest.mark.parametrize("number", [0, 5])
+def test_a_refused_request_without_the_optional_inputs_is_told_in_the_server_s_words(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    found = optional_gate(monkeypatch, lambda _values: np.zeros(4), refuses_from=number)
+
+    assert "row-0 without MORE" in found.wrong
+    assert "no MORE" in found.wrong

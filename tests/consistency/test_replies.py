@@ -1,0 +1,85 @@
+"""What a server says to requests that it refuses and to those that are in flight together."""
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2
+
+from fixtures.consistency import replies, served
+from fixtures.measure.requests import request_for
+from tests.consistency.answering_servers import ALONE, ROWS, careful, right, served_by
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INVALID_ARGUMENT])
+def test_a_server_that_lives_has_refused_whatever_its_status_says(code: grpc.StatusCode) -> None:
+    def refuse(_request: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(code, "not " + "very " * 200 + "now")
+
+    with served_by(refuse) as model:
+        (reply,) = replies.send(model.job, [service_pb2.ModelInferRequest(model_name="toy")])
+
+    assert reply.response is None
+    assert reply.refusal.startswith("not very very")
+    assert 100 < len(reply.refusal) < 400, "a server may say much"
+
+
+def test_a_refusal_without_words_is_told_by_its_status() -> None:
+    def refuse(_request: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(grpc.StatusCode.INTERNAL, "")
+
+    with served_by(refuse) as model:
+        (reply,) = replies.send(model.job, [service_pb2.ModelInferRequest(model_name="toy")])
+
+    assert "INTERNAL" in reply.refusal
+
+
+def test_replies_come_in_the_order_of_their_requests() -> None:
+    with served_by(careful) as model:
+        inputs = [model.job.data.inputs([sample]) for sample in (2, 0)]
+        malformed = service_pb2.ModelInferRequest(model_name="toy")
+        found = replies.send(
+            model.job, [request_for(model.job, inputs[0]), malformed, request_for(model.job, inputs[1])]
+        )
+
+    assert [one.refusal for one in found] == ["", "not as declared", ""]
+    contents = [one.response.raw_output_contents[0] for one in found if one.response is not None]
+    assert contents == [(2 * ROWS[sample]).tobytes() for sample in (2, 0)]
+
+
+# --- requests in flight --------------------------------------------------------------------------------------
+
+
+def test_as_many_requests_are_in_flight_as_were_asked_for() -> None:
+    now = SimpleNamespace(count=0, most=0)
+    lock = threading.Lock()
+
+    def slow(request: Any, context: grpc.ServicerContext) -> Any:
+        with lock:
+            now.count += 1
+            now.most = max(now.most, now.count)
+        time.sleep(0.02)
+        with lock:
+            now.count -= 1
+        return right(request, context)
+
+    with served_by(slow) as model:
+        one = served.ask(model, [[0], [1], [2]])
+        assert now.most == 1
+        served.ask(model, [[0], [1], [2], [0], [1], [2]], 3)
+        assert now.most in (2, 3), "a busy machine may not get to the third in time"
+    assert [answer.samples.tolist() for answer in one] == [[0], [1], [2]]
+    np.testing.assert_array_equal(one[2].outputs["OUT"], 2 * ROWS[[2]])
+
+
+def test_each_of_the_gates_samples_is_asked_alone() -> None:
+    with served_by(careful) as model:
+        found = served.ask_alone(model)
+
+    assert found.rows.keys() == {0, 1, 2}
+    for sample, outputs in found.rows.items():
+        np.testing.assert_array_equal(outputs["OUT"], ALONE.rows[sample]["OUT"])

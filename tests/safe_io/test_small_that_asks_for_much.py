@@ -1,0 +1,293 @@
+"""A small file may ask for more memory or time than any machine has: it is refused by what it declares."""
+
+import gzip
+import json
+import struct
+import tracemalloc
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from onnx import TensorProto, helper
+from PIL import Image
+
+from fixtures.consistency import recorded
+from fixtures.data.brains import brats
+from fixtures.data.squad import squad_v1
+from fixtures.data.squad.text_windows import WindowSizes, prepare
+from fixtures.errors import InputError
+from fixtures.frameworks.pytorch import read_checkpoint
+from fixtures.models.bert.checkpoint import load_full
+from fixtures.models.resnet50.samples import preprocess
+from fixtures.spec import Tensor
+from fixtures.thresholds import read as read_thresholds
+from fixtures.user_models.class_scores import f1
+from fixtures.user_models.labels import read_labels
+from fixtures.user_models.onnx_file import GivenNetwork, model_of
+from fixtures.user_models.repository import models_in
+from fixtures.user_models.samples import read_samples
+from tests.repositories import config
+
+ROW = Tensor("X", "FP32", (2, 3))
+
+
+def header(shape: str, dtype: str = "<f4") -> bytes:
+    """The header of an array in NumPy's format."""
+    text = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+
+
+def archive(path: Path, members: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+
+
+def samples(path: Path, tensor: Tensor = ROW) -> Any:
+    return read_samples(path, (tensor,)).load([0])
+
+
+def rows_of_nothing(folder: Path) -> Any:
+    (folder / "x.npy").write_bytes(header("(10000000000000, 0)"))
+    return samples(folder, Tensor("X", "FP32", (-1,)))
+
+
+def unpacked(folder: Path) -> Any:
+    content = header("(104857600,)", "|u1") + bytes(100 << 20)
+    archive(folder / "x.npz", {"X.npy": content.replace(b"(104857600,)", b"(9104857600,)", 1)})
+    return samples(folder)
+
+
+def labels_of_another_world(folder: Path) -> Any:
+    archive(folder / "l.npz", {"a.npy": header("(10000000000000,)")})
+    return read_labels(folder / "l.npz", ["a"], ["a"])
+
+
+def recorded_answers(folder: Path) -> Any:
+    archive(folder / "a.npz", {"about.npy": header("(10000000000000,)", "|u1"), "content.npy": b""})
+    return recorded.read(folder / "a.npz")
+
+
+def shape_of_a_request(folder: Path) -> Any:
+    values = {"content": [], "shape": [10**40, 0]}
+    (folder / "x.json").write_text(json.dumps({"data": [{"X": values}]}))
+    return samples(folder, Tensor("X", "FP32", (-1, -1)))
+
+
+def text_in_many_places(folder: Path) -> Any:
+    (folder / "x.txt").write_text("a\n")
+    return samples(folder, Tensor("X", "BYTES", (10**12,)))
+
+
+def many_texts(folder: Path) -> Any:
+    (folder / "x.txt").write_text("a\n" * 3_000_000)
+    return samples(folder, Tensor("X", "BYTES", (1,)))
+
+
+def png(width: int, height: int, pixels: bytes = b"") -> bytes:
+    """A picture of 1 bit a pixel."""
+    parts = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)),
+        (b"IDAT", zlib.compress(pixels)),
+        (b"IEND", b""),
+    ]
+    chunks = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def a_line_as_image(folder: Path) -> Any:
+    (folder / "x.png").write_bytes(png(1, 400_000, bytes(800_000)))
+    return preprocess(folder / "x.png")
+
+
+def an_image_without_end(folder: Path) -> Any:
+    (folder / "x.png").write_bytes(png(2**20, 2**20))
+    return preprocess(folder / "x.png")
+
+
+def an_image_that_says_it_goes_on(folder: Path) -> Any:
+    whole = png(8, 8, bytes(16))
+    (folder / "x.png").write_bytes(whole[:33] + struct.pack(">I", 0x41000000) + b"IDAT\0\0")
+    return preprocess(folder / "x.png")
+
+
+def settings_of_pictures(folder: Path) -> Any:
+    (folder / "x.png").write_bytes(png(8, 8, bytes(16)))
+    (folder / "samples.toml").write_text("[image]\nsize = [1048576, 1048576]\n")
+    return samples(folder, Tensor("X", "UINT8", (3, -1, -1)))
+
+
+def volume(shape: tuple[int, ...], spacing: tuple[float, ...], voxels: bytes = b"") -> bytes:
+    """A NIfTI file of FP32."""
+    head = bytearray(352)
+    struct.pack_into("<i", head, 0, 348)
+    struct.pack_into("<8h", head, 40, len(shape), *shape, *[1] * (7 - len(shape)))
+    struct.pack_into("<hh", head, 70, 16, 32)
+    struct.pack_into("<8f", head, 76, 1, *spacing, 1, 1, 1, 1)
+    struct.pack_into("<ff", head, 108, 352, 1)
+    head[344:348] = b"n+1\0"
+    return gzip.compress(bytes(head) + voxels)
+
+
+def patient(folder: Path, shape: tuple[int, ...], spacing: tuple[float, ...], voxels: bytes = b"") -> Any:
+    (folder / "image.nii.gz").write_bytes(volume(shape, spacing, voxels))
+    (folder / "label.nii.gz").write_bytes(volume((4, 4, 4), (1, 1, 1), np.ones(64, np.float32).tobytes()))
+    return brats.prepare(brats.Patient("x", folder / "image.nii.gz", folder / "label.nii.gz"))
+
+
+BRAIN = np.ones(256, np.float32).tobytes()
+
+
+def questions(folder: Path, context: str, count: int) -> Any:
+    asked = [
+        {"id": str(number), "question": "a ?", "answers": [{"text": "a", "answer_start": 0}]}
+        for number in range(count)
+    ]
+    content = {"data": [{"title": "t", "paragraphs": [{"context": context, "qas": asked}]}]}
+    (folder / "dev.json").write_text(json.dumps(content))
+    return prepare(
+        squad_v1.read(folder / "dev.json"), ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], WindowSizes()
+    )
+
+
+def packed_checkpoint(folder: Path) -> Any:
+    torch.save({"w": torch.zeros(1 << 22)}, folder / "plain.pt")
+    with zipfile.ZipFile(folder / "plain.pt") as plain:
+        archive(folder / "x.pt", {one: plain.read(one) for one in plain.namelist()})
+    return read_checkpoint(folder / "x.pt")
+
+
+def tensor_of_one_number(folder: Path) -> Any:
+    torch.save({"w": torch.zeros(1).expand(10**12)}, folder / "x.pt")
+    return read_checkpoint(folder / "x.pt")
+
+
+def huge_bert(folder: Path) -> Any:
+    sizes = {"hidden_size": 10**6, "num_hidden_layers": 10**4, "num_attention_heads": 1, "vocab_size": 8}
+    others = {"intermediate_size": 10**6, "max_position_embeddings": 512, "type_vocab_size": 2}
+    (folder / "config.json").write_text(json.dumps({**sizes, **others, "hidden_act": "gelu"}))
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\nc\nd\n")
+    torch.save({"w": torch.zeros(1)}, folder / "pytorch_model.bin")
+    return load_full(folder)
+
+
+def network(folder: Path, shape: list[Any], kind: int = TensorProto.FLOAT) -> Any:
+    node = helper.make_node("Identity", ["x"], ["y"])
+    values = [helper.make_tensor_value_info(name, kind, shape) for name in "xy"]
+    model = helper.make_model(
+        helper.make_graph([node], "g", values[:1], values[1:]),
+        opset_imports=[helper.make_opsetid("", 13)],
+        ir_version=9,
+    )
+    (folder / "x.onnx").write_bytes(model.SerializeToString())
+    return model_of("x", GivenNetwork(folder / "x.onnx"))
+
+
+def thresholds(folder: Path) -> Any:
+    (folder / "t.toml").write_text(f"[[cases]]\nmatch = '*'\nallowed_slowdown_percent = 1{'0' * 400}\n")
+    return read_thresholds("--thresholds", str(folder / "t.toml"))
+
+
+MUCH: dict[str, Callable[[Path], Any]] = {
+    "rows of no length": rows_of_nothing,
+    "an archive that unpacks to more than its array": unpacked,
+    "labels": labels_of_another_world,
+    "recorded answers": recorded_answers,
+    "a request's shape": shape_of_a_request,
+    "a text for a shape": text_in_many_places,
+    "many texts": many_texts,
+    "an image of one column": a_line_as_image,
+    "an image of a terapixel": an_image_without_end,
+    "an image that says it goes on": an_image_that_says_it_goes_on,
+    "settings of pictures": settings_of_pictures,
+    "a volume's shape": lambda folder: patient(folder, (32767, 32767, 32767, 4), (1, 1, 1)),
+    "a volume's spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1e6, 1e6, 1e6), BRAIN),
+    "a volume of no spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1, float("nan"), 1), BRAIN),
+    "a long paragraph": lambda folder: questions(folder, "a " * 30_000, 1),
+    "many questions of a paragraph": lambda folder: questions(folder, "a " * 9_000, 6_000),
+    "a packed checkpoint": packed_checkpoint,
+    "a tensor of one number": tensor_of_one_number,
+    "BERT's sizes": huge_bert,
+    "a network's input": lambda folder: network(folder, ["batch", 10**15]),
+    "a network's type": lambda folder: network(folder, ["batch", 4], 999),
+    "a threshold": thresholds,
+}
+
+
+@pytest.mark.parametrize("what", MUCH)
+def test_a_small_file_that_asks_for_much_is_refused_in_little_memory(what: str, tmp_path: Path) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError) as raised:
+            MUCH[what](tmp_path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert raised.value.fix
+    assert len(raised.value.what) < 500
+    # 100 MiB is unpacked or written by the tests themselves.
+    assert peak < 600 << 20
+
+
+def test_a_label_may_be_any_whole_number_and_f1_stays_what_it_is() -> None:
+    generator = np.random.default_rng(0)
+    decided, labels = generator.integers(5, size=(2, 40))
+    plain = f1(decided.astype(np.int64), labels)
+    np.testing.assert_allclose(f1(decided * 10**13, labels * 10**13), plain)
+    many = np.arange(20_000)
+    assert f1(many, many).mean() == 1.0
+
+
+def test_a_configuration_that_allows_any_batch_is_measured_with_what_a_request_holds(tmp_path: Path) -> None:
+    from fixtures.user_models.existing import declared
+
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / "m" / "config.pbtxt").write_text(config(batch=2**31 - 1))
+    (found,) = models_in(tmp_path, "--repository")
+    assert max(declared(found).matrices["cpu"].batches) < 10_000
+
+
+@pytest.mark.parametrize(
+    "text", ["a { " * 3_000 + "} " * 3_000, "input [ { name: 'x' data_type: 999 } ]", "\0", "a" * 2**21]
+)
+def test_a_configuration_made_to_do_harm_is_the_fault_of_its_own_model(text: str, tmp_path: Path) -> None:
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / "m" / "config.pbtxt").write_text(text)
+    (found,) = models_in(tmp_path, "--repository")
+    assert found.problem
+    assert found.config is None
+
+
+def test_a_picture_of_more_than_eight_bits_is_refused(tmp_path: Path) -> None:
+    """All that is brighter than 255 of 65,535 would be white."""
+    Image.fromarray(np.full((9, 9), 1000, np.uint16)).save(tmp_path / "x.png")
+    with pytest.raises(InputError, match="more than eight bits") as refused:
+        samples(tmp_path, Tensor("X", "FP32", (3, 9, 9)))
+    assert str(tmp_path / "x.png") in str(refused.value)
+
+
+def test_a_program_in_the_place_of_a_picture_does_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pillow has PostScript drawn by a program of its own, which runs what the file says."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path / 'it-ran'}\n")
+    (tmp_path / "bin" / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
+    (folder / "x.png").write_bytes(script)
+    with pytest.raises(InputError, match="picture cannot be read"):
+        samples(folder, Tensor("X", "FP32", (3, 9, 9)))
+    with pytest.raises(InputError, match="image cannot be read"):
+        preprocess(folder / "x.png")
+    assert not (tmp_path / "it-ran").exists()

@@ -1,0 +1,194 @@
+"""Sequences, and models that give any number of answers, on a real Triton and on one that forgets."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fixtures.accuracy.same_replay import compare_conversations
+from fixtures.errors import ProofError
+from fixtures.serve.found_samples import sized
+from fixtures.serve.launch import serve
+from fixtures.serve.replay import Answers, Message, converse
+from fixtures.serve.server import Server
+from fixtures.serve.server_spec import Choice
+from fixtures.spec import Model, Samples
+from fixtures.user_models.existing import declared
+from fixtures.user_models.linked import link_repository
+from fixtures.user_models.repository import models_in
+from reports.record.schema import Conversation
+from tests.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
+
+_SEQUENCE = """
+backend: "python"
+sequence_batching { direct {}
+  control_input [
+    { name: "START" control [{ kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] }] },
+    { name: "CORRID" control [{ kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 }] } ] }
+"""
+ONE_FLAG = """        both = pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START | pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END
+        if any(one.flags() == both for one in requests):
+            raise pb_utils.TritonModelException("a request is the first or the last")
+"""
+SAMPLES = Samples(
+    [f"sample-{number}" for number in range(6)],
+    lambda indices: {"IN": np.array(indices, np.int32)[:, None] + np.array([1, 2, 3], np.int32)},
+)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, dict[str, Model]]]:
+    """A Triton with a model that answers in parts, one that sums up by sequence, and one that sums up whatever comes."""
+    root = tmp_path_factory.mktemp("repository")
+    in_parts = 'backend: "python" model_transaction_policy { decoupled: true }'
+    parts = config("INT32", "3", batch=0, more=in_parts, answer="1")
+    write_model(root, "parts", IN_PARTS, parts)
+    write_model(root, "sums", SUMMING, config("INT32", "3", more=_SEQUENCE))
+    iterative = 'backend: "python" sequence_batching { iterative_sequence: true }'
+    several = f"{iterative} model_transaction_policy {{ decoupled: true }}"
+    write_model(root, "down", COUNTING_DOWN, config("INT32", "3", batch=0, more=several, answer="1"))
+    picky = SUMMING.replace("        return [self.answer", ONE_FLAG + "        return [self.answer")
+    write_model(root, "picky", picky, config("INT32", "3", more=_SEQUENCE))
+    write_model(
+        root, "leaks", SUMMING.replace("key = ", "key = 0 and "), config("INT32", "3", more=_SEQUENCE)
+    )
+    found = models_in(root, "--repository")
+    linked = link_repository(found, tmp_path_factory.mktemp("linked"))
+    with serve(Choice("embedded"), linked, tmp_path_factory.mktemp("logs") / "log", device="cpu") as server:
+        for one in found:
+            server.load_as_found(Path(one.name))
+        yield server, {one.name: declared(one) for one in found}
+
+
+def test_all_answers_to_a_request_are_compared(models: tuple[Server, dict[str, Model]]) -> None:
+    server, by_name = models
+
+    found = compare_conversations(server, by_name["parts"], SAMPLES)
+
+    assert found.passed
+    assert found.answers == 3 * found.requests
+
+
+def test_a_sequence_gets_the_same_answers_beside_another(models: tuple[Server, dict[str, Model]]) -> None:
+    server, by_name = models
+
+    sums, leaks = (compare_conversations(server, by_name[name], SAMPLES) for name in ("sums", "leaks"))
+
+    assert (sums.kind, sums.answers, sums.passed) == ("sequence", sums.requests, True)
+    assert not leaks.passed
+    assert "beside another sequence" in leaks.difference
+
+
+def test_a_sequence_of_one_request_is_asked_as_one(models: tuple[Server, dict[str, Model]]) -> None:
+    server, by_name = models
+
+    assert sized(server, by_name["down"], None).samples
+    found = compare_conversations(server, by_name["down"], SAMPLES)
+
+    assert found.passed
+    assert found.answers > found.requests
+
+
+def test_a_model_for_which_no_request_is_the_first_and_the_last_is_asked_with_two(
+    models: tuple[Server, dict[str, Model]],
+) -> None:
+    server, by_name = models
+
+    assert sized(server, by_name["picky"], None).samples
+    with pytest.raises(ProofError, match="the first or the last"):
+        converse(server, by_name["picky"], [Message(SAMPLES.load([0]))])
+
+
+def test_answers_that_go_missing_the_second_time_are_found(models: tuple[Server, dict[str, Model]]) -> None:
+    server, by_name = models
+    asked: list[int] = []
+
+    def forget(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+        asked.append(len(messages))
+        return [[{"OUT": np.zeros(1)}] * (2 - len(asked) // 2) for _ in messages]
+
+    found = compare_conversations(server, by_name["parts"], SAMPLES, say=forget)
+
+    assert not found.passed
+    assert "request 1 got 2 answers, and 1" in found.difference
+
+
+# --- models that are made up ---------------------------------------------------------------------------------
+
+Answering = Callable[[int, Message], Answers]
+"""The answers to a message, which is the one of this number since the beginning."""
+
+
+def conversation(models: tuple[Server, dict[str, Model]], name: str, answering: Answering) -> Conversation:
+    """What is found of a model of this name that answers so."""
+    server, by_name = models
+    numbers = itertools.count()
+
+    def say(_server: Server, _model: Model, messages: Sequence[Message]) -> list[Answers]:
+        return [answering(next(numbers), one) for one in messages]
+
+    (declared_output,) = by_name[name].outputs
+    output = dataclasses.replace(declared_output, dtype="FP32")
+    return compare_conversations(
+        server, dataclasses.replace(by_name[name], outputs=(output,)), SAMPLES, say=say
+    )
+
+
+def parts(message: Message) -> Answers:
+    """Each number of the message, as a part of its own."""
+    return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
+
+
+@pytest.mark.parametrize("every", [20, 50])
+def test_a_part_that_every_so_many_requests_lack_is_found(
+    models: tuple[Server, dict[str, Model]], every: int
+) -> None:
+    def lacking(number: int, message: Message) -> Answers:
+        return parts(message)[: 2 if number % every == every - 1 else 3]
+
+    assert conversation(models, "parts", lambda _number, message: parts(message)).passed
+    assert not conversation(models, "parts", lacking).passed
+
+
+def test_a_part_that_is_off_by_a_thousandth_now_and_then_is_found(
+    models: tuple[Server, dict[str, Model]],
+) -> None:
+    def off(number: int, message: Message) -> Answers:
+        factor = np.float32(1.001 if number % 30 == 29 else 1)
+        return [{"OUT": factor * one["OUT"]} for one in parts(message)]
+
+    assert not conversation(models, "parts", off).passed
+
+
+class Summing:
+    """Adds up what a sequence sends, from a share of the sum before it on, of the same sequence or of any."""
+
+    def __init__(self, share: float, *, of_any: bool = False, noise: float = 0.0) -> None:
+        self._share, self._of_any, self._noise = share, of_any, noise
+        self._sums: dict[int, np.ndarray] = {}
+        self._generator = np.random.default_rng(0)
+
+    def __call__(self, _number: int, message: Message) -> Answers:
+        key = 0 if self._of_any else message.sequence
+        left = self._sums.get(key, np.zeros((1, 3)))
+        own = self._sums.get(message.sequence, left)
+        before = self._share * left if message.is_first else own
+        self._sums[message.sequence] = self._sums[key] = before + message.rows["IN"]
+        noise = self._noise * self._generator.standard_normal((1, 3))
+        return [{"OUT": (self._sums[message.sequence] + noise).astype(np.float32)}]
+
+
+@pytest.mark.parametrize("of_any", [True, False], ids=["any sequence", "its own"])
+@pytest.mark.parametrize("share", [0.01, 0.001])
+def test_a_thousandth_of_the_sequence_before_is_found_in_the_next(
+    models: tuple[Server, dict[str, Model]], share: float, of_any: bool
+) -> None:
+    assert conversation(models, "sums", Summing(0.0, of_any=of_any)).passed
+    assert not conversation(models, "sums", Summing(share, of_any=of_any)).passed
+
+
+def test_a_conversation_is_held_to_its_own_noise(models: tuple[Server, dict[str, Model]]) -> None:
+    assert conversation(models, "sums", Summing(0.0, noise=1e-3)).passed

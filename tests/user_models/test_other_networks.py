@@ -1,0 +1,188 @@
+"""ONNX files of networks without batches, and of networks that take and give texts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fixtures.build import repository
+from fixtures.build.configuration import model_config
+from fixtures.build.repository import BuiltModel
+from fixtures.cases import matrix_of
+from fixtures.efficiency.in_process import in_process
+from fixtures.host.targets import CPU
+from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
+from fixtures.spec import Model
+from fixtures.user_models.onnx_file import GivenNetwork, description, model_of
+from tests.user_models import networks
+from tests.user_models.test_onnx_file import case, converted, score
+
+TEXTS = np.array([["yes"], ["nö"], ["perhaps"], [""]])
+MEANINGS = [[1.0], [-1.0], [0.0], [0.0]]
+
+
+def grids(folder: Path, count: int) -> Path:
+    """So many samples for the network without batches, a file each."""
+    folder.mkdir()
+    for number, values in enumerate(np.random.default_rng(1).standard_normal((count, 3, 4))):
+        np.save(folder / f"{number:02d}.npy", values.astype(np.float32))
+    return folder
+
+
+def without_batches(folder: Path) -> Model:
+    path = networks.without_batch(folder / "net.onnx")
+    return model_of("mine", GivenNetwork(path, grids(folder / "samples", 12)))
+
+
+def of_texts(folder: Path) -> Model:
+    (folder / "samples").mkdir()
+    np.save(folder / "samples" / "words.npy", TEXTS)
+    return model_of("mine", GivenNetwork(networks.words(folder / "net.onnx"), folder / "samples"))
+
+
+def built(model: Model, folder: Path) -> BuiltModel:
+    deployment = matrix_of(model, CPU).deployment
+    weights = model.load(None)
+    return repository.build(
+        case(model),
+        weights,
+        deployment,
+        folder,
+        native=False,
+        calibration=lambda: model.samples("training", None, None),
+    )
+
+
+def served(model: Model, folder: Path, inputs: Any) -> Any:
+    """The answers of a Triton to some rows, each asked for alone."""
+    build = built(model, folder / "repos")
+    with serve(Choice("embedded"), build.folder.parent, folder / "log", device="cpu") as server:
+        server.load(build, matrix_of(model, CPU).deployment, "online")
+        answers = [
+            server.infer(
+                str(build.case), model, {name: values[row : row + 1] for name, values in inputs.items()}
+            )
+            for row in range(len(next(iter(inputs.values()))))
+        ]
+    return {name: np.concatenate([one[name] for one in answers]) for name in answers[0]}
+
+
+def test_a_network_without_a_batch_axis_is_a_model_of_whole_inputs(tmp_path: Path) -> None:
+    model = without_batches(tmp_path)
+    assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [
+        ("x", (3, 4)),
+        ("scores", (3, 2)),
+    ]
+    config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
+    assert config.max_batch_size == 0
+    assert not config.HasField("dynamic_batching")
+    assert [list(one.dims) for one in (*config.input, *config.output)] == [[3, 4], [3, 2]]
+    given = GivenNetwork(tmp_path / "net.onnx", tmp_path / "samples")
+    assert "no batches" in description(model, given)
+    assert "TensorRT" in model.excluded["trt"]
+
+
+def test_it_computes_the_same_converted_quantised_and_served(tmp_path: Path) -> None:
+    model = without_batches(tmp_path)
+    inputs = model.samples("evaluation", None, None).load([0, 1, 2])
+    expected = model.run(model.load(None).network, inputs)["scores"]
+    assert expected.shape == (3, 3, 2)
+    assert score(model, converted(model, tmp_path / "exact.onnx")) < 1e-6
+    assert score(model, converted(model, tmp_path / "small.onnx", "int8")) < 0.1
+    np.testing.assert_allclose(served(model, tmp_path, inputs)["scores"], expected, rtol=1e-5)
+
+
+def test_texts_reach_the_network_as_they_are_and_its_own_come_back(tmp_path: Path) -> None:
+    model = of_texts(tmp_path)
+    inputs = model.samples("evaluation", None, None).load(range(len(TEXTS)))
+    said = [[text.encode()] for (text,) in TEXTS.tolist()]
+    for answers in (
+        model.run(model.load(None).network, inputs),
+        converted(model, tmp_path / "exact.onnx")(inputs),
+        served(model, tmp_path, inputs),
+    ):
+        assert answers["meaning"].tolist() == MEANINGS
+        assert answers["said"].tolist() == said
+
+
+def test_the_process_beside_the_server_is_given_the_texts_as_they_are(tmp_path: Path) -> None:
+    model = of_texts(tmp_path)
+    texts = model.samples("evaluation", None, None).load(range(len(TEXTS)))
+    build = built(model, tmp_path / "repos")
+    with in_process(build, matrix_of(model, CPU).deployment, texts) as worker:
+        worker.wait_ready()
+        assert worker.batches_per_s(2, 0.01, 1) > 0
+
+
+def test_openvino_is_a_format_of_networks_whose_types_it_has(tmp_path: Path) -> None:
+    path = networks.linear(tmp_path / "linear.onnx")
+    model = model_of("mine", GivenNetwork(path))
+    assert "openvino" not in model.excluded
+    texts = of_texts(tmp_path)
+    assert "BYTES" in texts.excluded["openvino"]
+
+
+def test_a_row_that_is_a_single_number_is_served_with_an_axis(tmp_path: Path) -> None:
+    """As the label of a classifier of scikit-learn. The file stays as it is: the configuration reshapes."""
+    path = networks.classifier(tmp_path / "net.onnx")
+    model = model_of("mine", GivenNetwork(path))
+    config = model_config(case(model), matrix_of(model, CPU).deployment, native=True)
+    label = next(one for one in config.output if one.name == "label")
+    assert (list(label.dims), label.HasField("reshape"), list(label.reshape.shape)) == ([1], True, [])
+    assert [one.HasField("reshape") for one in config.input] == [False, True]
+    inputs = model.samples("evaluation", None, None).load([0, 1, 2])
+    expected = model.run(model.load(None).network, inputs)
+    assert expected["label"].shape == (3, 1)
+    assert score(model, converted(model, tmp_path / "exact.onnx")) == 1.0
+    assert (tmp_path / "exact.onnx").read_bytes() == path.read_bytes()
+    for name, values in served(model, tmp_path, inputs).items():
+        np.testing.assert_allclose(values, expected[name], rtol=1e-5)
+    with in_process(built(model, tmp_path / "repos"), matrix_of(model, CPU).deployment, inputs) as worker:
+        worker.wait_ready()
+        assert worker.batches_per_s(2, 0.01, 1) > 0
+
+
+def test_a_single_number_beside_no_batch_gets_an_axis_in_the_graph(tmp_path: Path) -> None:
+    """Triton reshapes to nothing behind a batch alone."""
+    model = model_of("mine", GivenNetwork(networks.with_rate(tmp_path / "net.onnx")))
+    assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [
+        ("x", (16,)),
+        ("rate", (1,)),
+        ("y", (16,)),
+        ("sum", (1,)),
+    ]
+    inputs = {
+        "x": np.arange(32, dtype=np.float32).reshape(2, 16),
+        "rate": np.array([[3], [200]]),
+    }
+    expected = model.run(model.load(None).network, inputs)
+    np.testing.assert_allclose(expected["y"], [inputs["x"][0] * 3, inputs["x"][1] + 200])
+    for answers in (converted(model, tmp_path / "exact.onnx")(inputs), served(model, tmp_path, inputs)):
+        for name in ("y", "sum"):
+            np.testing.assert_allclose(answers[name], expected[name], rtol=1e-5)
+
+
+def test_samples_of_single_numbers_may_lack_the_axis(tmp_path: Path) -> None:
+    model = networks.classifier(tmp_path / "net.onnx")
+    (tmp_path / "together").mkdir()
+    heavy = np.arange(5, dtype=np.float32)
+    np.savez(tmp_path / "together" / "all.npz", x=np.ones((5, 4), np.float32), weight=heavy)
+    found = model_of("mine", GivenNetwork(model, tmp_path / "together")).samples("evaluation", None, None)
+    assert found.load(range(5))["weight"].tolist() == heavy[:, None].tolist()
+    (tmp_path / "apart").mkdir()
+    for rate in (5, 500):
+        arrays = {"x": np.ones(3, np.float32), "rate": np.array(rate)}
+        np.savez(tmp_path / "apart" / f"{rate}.npz", **arrays)
+    path = networks.with_rate(tmp_path / "rate.onnx")
+    found = model_of("mine", GivenNetwork(path, tmp_path / "apart")).samples("evaluation", None, None)
+    assert found.load([0, 1])["rate"].tolist() == [[5], [500]]
+
+
+def test_a_batch_of_one_that_an_output_lacks_is_no_batch(tmp_path: Path) -> None:
+    model = model_of("mine", GivenNetwork(networks.steps_first(tmp_path / "net.onnx")))
+    assert not model.batched
+    assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [
+        ("pictures", (1, 1, 2, 16)),
+        ("steps", (16, 1, 3)),
+    ]

@@ -1,0 +1,239 @@
+"""A folder of common files is the evaluation data of a model."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.spec import Tensor
+from fixtures.user_models.samples import read_samples, sized_inputs
+
+LEFT, RIGHT = Tensor("LEFT", "FP32", (2, 3)), Tensor("RIGHT", "INT64", (-1,))
+TWO = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+
+
+def save(path: Path, values: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.save(path, values)
+
+
+def picture(path: Path, pixels: np.ndarray) -> None:
+    from PIL import Image
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
+
+
+def test_a_folder_for_each_input_holds_a_file_for_each_sample(tmp_path: Path) -> None:
+    for name, row in (("a", TWO[0]), ("b", TWO[1])):
+        save(tmp_path / "LEFT" / f"{name}.npy", row.astype(np.float64))
+        save(tmp_path / "RIGHT" / f"{name}.npy", np.array([1, 2, 3, 4], np.int32))
+    samples = read_samples(tmp_path, (LEFT, RIGHT))
+    assert list(samples.ids) == ["a", "b"]
+    rows = samples.load([1, 0])
+    assert list(rows) == ["LEFT", "RIGHT"]
+    np.testing.assert_array_equal(rows["LEFT"], TWO[::-1])
+    assert (rows["LEFT"].dtype, rows["RIGHT"].dtype) == (np.float32, np.int64)
+    assert [tensor.shape for tensor in sized_inputs((LEFT, RIGHT), samples)] == [(2, 3), (4,)]
+
+
+def test_an_archive_holds_one_sample_or_many(tmp_path: Path) -> None:
+    np.savez(tmp_path / "many.npz", LEFT=TWO, RIGHT=np.ones((2, 4), int))
+    np.savez(tmp_path / "one.npz", LEFT=TWO[1], RIGHT=np.zeros(4, int))
+    samples = read_samples(tmp_path, (LEFT, RIGHT))
+    assert list(samples.ids) == ["many-0000", "many-0001", "one"]
+    np.testing.assert_array_equal(samples.load([1, 2])["LEFT"], TWO[[1, 1]])
+    np.testing.assert_array_equal(samples.load([0, 2])["RIGHT"].sum(axis=1), [4, 0])
+
+
+def test_a_number_without_any_axis_is_a_row_of_one(tmp_path: Path) -> None:
+    rate = Tensor("RATE", "INT64", (1,))
+    np.savez(tmp_path / "one.npz", LEFT=TWO[0], RATE=np.array(16_000))
+    np.testing.assert_array_equal(read_samples(tmp_path, (LEFT, rate)).load([0])["RATE"], [[16_000]])
+
+
+def test_the_files_of_a_model_of_one_input_need_no_folder(tmp_path: Path) -> None:
+    save(tmp_path / "x.npy", TWO[0])
+    save(tmp_path / "more" / "y.npy", TWO)
+    samples = read_samples(tmp_path, (LEFT,))
+    assert list(samples.ids) == ["more/y-0000", "more/y-0001", "x"]
+    np.testing.assert_array_equal(samples.load([1])["LEFT"], TWO[1:])
+
+
+def test_an_optional_input_may_be_missing_from_all_samples(tmp_path: Path) -> None:
+    save(tmp_path / "LEFT" / "a.npy", TWO[0])
+    samples = read_samples(tmp_path, (LEFT, RIGHT), optional=("RIGHT",))
+    assert list(samples.load([0])) == ["LEFT"]
+    assert sized_inputs((LEFT, RIGHT), samples) == (LEFT,)
+
+
+@pytest.mark.parametrize("layout", ["CHW", "HWC"])
+def test_pictures_are_laid_out_and_sized_as_the_input_is(tmp_path: Path, layout: str) -> None:
+    pixels = np.zeros((4, 8, 3), np.uint8)
+    pixels[:, 2:6] = (255, 0, 51)  # the middle, which cutting to a square keeps
+    picture(tmp_path / "cat.png", pixels)
+    shape = (3, 4, 4) if layout == "CHW" else (4, 4, 3)
+    rows = read_samples(tmp_path, (Tensor("X", "FP32", shape),)).load([0])["X"]
+    channels = rows[0] if layout == "CHW" else rows[0].transpose(2, 0, 1)
+    np.testing.assert_allclose(channels.mean(axis=(1, 2)), [1.0, 0.0, 0.2], atol=0.02)
+
+
+def test_a_small_file_says_how_pictures_are_normalised(tmp_path: Path) -> None:
+    picture(tmp_path / "p.png", np.full((6, 6, 3), (10, 20, 30), np.uint8))
+    settings = '[image]\nsize = [2, 5]\nchannels = "BGR"\nscale = 1.0\nmean = [30, 20, 0]\nstd = [1, 1, 2]\n'
+    (tmp_path / "samples.toml").write_text(settings)
+    rows = read_samples(tmp_path, (Tensor("X", "FP32", (3, -1, -1)),)).load([0])["X"]
+    assert rows.shape == (1, 3, 2, 5)
+    np.testing.assert_allclose(rows[0, :, 1, 3], [0, 0, 5])
+
+
+def test_settings_of_pictures_are_named_for_values_that_no_input_holds(tmp_path: Path) -> None:
+    picture(tmp_path / "a.png", np.full((2, 5, 3), 200, np.uint8))
+    (tmp_path / "samples.toml").write_text("[image]\nscale = 1e308\n")
+    with pytest.raises(InputError) as raised:
+        read_samples(tmp_path, (Tensor("x", "FP32", (3, 2, 5)),)).load([0])
+    assert str(tmp_path / "a.png") in str(raised.value)
+    assert str(tmp_path / "samples.toml") in str(raised.value)
+
+
+def test_whole_numbers_of_pixels_go_to_a_model_of_bytes(tmp_path: Path) -> None:
+    picture(tmp_path / "grey.png", np.full((3, 3), 77, np.uint8))
+    rows = read_samples(tmp_path, (Tensor("X", "UINT8", (3, 3)),)).load([0])["X"]
+    assert rows.dtype == np.uint8
+    assert (rows == 77).all()
+
+
+def test_requests_are_read_as_perf_analyzer_takes_them(tmp_path: Path) -> None:
+    raw = base64.b64encode(TWO[1].tobytes()).decode()
+    nested, flat = TWO[0].tolist(), TWO[0].ravel().tolist()
+    steps = [
+        {"LEFT": flat, "RIGHT": [5, 6]},
+        [{"LEFT": nested, "RIGHT": {"content": [7, 8], "shape": [2]}}],
+        {"LEFT": {"b64": raw}, "RIGHT": {"content": {"b64": base64.b64encode(bytes(16)).decode()}}},
+    ]
+    (tmp_path / "load.json").write_text(json.dumps({"data": steps}))
+    samples = read_samples(tmp_path, (LEFT, RIGHT))
+    assert list(samples.ids) == ["load-0000", "load-0001", "load-0002"]
+    rows = samples.load([0, 1, 2])
+    np.testing.assert_array_equal(rows["LEFT"], TWO[[0, 0, 1]])
+    np.testing.assert_array_equal(rows["RIGHT"], [[5, 6], [7, 8], [0, 0]])
+
+
+def test_each_line_of_a_text_file_is_a_sample_of_a_model_of_strings(tmp_path: Path) -> None:
+    (tmp_path / "questions.txt").write_text("Wer?\n\nWas für einer?\n", encoding="utf-8")
+    samples = read_samples(tmp_path, (Tensor("TEXT", "BYTES", (1,)),))
+    assert list(samples.ids) == ["questions-0001", "questions-0003"]
+    assert samples.load([1])["TEXT"].tolist() == [["Was für einer?".encode()]]
+
+
+def test_texts_become_tokens_of_one_length_by_the_tokenizer_beside_the_model(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path / "model")
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "t.txt").write_text("a b\na b b\ta\n")
+    inputs = [Tensor(name, "INT64", (-1,)) for name in ("input_ids", "attention_mask", "token_type_ids")]
+    samples = read_samples(tmp_path / "texts", inputs, tokenizer=tmp_path / "model")
+    rows = samples.load([0, 1])
+    assert rows["input_ids"].tolist() == [[1, 2, 0, 0], [1, 2, 2, 1]]
+    assert rows["attention_mask"].tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
+    assert rows["token_type_ids"].tolist() == [[0, 0, 0, 0], [0, 0, 0, 1]]
+    fixed = [Tensor(tensor.name, tensor.dtype, (3,)) for tensor in inputs]
+    cut = read_samples(tmp_path / "texts", fixed, tokenizer=tmp_path / "model")
+    assert cut.load([0, 1])["attention_mask"].tolist() == [[1, 1, 0], [1, 1, 1]]
+
+
+def write_tokenizer(folder: Path) -> None:
+    """A tokenizer of two words, as Hugging Face's library writes it."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder.mkdir(parents=True)
+    words = Tokenizer(models.WordLevel({"[PAD]": 0, "a": 1, "b": 2, "[UNK]": 3}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text('{"pad_token": "[PAD]", "model_max_length": 16}')
+
+
+def test_what_lies_beside_samples_by_agreement_is_none(tmp_path: Path) -> None:
+    save(tmp_path / "x.npy", TWO[0])
+    (tmp_path / "labels.csv").write_text("x,1\n")
+    save(tmp_path / "answers" / "x.npy", TWO[0])
+    assert list(read_samples(tmp_path, (LEFT,)).ids) == ["x"]
+
+
+def cut_off(path: Path) -> None:
+    save(path / "x.npy", TWO[0])
+    content = (path / "x.npy").read_bytes()
+    (path / "x.npy").write_bytes(content[:-5])
+
+
+def pickled(path: Path) -> None:
+    np.save(path / "x.npy", np.array([print, {}], object), allow_pickle=True)
+
+
+def two_of_a_name(path: Path) -> None:
+    picture(path / "x.png", np.zeros((2, 3), np.uint8))
+    picture(path / "x.jpg", np.zeros((2, 3), np.uint8))
+
+
+def two_kinds(path: Path) -> None:
+    save(path / "x.npy", TWO[0])
+    (path / "t.txt").write_text("t")
+
+
+def other_settings(path: Path) -> None:
+    save(path / "x.npy", TWO[0])
+    (path / "samples.toml").write_text("[image]\nsise = 3")
+
+
+BAD = {
+    "nothing there": (lambda _path: None, "holds no samples"),
+    "another kind of file": (lambda path: (path / "x.wav").write_text("?"), "x.wav"),
+    "two kinds": (two_kinds, "several kinds"),
+    "another shape": (lambda path: save(path / "x.npy", np.ones((3, 3))), "3 x 3"),
+    "a fraction for a whole number": (lambda path: save(path / "x.npy", np.full((2, 3), 0.5)), "float64"),
+    "too large a number": (lambda path: save(path / "x.npy", np.full((2, 3), 300)), "300 does not fit"),
+    "a file that is cut off": (cut_off, "cut off"),
+    "Python's objects": (pickled, "Python's objects"),
+    "no picture": (lambda path: (path / "x.png").write_text("?"), "picture cannot be read"),
+    "two samples of a name": (two_of_a_name, "two samples are named 'x'"),
+    "no requests": (lambda path: (path / "x.json").write_text("[1]"), "`data`"),
+    "a request without the input": (
+        lambda path: (path / "x.json").write_text('{"data": [{"Y": [1]}]}'),
+        "data[0]",
+    ),
+    "too few values": (lambda path: (path / "x.json").write_text('{"data": [{"X": [1, 2]}]}'), "data[0].X"),
+    "settings that are none": (other_settings, "sise"),
+    "texts for a model of numbers": (lambda path: (path / "x.txt").write_text("t"), "BYTES"),
+}
+
+
+@pytest.mark.parametrize(("write", "named"), BAD.values(), ids=BAD)
+def test_what_cannot_be_samples_is_refused_by_file_reason_and_cure(
+    tmp_path: Path, write: Any, named: str
+) -> None:
+    write(tmp_path)
+    with pytest.raises(InputError) as raised:
+        read_samples(tmp_path, (Tensor("X", "UINT8", (2, 3)),)).load([0])
+    assert named in str(raised.value)
+    assert str(tmp_path) in str(raised.value)
+    assert raised.value.fix
+
+
+def test_samples_of_two_lengths_are_refused_with_both_their_files(tmp_path: Path) -> None:
+    save(tmp_path / "RIGHT" / "a.npy", np.ones(3, int))
+    save(tmp_path / "RIGHT" / "b.npy", np.ones(4, int))
+    with pytest.raises(InputError, match=r"(?s)several shapes.*a\.npy.*b\.npy"):
+        read_samples(tmp_path, (RIGHT,))
+
+
+def test_a_sample_is_read_only_when_it_is_asked_for(tmp_path: Path) -> None:
+    save(tmp_path / "a.npy", TWO[0])
+    save(tmp_path / "b.npy", TWO[1])
+    samples = read_samples(tmp_path, (LEFT,))
+    (tmp_path / "b.npy").unlink()
+    np.testing.assert_array_equal(samples.load([0])["LEFT"][0], TWO[0])
+    with pytest.raises(InputError, match=r"b\.npy"):
+        samples.load([1])
