@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.run import output, recorded_tests
 from fixtures.run.options import SETTINGS, as_usage_errors
-from tests.modes import closed
+from tests.helpers import closed
 
 
 @pytest.fixture
