@@ -20,7 +20,7 @@ from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers
 from tests.conftest import DEPLOYMENT, MakeBuild
-from tests.inputs import samples_of
+from tests.toy import samples_of
 
 SECONDS = 60.0
 """Of looking at most; each fault shows in the first seconds of an idle machine."""

@@ -18,7 +18,7 @@ from fixtures.measure.load_data import input_data
 from fixtures.measure.windows import window_for
 from fixtures.spec import LoadPoint, Model, Tensor
 from tests import toy
-from tests.generator import LATENCY_MS, Generator, option, server_of
+from tests.measure.generator import LATENCY_MS, Generator, option, server_of
 
 ONLINE = LoadPoint("online", 1, 4)
 WINDOW_S = 0.12

@@ -19,8 +19,8 @@ from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.spec import LoadPoint, Model, Tensor
 from tests import toy
-from tests.conftest import theirs
-from tests.generator import Generator, server_of
+from tests.helpers import theirs
+from tests.measure.generator import Generator, server_of
 
 USING = """\
 import mmap, sys

@@ -24,7 +24,7 @@ from reports.text.correctness import wrong_answers
 from reports.text.publishable import publishable
 from tests import samples
 from tests.conftest import DEPLOYMENT, MakeBuild
-from tests.inputs import samples_of
+from tests.toy import samples_of
 
 _HALF_WRONG = """
 def load(artifact, settings):

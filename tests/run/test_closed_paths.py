@@ -10,7 +10,7 @@ import pytest
 from fixtures.run import output
 from fixtures.run.checks import has_answers
 from fixtures.run.options import as_usage_errors
-from tests.modes import closed
+from tests.helpers import closed
 
 
 @pytest.fixture

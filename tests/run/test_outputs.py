@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.run.checks import check_file, check_folder
-from tests.collecting import WITHOUT
+from tests.helpers import WITHOUT
 
 Capture = pytest.CaptureFixture[str]
 

@@ -23,7 +23,7 @@ from fixtures.run.keywords import asked_words
 from fixtures.run.stages import stage_of
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
-from tests.collecting import ROOT, Collect, run_pytest
+from tests.helpers import ROOT, Collect, run_pytest
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from fixtures.spec import LoadPoint, Model
 from fixtures.user_models.existing import declared, with_config
 from fixtures.user_models.linked import link_repository
 from fixtures.user_models.repository import FoundModel, models_in
-from tests.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
+from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
 
 
 @pytest.fixture(scope="module")
