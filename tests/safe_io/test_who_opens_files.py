@@ -33,7 +33,6 @@ OURS = {
     "host/memory.py": KERNEL,
     "host/shared_library.py": "libraries that are about to be loaded",
     "measure/perf_analyzer.py": LOG,
-    "measure/perf_analyzer.py": "what the load generator has just written into a folder of the run's own",
     "measure/shared_memory.py": KERNEL,
     "new.py": OWN,
     "run/recorder.py": "the configuration of a build in use, a copy of the run's own",
