@@ -219,14 +219,6 @@ def test_the_seconds_of_the_warm_up_are_those_before_the_latencies_were_stationa
 # --- what goes wrong ---------------------------------------------------------------------------------------
 
 
-def test_a_suspended_machine_is_noted_whichever_run_it_fell_into() -> None:
-    for run_number in (0, 3):
-        found = one(
-            LoadGenerator(changes=lambda _job, number, at=run_number: {"suspended_s": 20.0 * (number == at)})  # type: ignore[misc]
-        )
-        assert codes(found) == ["suspended"]
-
-
 def test_damaged_runs_are_noted() -> None:
     def repeated(_job: Job, number: int) -> dict[str, Any]:
         return {"damaged": ("its file was empty", "it ended with status 137")} if number == 3 else {}
