@@ -19,7 +19,7 @@ from reports.page.html import page
 from reports.record.schema import Case
 from reports.text.publishable import publishable
 from tests import samples as records
-from tests.waiting import wait_until
+from tests.helpers import wait_until
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
