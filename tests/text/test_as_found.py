@@ -6,9 +6,10 @@ import pytest
 from msgspec import structs
 
 from reports.page.case_section import status_of
-from reports.page.interval_tables import accuracy_text
+from reports.page.details import accuracy_blocks
 from reports.record.origins import without_names
 from reports.record.schema import Conversation, Record, VerifiedAnswers, WrongAnswer
+from reports.tables.rendering import markdown
 from reports.text.publishable import publishable
 from tests import samples
 from tests.rendered import case_section, summary_table
@@ -60,7 +61,7 @@ def test_a_conversation_is_told_and_one_that_differs_is_a_failure(difference: st
     record = publishable(structs.replace(as_found(conversation=said), loads=()))
 
     assert ("request 2 got 3 answers" if difference else "12 answers to 4 requests") in case_section(record)
-    assert "12 answers to 4 requests" in accuracy_text(record)
+    assert "12 answers to 4 requests" in markdown(accuracy_blocks(record))
     assert bool(record.no_speed) == bool(difference)
 
 
