@@ -9,12 +9,12 @@ from msgspec import structs
 from reports.record import files
 from reports.record.figures import of_soak
 from reports.record.schema import VerifiedAnswers, WrongAnswer
-from reports.tables.case import soak_table
+from reports.tables.case import case_section, soak_table
 from reports.tables.rendering import html
 from reports.text.publishable import publishable
 from reports.text.soak import leaks, soak_text
-from tests import rendered as tables
 from tests import samples
+from tests.helpers import as_markdown
 from tests.page.pages import page_of
 from tests.soak.made_up import CLEAN, LEAK, record, soak
 
@@ -36,18 +36,18 @@ def test_what_grew_is_in_the_tables_of_the_case_and_on_its_page(tmp_path: Path) 
     given = record(soak(CLEAN, LEAK), loads=(samples.load("online", 16, 1000.0),))
     found = publishable(given)
 
-    table = tables.soak_table([found])
+    table = as_markdown(soak_table([found]))
 
     assert [("leak" in row, "no leak" in row) for row in table.splitlines()[2:]] == [
         (True, True),
         (True, False),
     ]
-    assert table in tables.case_section(found)
+    assert table in as_markdown(case_section(found))
     whole = page_of(tmp_path, given)
     assert "memory of its stubs" in whole
     assert "0.93" in whole
-    assert not tables.soak_table([publishable(samples.record())])
-    assert "Soak" not in tables.case_section(publishable(samples.record()))
+    assert not as_markdown(soak_table([publishable(samples.record())]))
+    assert "Soak" not in as_markdown(case_section(publishable(samples.record())))
 
 
 def test_what_was_not_watched_is_said() -> None:
@@ -55,13 +55,13 @@ def test_what_was_not_watched_is_said() -> None:
     found = soak(not_watched=(missing,))
 
     assert missing in soak_text(found)
-    assert missing in tables.case_section(publishable(record(found)))
+    assert missing in as_markdown(case_section(publishable(record(found))))
 
 
 def test_a_case_that_shows_no_speed_shows_none_of_its_soak() -> None:
     found = publishable(record(soak(CLEAN, LEAK), accuracy=samples.failed_accuracy()))
 
-    section = tables.case_section(found)
+    section = as_markdown(case_section(found))
 
     assert "memory of its stubs" in section
     for speed in ("0.93", "600 s", "hours"):
