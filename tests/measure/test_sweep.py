@@ -13,7 +13,7 @@ from fixtures.measure.job import Job
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.sweep import Progress
 from fixtures.measure.to_record import Measurement, Outcome, components, outcomes
-from fixtures.run.measuring_text import progress_text
+from fixtures.run.sweeping import progress_text
 from fixtures.spec import LoadPoint
 from reports.record import schema
 from reports.record.schema import Load
