@@ -116,7 +116,8 @@ def measure(
 
     if options.pop("is_cold", False):
         options["cold"] = [job]
-    return interleaved.measure(job, worker or Process(), 1, QUICK, take=take, **options), windows
+    process: Any = worker or Process()
+    return interleaved.measure(job, process, 1, QUICK, take=take, **options), windows
 
 
 def test_a_server_on_two_gpus_is_set_beside_twice_what_one_does_in_process() -> None:
