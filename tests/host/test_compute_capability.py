@@ -9,7 +9,7 @@ import pytest
 from fixtures.host import machine
 from fixtures.host.compute_capability import tf32_environment, uses_tf32
 from fixtures.host.environment import minimal_environment
-from tests.fake_nvml import Nvml
+from tests.host.fake_nvml import Nvml
 
 
 @pytest.fixture

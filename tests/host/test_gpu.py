@@ -15,8 +15,8 @@ from fixtures.host import gpu, machine
 from fixtures.host.nvml import Gpu, gpu_handles, visible_gpus
 from fixtures.measure import validity
 from fixtures.serve.server import Server
-from tests.fake_nvml import Nvml
-from tests.watched_gpu import Clock, S, between, watched
+from fixtures.spec import Device
+from tests.host.fake_nvml import Clock, Nvml, S, between, watched
 
 HANG_S = 60.0  # bounds a hang
 SERVER = Server("embedded", "127.0.0.1:1", "2.51.0", None, None, device="cuda")
@@ -111,7 +111,7 @@ def test_every_gpu_of_the_run_is_watched_and_stamped_and_no_other(
 
 
 @pytest.mark.parametrize("device", ["cpu", None])
-def test_no_gpu_is_watched_for_a_server_that_uses_none(nvml: Nvml, device: str | None) -> None:
+def test_no_gpu_is_watched_for_a_server_that_uses_none(nvml: Nvml, device: Device | None) -> None:
     with dataclasses.replace(SERVER, device=device).watch_gpu() as watch:
         assert watch is None
 

@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.host import origin
 from fixtures.host.origin import commit_of
-from tests.git import git
+from tests.helpers import git
 
 
 def test_a_checkout_has_a_commit_and_is_clean_until_a_file_is_added(tmp_path: Path) -> None:

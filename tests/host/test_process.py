@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from fixtures.host.process import ProgramError, run
-from tests.waiting import wait_until
+from tests.helpers import wait_until
 
 ENDED_S = 60.0
 """Bounds a hang; what is waited for takes a second."""

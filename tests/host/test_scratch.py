@@ -12,7 +12,7 @@ import pytest
 
 from fixtures.errors import SetupError
 from fixtures.host import scratch
-from tests.conftest import theirs
+from tests.helpers import theirs
 
 ROOT = Path(__file__).parents[2]
 HOLDING = """\

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fixtures.host.shared_library import GpuCode, gpu_code, lacks_code, linked_version
-from tests.libraries import write_library
+from tests.host.libraries import write_library
 
 
 def test_the_linked_libraries_are_those_that_binutils_names() -> None:

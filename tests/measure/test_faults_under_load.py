@@ -12,15 +12,14 @@ from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.measure import answers
-from fixtures.measure.answers import Check
-from fixtures.measure.job import Job
+from fixtures.measure.job import Check, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_server
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers
 from tests.conftest import DEPLOYMENT, MakeBuild
-from tests.inputs import samples_of
+from tests.toy import samples_of
 
 SECONDS = 60.0
 """Of looking at most; each fault shows in the first seconds of an idle machine."""

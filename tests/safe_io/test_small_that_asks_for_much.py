@@ -31,7 +31,7 @@ from fixtures.user_models.labels import read_labels
 from fixtures.user_models.onnx_file import GivenNetwork, model_of
 from fixtures.user_models.repository import models_in
 from fixtures.user_models.samples import read_samples
-from tests.repositories import config
+from tests.user_models.repositories import config
 
 ROW = Tensor("X", "FP32", (2, 3))
 

@@ -37,7 +37,7 @@ from fixtures.serve.server import Server
 from fixtures.serve.server_spec import IMAGE, Choice, ServerKind
 from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO
-from tests.options import settings as settings_of
+from tests.helpers import settings as settings_of
 from tests.serve.programs import script
 
 FORMATS = {one.mnemonic: one for one in all_formats()}

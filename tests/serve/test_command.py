@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -153,7 +154,7 @@ def test_a_server_that_is_to_compute_true_fp32_is_told_by_its_environment(
     deployment = structs.replace(matrix_of(case.model, case.target).deployment, tf32=tf32)
     for choice in (Choice("docker", IMAGE), Choice("embedded")):
         variables = server_variables(choice, case, deployment)
-        assert ("--env=NVIDIA_TF32_OVERRIDE=0" in docker(**variables)) is given
+        assert ("--env=NVIDIA_TF32_OVERRIDE=0" in docker(**dict[str, Any](variables))) is given
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
 from fixtures.errors import InputError, ProofError, SetupError
-from fixtures.measure.shared_region import shared_region
+from fixtures.measure.shared_memory import shared_region
 from fixtures.serve import connection
 from fixtures.serve.connection import grpc_client
 from fixtures.serve.found import load_found, loaded_on
@@ -27,8 +27,8 @@ from fixtures.serve.remote import connect
 from fixtures.serve.server import Server
 from fixtures.serve.timeouts import Limits
 from fixtures.user_models.repository import FoundModel
+from tests.helpers import wait_until
 from tests.serve.programs import HANG_S
-from tests.waiting import wait_until
 
 FOUND = FoundModel("m", None, None)
 

@@ -22,8 +22,8 @@ from fixtures.serve.server_spec import EMBEDDED_TRITON, Choice
 from fixtures.serve.timeouts import Limits
 from fixtures.spec import LoadPoint
 from tests.conftest import DEPLOYMENT, MakeBuild
-from tests.inputs import samples_of
 from tests.serve.programs import HANG_S, VALUES, doubled_by, process_of
+from tests.toy import samples_of
 
 
 def test_the_embedded_server_is_of_the_version_that_is_said(server: Server) -> None:
