@@ -73,6 +73,11 @@ class Efficiency(Struct, frozen=True):
     marks: tuple[Mark, ...] = ()
     """Why the ratio is to be read with care."""
 
+    @property
+    def serving_cost_ms(self) -> float:
+        """Milliseconds by which a request takes the server longer than the same inferences take in process."""
+        return 1e3 * self.batch * (1 / self.served_per_s.value - 1 / self.in_process_per_s.value)
+
 
 class Search(Struct, frozen=True):
     """The highest throughput or request rate within a latency budget, and the configuration that gives it."""

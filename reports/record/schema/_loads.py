@@ -49,6 +49,7 @@ MARKS = {
     "overloaded": "the server kept up with less than the rate asked for",
     "schedule-slipped": "requests were sent later than scheduled",
     "cached-answers": "one sample repeated was answered faster than samples that were never sent before",
+    "faster-than-in-process": "the server was faster than what it serves is in process, which cannot be",
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }
