@@ -173,7 +173,7 @@ def test_decisions_are_held_to_as_many_as_the_precision_changes(
 
     def changed(count: int) -> Callable[[Arrays], Arrays]:
         masks = right.copy()
-        masks.flat[:count] = 1
+        masks.flat[np.linspace(0, masks.size - 1, count).astype(int)] = 1
         return lambda _inputs: {"masks": masks}
 
     model = toy.model(

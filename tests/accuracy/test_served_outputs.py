@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fixtures.accuracy.all_outputs import differences_of, output_differences
+from fixtures.accuracy.all_outputs import differences_of
 from fixtures.accuracy.ledger import accuracy_ledger, score_each_sample
 from fixtures.accuracy.precision_cost import PrecisionCost, output_limits
 from fixtures.accuracy.stages import evaluate_in_process
@@ -56,7 +56,7 @@ def served_ledger(
     limits = output_limits(case, cost, elements, COUNT, None, same_file=True)
     last = evaluate_through_server(server, case, samples, 4, converted=converted, limits=limits)
     stages = (framework, converted, last)
-    return accuracy_ledger(case, samples, stages, score_each_sample(case, samples, stages), limits=limits)
+    return accuracy_ledger(case, samples, stages, score_each_sample(case, samples, stages))
 
 
 THREE = [(toy.OUTPUT, "FP32", (4,)), (SECOND, "FP32", (4,)), (COUNTS, "INT64", (1,))]
@@ -173,11 +173,9 @@ def test_a_few_voxels_of_every_mask_are_more_than_near_ties() -> None:
 
     def compared(served: np.ndarray) -> OutputDifference:
         ids = [str(row) for row in range(24)]
-        found = differences_of(
-            {"masks": masks}, ids, "served", "in process it", limits.rounding, limits.largest
-        )
+        found = differences_of({"masks": masks}, ids, limits, "served", "in process it")
         found.add({"masks": served}, range(24))
-        (result,) = output_differences(found, limits)
+        (result,) = found.outputs
         return result
 
     assert within_limits(compared(masks))
