@@ -21,7 +21,7 @@ from fixtures.build import repository
 from fixtures.errors import ProofError
 from fixtures.spec import ConversionJob, Samples
 from tests.build.conversions import DEPLOYMENT, MICRO, WEIGHTS, build, case_with, writing
-from tests.waiting import wait_until
+from tests.helpers import wait_until
 
 ROOT = Path(__file__).parents[2]
 _WORKER = """

@@ -26,12 +26,12 @@ from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from reports.record.schema import Estimate, Load
 from reports.text.publishable import publishable
-from tests import simulated, toy
+from tests import toy
 from tests.conftest import DEPLOYMENT, MakeBuild
-from tests.inputs import samples_of
 from tests.samples import efficiency as an_efficiency
 from tests.samples import load as a_load
 from tests.samples import record as a_record
+from tests.toy import samples_of
 
 # --- the turns -----------------------------------------------------------------------------------------------
 
@@ -115,12 +115,12 @@ class OneGpu:
 
 
 def test_a_server_on_two_gpus_is_set_beside_twice_what_one_does_in_process() -> None:
-    job = simulated.job(LoadPoint("offline", 1, 1))
+    job = toy.job(LoadPoint("offline", 1, 1))
     plan = MeasuringPlan(budget_s=0.1)
 
     def ratio(gpus: int) -> tuple[float, float]:
         one: Any = OneGpu()
-        take = simulated.LoadGenerator().take
+        take = toy.LoadGenerator().take
         found = interleaved.measure(job, one, 1, plan, take=take, gpus=gpus)
         return found.ratio().value, found.in_process_per_s[0]
 
@@ -133,9 +133,9 @@ def test_a_server_on_two_gpus_is_set_beside_twice_what_one_does_in_process() -> 
 def test_what_was_not_run_since_it_was_loaded_is_run_once_before_it_counts(
     is_cold: bool, request_s: float, uncounted: int
 ) -> None:
-    job = dataclasses.replace(simulated.job(LoadPoint("offline", 1, 1)), request_s=request_s)
+    job = dataclasses.replace(toy.job(LoadPoint("offline", 1, 1)), request_s=request_s)
     one: Any = OneGpu()
-    generator, runs = simulated.LoadGenerator(), []
+    generator, runs = toy.LoadGenerator(), []
 
     def take(job: Job, window_s: float) -> Run:
         runs.append(window_s)
@@ -159,10 +159,10 @@ def test_what_is_compiled_in_its_second_run_counts_from_the_third_on(
             is_compiled, self.runs = self.runs >= 2, self.runs + least
             return super().batches_per_s(batch, least_s, least) if is_compiled else 0.1
 
-    job = dataclasses.replace(simulated.job(LoadPoint("offline", 1, 1)), request_s=request_s)
+    job = dataclasses.replace(toy.job(LoadPoint("offline", 1, 1)), request_s=request_s)
     one: Any = Compiling()
     plan = MeasuringPlan(budget_s=0.1)
-    take = simulated.LoadGenerator().take
+    take = toy.LoadGenerator().take
     found = interleaved.measure(job, one, 1, plan, take=lambda job, _window_s: take(job, 0.12))
     assert (set(found.in_process_per_s) == {25.0}) is compiled
 
@@ -261,10 +261,10 @@ def test_points_on_record_count_for_the_same_machine_build_and_deployment_alone(
 @pytest.mark.parametrize(("nice", "codes"), [(5, ["niced"]), (0, [])])
 def test_a_ratio_of_a_niced_run_is_marked(nice: int, codes: list[str]) -> None:
     times = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=nice)
-    generator = simulated.LoadGenerator(changes=lambda _job, _number: {"cpu": times})
+    generator = toy.LoadGenerator(changes=lambda _job, _number: {"cpu": times})
     one: Any = OneGpu()
     plan = MeasuringPlan(budget_s=0.1)
-    taken = interleaved.measure(simulated.job(LoadPoint("offline", 1, 1)), one, 1, plan, take=generator.take)
+    taken = interleaved.measure(toy.job(LoadPoint("offline", 1, 1)), one, 1, plan, take=generator.take)
     found = interleaved.record_entry(taken, a_load("offline", 1, 1.0), 2, 1, None)
     assert [mark.code for mark in found.marks] == codes
     seen = publishable(structs.replace(a_record(), efficiency=(found,)))

@@ -8,7 +8,7 @@ import pytest
 from fixtures.host import machine
 from fixtures.host.compute_capability import lacks_code
 from fixtures.host.shared_library import GpuCode
-from tests.fake_nvml import Nvml
+from tests.host.fake_nvml import Nvml
 
 V100, A100 = (7, 0), (8, 0)
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.fake_nvml import Nvml
-from tests.watched_gpu import Clock, S, between, watched
+from tests.host.fake_nvml import Clock, Nvml, S, between, watched
 
 
 def test_energy_is_the_counter_s_between_the_edges_of_the_stretch(

@@ -15,8 +15,7 @@ from fixtures.host import gpu, machine
 from fixtures.host.nvml import Gpu, gpu_handles, visible_gpus
 from fixtures.measure import validity
 from fixtures.serve.server import Server
-from tests.fake_nvml import Nvml
-from tests.watched_gpu import Clock, between, watched
+from tests.host.fake_nvml import Clock, Nvml, between, watched
 
 HANG_S = 60.0  # bounds a hang
 

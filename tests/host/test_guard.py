@@ -15,9 +15,7 @@ import pytest
 
 from fixtures.host import guard
 from fixtures.host.process import guarded
-from tests.callers import ENDED_S, end, start_caller
-from tests.conftest import Household, command_line
-from tests.waiting import wait_until
+from tests.helpers import ENDED_S, Household, command_line, end, start_caller, wait_until
 
 ROOT = Path(__file__).parents[2]
 SHM = Path("/dev/shm")

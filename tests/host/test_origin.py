@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.host import origin
 from fixtures.host.origin import commit_of
-from tests.git import git
+from tests.helpers import git
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.errors import SetupError
 from fixtures.host import private, scratch, segments
-from tests.conftest import theirs
+from tests.helpers import theirs
 
 
 def mode(path: Path) -> int:

@@ -14,7 +14,7 @@ from fixtures.host.process import guarded
 from fixtures.host.programs import ProgramError, run
 from fixtures.serve import container
 from fixtures.serve.server_spec import parse_choice
-from tests.waiting import wait_until
+from tests.helpers import wait_until
 
 ENDED_S = 60.0
 """Bounds a hang; what is waited for takes a second."""

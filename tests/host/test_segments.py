@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import segments
-from tests.conftest import theirs
+from tests.helpers import theirs
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fixtures.host.shared_library import GpuCode, gpu_code, major_version, needed_libraries
-from tests.libraries import write_library
+from tests.host.libraries import write_library
 
 
 def test_the_libraries_that_one_needs_are_those_that_binutils_name() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.host import machine, tf32
 from fixtures.host.environment import minimal_environment
-from tests.fake_nvml import Nvml
+from tests.host.fake_nvml import Nvml
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from fixtures.accuracy.compare_answers import Answer, Closeness, expect
-from fixtures.measure.answers import Check, together, verify
+from fixtures.measure.job import Check
 from fixtures.measure.load_data import LARGEST_BYTES, LoadData, input_data
-from fixtures.measure.verifying import verifying
+from fixtures.measure.verifying import together, verify, verifying
 from fixtures.spec import Arrays, LoadPoint, Samples, Tensor
-from tests import simulated, toy
+from tests import toy
 from tests.consistency.wrong_rows import FAULTS, Fault
 from tests.consistency.wrong_rows import NEAR as WIDE
 
@@ -189,8 +189,8 @@ def test_looks_at_one_point_add_up_and_keep_the_first_fault() -> None:
 
 def test_answers_are_looked_at_after_a_run_and_the_point_has_its_time_all_the_same() -> None:
     point = LoadPoint("online", 1, 2)
-    job = dataclasses.replace(simulated.job(point), check=CHECK)
-    generator = simulated.LoadGenerator()
+    job = dataclasses.replace(toy.job(point), check=CHECK)
+    generator = toy.LoadGenerator()
 
     found = verifying(generator.take, lambda _job, _seconds: [answer(changed(0, 0, np.nan))])(job, 0.12)
 
@@ -206,8 +206,8 @@ def test_answers_are_looked_at_first_and_then_once_a_second() -> None:
         seconds.append(how_long_s)
         return [answer(ROWS[SAMPLES])]
 
-    take = verifying(simulated.LoadGenerator().take, ask)
-    job = dataclasses.replace(simulated.job(LoadPoint("online", 1, 2)), check=CHECK)
+    take = verifying(toy.LoadGenerator().take, ask)
+    job = dataclasses.replace(toy.job(LoadPoint("online", 1, 2)), check=CHECK)
     runs = [take(job, 0.12) for _ in range(20)]
 
     assert runs[0].answers is not None
@@ -220,20 +220,20 @@ def test_nothing_is_asked_where_nothing_says_what_is_right() -> None:
     def ask(_job: object, _seconds: float) -> list[Answer]:
         raise AssertionError
 
-    found = verifying(simulated.LoadGenerator().take, ask)(simulated.job(LoadPoint("online", 1, 2)), 0.12)
+    found = verifying(toy.LoadGenerator().take, ask)(toy.job(LoadPoint("online", 1, 2)), 0.12)
 
     assert found.answers is None
 
 
 def test_requests_that_take_long_are_not_sent_after_every_run() -> None:
     asked: list[float] = []
-    job = dataclasses.replace(simulated.job(LoadPoint("offline", 1, 1), request_s=30.0), check=CHECK)
+    job = dataclasses.replace(toy.job(LoadPoint("offline", 1, 1), request_s=30.0), check=CHECK)
 
     def ask(_job: object, seconds: float) -> list[Answer]:
         asked.append(seconds)
         return [answer()]
 
-    take = verifying(simulated.LoadGenerator().take, ask)
+    take = verifying(toy.LoadGenerator().take, ask)
 
     for _ in range(10):
         take(job, 0.12)

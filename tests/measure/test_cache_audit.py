@@ -20,7 +20,7 @@ from fixtures.spec import LoadPoint
 from reports.record.schema import Estimate
 from tests import samples as records
 from tests.conftest import DEPLOYMENT, MakeBuild
-from tests.inputs import samples_of
+from tests.toy import samples_of
 
 POINT = LoadPoint("online", 1, 4)
 _COMPUTING = """

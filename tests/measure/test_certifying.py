@@ -9,11 +9,11 @@ from fixtures.measure import measured, sweep
 from fixtures.measure.measured import PointState
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.to_record import Measurement, record_entry
-from fixtures.run.measuring_text import certifying_text
+from fixtures.run.sweeping import certifying_text
 from fixtures.spec import LoadPoint
-from tests import simulated
-from tests.options import settings
-from tests.simulated import LoadGenerator
+from tests import toy
+from tests.helpers import settings
+from tests.toy import LoadGenerator
 
 POINT = LoadPoint("online", 1, 2)
 PLAN = MeasuringPlan(certify=99)
@@ -26,7 +26,7 @@ def measure(plan: MeasuringPlan) -> tuple[Measurement, list[tuple[int, str]], Lo
     def announce(states: list[PointState]) -> None:
         said.append((len(load.calls), certifying_text(states, plan)))
 
-    state = measured.begin(simulated.job(POINT))
+    state = measured.begin(toy.job(POINT))
     (found,) = sweep.measure([state], plan, take=load.take, announce=announce)  # type: ignore[arg-type]
     return record_entry(found, plan), said, load
 

@@ -15,7 +15,7 @@ from fixtures.measure.to_record import record_entry
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
-from tests.fake_nvml import Nvml
+from tests.host.fake_nvml import Nvml
 from tests.measure import timed_model
 
 

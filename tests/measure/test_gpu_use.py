@@ -11,8 +11,7 @@ from fixtures.host import gpu
 from fixtures.host.gpu import GpuTime
 from fixtures.host.nvml import visible_gpus
 from fixtures.measure import validity
-from tests.fake_nvml import Nvml
-from tests.watched_gpu import Clock, between, watched
+from tests.host.fake_nvml import Clock, Nvml, between, watched
 
 
 def test_the_use_of_a_point_is_that_of_all_its_passes(

@@ -15,7 +15,7 @@ from fixtures.measure.load_data import input_data
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from tests.conftest import DEPLOYMENT, MakeBuild
-from tests.inputs import samples_of
+from tests.toy import samples_of
 
 NAME = f"W{os.getpid()}"
 ROWS = np.arange(9, dtype=np.float32)[:, None] * np.ones((1, 4), np.float32)

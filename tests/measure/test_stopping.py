@@ -10,7 +10,7 @@ from fixtures.measure import measured, stopping
 from fixtures.measure.measured import Measured, PointState
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.spec import LoadPoint
-from tests import simulated
+from tests import toy
 
 POINT = LoadPoint("online", 1, 4)
 PATIENT = MeasuringPlan(budget_s=1000)
@@ -18,11 +18,11 @@ PATIENT = MeasuringPlan(budget_s=1000)
 
 def side(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) -> Measured:
     """A side with a pass for each latency."""
-    found = Measured(simulated.job(POINT))
+    found = Measured(toy.job(POINT))
     for latency_ms in latencies_ms:
         count = int(length_s * 1e3 / latency_ms) + 1
-        timeline = simulated.closed_loop(np.full((4, count), latency_ms / 1e3), length_s)
-        found = measured.passed(found, simulated.run_of(timeline, elapsed_s=elapsed_s))
+        timeline = toy.closed_loop(np.full((4, count), latency_ms / 1e3), length_s)
+        found = measured.passed(found, toy.run_of(timeline, elapsed_s=elapsed_s))
     return found
 
 
@@ -89,10 +89,10 @@ def test_a_comparison_has_one_budget_for_both_and_six_pairs_at_least() -> None:
 def test_a_server_is_warm_when_it_does_not_get_faster_any_more(
     latencies_ms: tuple[float, ...], settled: bool
 ) -> None:
-    found = Measured(simulated.job(POINT))
+    found = Measured(toy.job(POINT))
     for latency_ms in latencies_ms:
-        timeline = simulated.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
-        found = measured.warmed(found, simulated.run_of(timeline))
+        timeline = toy.closed_loop(np.full((4, 40), latency_ms / 1e3), 40 * latency_ms / 1e3)
+        found = measured.warmed(found, toy.run_of(timeline))
     assert stopping.is_warmed_up(found) is settled
 
 
@@ -106,9 +106,9 @@ def test_how_long_it_takes_to_certify_is_told_in_whole_passes(
 ) -> None:
     """Four clients at a server of 10 ms are answered 400 times a second, so that 662 requests take two seconds."""
     point = LoadPoint("online", 1, 0 if rate_per_s else 4, rate_per_s, "constant" if rate_per_s else None)
-    warm_up = simulated.run_of(simulated.closed_loop(np.full((4, 40), 0.01), 0.4), next_window_s=0.6)
-    job = dataclasses.replace(simulated.job(POINT), point=point)
-    found = measured.warmed(Measured(simulated.job(POINT)), warm_up)
+    warm_up = toy.run_of(toy.closed_loop(np.full((4, 40), 0.01), 0.4), next_window_s=0.6)
+    job = dataclasses.replace(toy.job(POINT), point=point)
+    found = measured.warmed(Measured(toy.job(POINT)), warm_up)
     found = dataclasses.replace(found, job=job, window_s=0.6)
     plan = MeasuringPlan(certify=99)
 
@@ -123,7 +123,7 @@ def test_how_long_it_takes_to_certify_is_told_in_whole_passes(
 def test_what_was_measured_counts_toward_what_is_certified() -> None:
     plan = MeasuringPlan(certify=99)
 
-    assert stopping.requests_missing(Measured(simulated.job(POINT)), plan) == 662
+    assert stopping.requests_missing(Measured(toy.job(POINT)), plan) == 662
     some = side(*[10] * 3)
     had = sum(len(part.latencies_ms) for part in some.steady)
     assert stopping.requests_missing(some, plan) == 662 - had > 0

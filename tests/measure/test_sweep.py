@@ -13,12 +13,12 @@ from fixtures.measure.job import Job
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.sweep import Progress
 from fixtures.measure.to_record import Measurement, Outcome, components, outcomes
-from fixtures.run.measuring_text import progress_text
+from fixtures.run.sweeping import progress_text
 from fixtures.spec import LoadPoint
 from reports.record import schema
 from reports.record.schema import Load
-from tests import samples, simulated
-from tests.simulated import LATENCY_MS, LoadGenerator
+from tests import samples, toy
+from tests.toy import LATENCY_MS, LoadGenerator
 
 ONLINE = LoadPoint("online", 1, 4)
 POINTS = tuple(LoadPoint("offline", batch, 1) for batch in (1, 2, 4))
@@ -29,7 +29,7 @@ def run(
     generator: LoadGenerator, *points: LoadPoint, plan: MeasuringPlan = QUICK, **options: Any
 ) -> Mapping[LoadPoint, Outcome]:
     """Measure points of an invented server."""
-    states = [measured.begin(simulated.job(point)) for point in points or (ONLINE,)]
+    states = [measured.begin(toy.job(point)) for point in points or (ONLINE,)]
     return outcomes(sweep.measure(states, plan, take=generator.take, **options), plan)
 
 
@@ -106,7 +106,7 @@ def test_components_are_shares_of_the_average_latency() -> None:
 
 @pytest.mark.parametrize("factor", [0.5, 1, 2])
 def test_components_make_up_the_average_even_where_the_start_up_was_slow(factor: float) -> None:
-    run = simulated.run_of(simulated.closed_loop(np.full((1, 20), 0.01), 0.1))
+    run = toy.run_of(toy.closed_loop(np.full((1, 20), 0.01), 0.1))
 
     found = components([run], samples.estimate(7.0 * factor))
 
@@ -167,7 +167,7 @@ def test_a_window_that_was_too_short_is_not_tried_again() -> None:
 
 def test_slow_requests_have_long_windows_from_the_first_run_on() -> None:
     generator = LoadGenerator(lambda _job, _number: 2000.0)
-    states = [measured.begin(simulated.job(POINTS[0], request_s=2.0))]
+    states = [measured.begin(toy.job(POINTS[0], request_s=2.0))]
     (state,) = sweep.measure(states, QUICK, take=generator.take)
 
     assert min(generator.windows_s()) >= 4.0
@@ -176,7 +176,7 @@ def test_slow_requests_have_long_windows_from_the_first_run_on() -> None:
 
 def test_what_was_measured_is_added_to_where_a_point_is_measured_on() -> None:
     generator = LoadGenerator()
-    (first,) = sweep.measure([measured.begin(simulated.job(ONLINE))], QUICK, take=generator.take)
+    (first,) = sweep.measure([measured.begin(toy.job(ONLINE))], QUICK, take=generator.take)
     (second,) = sweep.measure(
         [first], QUICK, take=generator.take, is_done=lambda state: len(state.mine.passes) >= 10
     )
@@ -217,14 +217,6 @@ def test_the_seconds_of_the_warm_up_are_those_before_the_latencies_were_stationa
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------
-
-
-def test_a_suspended_machine_is_noted_whichever_run_it_fell_into() -> None:
-    for run_number in (0, 3):
-        found = one(
-            LoadGenerator(changes=lambda _job, number, at=run_number: {"suspended_s": 20.0 * (number == at)})  # type: ignore[misc]
-        )
-        assert codes(found) == ["suspended"]
 
 
 def test_damaged_runs_are_noted() -> None:

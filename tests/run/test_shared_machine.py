@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.collecting import run_pytest
+from tests.helpers import run_pytest
 
 TESTS = """\
 import contextlib

@@ -18,7 +18,7 @@ from fixtures.serve.backends import backend_variables, local_backends, serves_na
 from fixtures.serve.command import environment_of
 from fixtures.serve.server_spec import IMAGE, Choice
 from fixtures.spec import Case
-from tests.options import settings as settings_of
+from tests.helpers import settings as settings_of
 from tests.serve.programs import script
 
 FORMATS = {one.mnemonic: one for one in all_formats()}

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from fixtures.serve import cleanup
-from tests.modes import closed
+from tests.helpers import closed
 
 HOUR_S = 3600.0
 GONE_S = 10.0  # bounds a hang; it takes a few tenths of a second

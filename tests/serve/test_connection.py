@@ -8,7 +8,7 @@ import pytest
 import tritonclient.grpc
 
 from fixtures.serve.connection import grpc_client
-from tests.waiting import wait_until
+from tests.helpers import wait_until
 
 
 def test_a_ctrl_c_leaves_no_client_that_is_half_made(monkeypatch: pytest.MonkeyPatch) -> None:

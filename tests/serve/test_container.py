@@ -14,7 +14,7 @@ from fixtures.serve.container import prepare_image
 from fixtures.serve.launch import serve
 from fixtures.serve.releases import Image
 from fixtures.serve.server_spec import IMAGE, Choice, image_of
-from tests.fake_nvml import Nvml
+from tests.host.fake_nvml import Nvml
 from tests.serve.programs import script
 
 

@@ -19,9 +19,9 @@ from fixtures.serve.launch import serve
 from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice, parse_choice
-from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild, command_line
+from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
+from tests.helpers import command_line, wait_until
 from tests.serve.programs import doubled_by, port_of, process_of, script
-from tests.waiting import wait_until
 from tests.whole_runs.suite import TRACE, suite
 
 EMBEDDED = Choice("embedded")

@@ -15,8 +15,8 @@ from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
 from tests.conftest import DEPLOYMENT
-from tests.inputs import samples_of
 from tests.serve.programs import VALUES, doubled_by, process_of
+from tests.toy import samples_of
 
 
 def a_request(server: Server, built: BuiltModel) -> None:

@@ -11,7 +11,7 @@ from fixtures.serve.launch import serve
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice
 from fixtures.user_models.repository import models_in
-from tests.repositories import ENSEMBLE, code, config, write_model
+from tests.user_models.repositories import ENSEMBLE, code, config, write_model
 
 WITHOUT_DIMS = """
 backend: "python"

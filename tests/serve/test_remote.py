@@ -27,8 +27,8 @@ from fixtures.serve.remote import connect
 from fixtures.serve.server import Limits, Server, lacks_backend
 from fixtures.serve.server_spec import Choice
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
+from tests.helpers import wait_until
 from tests.serve.programs import HANG_S, doubled_by, port_of
-from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 

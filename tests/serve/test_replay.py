@@ -20,7 +20,7 @@ from fixtures.user_models.existing import declared
 from fixtures.user_models.linked import link_repository
 from fixtures.user_models.repository import models_in
 from reports.record.schema import Conversation
-from tests.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
+from tests.user_models.repositories import COUNTING_DOWN, IN_PARTS, SUMMING, config, write_model
 
 _SEQUENCE = """
 backend: "python"

@@ -15,7 +15,7 @@ import pytest
 from fixtures.errors import InputError, SetupError
 from fixtures.host import private
 from fixtures.serve import wheels
-from tests.conftest import theirs
+from tests.helpers import theirs
 
 
 @pytest.fixture(autouse=True)

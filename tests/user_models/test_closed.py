@@ -18,10 +18,10 @@ from fixtures.user_models.linked import link_repository
 from fixtures.user_models.onnx_file import GivenNetwork, model_of
 from fixtures.user_models.repository import called_by, models_in
 from fixtures.user_models.samples import read_samples
+from tests.helpers import closed
 from tests.models import decathlon
-from tests.modes import closed
-from tests.repositories import config, write_model
 from tests.user_models.networks import linear
+from tests.user_models.repositories import config, write_model
 
 
 def samples(folder: Path) -> Callable[[], Any]:
