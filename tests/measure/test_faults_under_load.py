@@ -97,10 +97,10 @@ def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnsw
     deadline = time.monotonic() + SECONDS
     while True:
         found.append(verify(job.check, ask_server(job, 0.3), 0.3))
-        joined = together(found)
-        assert joined is not None
-        if is_enough(joined) or time.monotonic() > deadline:
-            return joined
+        so_far = together(found)
+        assert so_far is not None
+        if is_enough(so_far) or time.monotonic() > deadline:
+            return so_far
 
 
 @pytest.mark.parametrize(
