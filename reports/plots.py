@@ -460,7 +460,7 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
             bars = [
                 _reach([getattr(one, name) for one in some]) for name in ("latency_ms", "throughput_per_s")
             ]
-            look = {"fmt": marker, "color": colour, "markerfacecolor": fill, "elinewidth": 1}
+            look: dict[str, Any] = {"fmt": marker, "color": colour, "markerfacecolor": fill, "elinewidth": 1}
             axes.errorbar(*_at(some), *bars, **look)
         for one in line:
             at = (one.throughput_per_s.value, one.latency_ms.value)

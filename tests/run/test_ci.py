@@ -301,50 +301,7 @@ def test_the_summary_goes_to_a_file_that_is_named_and_a_file_that_cannot_be_writ
     assert "exit status 11, infrastructure: 1 file could not be written" in lost.text
 
 
-@pytest.mark.parametrize("fault", ["a full disk", "a folder that a file has taken the place of"])
-def test_a_junit_file_that_cannot_be_written_at_the_end_is_told_with_all_else(
-    fault: str, tmp_path: Path
-) -> None:
-    place = Path("/dev/full")
-    hook = ""
-    if fault != "a full disk":
-        place = tmp_path / "gone" / "junit.xml"
-        place.parent.mkdir()
-        hook = f"""
-import pathlib
-def pytest_runtestloop(session):
-    folder = pathlib.Path({str(place.parent)!r})
-    folder.rmdir()
-    folder.touch()
-"""
-    (tmp_path / "ends.py").write_text(hook)
-    outputs = ("--junitxml", str(place), "--summary", str(tmp_path / "named.md"))
-    lost = run(tmp_path, "-k", "test_conversion", *outputs, "-p", "ends")
-    assert lost.status == 11, lost.text
-    reason = (
-        "No space left on device. Make room" if not hook else "Not a directory. Name a place below a folder"
-    )
-    assert re.search(
-        f"JUnit's file cannot be written: {re.escape(str(place))}.*{re.escape(reason)}", lost.text
-    )
-    assert "exit status 11, infrastructure: 1 file could not be written" in lost.text
-    assert "generated xml file" not in lost.text
-    assert "Traceback" not in lost.text
-    assert "1 passed" in lost.text
-    assert "## tritonproof: 1 passed" in (tmp_path / "named.md").read_text()
-
-
 # --- pytest-benchmark's JSON -------------------------------------------------------------------------------
-
-
-def test_where_pytest_benchmarks_file_cannot_be_written_the_run_tells_all_else(tmp_path: Path) -> None:
-    lost = run(
-        tmp_path, "-k", "online and cpu-resnet50-micro-onnx-fp32 and c032", "--benchmark-json", "/dev/full"
-    )
-    assert lost.status == 11, lost.text
-    assert "pytest-benchmark's file cannot be written: /dev/full: No space left on device. Make" in lost.text
-    assert "Traceback" not in lost.text
-    assert " passed, " in lost.text
 
 
 def test_pytest_benchmarks_json_holds_what_other_tools_read_of_it(whole: Run) -> None:
