@@ -472,6 +472,7 @@ MARKS = {
     "overloaded": "the server kept up with less than the rate asked for",
     "schedule-slipped": "requests were sent later than scheduled",
     "cached-answers": "one sample repeated was answered faster than samples that were never sent before",
+    "faster-than-in-process": "the server was faster than what it serves is in process, which cannot be",
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }
@@ -708,6 +709,11 @@ class Efficiency(Struct, frozen=True):
     """None where it is not the case's best point of all, and where the reference format is not proven."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
+
+    @property
+    def serving_cost_ms(self) -> float:
+        """Milliseconds by which a request takes the server longer than the same inferences take in process."""
+        return 1e3 * self.batch * (1 / self.served_per_s.value - 1 / self.in_process_per_s.value)
 
 
 class Search(Struct, frozen=True):
