@@ -457,11 +457,9 @@ def _draw_curve(axes: "Axes", curve: Curve) -> None:
             (colour, [one for one in line if not one.is_marked]),
             (paper, [one for one in line if one.is_marked]),
         ):
-            bars = [
-                _reach([getattr(one, name) for one in some]) for name in ("latency_ms", "throughput_per_s")
-            ]
-            look: dict[str, Any] = {"fmt": marker, "color": colour, "markerfacecolor": fill, "elinewidth": 1}
-            axes.errorbar(*_at(some), *bars, **look)
+            latency, throughput = [one.latency_ms for one in some], [one.throughput_per_s for one in some]
+            look: dict[str, Any] = {"marker": marker, "markerfacecolor": fill, "linestyle": "none"}
+            axes.errorbar(*_at(some), _reach(latency), _reach(throughput), color=colour, elinewidth=1, **look)
         for one in line:
             at = (one.throughput_per_s.value, one.latency_ms.value)
             if one.latency_ms.open_above:
