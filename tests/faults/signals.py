@@ -16,7 +16,7 @@ from tests.faults.place import (
     Ended,
     Place,
 )
-from tests.faults.scenario import ENDED, INFRASTRUCTURE, Scenario
+from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, Scenario
 from tests.whole_runs.suite import ROOT, TRACE, command
 
 _STAGES = {
@@ -92,6 +92,16 @@ def _killed(victim: str, program: str, stage: str) -> Scenario:
     return Scenario(f"SIGKILL to {victim} while {stage}", act, (INFRASTRUCTURE,))
 
 
+def _load_generator_killed(place: Place) -> Ended:
+    """The pass is repeated, and the record says so."""
+    reach(place, "measuring")
+    place.hit("perf_analyzer", signal.SIGKILL)
+    ended = place.ends()
+    (load,) = place.record(SLOW).loads
+    assert "damaged-passes" in [mark.code for mark in load.marks]
+    return ended
+
+
 def _tox(place: Place) -> Ended:
     """A run through the real tox, with the timeouts of this project's tox.ini."""
     own = ConfigParser()
@@ -130,7 +140,7 @@ SCENARIOS = [
     _ended("measuring", signal.SIGINT),
     _ended("measuring", signal.SIGKILL),
     _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "evaluating"),
-    _killed("the load generator", "perf_analyzer", "measuring"),
+    Scenario("SIGKILL to the load generator while measuring", _load_generator_killed, (PASSED,)),
     _killed("a guard", "guard.py", "evaluating"),
     Scenario("the server is stopped for good while evaluating", _hangs, (INFRASTRUCTURE,)),
     _stopped("the server", "tritonserver", 20),
