@@ -14,7 +14,7 @@ KERNEL = "the kernel's own files, below /proc and /sys"
 LOG = "writes a log into a folder of its own"
 OWN = "a file of this checkout"
 OURS = {
-    "build/repository.py": OWN,
+    "build/integrity.py": "a build of the user's own model repository",
     "doctor/gpu.py": KERNEL,
     "doctor/machine.py": KERNEL,
     "doctor/packages.py": OWN,
