@@ -1,5 +1,5 @@
-"""The served throughput beside the same artifact in process and beside another format: the turns, which point, and what is
-recorded."""
+"""The served throughput beside the same artifact in process and beside another format: the turns, which
+point, and what is recorded."""
 
 import dataclasses
 import itertools
