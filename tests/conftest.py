@@ -7,8 +7,6 @@ import functools
 import os
 import shutil
 import signal
-import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,11 +28,10 @@ from fixtures.serve.server_spec import TRITON_VARIABLE, Choice
 from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main
-from tests import collecting
-from tests.collecting import Collect
-from tests.fake_nvml import Nvml, in_place_of_nvml
-from tests.generator import Generator
-from tests.watched_gpu import Clock
+from tests import helpers
+from tests.helpers import Collect, Household
+from tests.host.fake_nvml import Clock, Nvml, in_place_of_nvml
+from tests.measure.generator import Generator
 from tests.whole_runs.suite import FAST, ONNX, Run, suite
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
@@ -218,62 +215,6 @@ def _format() -> Format:
     )
 
 
-def command_line(process: psutil.Process) -> list[str]:
-    """What a process was started with; nothing once it has ended, at whatever moment that was."""
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
-def program_name(process: psutil.Process) -> str:
-    """The name of a process's program; empty once it has ended."""
-    try:
-        return process.name()
-    except psutil.Error:
-        return ""
-
-
-def theirs(path: Path) -> None:
-    """Give a file or folder to another user, which root alone can."""
-    if os.getuid() != 0:
-        pytest.skip("only root can give a file to another user")
-    os.chown(path, 12345, 12345)
-
-
-@dataclasses.dataclass(frozen=True)
-class Household:
-    """Everything that carries one mark: processes by an environment variable, files by a folder for them."""
-
-    environment: dict[str, str]
-    temporary: Path
-    callers: "list[subprocess.Popen[bytes]]" = dataclasses.field(default_factory=list)
-    """Children of the test itself, reaped at its end."""
-
-    def processes(self) -> list[psutil.Process]:
-        """The processes alive that were started with the mark, this one's grandchildren and orphans among them."""
-        mark = f"TRITONPROOF_MARK={self.environment['TRITONPROOF_MARK']}".encode()
-        found = []
-        for file in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                if mark in file.read_bytes().split(b"\0"):
-                    found.append(psutil.Process(int(file.parent.name)))
-            except (OSError, psutil.NoSuchProcess):
-                continue
-        return found
-
-    def names(self) -> list[str]:
-        """The programs that those processes run."""
-        return [program_name(process) for process in self.processes()]
-
-    def left(self, seconds: float) -> list[str]:
-        """What is still running once nothing is, or after so many seconds."""
-        deadline = time.monotonic() + seconds
-        while self.processes() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return [line for process in self.processes() if (line := " ".join(command_line(process))[:200])]
-
-
 @pytest.fixture
 def household(tmp_path: Path) -> Iterator[Household]:
     """A mark for what a test starts; what is left of it is killed at the end."""
@@ -396,4 +337,4 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def collect(capsys: pytest.CaptureFixture[str]) -> Collect:
     """Collect the benchmarks with some options, as a command line would."""
-    return functools.partial(collecting.collect, capsys)
+    return functools.partial(helpers.collect, capsys)

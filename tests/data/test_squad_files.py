@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.data.squad import invented, squad_v1, word_pieces, wording
+from fixtures.data.squad import invented, squad_v1, word_pieces
 from fixtures.data.squad.text_windows import WindowSizes, prepare
 from fixtures.errors import InputError
 from tests.data.original_bert import VOCABULARY
@@ -56,7 +56,8 @@ def test_a_paragraph_that_nothing_is_asked_about_is_passed_over_whatever_it_lack
     content["data"][0]["paragraphs"].insert(0, {"qas": []})
     articles = squad_v1.read(written(content, tmp_path))
     assert (
-        len(prepare(articles, wording.vocabulary(), WindowSizes(128, 64)).questions) == 2 * invented.QUESTIONS
+        len(prepare(articles, invented.vocabulary(), WindowSizes(128, 64)).questions)
+        == 2 * invented.QUESTIONS
     )
 
 
@@ -116,9 +117,9 @@ def test_every_answer_stands_beside_others_of_its_kind() -> None:
 
 def test_generated_text_is_all_in_the_vocabulary_and_some_takes_several_windows() -> None:
     data = invented.as_squad(invented.paragraphs("evaluation"))["data"]
-    reading = prepare(data, wording.vocabulary(), WindowSizes(128, 64))
+    reading = prepare(data, invented.vocabulary(), WindowSizes(128, 64))
     assert all("[UNK]" not in window.tokens for window in reading.windows)
-    assert len(wording.vocabulary()) == len(set(wording.vocabulary()))
+    assert len(invented.vocabulary()) == len(set(invented.vocabulary()))
     windows_of = np.bincount(reading.items)
     assert (windows_of == 1).sum() >= 300
     assert (windows_of > 1).sum() >= 30

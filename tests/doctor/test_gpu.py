@@ -16,8 +16,8 @@ from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host.shared_library import GpuCode
 from fixtures.serve.server_spec import Choice
 from tests.doctor.conftest import Docker
-from tests.fake_nvml import Nvml
-from tests.libraries import write_library
+from tests.host.fake_nvml import Nvml
+from tests.host.libraries import write_library
 
 V100, B200 = (7, 0), (10, 0)
 CODE = GpuCode(frozenset({75, 80, 90, 100}), frozenset())

@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.doctor import machine
 from fixtures.host import machine as host
-from fixtures.host.memory import free_memory_gib
+from fixtures.host.limits import free_memory_gib
 
 GIB = 2**30
 
@@ -17,8 +17,6 @@ GIB = 2**30
     [
         ({"cpu.max": "150000 100000\n"}, 1.5),
         ({"cpu.max": "max 100000\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2.0),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
         ({}, None),
     ],
 )

@@ -12,7 +12,7 @@ from fixtures.host import locks
 from fixtures.serve import backends, container, wheels
 from fixtures.serve.launch import Choice
 from tests.doctor.conftest import Docker
-from tests.fake_nvml import Nvml
+from tests.host.fake_nvml import Nvml
 from tests.serve.programs import script
 
 EMBEDDED = Choice("embedded")

@@ -13,7 +13,6 @@ import pytest
 
 from fixtures.host import locks
 from fixtures.host.segments import is_unused
-from tests.conftest import Household
 from tests.faults import (
     at_once,
     builds,
@@ -28,7 +27,8 @@ from tests.faults import (
 )
 from tests.faults.place import GONE_S, OWN, Ended, Place, leftovers
 from tests.faults.scenario import Scenario
-from tests.repositories import code, config, write_model
+from tests.helpers import Household
+from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import ROOT, suite
 
 SCENARIOS = [

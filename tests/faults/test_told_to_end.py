@@ -13,7 +13,7 @@ import pytest
 
 from reports.run.job_summary import summary
 from reports.run.outcomes import Outcomes
-from tests.conftest import Household
+from tests.helpers import Household
 from tests.whole_runs.suite import ROOT
 
 HANG_S = 60.0

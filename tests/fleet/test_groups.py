@@ -10,7 +10,7 @@ from fixtures.fleet.groups import earlier_durations, groups_of
 from reports.record import files
 from reports.record.schema import Case, Record
 from tests import samples
-from tests.collecting import Collect
+from tests.helpers import Collect
 
 ROOT = Path(__file__).parents[2]
 CPU = ("--target", "cpu")

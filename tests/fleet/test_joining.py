@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.errors import InputError, SetupError
 from fixtures.fleet import cluster
-from tests.collecting import Collect
+from tests.helpers import Collect
 
 
 def unused_address() -> str:

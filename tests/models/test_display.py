@@ -10,7 +10,6 @@ from PIL import Image
 
 from fixtures.data.squad import answers
 from fixtures.models import all_models, bert, fastpitch, nnunet, resnet50, resnet50_tf
-from fixtures.models.bert import display
 from fixtures.spec import Model, Samples
 from reports.record.per_sample import Part
 
@@ -87,16 +86,6 @@ def test_a_question_is_shown_with_what_was_accepted_and_both_answers() -> None:
     assert parts["Accepted"] == "the silver ring | silver ring"
     assert (parts["Framework"], parts["Served"]) == ("in", "June")
     assert "the silver ring" in parts["Paragraph"]
-
-
-def test_a_long_paragraph_is_cut_between_words() -> None:
-    words = tuple(f"word{i}" for i in range(300))
-
-    text = display.excerpt(words, ("word150",))
-
-    assert text.startswith("… word")
-    assert text.endswith(" …")
-    assert {part in words for part in text.strip("… ").split()} == {True}
 
 
 def test_an_utterance_is_shown_as_both_mels() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fixtures import new
 from fixtures.errors import InputError
-from tests.collecting import Collect
+from tests.helpers import Collect
 
 ROOT = Path(__file__).parents[2]
 ROWS = 9

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.models import all_models
-from tests.collecting import Collect
+from tests.helpers import Collect
 from tests.model_files.files import write
 
 

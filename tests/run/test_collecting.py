@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.collecting import WITHOUT, collect
+from tests.helpers import WITHOUT, collect
 
 
 class Looked:

@@ -14,9 +14,8 @@ from fixtures.host import machine
 from fixtures.run import converting
 from fixtures.run.converting import cases_to_convert, convert_all, worker_count
 from fixtures.run.settings import Settings
-from tests.collecting import WITHOUT
+from tests.helpers import WITHOUT, wait_until
 from tests.user_models.networks import linear, rows
-from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 PAIR = ("-k", "cpu-resnet50-micro and ts and fp32")

@@ -12,7 +12,7 @@ from fixtures.host.targets import CPU
 from fixtures.run import reference
 from fixtures.run.reference import ServedReference
 from fixtures.spec import Case, LoadPoint
-from tests.collecting import ROOT, WITHOUT
+from tests.helpers import ROOT, WITHOUT
 
 TEST = """
     import subprocess, sys

@@ -18,8 +18,8 @@ from fixtures.run.case_run import Deployed
 from fixtures.serve.releases import Image
 from fixtures.spec import Deployment
 from reports.record.schema import Estimate
-from tests.collecting import ROOT, WITHOUT
-from tests.fake_nvml import Nvml, in_place_of_nvml
+from tests.helpers import ROOT, WITHOUT
+from tests.host.fake_nvml import Nvml, in_place_of_nvml
 
 TEST = """
     from pathlib import Path

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import machine
-from tests.collecting import ROOT, Collect, Collected, run_pytest
-from tests.fake_nvml import Nvml, in_place_of_nvml
+from tests.helpers import ROOT, Collect, Collected, run_pytest
+from tests.host.fake_nvml import Nvml, in_place_of_nvml
 
 T4, FIRST_A100, SECOND_A100, OTHER_A100 = "GPU-t4-0", "GPU-a100-1", "GPU-a100-2", "GPU-a100-3"
 NAMES = {
@@ -267,7 +267,7 @@ def test_workers_of_xdist_choose_from_what_the_caller_lets_cuda_see(
     texts = {
         "conftest.py": (ROOT / "conftest.py").read_text(),
         "pynvml.py": f"""
-            from tests.fake_nvml import Nvml
+            from tests.host.fake_nvml import Nvml
             stand_in = Nvml(lambda: 0.0, {T4!r}, {FIRST_A100!r})
             stand_in.names = {NAMES!r}
             def __getattr__(name):
@@ -275,7 +275,7 @@ def test_workers_of_xdist_choose_from_what_the_caller_lets_cuda_see(
             """,
         "test_seen.py": f"""
             import os
-            from fixtures.run.selection import SELECTION
+            from fixtures.run.collection import SELECTION
             def test_seen(pytestconfig):
                 assert os.environ["CUDA_VISIBLE_DEVICES"] == {FIRST_A100!r}
                 chosen_from = [gpu.uuid for gpu in pytestconfig.stash[SELECTION].gpus]

@@ -14,7 +14,7 @@ from fixtures.cases import names, select_targets
 from fixtures.errors import InputError
 from fixtures.host.targets import CPU, EVERY_TARGET, present
 from fixtures.run.keywords import asked_words, id_words, syntax_tree, words_of
-from tests.collecting import Collect
+from tests.helpers import Collect
 
 BY_NAME = {target.name: target for target in EVERY_TARGET}
 

@@ -16,7 +16,7 @@ import pytest
 
 from fixtures.run import narrator
 from fixtures.run.narrator import Narrator
-from tests.waiting import wait_until
+from tests.helpers import wait_until
 
 Clock = Callable[[float], None]
 Plain = Callable[..., tuple[Narrator, Callable[[], str]]]

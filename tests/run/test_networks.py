@@ -7,8 +7,7 @@ import pytest
 from fixtures.errors import InputError
 from fixtures.frameworks import openvino
 from fixtures.run.models import models_of
-from tests.collecting import Collect
-from tests.options import settings
+from tests.helpers import Collect, settings
 from tests.user_models import networks
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.collecting import Collect
-from tests.repositories import COMPLETING, IN_PARTS, code, config, write_model
+from tests.helpers import Collect
+from tests.user_models.repositories import COMPLETING, IN_PARTS, code, config, write_model
 
 
 @pytest.fixture

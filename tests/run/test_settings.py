@@ -12,8 +12,7 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.run.options import check_python
 from fixtures.run.settings import Settings, flag, option, options
 from fixtures.search.candidates import Goal
-from tests.collecting import Collect
-from tests.options import parsed, parser, settings
+from tests.helpers import Collect, parsed, parser, settings
 from tests.user_models import networks
 
 DIGITS = "9" * 5000

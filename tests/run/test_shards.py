@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collecting import ROOT, Collect, Collected, run_pytest
+from tests.helpers import ROOT, Collect, Collected, run_pytest
 
 CPU = ("--target", "cpu")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.collecting import Collect
+from tests.helpers import Collect
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
 

@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.safe_io.paths import existing, folder_of, path_of
-from tests.modes import closed
+from tests.helpers import closed
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fixtures.soak.under_load import UnderLoad, keep_loaded, load_again
 from fixtures.soak.usage import Usage
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
-from tests import simulated
+from tests import toy
 
 POINT = LoadPoint("online", 1, 4)
 
@@ -31,7 +31,7 @@ class Machine:
 
     def take(self, job: Job, window_s: float) -> Run:
         if window_s not in self.runs:
-            self.runs[window_s] = simulated.LoadGenerator().take(job, window_s)
+            self.runs[window_s] = toy.LoadGenerator().take(job, window_s)
         run = self.runs[window_s]
         self.now_s += 3 * window_s + 0.1
         self.answered += len(run.timeline.ends)
@@ -47,7 +47,7 @@ class Machine:
 
     def keep_loaded(self, duration_s: float) -> UnderLoad:
         return keep_loaded(
-            simulated.job(POINT),
+            toy.job(POINT),
             duration_s,
             self.read,
             take=self.take,

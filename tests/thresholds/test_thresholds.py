@@ -12,7 +12,7 @@ from fixtures.thresholds import Thresholds, read
 from reports.record.schema import CertifiedPercentile, Estimate, LatencyBudget, Load
 from reports.record.verdicts import speed_failures
 from tests import samples, toy
-from tests.collecting import Collect, run_pytest
+from tests.helpers import Collect, run_pytest
 
 ROOT = Path(__file__).parents[2]
 CASE = toy.case()

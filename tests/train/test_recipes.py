@@ -18,7 +18,7 @@ from fixtures.frameworks.tensorflow import import_tensorflow
 from fixtures.models import all_models
 from fixtures.spec import Model, Samples, Split
 from fixtures.train import main, train
-from tests.collecting import Collect
+from tests.helpers import Collect
 from tests.model_files.files import write
 
 RECIPES = [model for model in all_models() if model.train is not None]

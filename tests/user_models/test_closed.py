@@ -11,7 +11,7 @@ from fixtures.data.brains import brats
 from fixtures.data.speech import ljspeech
 from fixtures.errors import InputError
 from fixtures.model_files.adding import with_models_of
-from fixtures.models.bert.checkpoint import checkpoint_files
+from fixtures.models.bert.network import checkpoint_files
 from fixtures.models.bert.samples import squad
 from fixtures.models.resnet50_tf.tf1_checkpoint import read_checkpoint
 from fixtures.spec import Tensor
@@ -19,10 +19,10 @@ from fixtures.user_models.linked import link_repository
 from fixtures.user_models.onnx_file import GivenNetwork, model_of
 from fixtures.user_models.repository import called_by, models_in
 from fixtures.user_models.samples import read_samples
+from tests.helpers import closed
 from tests.models import decathlon
-from tests.modes import closed
-from tests.repositories import config, write_model
 from tests.user_models.networks import linear
+from tests.user_models.repositories import config, write_model
 
 
 def samples(folder: Path) -> Callable[[], Any]:

@@ -19,7 +19,7 @@ from fixtures.user_models.label_metrics import metric_of
 from fixtures.user_models.labels import GivenLabels, read_labels
 from fixtures.user_models.repository import models_in
 from reports.text.correctness import ledger_failures, score_text
-from tests.repositories import code, config, write_model
+from tests.user_models.repositories import code, config, write_model
 
 IDS = ("cat", "more/dog")
 

@@ -8,7 +8,7 @@ from fixtures.errors import InputError
 from fixtures.spec import Tensor
 from fixtures.user_models.existing import declared, why_not_here
 from fixtures.user_models.repository import FoundModel, called_by, models_in
-from tests.repositories import CALLING, ENSEMBLE, code, config, write_model
+from tests.user_models.repositories import CALLING, ENSEMBLE, code, config, write_model
 
 
 def found_in(root: Path) -> dict[str, FoundModel]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reports.record import files
-from tests.repositories import code, config, write_model
+from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import Run, suite
 
 LEAKING = code("values + self.before(values)") + (

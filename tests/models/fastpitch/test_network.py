@@ -13,7 +13,7 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from fixtures.data.speech import symbols, synthesiser
 from fixtures.frameworks import pytorch
 from fixtures.models import fastpitch
-from fixtures.models.fastpitch import architecture
+from fixtures.models.fastpitch import network as architecture
 from fixtures.models.fastpitch import samples as evaluation_data
 from fixtures.models.fastpitch.metrics import DURATIONS, FRAME_COUNT, MEL, PITCH
 from fixtures.models.fastpitch.samples import SYMBOL_COUNT, SYMBOLS

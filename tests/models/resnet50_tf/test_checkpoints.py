@@ -1,6 +1,5 @@
 """ResNet50 v1.5 in TensorFlow: its arithmetic, and the checkpoints it loads or refuses."""
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -154,42 +153,6 @@ def test_a_truncated_a_damaged_and_a_missing_data_file_are_refused(folder: Path)
 def test_an_index_that_is_none_is_refused(content: bytes, folder: Path) -> None:
     (folder / "model.ckpt-5.index").write_bytes(content)
     assert "no checkpoint" in refused(folder / "model.ckpt-5")
-
-
-@pytest.mark.parametrize("kind", ["index", "data-00000-of-00001"])
-def test_a_pipe_in_place_of_one_of_the_files_is_not_waited_for(kind: str, folder: Path) -> None:
-    file = folder / f"model.ckpt-5.{kind}"
-    file.unlink()
-    os.mkfifo(file)
-    with pytest.raises(InputError, match="it is a pipe") as raised:
-        FULL.load(folder)
-    assert str(file) in str(raised.value)
-
-
-def test_an_index_that_names_more_bytes_than_there_is_memory_is_refused(folder: Path) -> None:
-    index = folder / "model.ckpt-5.index"
-    # A table ends in the places of two blocks, offset and size in steps of seven bits, and eight bytes that say what it is.
-    places = b"\x00\x00" + b"\x00" + b"\xff" * 8 + b"\x3f"
-    content = index.read_bytes()
-    index.write_bytes(content[:-48] + places.ljust(40, b"\x00") + content[-8:])
-    assert "damaged" in refused(folder / "model.ckpt-5")
-
-
-@pytest.mark.parametrize("byte", [10, -130, -70, -3])
-def test_an_index_of_which_a_byte_is_another_or_missing_is_refused_before_tensorflow_opens_it(
-    byte: int, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = folder / "model.ckpt-5.index"
-    content = bytearray(index.read_bytes())
-    opened: list[str] = []
-    monkeypatch.setattr("tensorflow.train.load_checkpoint", opened.append)
-    content[byte] ^= 0x40
-    index.write_bytes(content)
-    assert "damaged" in refused(folder / "model.ckpt-5")
-    del content[byte]
-    index.write_bytes(content)
-    assert "damaged" in refused(folder / "model.ckpt-5")
-    assert opened == []
 
 
 def test_a_missing_checkpoint_and_a_folder_without_one_are_refused(tmp_path: Path) -> None:

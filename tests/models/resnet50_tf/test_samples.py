@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from fixtures.models import resnet50, resnet50_tf
-from fixtures.models.resnet50_tf import architecture, checkpoint
+from fixtures.models.resnet50_tf import network
 from fixtures.spec import Arrays, Model, Weights
 
 FULL, MICRO = resnet50_tf.MODELS
@@ -59,14 +59,14 @@ def test_digits_use_the_full_range_and_are_split_as_the_pytorch_models_are() -> 
 def test_random_weights_are_seeded_and_give_sane_outputs() -> None:
     weights = FULL.load(None)
     assert not weights.trained
-    assert weights.origin == f"random, seed {checkpoint.SEED}"
+    assert weights.origin == f"random, seed {network.SEED}"
     samples = FULL.samples("evaluation", None, None)
     outputs = FULL.run(weights.network, samples.load(range(2)))
     assert outputs["probabilities"].max() < 0.5, "logits so large that only one class has a probability"
     assert outputs["probabilities"].std(axis=0).max() > 1e-4, "the image does not matter"
     # The kernels are the generator's; what BatchNorm makes of them is arithmetic.
-    stem = architecture.variables(weights.network)["resnet50/conv2d/conv2d/kernel"].numpy()
-    generator = np.random.default_rng(checkpoint.SEED)
+    stem = network.variables(weights.network)["resnet50/conv2d/conv2d/kernel"].numpy()
+    generator = np.random.default_rng(network.SEED)
     np.testing.assert_allclose(stem, generator.normal(0, (2 / 147) ** 0.5, (7, 7, 3, 64)), rtol=1e-5)
 
 
