@@ -141,26 +141,6 @@ def without_batch(path: Path) -> Path:
     )
 
 
-def endless(path: Path) -> Path:
-    """A network that gives back its input after a loop that takes longer than anybody waits."""
-    from onnx import helper
-
-    again = [helper.make_node("Identity", [f"{name}_in"], [f"{name}_out"]) for name in ("go_on", "x")]
-    ins = [_value("turn", "INT64"), _value("go_on_in", "BOOL"), _value("x_in", "FLOAT", "batch", 4)]
-    outs = [_value("go_on_out", "BOOL"), _value("x_out", "FLOAT", "batch", 4)]
-    body = helper.make_graph(again, "body", ins, outs)
-    loop = helper.make_node("Loop", ["turns", "go_on", "x"], ["y"], body=body)
-    shape = ("FLOAT", "batch", 4)
-    return _save(
-        path,
-        [loop],
-        [_value("x", *shape)],
-        [_value("y", *shape)],
-        turns=np.array(2**62),
-        go_on=np.array(True),
-    )
-
-
 def classifier(path: Path) -> Path:
     """x, [batch, 4], and its weight, [batch], to a label, [batch], and to scores, [batch, 3], as scikit-learn's are."""
     from onnx import helper

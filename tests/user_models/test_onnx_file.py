@@ -16,7 +16,6 @@ from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import InputError, ProofError
 from fixtures.formats import onnx
-from fixtures.frameworks import onnx_running
 from fixtures.host.targets import CPU
 from fixtures.spec import Case, ConversionJob, Model, Tensor
 from fixtures.user_models.labels import GivenLabels
@@ -377,15 +376,6 @@ def test_an_output_whose_shape_hangs_on_the_data_is_refused(tmp_path: Path) -> N
     path = networks.single(tmp_path / "net.onnx", "NonZero")
     with pytest.raises(InputError, match=r"output y"):
         model_of("mine", GivenNetwork(path, samples))
-
-
-def test_a_network_that_computes_without_end_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(onnx_running, "RUN_S", 0.2)
-    path = networks.endless(tmp_path / "net.onnx")
-    with pytest.raises(InputError, match="does not compute"):
-        model_of("mine", GivenNetwork(path))
 
 
 @pytest.mark.parametrize(
