@@ -231,15 +231,15 @@ class OutputDifference(Struct, frozen=True):
     """How far an output of a stage is from that of the stage before it, on all samples: of the converted model from the
     framework's, of the served one from the same file in process.
 
-    Where integer outputs differ, the other outputs of the same row are not compared: a duration rounded up moves all
-    that follows it.
+    Where integers differ that are no classes of scores beside them, the floating-point outputs of the same row are not
+    compared: a duration rounded up moves all that follows it.
     """
 
     output: Text
     kind: Literal["error", "differing"]
     """What `largest` and `mean` are. error: the largest absolute difference of a floating-point number beyond rounding, as
     a share of the spread of its column over all samples, and the mean difference as a share of the mean magnitude;
-    differing: the fraction of integers that are not equal, of the worst row and of all."""
+    differing: the fraction of integers that are not equal, of the worst row and of all. A wrong row counts as the worst."""
     largest: Number
     largest_limit: Number
     mean: Number
@@ -472,6 +472,7 @@ MARKS = {
     "overloaded": "the server kept up with less than the rate asked for",
     "schedule-slipped": "requests were sent later than scheduled",
     "cached-answers": "one sample repeated was answered faster than samples that were never sent before",
+    "faster-than-in-process": "the server was faster than what it serves is in process, which cannot be",
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }
@@ -708,6 +709,11 @@ class Efficiency(Struct, frozen=True):
     """None where it is not the case's best point of all, and where the reference format is not proven."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
+
+    @property
+    def serving_cost_ms(self) -> float:
+        """Milliseconds by which a request takes the server longer than the same inferences take in process."""
+        return 1e3 * self.batch * (1 / self.served_per_s.value - 1 / self.in_process_per_s.value)
 
 
 class Search(Struct, frozen=True):

@@ -319,6 +319,7 @@ _EFFICIENCY: Sequence[Column[Efficiency]] = (
     Column("In process", lambda one: one.in_process_per_s, THROUGHPUT),
     Column("In-process batch", lambda one: one.in_process_batch, COUNT),
     Column("Served / in process", lambda one: one.ratio, SHARE_OF_SPEED, "interval", with_unit=True),
+    Column("Cost of serving (ms per request)", lambda one: one.serving_cost_ms, LATENCY),
     Column("GFLOP per inference", lambda one: one.flops_per_inference, WORK),
     Column("Peak (GFLOP/s)", lambda one: one.peak_flops_per_s, WORK_RATE),
     Column("Of the peak", fraction_of_peak, SHARE, with_unit=True),
