@@ -173,7 +173,7 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     *(
         (lambda folder, name=name: (folder / name).unlink(), name, "")
         for name in ("config.json", "pytorch_model.bin", "vocab.txt")
-    ),  # type: ignore[misc]
+    ),
     (lambda folder: (folder / "vocab.txt").write_text("\n".join(WORDS[:700])), "vocab.txt", "704"),
     (with_config(hidden_size=50), "config.json", "hidden_size"),
     (with_config(hidden_size=None), "config.json", "hidden_size"),
