@@ -156,7 +156,7 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
     "no NPZ": lambda _content: b"text",
     "empty": lambda _content: b"",
     "an array of objects": lambda content: rewritten(content, about=TEXTS),
-    "other answers": lambda content: rewritten(content, content=np.zeros(4, np.uint8)),
+    "other answers": lambda content: rewritten(content, content=np.load(io.BytesIO(content))["content"] ^ 1),
     "more than a run would record": lambda one: rewritten(one, content=np.zeros((64 << 20) + 1, np.uint8)),
     "an older form": lambda content: rewritten(content, version=1),
     "a newer form": lambda content: rewritten(content, version=3),
