@@ -231,15 +231,15 @@ class OutputDifference(Struct, frozen=True):
     """How far an output of a stage is from that of the stage before it, on all samples: of the converted model from the
     framework's, of the served one from the same file in process.
 
-    Where integer outputs differ, the other outputs of the same row are not compared: a duration rounded up moves all
-    that follows it.
+    Where integers differ that are no classes of scores beside them, the floating-point outputs of the same row are not
+    compared: a duration rounded up moves all that follows it.
     """
 
     output: Text
     kind: Literal["error", "differing"]
     """What `largest` and `mean` are. error: the largest absolute difference of a floating-point number beyond rounding, as
     a share of the spread of its column over all samples, and the mean difference as a share of the mean magnitude;
-    differing: the fraction of integers that are not equal, of the worst row and of all."""
+    differing: the fraction of integers that are not equal, of the worst row and of all. A wrong row counts as the worst."""
     largest: Number
     largest_limit: Number
     mean: Number

@@ -40,7 +40,7 @@ def test_a_control_group_may_leave_less_memory_than_the_machine_has(tmp_path: Pa
         assert free_memory_gib(meminfo, tmp_path) == free
 
 
-def test_too_little_is_reported() -> None:
+def test_too_little_is_a_warning_or_a_problem() -> None:
     assert [machine.cores(limit, 8).state for limit in (1.5, 8.0)] == ["warning", "ok"]
     assert [machine.memory(free).state for free in (2.0, 9.0, 20.0)] == ["warning", "ok", "ok"]
     assert "nnunet" in machine.memory(9.0).found, "its calibration takes more"
