@@ -76,17 +76,16 @@ def test_calibration_takes_training_questions_beside_the_evaluation_file(
 
 
 def test_without_a_training_file_there_is_no_calibration(full: Model, dev: Path, folder: Path) -> None:
-    with pytest.raises(NotAvailableError, match=r"train-v1\.1\.json beside dev-v1\.1\.json"):
+    with pytest.raises(NotAvailableError, check=lambda error: error.where.endswith("train-v1.1.json")):
         full.samples("training", dev, folder)
 
 
 def test_squad_without_a_checkpoint_is_refused(full: Model, dev: Path) -> None:
-    with pytest.raises(InputError, match="--checkpoint bert-dist4l=DIR"):
+    with pytest.raises(InputError, check=lambda error: error.where == f"--dataset bert-dist4l={dev}"):
         full.samples("evaluation", dev, None)
 
 
 def test_without_a_data_set_there_is_real_text_in_the_checkpoints_words(full: Model, folder: Path) -> None:
-    (folder / "vocab.txt").write_text("\n".join([*reversed(WORDS[5:]), *("x" * i for i in range(2, 10))]))
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *reversed(WORDS[5:])]
     (folder / "vocab.txt").write_text("\n".join(words))
     own, given = full.samples("evaluation", None, None), full.samples("evaluation", None, folder)

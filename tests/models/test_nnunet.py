@@ -1,16 +1,18 @@
-"""nnU-Net: its arithmetic, and the checkpoints it loads or refuses."""
+"""nnU-Net: its arithmetic, the checkpoints that it loads or refuses, and mean Dice."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from sklearn.metrics import f1_score
 
+from fixtures.errors import AccuracyError, InputError
 from fixtures.models import nnunet
 from tests.models import published
 from tests.models.published import State, saved
-from tests.models.refusals import refused_by
 
 
 def logits_of(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
@@ -69,22 +71,38 @@ def state() -> State:
     return {f"model.{key}": value for key, value in network.state_dict().items()}
 
 
-def refused(path: Path) -> str:
-    return refused_by(nnunet.load_micro, path)
-
-
 @pytest.mark.parametrize(
-    "key",
-    [
-        *("model.loss.weight", "model.deep_supervision_heads.4.conv.bias"),
-        *("model.dice.dice", "dice.steps", "dice.dice.weight", "dice_dice", "loss.dice"),
-    ],
+    "key", ["model.loss.weight", "model.deep_supervision_heads.4.conv.bias", "model.dice.dice", "dice.steps"]
 )
 def test_an_unexpected_key_is_named(key: str, state: State, tmp_path: Path) -> None:
-    added = state | {key: torch.zeros(1)}
-    assert f"unexpected {key.removeprefix('model.')}" in refused(saved(added, tmp_path / "x.ckpt"))
+    path, named = saved(state | {key: torch.zeros(1)}, tmp_path / "x.ckpt"), key.removeprefix("model.")
+    with pytest.raises(InputError, check=lambda error: error.where == str(path) and named in error.what):
+        nnunet.load_micro(path)
 
 
 def test_a_full_checkpoint_is_not_taken_for_a_micro_one(tmp_path: Path) -> None:
-    full = published.numbered(published.layout("nnunet"))
-    assert "another model" in refused(saved(full, tmp_path / "x.ckpt"))
+    path = saved(published.numbered(published.layout("nnunet")), tmp_path / "x.ckpt")
+    with pytest.raises(InputError, check=lambda error: error.where == str(path)):
+        nnunet.load_micro(path)
+
+
+@pytest.mark.parametrize("absent", [(), (2,), (1, 2, 3)], ids=str)
+@pytest.mark.parametrize("where", ["truth", "prediction", "both"])
+def test_dice_is_the_f1_score_of_scikit_learn(where: str, absent: tuple[int, ...]) -> None:
+    random = np.random.default_rng(0)
+    prediction, truth = random.integers(0, 4, (2, 9, 8, 7)).astype(np.uint8)
+    for volume in {"truth": [truth], "prediction": [prediction], "both": [truth, prediction]}[where]:
+        volume[np.isin(volume, absent)] = 0
+    expected = f1_score(truth.ravel(), prediction.ravel(), labels=[1, 2, 3], average="macro", zero_division=1)
+    assert nnunet.mean_dice(prediction, truth) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [-1, 4, 256, 257])
+def test_a_voxel_of_no_class_is_no_answer_and_never_another_class(wrong: int) -> None:
+    classes = np.ones((2, 4, 4, 4), np.int64)
+    kept = nnunet.MODELS[0].keep({nnunet.OUTPUT: classes})["classes"]
+    assert (kept == classes).all()
+
+    classes[1, 2, 3, 0] = wrong
+    with pytest.raises(AccuracyError, check=lambda error: nnunet.OUTPUT in error.where):
+        nnunet.MODELS[0].keep({nnunet.OUTPUT: classes})

@@ -1,16 +1,18 @@
-"""BERT: its arithmetic, and what it makes of the layouts of its checkpoints."""
+"""BERT: its arithmetic, the layouts of its checkpoints, and the folders that it refuses."""
 
 import hashlib
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from fixtures.errors import InputError
 from fixtures.models import bert
-from tests.models.bert_folder import CONFIG
+from tests.models.bert_folder import CONFIG, WORDS
 from tests.models.published import State
 
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -146,3 +148,71 @@ def test_random_weights_are_the_published_size() -> None:
     assert shapes["bert.encoder.layer.3.intermediate.dense.weight"] == (1152, 288)
     assert not any(name.startswith("bert.encoder.layer.4") for name in shapes)
     assert network.model.config.num_attention_heads == 12
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def with_config(**changes: Any) -> Callable[[Path], object]:
+    """Writes config.json anew; without the entries that are None."""
+    config = {key: value for key, value in {**CONFIG, **changes}.items() if value is not None}
+    return lambda folder: (folder / "config.json").write_text(json.dumps(config))
+
+
+def with_tensor_twice(other: str, own: str) -> Callable[[Path], object]:
+    """Adds a second tensor that is one to the network: either may be the wrong one."""
+
+    def change(folder: Path) -> None:
+        state = torch.load(folder / "pytorch_model.bin")
+        torch.save({other: state[own] + 1, **state}, folder / "pytorch_model.bin")
+
+    return change
+
+
+REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
+    *(
+        (lambda folder, name=name: (folder / name).unlink(), name, "")
+        for name in ("config.json", "pytorch_model.bin", "vocab.txt")
+    ),
+    (lambda folder: (folder / "vocab.txt").write_text("\n".join(WORDS[:700])), "vocab.txt", "704"),
+    (with_config(hidden_size=50), "config.json", "hidden_size"),
+    (with_config(hidden_size=None), "config.json", "hidden_size"),
+    (with_config(max_position_embeddings=128), "config.json", "max_position_embeddings"),
+    (with_config(type_vocab_size=1), "config.json", "type_vocab_size"),
+    (with_config(num_hidden_layers=0), "config.json", "num_hidden_layers"),
+    (with_config(hidden_act="mish"), "config.json", "hidden_act"),
+    (with_config(vocab_size=None), "config.json", "vocab_size"),
+    (with_config(num_attention_heads=True), "config.json", "num_attention_heads"),
+    (with_config(num_attention_heads=4.5), "config.json", "num_attention_heads"),
+    (with_config(num_attention_heads="3"), "config.json", "num_attention_heads"),
+    (
+        with_tensor_twice(
+            "bert.encoder.layer.0.output.LayerNorm.gamma", "bert.encoder.layer.0.output.LayerNorm.weight"
+        ),
+        "pytorch_model.bin",
+        "bert.encoder.layer.0.output.LayerNorm.weight",
+    ),
+    (with_tensor_twice("module.qa_outputs.bias", "qa_outputs.bias"), "pytorch_model.bin", "qa_outputs.bias"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "file", "named"), REFUSED)
+def test_a_folder_that_is_not_a_whole_bert_is_refused(
+    spoil: Callable[[Path], object], file: str, named: str, folder: Path
+) -> None:
+    spoil(folder)
+    with pytest.raises(
+        InputError, check=lambda error: error.where == str(folder / file) and named in error.what
+    ):
+        bert.load_full(folder)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "nothing"])
+def test_what_is_no_folder_is_refused(name: str, folder: Path) -> None:
+    with pytest.raises(InputError, check=lambda error: error.where == str(folder / name)):
+        bert.load_full(folder / name)
+
+
+def test_the_vocabulary_is_rounded_up_to_a_multiple_of_8(folder: Path) -> None:
+    with_config(vocab_size=739)(folder)
+    assert bert.load_full(folder).network.model.config.vocab_size == 744
