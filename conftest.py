@@ -26,7 +26,7 @@ _NAMES = (
     "fixtures.run.recorder",
     "fixtures.run.stage_seconds",
     "fixtures.run.benchmark_entries",
-    "fixtures.run.fleet.running",
+    "fixtures.run.fleet",
     "reports.run.plugin",
     "reports.run.history",
 )
