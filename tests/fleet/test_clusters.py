@@ -12,7 +12,7 @@ from tests.fleet.clusters import StandIn, ended, stand_in
 
 pytestmark = pytest.mark.campaign
 
-MICRO = ("-k", "resnet50-micro-onnx-fp16", "--batches", "1,8", "--concurrencies", "4,8")
+MICRO = ("-k", "resnet50-micro-onnx-fp32", "--batches", "1,8", "--concurrencies", "4,8")
 
 
 @pytest.fixture

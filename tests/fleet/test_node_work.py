@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.fleet import environment, node_work
+from fixtures.fleet import checkout, environment
 from fixtures.fleet.node_work import Order, run_tests
 from fixtures.fleet.progress import Mailbox, Message
 
@@ -23,9 +23,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     suite = tmp_path / "suite"
     suite.mkdir()
     (suite / "mine.py").write_text("mine\n")
+    packed = checkout.packed(suite)
     monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(get=lambda answer: answer))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(node_work, "SUITE", suite)
     monkeypatch.setattr(environment, "variables_of_node", lambda: {"PATH": "/bin:/usr/bin"})
     monkeypatch.setenv(environment.CACHE, str(tmp_path))
 
@@ -40,7 +40,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         mailbox.expect(0, 1 if wanted else 2)
         handle = types.SimpleNamespace(post=types.SimpleNamespace(remote=mailbox.post))
         variables = {environment.PYTHON: str(python)}
-        why = run_tests(Order(0, 1, ("a.py::test",), "cpu", (), variables, files or {}), handle)
+        why = run_tests(Order(0, 1, ("a.py::test",), "cpu", (), variables, files or {}), packed, handle)
         return why, mailbox.collect()
 
     return run
