@@ -7,8 +7,6 @@ import functools
 import os
 import shutil
 import signal
-import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,11 +28,10 @@ from fixtures.serve.server_spec import TRITON_VARIABLE, Choice
 from fixtures.serve.wheels import perf_analyzer, perf_analyzer_libraries
 from fixtures.spec import Case, Deployment, Format, Tensor
 from reports.__main__ import main
-from tests import collecting
-from tests.collecting import Collect
-from tests.fake_nvml import Nvml, in_place_of_nvml
-from tests.generator import Generator
-from tests.watched_gpu import Clock
+from tests import helpers
+from tests.helpers import Collect, Household
+from tests.host.fake_nvml import Clock, Nvml, in_place_of_nvml
+from tests.measure.generator import Generator
 from tests.whole_runs.suite import FAST, ONNX, Run, suite
 
 DOUBLING = "def load(artifact, settings):\n    return lambda arrays: [2 * arrays[0]]\n"
@@ -51,8 +48,8 @@ DEPLOYMENT = Deployment(
 MakeBuild = Callable[..., BuiltModel]
 
 NATIVE_PROGRAM = os.environ.pop(TRITON_VARIABLE, None)
-"""A tritonserver with native backends, for the tests that need one; what runs of the suite the others start are served
-by is theirs to say."""
+"""A tritonserver with native backends, for the tests that need one; what runs of the suite the others start
+are served by is theirs to say."""
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # As a shell leaves it to what it runs in the background; what a test starts would not end at Ctrl-C.
@@ -64,8 +61,8 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
 
 _TESTS = Path(__file__).parent
 _WHOLE_RUNS = "tests/whole_runs/"
-"""The folder of the tests that start whole runs of the suite, which wait for each other at the machine's lock. They take
-longest."""
+"""The folder of the tests that start whole runs of the suite, which wait for each other at the machine's
+lock. They take longest."""
 _SHARED_WORKERS = {
     "whole runs": (_WHOLE_RUNS,),
     "TensorFlow": (
@@ -76,8 +73,8 @@ _SHARED_WORKERS = {
         "tests/train/",
     ),
 }
-"""Tests of several files that share a worker of xdist: those that wait for each other anyway, and those that load TensorFlow,
-which takes four seconds of a core and 540 MiB in each process that does."""
+"""Tests of several files that share a worker of xdist: those that wait for each other anyway, and those that
+load TensorFlow, which takes four seconds of a core and 540 MiB in each process that does."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -90,8 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> collections.abc.Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Each worker of xdist begins to collect in another folder. In a fresh checkout the assertions of all files are yet to be
-    rewritten, which takes seconds: what a worker has rewritten, the others find."""
+    """Each worker of xdist begins to collect in another folder. In a fresh checkout the assertions of all
+    files are yet to be rewritten, which takes seconds: what a worker has rewritten, the others find."""
     report = yield
     worker = getattr(collector.config, "workerinput", None)
     if worker is not None and collector.path == _TESTS and report.passed:
@@ -120,7 +117,8 @@ _WORKER_GIB = 4
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker more than there are cores, where memory lasts: nearly a third of the time tests wait for servers."""
+    """One worker more than there are cores, where memory lasts: nearly a third of the time tests wait for
+    servers."""
     cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total
     return max(1, min(cores + 1, round(memory / 2**30 / _WORKER_GIB)))
 
@@ -195,7 +193,8 @@ def make_build() -> MakeBuild:
 
 @pytest.fixture(scope="module")
 def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
-    """A real server, and the folder of its models, which tests fill; builds for a CPU are made in it below its parent."""
+    """A real server, and the folder of its models, which tests fill; builds for a CPU are made in it below
+    its parent."""
     folder = tmp_path_factory.mktemp("models") / "cpu"
     folder.mkdir()
     with serve(Choice("embedded"), folder, folder.parent / "models.log", device="cpu") as started:
@@ -216,62 +215,6 @@ def _format() -> Format:
         packages=(),
         source=Path(__file__),
     )
-
-
-def command_line(process: psutil.Process) -> list[str]:
-    """What a process was started with; nothing once it has ended, at whatever moment that was."""
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
-def program_name(process: psutil.Process) -> str:
-    """The name of a process's program; empty once it has ended."""
-    try:
-        return process.name()
-    except psutil.Error:
-        return ""
-
-
-def theirs(path: Path) -> None:
-    """Give a file or folder to another user, which root alone can."""
-    if os.getuid() != 0:
-        pytest.skip("only root can give a file to another user")
-    os.chown(path, 12345, 12345)
-
-
-@dataclasses.dataclass(frozen=True)
-class Household:
-    """Everything that carries one mark: processes by an environment variable, files by a folder for them."""
-
-    environment: dict[str, str]
-    temporary: Path
-    callers: "list[subprocess.Popen[bytes]]" = dataclasses.field(default_factory=list)
-    """Children of the test itself, reaped at its end."""
-
-    def processes(self) -> list[psutil.Process]:
-        """The processes alive that were started with the mark, this one's grandchildren and orphans among them."""
-        mark = f"TRITONPROOF_MARK={self.environment['TRITONPROOF_MARK']}".encode()
-        found = []
-        for file in Path("/proc").glob("[0-9]*/environ"):
-            try:
-                if mark in file.read_bytes().split(b"\0"):
-                    found.append(psutil.Process(int(file.parent.name)))
-            except (OSError, psutil.NoSuchProcess):
-                continue
-        return found
-
-    def names(self) -> list[str]:
-        """The programs that those processes run."""
-        return [program_name(process) for process in self.processes()]
-
-    def left(self, seconds: float) -> list[str]:
-        """What is still running once nothing is, or after so many seconds."""
-        deadline = time.monotonic() + seconds
-        while self.processes() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return [line for process in self.processes() if (line := " ".join(command_line(process))[:200])]
 
 
 @pytest.fixture
@@ -396,4 +339,4 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def collect(capsys: pytest.CaptureFixture[str]) -> Collect:
     """Collect the benchmarks with some options, as a command line would."""
-    return functools.partial(collecting.collect, capsys)
+    return functools.partial(helpers.collect, capsys)

@@ -10,7 +10,7 @@ from fixtures.build import engine_cache
 from fixtures.build.engine_cache import engine_folder
 from fixtures.errors import SetupError
 from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.host import nvml, private
+from fixtures.host import nvml, scratch
 from fixtures.host.targets import recognise
 from fixtures.spec import Case
 from tests.build.conversions import MICRO, ONNX
@@ -20,7 +20,7 @@ CASE = Case(recognise("NVIDIA A100"), MICRO, ONNX, "trt", "fp16")
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private, "user_folder", lambda: tmp_path / "tritonproof")
+    monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
 
 
 def test_every_build_has_a_folder_of_its_own_that_later_runs_find() -> None:
@@ -46,17 +46,13 @@ def test_every_tensorrt_and_every_cuda_of_the_driver_has_a_folder_of_its_own(
     assert len(folders) == 4
 
 
-def test_nobody_else_can_read_or_write_an_engine() -> None:
+def test_nobody_else_can_put_an_engine_there(tmp_path: Path) -> None:
+    """An engine holds code, which its reader runs."""
     folder = Path(engine_folder(CASE, "0f3c"))
     for one in (folder, folder.parent):
         assert stat.S_IMODE(one.stat().st_mode) == 0o700
-
-
-def test_a_folder_that_somebody_else_may_have_put_there_is_refused(tmp_path: Path) -> None:
-    """An engine holds code, which its reader runs."""
-    folder = Path(engine_folder(CASE, "0f3c"))
     folder.with_name(folder.name.replace("0f3c", "77aa")).symlink_to(tmp_path)
-    with pytest.raises(SetupError, match="symbolic link"):
+    with pytest.raises(SetupError):
         engine_folder(CASE, "77aa")
 
 

@@ -13,10 +13,11 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.to_record import Measurement, Outcome, outcomes
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison
+from reports.tables.points import comparison_table
 from reports.text.publishable import publishable
-from tests import rendered as tables
-from tests import samples, simulated
-from tests.simulated import LoadGenerator
+from tests import samples, toy
+from tests.helpers import as_markdown
+from tests.toy import LoadGenerator
 
 OTHER = OtherBuild("HEAD~1", 0.03)
 
@@ -36,7 +37,7 @@ def in_pairs(
         return (theirs_ms if job.name == "theirs" else 20.0) * math.exp(generators[job.name].normal(0, 0.01))
 
     load = LoadGenerator(mean_ms, changes=lambda _job, _number: {"elapsed_s": elapsed_s})
-    job = simulated.job(LoadPoint("offline", 1, 1), "mine")
+    job = toy.job(LoadPoint("offline", 1, 1), "mine")
     state = measured.against(measured.begin(job), job.server, "theirs", OTHER)
     plan = plan or MeasuringPlan(budget_s=60)
     return outcomes(sweep.measure([state], plan, take=load.take), plan)[job.point], load
@@ -96,7 +97,7 @@ def test_an_other_build_that_fails_is_the_points_error() -> None:
 
 def test_a_comparison_is_a_row_of_its_case() -> None:
     load = samples.load("online", 2, 95.0, comparison=compare_pairs([95.0] * 9, [100.0] * 9, OTHER, 5.0))
-    table = tables.comparison_table([publishable(samples.record(loads=(load,)))])
+    table = as_markdown(comparison_table([publishable(samples.record(loads=(load,)))]))
     assert "Holm" in table
     for cell in (
         "`a40-resnet50-onnx-trt-fp16`",
@@ -106,4 +107,4 @@ def test_a_comparison_is_a_row_of_its_case() -> None:
         "slower",
     ):
         assert f"| {cell}" in table
-    assert tables.comparison_table([publishable(samples.record())]) == ""
+    assert as_markdown(comparison_table([publishable(samples.record())])) == ""

@@ -11,10 +11,8 @@ from fixtures.build.repository import BuiltModel
 from fixtures.errors import InputError, ProofError
 from fixtures.run.settings import flag
 from tests.conftest import MakeBuild
-from tests.git import git
-from tests.modes import closed
-from tests.options import settings
-from tests.repositories import contents
+from tests.helpers import closed, git, settings
+from tests.user_models.repositories import contents
 
 # --- options -----------------------------------------------------------------------------------------------
 

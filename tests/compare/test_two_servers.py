@@ -20,7 +20,7 @@ from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison
 from reports.record.verdicts import comparison_text
 from tests.conftest import DEPLOYMENT, MakeBuild
-from tests.inputs import samples_of
+from tests.toy import samples_of
 
 SLEEPING = """\
 import time

@@ -24,7 +24,7 @@ from fixtures.serve.connection import grpc_client
 from fixtures.serve.messages import raw_content
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Tensor
-from tests import simulated
+from tests import toy
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 IDS = ["a", "b", "c"]
@@ -81,7 +81,7 @@ def served_by(
     address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     client = grpc_client(address)
-    job = simulated.job(LoadPoint("online", 1, 1), "toy", 0.001)
+    job = toy.job(LoadPoint("online", 1, 1), "toy", 0.001)
     model = dataclasses.replace(
         job.model, inputs=(Tensor("IN", "FP32", (4,)),), outputs=(Tensor("OUT", "FP32", (4,)),)
     )

@@ -12,7 +12,7 @@ from fixtures.consistency.repeat_bounds import Alone, alone_of
 from fixtures.consistency.served import ServedModel
 from fixtures.measure.load_data import LoadData
 from fixtures.spec import Arrays, LoadPoint, Tensor
-from tests import simulated
+from tests import toy
 
 ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 
@@ -36,7 +36,7 @@ def served_model(
     **changes: Any,
 ) -> ServedModel:
     """A model of FP32 rows of four with so many samples and this largest batch; `changes` are to the job."""
-    job = simulated.job(LoadPoint("online", 1, 1), "toy")
+    job = toy.job(LoadPoint("online", 1, 1), "toy")
     model = dataclasses.replace(
         job.model,
         inputs=(Tensor("IN", "FP32", (4,)),),

@@ -19,7 +19,7 @@ from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Scenario
 from reports.record.schema import GATES, AnswerGate
 from tests.conftest import DEPLOYMENT, MakeBuild
-from tests.inputs import samples_of
+from tests.toy import samples_of
 
 Load = Callable[..., ServedModel]
 """`load(fault)`, or `load(fault, "online")` with a batcher that waits for others."""

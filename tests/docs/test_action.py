@@ -16,7 +16,7 @@ import yaml
 from ci import prove
 from fixtures import new
 from reports.run.outcomes import STATUS
-from tests.collecting import Collect, help_text
+from tests.helpers import Collect, help_text
 from tests.model_files.files import write
 
 ROOT = Path(__file__).parents[2]

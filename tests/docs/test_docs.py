@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reports.record.schema import MARKS
-from tests.collecting import help_text
+from tests.helpers import help_text
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

@@ -15,8 +15,8 @@ import yaml
 
 from reports.record import files
 from tests import samples
-from tests.collecting import Collect
 from tests.docs.test_docs import environments
+from tests.helpers import Collect
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "ci.md").read_text()

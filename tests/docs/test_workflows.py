@@ -14,7 +14,7 @@ import yaml
 from fixtures.serve.backends import DEFAULT_BACKENDS
 from fixtures.serve.server_spec import IMAGE, TRITON_VARIABLE
 from reports.run.outcomes import STATUS
-from tests.collecting import Collect
+from tests.helpers import Collect
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

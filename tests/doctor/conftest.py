@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fake_nvml import Nvml, in_place_of_nvml
+from tests.host.fake_nvml import Nvml, in_place_of_nvml
 from tests.serve.programs import script
 
 

@@ -16,8 +16,8 @@ from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host.shared_library import GpuCode
 from fixtures.serve.server_spec import Choice
 from tests.doctor.conftest import Docker
-from tests.fake_nvml import Nvml
-from tests.libraries import write_library
+from tests.host.fake_nvml import Nvml
+from tests.host.libraries import write_library
 
 V100, B200 = (7, 0), (10, 0)
 CODE = GpuCode(frozenset({75, 80, 90, 100}), frozenset())
@@ -137,20 +137,6 @@ def test_formats_that_skip_are_named_with_what_they_lack(monkeypatch: pytest.Mon
     assert "onnx-fp32" in can_run(found)
     assert "pt2-fp32" not in can_run(found)
     assert "no-such-compiler" in found.fix
-
-
-def test_a_format_that_no_model_of_the_suite_has_is_no_reason_to_warn(
-    every_package: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert gpu.formats(EMBEDDED, "cpu").state == "ok"
-    lacking = [
-        dataclasses.replace(one, missing=lambda *_: "needs what is not here")
-        for one in all_formats()
-        if one.frameworks == ("onnx",)
-    ]
-    assert lacking
-    monkeypatch.setattr("fixtures.formats.all_formats", lambda: lacking)
-    assert gpu.formats(EMBEDDED, "cpu").state == "ok"
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,8 @@ import pytest
 
 from fixtures.host import locks
 from fixtures.host.segments import is_unused
-from tests.conftest import Household
 from tests.faults import (
     at_once,
-    builds,
     classifier,
     given,
     killed,
@@ -28,12 +26,13 @@ from tests.faults import (
 )
 from tests.faults.place import GONE_S, OWN, Ended, Place, leftovers
 from tests.faults.scenario import Scenario
-from tests.repositories import code, config, write_model
+from tests.helpers import Household
+from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import ROOT, suite
 
 SCENARIOS = [
     *(signals.SCENARIOS + killed.SCENARIOS + given.SCENARIOS + surroundings.SCENARIOS + midway.SCENARIOS),
-    *(builds.SCENARIOS + at_once.SCENARIOS + servers.SCENARIOS),
+    *(at_once.SCENARIOS + servers.SCENARIOS),
 ]
 _MEMORY = Path("/dev/shm")
 _TRACE = r"Traceback \(most recent call last\)|INTERNALERROR|^E   [A-Za-z.]*(Error|Exception)\b"

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.run.job_summary import summary
-from reports.run.outcomes import Outcomes
-from tests.conftest import Household
+from tests.helpers import Household
 from tests.whole_runs.suite import ROOT
 
 HANG_S = 60.0
@@ -146,10 +144,3 @@ def test_a_run_that_no_tox_started_outlives_who_started_it_and_a_closed_terminal
     wait_for(lambda: " in " in (tmp_path / "log").read_text().splitlines()[-1], tmp_path)
 
     assert "2 passed" in (tmp_path / "log").read_text()
-
-
-def test_the_summary_of_a_run_that_was_ended_says_that_it_has_proven_no_more() -> None:
-    ended = Outcomes(passed=3, status=pytest.ExitCode.INTERRUPTED)
-
-    assert "nded before its end" in summary(ended, [])
-    assert "nded before its end" not in summary(Outcomes(passed=3), [])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.fleet import checkout
-from tests.git import git
+from tests.helpers import git
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.errors import InputError, SetupError
 from fixtures.fleet import cluster
-from tests.collecting import Collect
+from tests.helpers import Collect
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import pytest
 from msgspec import structs
 
 from fixtures.fleet.groups import earlier_durations, expected_seconds, groups_by_case, groups_by_model
-from fixtures.run.fleet import as_grouped
+from fixtures.run.shards import as_grouped
 from reports.record import files
 from reports.record.schema import Case, Record
 from tests import samples
-from tests.collecting import Collect
+from tests.helpers import Collect
 
 ONNX = Case("a40", "resnet50", "onnx", None, "fp16")
 TRT = structs.replace(ONNX, format="trt")

@@ -14,7 +14,7 @@ from fixtures.host.shared_library import GpuCode
 from fixtures.host.targets import TARGETS
 from tests.docs.test_docs import environments
 from tests.frameworks.gpu_packages import ROOT, SETS, TABLE, admitted, code_of, minor_versions, requirements
-from tests.libraries import write_library
+from tests.host.libraries import write_library
 
 TORCH = Path("torch/lib/libtorch_python.so")
 CUDA_OF_TORCH = "torch/lib/libtorch_cuda.so"

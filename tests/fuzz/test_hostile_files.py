@@ -24,12 +24,15 @@ from fixtures.user_models import existing, repository
 from fixtures.user_models.samples import read_samples, sized_inputs
 from reports.record import files
 from reports.record.files import RecordError
+from reports.tables.case import case_section
+from reports.tables.summary import machine_blocks, summary
 from reports.text.publishable import publishable
-from tests import rendered, samples
+from tests import samples
 from tests.fuzz import damage
 from tests.fuzz.limits import bounded, check_refusal
+from tests.helpers import as_markdown
 from tests.record.test_record import complete
-from tests.repositories import config
+from tests.user_models.repositories import config
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Parser:
 
 def read_record(path: Path) -> object:
     one = publishable(files.read(path))
-    return rendered.summary_table([one]), rendered.case_section(one), rendered.machine_sentence([one])
+    return as_markdown(summary([one])), as_markdown(case_section(one)), as_markdown(machine_blocks([one]))
 
 
 def read_config(path: Path) -> object:

@@ -11,7 +11,7 @@ from unittest import mock
 
 from reports.__main__ import main
 from reports.run import plugin
-from tests.options import options
+from tests.helpers import options
 
 FOLDER = Path(__file__).parent
 _RESULTS = FOLDER.parents[1] / "reports"

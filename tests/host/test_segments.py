@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import segments
-from tests.conftest import theirs
+from tests.helpers import theirs
 
 
 @pytest.fixture
@@ -26,6 +26,19 @@ def segment() -> Iterator[Path]:
 def test_what_nobody_has_open_is_removed(segment: Path) -> None:
     assert segments.remove_unused([segment]) == [segment]
     assert not segment.exists()
+
+
+def test_only_the_own_segments_of_the_name_are_made_private(tmp_path: Path) -> None:
+    own, other, secret, strange = (
+        tmp_path / name for name in ("triton-ab", "triton-x", "secret", "triton-abc")
+    )
+    for path in (own, other, secret):
+        path.touch(0o644)
+    strange.symlink_to(secret)
+    os.mkfifo(tmp_path / "triton-abd")
+    segments.make_private("triton-ab", tmp_path)
+    modes = [path.stat().st_mode & 0o777 for path in (own, other, secret)]
+    assert modes == [0o600, 0o644, 0o644]
 
 
 def test_what_is_mapped_stays_though_its_file_was_closed(segment: Path) -> None:

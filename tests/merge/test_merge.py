@@ -14,7 +14,7 @@ from reports.record import files, per_sample
 from reports.record.files import RecordError
 from reports.record.schema import Case, Record, Serving, Start
 from tests import samples
-from tests.modes import closed
+from tests.helpers import closed
 
 CASE = "a40-resnet50-onnx-trt-fp16"
 WHOLE = samples.measured_at(

@@ -12,7 +12,7 @@ from reports.record import schema
 from reports.record.schema import Case, Record, Serving
 from reports.tables.rendering import markdown
 from tests import samples
-from tests.markdown_tables import cells
+from tests.helpers import cells
 
 NATIVE = Serving("docker", "2.51.0", "onnxruntime", "system")
 

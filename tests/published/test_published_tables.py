@@ -13,10 +13,11 @@ from reports import published
 from reports.published.matching import PublishedRow, served_as
 from reports.published.names import column_of, names_of
 from reports.record.schema import COMPONENTS, Artifact, Case, Deployment, Load, Record
+from reports.tables.case import case_section, configuration_list, parameters_table
+from reports.tables.points import points_table
 from reports.text.publishable import publishable
-from tests import rendered as tables
 from tests import samples
-from tests.markdown_tables import cells
+from tests.helpers import as_markdown, cells
 
 MODELS = ("resnet50", "nnunet", "resnet50-tf", "bert-dist4l", "fastpitch")
 
@@ -111,7 +112,7 @@ def point(row: PublishedRow) -> Load:
 
 def table_of(record: Record, scenario: str) -> list[list[str]]:
     """Header and rows of a scenario's table."""
-    return cells(tables.points_table(publishable(record), scenario))
+    return cells(as_markdown(points_table(publishable(record), scenario)))
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -153,7 +154,7 @@ def test_every_published_table_comes_out_of_a_record_that_holds_its_figures(mode
 def test_settings_have_the_names_and_the_order_of_the_models_source(model: str) -> None:
     for rows in published_tables(model):
         record, scenario = measured(rows), rows[0]["scenario"]
-        header, *parameters = cells(tables.parameters_table(publishable(record), scenario))
+        header, *parameters = cells(as_markdown(parameters_table(publishable(record), scenario)))
         assert header == ["Parameter Name", "Parameter Value"]
         assert " | ".join(name for name, _ in parameters) == PARAMETERS[model]
         bullets = bullet_list(record, scenario)
@@ -162,7 +163,7 @@ def test_settings_have_the_names_and_the_order_of_the_models_source(model: str) 
 
 
 def bullet_list(record: Record, scenario: str) -> dict[str, str]:
-    lines = tables.configuration_list(publishable(record), scenario).splitlines()
+    lines = as_markdown(configuration_list(publishable(record), scenario)).splitlines()
     return {name: value for name, _, value in (line.removeprefix("- ").partition(": ") for line in lines)}
 
 
@@ -170,7 +171,7 @@ def bullet_list(record: Record, scenario: str) -> dict[str, str]:
 def test_settings_have_the_published_values(model: str) -> None:
     for rows in published_tables(model):
         row, record = rows[0], measured(rows)
-        parameters = dict(cells(tables.parameters_table(publishable(record), "online")))
+        parameters = dict(cells(as_markdown(parameters_table(publishable(record), "online"))))
         assert parameters["Max Batch Size"] == str(row["max_batch_size"])
         assert parameters["Number of model instances"] == str(row["instances"])
         assert parameters["Triton Max Queue Delay"] == f"{row['max_queue_delay_us']} µs"
@@ -191,7 +192,7 @@ def test_formats_are_named_as_in_each_source() -> None:
     assert bullets["nnunet"]["Conversion variant"] == "Script"
     assert bullets["nnunet"]["Image resolution"] == "4x128x128x128"
     assert bullets["fastpitch"]["Conversion variant"] == "Trace"
-    section = tables.case_section(publishable(measured(published_tables("resnet50-tf")[0])))
+    section = as_markdown(case_section(publishable(measured(published_tables("resnet50-tf")[0]))))
     assert section.startswith("#### Offline: NVIDIA A40, TF-TRT with FP16\n")
 
 
@@ -200,7 +201,7 @@ def test_bert_has_all_settings_in_one_table_as_published() -> None:
         row, record = rows[0], measured(rows)
         graphs = " | NVIDIA TensorRT Capture CUDA Graph" if row["format"] == "trt" else ""
         after = "Accelerator Precision | Max Seq Length | SQuAD v1.1 F1 Score"
-        _, *rest = cells(tables.parameters_table(publishable(record), "offline"))
+        _, *rest = cells(as_markdown(parameters_table(publishable(record), "offline")))
         assert " | ".join(name for name, _ in rest) == f"{BERT_PARAMETERS}{graphs} | {after}"
         values = dict(rest)
         assert values["Max Seq Length"] == str(row["sequence_length"])
@@ -219,14 +220,14 @@ def test_bert_has_all_settings_in_one_table_as_published() -> None:
 
 def test_bert_online_says_how_it_was_batched() -> None:
     _, *rows = cells(
-        tables.parameters_table(publishable(measured(published_tables("bert-dist4l")[0])), "online")
+        as_markdown(parameters_table(publishable(measured(published_tables("bert-dist4l")[0])), "online"))
     )
     assert rows[-2:] == [["Triton Max Queue Delay", "0 µs"], ["Triton Preferred Batch Sizes", "none"]]
 
 
 def test_a_micro_bert_is_not_said_to_be_scored_on_squad() -> None:
     record = samples.record(case=Case("cpu", "bert-dist4l-micro", "onnx", None, "fp32"))
-    rows = dict(cells(tables.parameters_table(publishable(record), "offline")))
+    rows = dict(cells(as_markdown(parameters_table(publishable(record), "offline"))))
     assert rows["F1 Score"] == "96.25"
     assert "CPU" in rows
     assert not {"SQuAD v1.1 F1 Score", "GPU"} & set(rows)
@@ -234,7 +235,7 @@ def test_a_micro_bert_is_not_said_to_be_scored_on_squad() -> None:
 
 def test_a_score_that_was_not_measured_is_not_a_number() -> None:
     record = samples.random_weights(case=Case("a30", "bert-dist4l", "onnx", None, "fp16"))
-    rows = dict(cells(tables.parameters_table(publishable(record), "offline")))
+    rows = dict(cells(as_markdown(parameters_table(publishable(record), "offline"))))
     assert rows["SQuAD v1.1 F1 Score"] == "random weights"
 
 

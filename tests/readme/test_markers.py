@@ -9,10 +9,12 @@ from msgspec import structs
 
 from reports import plots, readme
 from reports.record.schema import case_id
+from reports.tables.case import configuration_list, parameters_table
+from reports.tables.points import points_table
 from reports.text.publishable import publishable
-from tests import rendered as tables
 from tests import samples
 from tests.conftest import Reports
+from tests.helpers import as_markdown
 
 SWEPT = samples.swept()
 CASE = case_id(SWEPT.case)
@@ -54,11 +56,14 @@ def linked(page: Path) -> list[Path]:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        (f"offline {CASE}", tables.points_table(publishable(SWEPT), "offline")),
-        (f"online {CASE}", tables.points_table(publishable(SWEPT), "online")),
-        (f"parameters {CASE}", tables.parameters_table(publishable(SWEPT), "online")),
-        (f"configuration {CASE}", tables.configuration_list(publishable(SWEPT), "online")),
-        ("parameters cpu-nnunet-ts-trace-fp32", tables.parameters_table(publishable(RECORDS[1]), "offline")),
+        (f"offline {CASE}", as_markdown(points_table(publishable(SWEPT), "offline"))),
+        (f"online {CASE}", as_markdown(points_table(publishable(SWEPT), "online"))),
+        (f"parameters {CASE}", as_markdown(parameters_table(publishable(SWEPT), "online"))),
+        (f"configuration {CASE}", as_markdown(configuration_list(publishable(SWEPT), "online"))),
+        (
+            "parameters cpu-nnunet-ts-trace-fp32",
+            as_markdown(parameters_table(publishable(RECORDS[1]), "offline")),
+        ),
         (
             f"search {CASE}",
             "Nothing has been measured to show the fastest configuration within a latency budget.",

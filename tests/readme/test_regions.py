@@ -6,10 +6,12 @@ import pytest
 
 from reports import readme
 from reports.__main__ import main
+from reports.tables.case import case_section
+from reports.tables.summary import machine_blocks, summary
 from reports.text.publishable import publishable
-from tests import rendered as tables
 from tests import samples
 from tests.conftest import Reports
+from tests.helpers import as_markdown
 
 CASE = "a40-resnet50-onnx-trt-fp16"
 RECORDS = [samples.record(), samples.random_weights()]
@@ -62,9 +64,9 @@ def outside(text: str) -> list[str]:
 def test_each_region_shows_what_its_marker_says() -> None:
     synced = readme.sync(PAGE, SEEN)
     for name, body in {
-        "machine": tables.machine_sentence(RECORDS),
-        "summary": tables.summary_table(SEEN),
-        f"case {CASE}": tables.case_section(publishable(RECORDS[0])),
+        "machine": as_markdown(machine_blocks(RECORDS)),
+        "summary": as_markdown(summary(SEEN)),
+        f"case {CASE}": as_markdown(case_section(publishable(RECORDS[0]))),
     }.items():
         assert f"\n<!-- tritonproof:{name} -->\n\n{body}\n\n<!-- /tritonproof:{name} -->" in synced
     assert "what was here" not in synced

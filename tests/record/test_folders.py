@@ -7,7 +7,7 @@ import pytest
 
 from reports.record import safe_open
 from reports.record.folders import below, matching
-from tests.modes import closed
+from tests.helpers import closed
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.formats import trt
 from fixtures.host.targets import TARGETS, present
-from tests.collecting import Collect, run_pytest
+from tests.helpers import Collect, run_pytest
 
 TESTS = """\
 import gc

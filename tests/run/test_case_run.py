@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fixtures.run.once import known, once
-from tests.collecting import ROOT
+from tests.helpers import ROOT
 
 
 def test_the_lines_of_contributing_convert_serve_prove_and_measure_a_case(

@@ -14,8 +14,8 @@ from fixtures.consistency.served import ServedModel
 from reports.record.schema import GATES, AnswerGate, Load, VerifiedAnswers
 from reports.run.outcomes import STATUS
 from tests import samples
-from tests.collecting import ROOT, WITHOUT, Collect
 from tests.consistency.answering_servers import Memory, with_memory
+from tests.helpers import ROOT, WITHOUT, Collect
 
 CASE = "cpu-resnet50-micro-onnx-fp32"
 TEST = """

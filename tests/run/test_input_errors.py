@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collecting import run_pytest
+from tests.helpers import run_pytest
 
 TESTS = """\
 import pytest

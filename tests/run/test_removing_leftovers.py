@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import scratch, segments
-from tests.collecting import run_pytest
+from tests.helpers import run_pytest
 from tests.serve.programs import script
 
 

@@ -10,7 +10,7 @@ from fixtures.search.proof import Proof
 from fixtures.search.trials import Entry
 from fixtures.spec import Deployment
 from reports.record.schema import Estimate, Verdict
-from tests import simulated
+from tests import toy
 
 OWN = Deployment(32, 1, (16, 32), 1_000, cuda_graphs=False, warmup=True)
 SPACE = Space(OWN, "cpu", 2)
@@ -21,8 +21,8 @@ def proven(verdict: Verdict, per_s: float) -> Proof:
     """Ten passes of one throughput, more or less."""
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
     latencies_s = [1 / per_s / (1 + n % 3 / 1e3) for n in range(FRESH)]
-    timelines = [simulated.closed_loop(np.full((1, 60), one), 50 / per_s) for one in latencies_s]
-    passes = tuple(simulated.run_of(timeline) for timeline in timelines)
-    state = PointState(Measured(simulated.job(candidate.ladder[0]), passes=passes))
+    timelines = [toy.closed_loop(np.full((1, 60), one), 50 / per_s) for one in latencies_s]
+    passes = tuple(toy.run_of(timeline) for timeline in timelines)
+    state = PointState(Measured(toy.job(candidate.ladder[0]), passes=passes))
     value = Estimate(per_s, per_s, per_s)
     return Proof(Entry(candidate, 0), state, Estimate(1, 1, 1), value, verdict, measured.speeds(state.mine))

@@ -9,14 +9,13 @@ from fractions import Fraction
 import numpy as np
 
 from fixtures.measure.job import Job, Run
-from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.windows import WINDOWS
+from fixtures.measure.stopping import WINDOWS, MeasuringPlan
 from fixtures.search import fastest, on_server
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Found
 from fixtures.search.proof import Report
 from fixtures.spec import LoadPoint
-from tests import simulated
+from tests import toy
 from tests.search.proven import SPACE
 
 
@@ -63,7 +62,7 @@ class QueueingServer:
 
     def job_of(self, candidate: Candidate, point: LoadPoint) -> Job:
         """The job of a candidate, which says what a request takes."""
-        return simulated.job(point, request_s=self.service_of(candidate))
+        return toy.job(point, request_s=self.service_of(candidate))
 
     def take(self, job: Job, window_s: float) -> Run:
         """One run."""
@@ -73,7 +72,7 @@ class QueueingServer:
             latency_s = service_s * point.concurrency
             length_s = max(length_s, 3 * latency_s)
             latencies_s = np.full((point.concurrency, math.ceil(length_s / latency_s) + 1), latency_s)
-            timeline = simulated.closed_loop(latencies_s, length_s)
+            timeline = toy.closed_loop(latencies_s, length_s)
         else:
             count, gap_s = (
                 math.ceil(2 * length_s * point.request_rate_per_s) + 100,
@@ -82,8 +81,8 @@ class QueueingServer:
             gaps_s = np.full(count, gap_s)
             if point.arrivals == "poisson":
                 gaps_s = self._generator.exponential(gap_s, count)
-            timeline = simulated.open_loop(np.cumsum(gaps_s) - gaps_s[0], service_s, length_s)
-        run = simulated.run_of(timeline, next_window_s=length_s / WINDOWS)
+            timeline = toy.open_loop(np.cumsum(gaps_s) - gaps_s[0], service_s, length_s)
+        run = toy.run_of(timeline, next_window_s=length_s / WINDOWS)
         self.runs.setdefault(point, []).append(run)
         return run
 

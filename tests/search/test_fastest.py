@@ -21,7 +21,7 @@ from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Found
 from fixtures.search.trials import Entry
 from fixtures.spec import LoadPoint
-from tests import simulated
+from tests import toy
 from tests.search.proven import FRESH, OWN, PASS_S, SPACE, proven
 
 SPREAD = 0.12
@@ -89,8 +89,8 @@ class Bench:
         noise = self.generator.normal(-(SPREAD**2) / 2, SPREAD, (count, point.concurrency, each))
         luck = self.generator.normal(0, self.luck, (count, 1, 1))
         passes = mean_ms / 1e3 * np.exp(noise + luck)
-        runs = tuple(simulated.run_of(simulated.closed_loop(one, PASS_S)) for one in passes)
-        return Measured(simulated.job(point), passes=runs)
+        runs = tuple(toy.run_of(toy.closed_loop(one, PASS_S)) for one in passes)
+        return Measured(toy.job(point), passes=runs)
 
     def search(self, goal: Goal, space: Space = SPACE) -> Found:
         return fastest.search(space, goal, self.look, functools.partial(self.prove, goal))

@@ -8,10 +8,12 @@ from msgspec import structs
 from fixtures.spec import Deployment
 from reports.record.figures import of_search
 from reports.record.schema import Accuracy, Estimate, Record, Search
+from reports.tables.case import case_section
+from reports.tables.summary import summary
 from reports.text.publishable import publishable
 from reports.text.search import lead_text, search_paragraph
-from tests import rendered as tables
 from tests import samples
+from tests.helpers import as_markdown
 
 LATENCY_MS = {"avg": Estimate(5.9, 5.8, 6.0), "p99": Estimate(6.8, 6.5, 6.95)}
 
@@ -67,14 +69,14 @@ def test_a_lead_that_is_not_shown_is_none(lead: Estimate, said: str) -> None:
 
 def test_the_winner_stands_in_the_summary_and_in_the_section_of_its_case() -> None:
     for text in (
-        tables.summary_table([publishable(found_record())]),
-        tables.case_section(publishable(found_record())),
+        as_markdown(summary([publishable(found_record())])),
+        as_markdown(case_section(publishable(found_record()))),
     ):
         assert "1,940.4 infer/s with p99 6.800 ms" in text
         assert "`case.search/config.pbtxt`" in text
-    assert "latency budget" not in tables.case_section(publishable(samples.record()))
+    assert "latency budget" not in as_markdown(case_section(publishable(samples.record())))
     alone = structs.replace(found_record(), accuracy=None, loads=())
-    assert "No throughput is shown" not in tables.summary_table([publishable(alone)])
+    assert "No throughput is shown" not in as_markdown(summary([publishable(alone)]))
 
 
 @pytest.mark.parametrize("ledger", [None, samples.failed_accuracy()])

@@ -16,16 +16,16 @@ from fixtures.search.on_server import Bench as RealBench
 from fixtures.search.trials import Entry
 from fixtures.spec import LoadPoint
 from reports.record.schema import Verdict
-from tests import simulated
+from tests import toy
 from tests.search.proven import SPACE, proven
 
 
-def bench_of(generator: simulated.LoadGenerator, loaded: list[Candidate]) -> RealBench:
+def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> RealBench:
     """A bench whose server is invented; `loaded` gets each candidate that was asked for."""
 
     def job_of(candidate: Candidate, point: LoadPoint) -> Job:
         loaded.append(candidate)
-        return simulated.job(point, request_s=0.002)
+        return toy.job(point, request_s=0.002)
 
     return RealBench(
         job_of,
@@ -37,18 +37,18 @@ def bench_of(generator: simulated.LoadGenerator, loaded: list[Candidate]) -> Rea
 
 
 def test_a_look_is_one_short_run() -> None:
-    generator, loaded = simulated.LoadGenerator(), list[Candidate]()
+    generator, loaded = toy.LoadGenerator(), list[Candidate]()
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
 
     part = on_server.look(bench_of(generator, loaded), Goal(7, 99), candidate, candidate.ladder[3])
 
     assert [point for _, point, _ in generator.calls] == [candidate.ladder[3]]
-    assert set(part.latencies_ms) == {simulated.LATENCY_MS}
+    assert set(part.latencies_ms) == {toy.LATENCY_MS}
     assert loaded == [candidate]
 
 
 def test_answers_are_looked_at_in_proofs_alone() -> None:
-    looking, proving = simulated.LoadGenerator(), simulated.LoadGenerator()
+    looking, proving = toy.LoadGenerator(), toy.LoadGenerator()
     bench = dataclasses.replace(bench_of(looking, []), take_pass=proving.take)
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
 
@@ -61,7 +61,7 @@ def test_answers_are_looked_at_in_proofs_alone() -> None:
 
 
 def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget() -> None:
-    generator, loaded = simulated.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
+    generator, loaded = toy.LoadGenerator(lambda _job, _number: 1.0), list[Candidate]()
     first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
     entries = [Entry(first, 3), Entry(second, 1)]
 

@@ -12,7 +12,7 @@ from fixtures.search import proof, rates
 from fixtures.search.candidates import Candidate, Goal
 from fixtures.search.trials import Entry, Trial
 from fixtures.spec import LoadPoint
-from tests import simulated
+from tests import toy
 from tests.search.proven import SPACE
 from tests.search.queueing import QueueingServer, highest_rate_per_s, share_answered
 
@@ -162,6 +162,6 @@ def test_a_rate_that_the_server_falls_behind_is_not_kept_though_its_queue_is_sti
     server, point = QueueingServer(service_s=0.001), LoadPoint("online", 1, 0, 1200.0, "poisson")
     candidate = dataclasses.replace(candidate, ladder=(point,))
     runs = tuple(server.take(server.job_of(candidate, point), 0.3) for _pass in range(6))
-    state = PointState(Measured(simulated.job(point), passes=runs))
+    state = PointState(Measured(toy.job(point), passes=runs))
     found = proof.proof_of(Entry(candidate, 0), state, Goal(10_000, 99, "poisson"))
     assert (found.verdict, found.latency_ms.high < 10_000) == ("failed", True)

@@ -7,7 +7,7 @@ import psutil
 
 from fixtures.build.repository import BuiltModel
 from fixtures.serve.server import Server
-from tests.conftest import command_line, program_name
+from tests.helpers import command_line, program_name
 
 HANG_S = 60.0
 """Bounds a hang; on a busy machine what is waited for takes a few seconds."""

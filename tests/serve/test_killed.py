@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.host import guard
-from tests.callers import ENDED_S, end, start_caller
-from tests.conftest import DOUBLING, Household, MakeBuild, command_line
+from tests.conftest import DOUBLING, MakeBuild
+from tests.helpers import ENDED_S, Household, command_line, end, start_caller
 
 ROOT = Path(__file__).parents[2]
 SHM = Path("/dev/shm")

@@ -12,16 +12,16 @@ import psutil
 import pytest
 
 from fixtures.build.repository import BuiltModel
-from fixtures.errors import InputError, ProofError, SetupError
+from fixtures.errors import ProofError, SetupError
 from fixtures.serve import cleanup, launch, wheels
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
-from fixtures.serve.remote import check_accepts_models, connect
+from fixtures.serve.remote import check_accepts_models
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice, parse_choice
-from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild, command_line
+from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
+from tests.helpers import command_line, wait_until
 from tests.serve.programs import doubled_by, port_of, process_of, script
-from tests.waiting import wait_until
 from tests.whole_runs.suite import TRACE, suite
 
 EMBEDDED = Choice("embedded")
@@ -86,16 +86,24 @@ def test_models_are_served_whatever_the_paths_hold(
     assert not server.scratch.exists()
 
 
-def test_a_temporary_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_arguments: Any, **_options: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+@pytest.mark.parametrize("missing", ["room", "library"])
+def test_what_is_missing_before_the_start_is_an_error_and_leaves_nothing(
+    missing: str, models: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: Any, **_options: Any) -> None:
+        raise (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if missing == "room" else SetupError("libpython")
+        )
 
-    monkeypatch.setattr(launch, "scratch_folder", full)
-    with (
-        pytest.raises(InputError, match=rf"No space left on device\n.*{tempfile.gettempdir()}\n.*TMPDIR"),
-        serve(EMBEDDED, tmp_path, tmp_path / "log", device="cpu"),
-    ):
-        pass
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            launch if missing == "room" else wheels,
+            "scratch_folder" if missing == "room" else "libpython",
+            fail,
+        )
+        with pytest.raises(SetupError), serve(EMBEDDED, models, tmp_path / "log", device="cpu"):
+            pass
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_no_free_port_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +111,7 @@ def test_no_free_port_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
     monkeypatch.setattr(socket.socket, "bind", none)
-    with pytest.raises(InputError, match=r"no three ports .*Address already in use\n.*127\.0\.0\.1\n.*fix"):
+    with pytest.raises(SetupError, check=lambda error: error.where == "127.0.0.1"):
         free_ports()
 
 
@@ -131,28 +139,16 @@ def test_a_local_server_serves_from_its_own_backends(
         assert doubled_by(server, doubling)
 
 
-def test_a_server_that_refuses_models_is_an_input_error(
-    models: Path, doubling: BuiltModel, tmp_path: Path
-) -> None:
-    (tmp_path / "empty").mkdir()
-    choice = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
-    with (
-        serve(choice, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as theirs,
-        pytest.raises(InputError, match=r"does not accept models\n.*\n.*--model-control-mode=explicit"),
-    ):
-        connect(theirs.address).load(doubling, DEPLOYMENT, "online")
-
-
 def test_whether_a_server_takes_models_is_known_before_one_is_built(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refusing = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
     taking = Choice("embedded")
     with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as theirs:
-        with pytest.raises(SetupError, match="does not accept models"):
+        with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {theirs.address}"):
             check_accepts_models(theirs.address)
         places = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
         run = suite("-k", TRACE, "-m", "not load", "--triton", theirs.address, **places)
-        assert (run.status, "does not accept models" in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
+        assert (run.status, theirs.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(places["repos"].glob("cpu-*")), "nothing was built"
     check_accepts_models(theirs.address)  # what does not answer is told by what needs it
     with serve(taking, models, tmp_path / "log", device="cpu", open_to_all=True) as theirs:
@@ -187,24 +183,22 @@ def start(program: Path, tmp_path: Path, **options: Any) -> None:
         raise AssertionError("it is taken for a server")
 
 
-def test_a_server_that_ends_at_once_is_an_error_with_its_output(tmp_path: Path, temporary: Path) -> None:
-    program = script(tmp_path / "bin" / "tritonserver", "echo 'libcudart.so.12: cannot open'; exit 1")
-    with pytest.raises(ProofError, match=r"Triton ended with status 1 .*\n.*the end of .*\n  \| libcudart"):
-        start(program, tmp_path)
-    assert list(temporary.glob("*/runs/*")) == []
-
-
-def test_a_server_that_a_signal_ends_says_which(tmp_path: Path) -> None:
-    program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; kill -SEGV $$")
-    with pytest.raises(ProofError, match="Triton was ended by SIGSEGV before it was ready"):
-        start(program, tmp_path)
-
-
-def test_a_local_server_gets_the_variables_of_its_backend(tmp_path: Path) -> None:
-    program = script(tmp_path / "bin" / "tritonserver", f'echo "$MALLOC_MMAP_MAX_" > {tmp_path}/seen; exit 1')
-    with pytest.raises(ProofError, match="ended with status 1"):
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("echo 'libcudart.so.12: cannot open'; exit 3", ["status 3", "  | libcudart.so.12"]),
+        (f"{HELP}; kill -SEGV $$", ["SIGSEGV"]),
+        ('echo "malloc $MALLOC_MMAP_MAX_"; exit 1', ["malloc 0"]),
+    ],
+)
+def test_a_server_that_ends_at_once_is_an_error_with_its_output(
+    tmp_path: Path, temporary: Path, text: str, named: list[str]
+) -> None:
+    program = script(tmp_path / "bin" / "tritonserver", text)
+    with pytest.raises(ProofError) as caught:
         start(program, tmp_path, variables={"MALLOC_MMAP_MAX_": "0"})
-    assert (tmp_path / "seen").read_text() == "0\n"
+    assert [one for one in named if one not in caught.value.what] == []
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_what_killed_servers_leave_is_cleaned_up_when_a_server_ends(
@@ -216,33 +210,19 @@ def test_what_killed_servers_leave_is_cleaned_up_when_a_server_ends(
     assert (tmp_path / "cleaned up").exists()
 
 
-def test_only_the_last_lines_of_a_long_log_are_shown(tmp_path: Path) -> None:
-    program = script(tmp_path / "bin" / "tritonserver", "seq 1000; exit 1")
-    with pytest.raises(ProofError) as caught:
-        start(program, tmp_path)
-    assert str(caught.value).splitlines()[2:] == [f"  | {n}" for n in range(986, 1001)]
-    assert (tmp_path / "log").read_text().startswith("1\n2\n")
-
-
 def test_a_program_that_cannot_run_is_an_error_with_the_reason(tmp_path: Path) -> None:
     program = script(tmp_path / "bin" / "tritonserver", "exit 0")
     program.write_bytes(b"\x7fELF")
-    with pytest.raises(ProofError, match=r"cannot start .*: Exec format error"):
+    with pytest.raises(ProofError, match="Exec format error"):
         start(program, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "failed to start HTTP service: Unavailable - Socket '127.0.0.1:1' already in use",
-        "Bind for 127.0.0.1:1 failed: port is already allocated",
-    ],
-)
-def test_a_taken_port_is_tried_again_with_others(tmp_path: Path, temporary: Path, words: str) -> None:
+def test_docker_s_words_for_a_taken_port_are_tried_again_with_others(tmp_path: Path, temporary: Path) -> None:
+    words = "Bind for 127.0.0.1:1 failed: port is already allocated"
     program = script(
         tmp_path / "bin" / "tritonserver", f'echo "$@" >> {tmp_path}/starts; echo "{words}"; exit 1'
     )
-    with pytest.raises(ProofError, match=r"found its ports in use, 3 times\n.*\n  \| "):
+    with pytest.raises(ProofError, match=words):
         start(program, tmp_path)
     starts = [one for one in (tmp_path / "starts").read_text().splitlines() if one != "--help"]
     assert len(set(starts)) == 3
@@ -260,7 +240,7 @@ def test_the_real_server_s_words_for_a_taken_port_are_known(
             dataclasses.replace(free_ports(), **{which: port}) for which in ("http", "grpc", "metrics")
         ]
         with (
-            pytest.raises(ProofError, match="found its ports in use, 3 times"),
+            pytest.raises(ProofError, match="ports"),
             serve(EMBEDDED, models, tmp_path / "log", device="cpu", find_ports=lambda: attempts.pop()),
         ):
             pass
@@ -268,28 +248,14 @@ def test_the_real_server_s_words_for_a_taken_port_are_known(
     assert list(temporary.glob("*/runs/*")) == []
 
 
-def test_another_triton_at_the_ports_is_not_taken_for_ours(server: Server, tmp_path: Path) -> None:
-    theirs = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
-    program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; sleep 600")
-    with pytest.raises(ProofError, match="not ready within 1 s"):
-        start(program, tmp_path, ready_s=1.0, find_ports=lambda: theirs)
-
-
-def test_a_server_that_never_gets_ready_is_given_up(tmp_path: Path, temporary: Path) -> None:
-    program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
-    with pytest.raises(ProofError, match=r"not ready within 1 s\n.*\n  \| loading the world"):
-        start(program, tmp_path, ready_s=1.0)
-    assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []
-    assert list(temporary.glob("*/runs/*")) == []
-
-
-def test_a_missing_library_leaves_no_folder_behind(
-    models: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_server_that_never_gets_ready_is_given_up_and_another_triton_not_taken_for_it(
+    server: Server, tmp_path: Path, temporary: Path, taken: bool
 ) -> None:
-    def missing() -> Path:
-        raise InputError("no libpython")
-
-    monkeypatch.setattr(wheels, "libpython", missing)
-    with pytest.raises(InputError), serve(EMBEDDED, models, tmp_path / "log", device="cpu"):
-        pass
-    assert list(temporary.glob("*/runs/*")) == []
+    before = list(temporary.glob("*/runs/*"))
+    theirs = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
+    program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
+    with pytest.raises(ProofError, match="loading the world"):
+        start(program, tmp_path, ready_s=1.0, find_ports=lambda: theirs if taken else free_ports())
+    assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []
+    assert list(temporary.glob("*/runs/*")) == before

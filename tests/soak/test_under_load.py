@@ -10,7 +10,7 @@ from fixtures.soak.under_load import UnderLoad, end_over_begin, keep_loaded, loa
 from fixtures.soak.usage import Usage
 from fixtures.spec import LoadPoint
 from reports.record.schema import Soak
-from tests import simulated
+from tests import toy
 
 POINT = LoadPoint("online", 1, 4)
 
@@ -30,7 +30,7 @@ class Machine:
 
     def take(self, job: Job, window_s: float) -> Run:
         if window_s not in self.runs:
-            self.runs[window_s] = simulated.LoadGenerator().take(job, window_s)
+            self.runs[window_s] = toy.LoadGenerator().take(job, window_s)
         run = self.runs[window_s]
         self.now_s += 3 * window_s + 0.1
         self.answered += len(run.timeline.ends)
@@ -46,7 +46,7 @@ class Machine:
 
     def keep_loaded(self, duration_s: float) -> UnderLoad:
         return keep_loaded(
-            simulated.job(POINT),
+            toy.job(POINT),
             duration_s,
             self.read,
             take=self.take,

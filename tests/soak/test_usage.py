@@ -15,7 +15,7 @@ from fixtures.errors import NotAvailableError
 from fixtures.host import nvml
 from fixtures.serve.server import Server
 from fixtures.soak.usage import MEMORY, Usage, usage_of, watch
-from tests.fake_nvml import Nvml
+from tests.host.fake_nvml import Nvml
 
 MIB = 2**20
 SERVER = "tritonproof-unused"

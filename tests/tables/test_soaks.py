@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.page.html import page, rendered
 from reports.record import files
 from reports.record.figures import of_soak
 from reports.record.schema import VerifiedAnswers, WrongAnswer
+from reports.tables.case import case_section, soak_table
+from reports.tables.rendering import html
 from reports.text.publishable import publishable
 from reports.text.soak import leaks, soak_text
-from tests import rendered as tables
 from tests import samples
+from tests.helpers import as_markdown
+from tests.page.pages import page_of
 from tests.soak.made_up import CLEAN, LEAK, record, soak
 
 
@@ -31,20 +33,21 @@ def test_what_leaks_is_said_with_its_size_and_when_it_will_be_a_gibibyte() -> No
 
 
 def test_what_grew_is_in_the_tables_of_the_case_and_on_its_page(tmp_path: Path) -> None:
-    found = publishable(record(soak(CLEAN, LEAK), loads=(samples.load("online", 16, 1000.0),)))
+    given = record(soak(CLEAN, LEAK), loads=(samples.load("online", 16, 1000.0),))
+    found = publishable(given)
 
-    table = tables.soak_table([found])
+    table = as_markdown(soak_table([found]))
 
     assert [("leak" in row, "no leak" in row) for row in table.splitlines()[2:]] == [
         (True, True),
         (True, False),
     ]
-    assert table in tables.case_section(found)
-    whole = page([found], tmp_path)
+    assert table in as_markdown(case_section(found))
+    whole = page_of(tmp_path, given)
     assert "memory of its stubs" in whole
     assert "0.93" in whole
-    assert not tables.soak_table([publishable(samples.record())])
-    assert "Soak" not in tables.case_section(publishable(samples.record()))
+    assert not as_markdown(soak_table([publishable(samples.record())]))
+    assert "Soak" not in as_markdown(case_section(publishable(samples.record())))
 
 
 def test_what_was_not_watched_is_said() -> None:
@@ -52,13 +55,13 @@ def test_what_was_not_watched_is_said() -> None:
     found = soak(not_watched=(missing,))
 
     assert missing in soak_text(found)
-    assert missing in tables.case_section(publishable(record(found)))
+    assert missing in as_markdown(case_section(publishable(record(found))))
 
 
 def test_a_case_that_shows_no_speed_shows_none_of_its_soak() -> None:
     found = publishable(record(soak(CLEAN, LEAK), accuracy=samples.failed_accuracy()))
 
-    section = tables.case_section(found)
+    section = as_markdown(case_section(found))
 
     assert "memory of its stubs" in section
     for speed in ("0.93", "600 s", "hours"):
@@ -77,7 +80,7 @@ def test_an_answer_that_was_wrong_in_the_soak_hides_the_speed() -> None:
 def test_names_from_a_record_of_another_version_are_shown_as_they_are_and_escaped() -> None:
     strange = structs.replace(CLEAN, what="<b>handles|x</b>")
 
-    shown_as = rendered(tables.soak_table([publishable(record(soak(strange)))]))
+    shown_as = html([soak_table([publishable(record(soak(strange)))])])
 
     assert "<b>" not in shown_as
     assert "handles|x" in shown_as

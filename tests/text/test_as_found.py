@@ -6,12 +6,14 @@ import pytest
 from msgspec import structs
 
 from reports.page.case_section import status_of
-from reports.page.interval_tables import accuracy_text
+from reports.page.details import accuracy_blocks
 from reports.record.origins import without_names
 from reports.record.schema import Conversation, Record, VerifiedAnswers, WrongAnswer
+from reports.tables.case import case_section
+from reports.tables.summary import summary
 from reports.text.publishable import publishable
 from tests import samples
-from tests.rendered import case_section, summary_table
+from tests.helpers import as_markdown
 
 ALONE = VerifiedAnswers(300, 0, 300, 0.5, held_to="alone")
 
@@ -29,8 +31,8 @@ def test_speed_is_shown_where_answers_under_load_are_those_given_alone() -> None
     record = publishable(as_found())
 
     assert record.no_speed == ""
-    assert "900.0" in summary_table([record])
-    assert "no labels" in summary_table([record])
+    assert "900.0" in as_markdown(summary([record]))
+    assert "no labels" in as_markdown(summary([record]))
     assert status_of(record).level == "good"
 
 
@@ -39,7 +41,7 @@ def test_a_wrong_answer_under_load_hides_the_speed_and_says_what_it_gives_alone(
     record = publishable(as_found(structs.replace(ALONE, wrong=2, first_wrong=first)))
 
     assert "OUT[0] is 7, and 6 alone" in record.no_speed
-    assert "900.0" not in summary_table([record])
+    assert "900.0" not in as_markdown(summary([record]))
 
 
 def test_a_load_whose_answers_nobody_compared_shows_no_speed() -> None:
@@ -47,7 +49,7 @@ def test_a_load_whose_answers_nobody_compared_shows_no_speed() -> None:
 
 
 def test_the_tables_say_what_requests_were_made_of_and_nothing_of_a_dynamic_batcher() -> None:
-    text = case_section(publishable(as_found()))
+    text = as_markdown(case_section(publishable(as_found())))
 
     assert "made up from the configuration" in text
     assert "ynamic batch" not in text
@@ -59,8 +61,10 @@ def test_a_conversation_is_told_and_one_that_differs_is_a_failure(difference: st
     said = Conversation("decoupled", 4, 12, difference, not difference)
     record = publishable(structs.replace(as_found(conversation=said), loads=()))
 
-    assert ("request 2 got 3 answers" if difference else "12 answers to 4 requests") in case_section(record)
-    assert "12 answers to 4 requests" in accuracy_text(record)
+    assert ("request 2 got 3 answers" if difference else "12 answers to 4 requests") in as_markdown(
+        case_section(record)
+    )
+    assert "12 answers to 4 requests" in as_markdown(accuracy_blocks(record))
     assert bool(record.no_speed) == bool(difference)
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.conftest import program_name
-from tests.waiting import wait_until
+from tests.helpers import program_name, wait_until
 from tests.whole_runs.suite import FAST, GIVEN, ROOT, Run, command
 
 

@@ -8,9 +8,10 @@ import pytest
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from reports.record import files
+from reports.tables.case import case_section
 from reports.text.publishable import publishable
-from tests.rendered import case_section
-from tests.repositories import ENSEMBLE, code, config, contents, write_model
+from tests.helpers import as_markdown
+from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 from tests.whole_runs.suite import Run, suite
 
 FAST = ("--point-budget-s", "0.5", "--batches", "2", "--triton", "embedded")
@@ -67,7 +68,7 @@ def test_the_time_of_the_called_model_is_in_the_tables(run: Run) -> None:
         2, rel=0.2
     )  # a request in flight at either end of a run counts in half
     assert 0 < called.compute_ms < record.loads[0].latency_ms["avg"].value
-    assert "doubler" in case_section(publishable(record))
+    assert "doubler" in as_markdown(case_section(publishable(record)))
 
 
 def test_nothing_is_written_into_the_repository(run: Run, repository: Path) -> None:

@@ -1,0 +1,307 @@
+"""What several tests of the suite itself use: programs that they start, command lines of the benchmarks,
+files that refuse to be read."""
+
+import argparse
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from fixtures.run.settings import Settings, add_options
+from reports.tables.rendering import markdown
+
+ROOT = Path(__file__).parents[1]
+
+# --- processes that tests start
+
+
+def wait_until(
+    is_so: Callable[[], object], limit_s: float = 60.0, said: Callable[[], object] = lambda: ""
+) -> None:
+    """Wait until something is so, which takes seconds; the limit bounds a hang. Raises AssertionError with
+    what is `said` then."""
+    deadline = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < deadline, said() or f"it is not so after {limit_s:g} s"
+        time.sleep(0.02)
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """What a process was started with; nothing once it has ended, at whatever moment that was."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def program_name(process: psutil.Process) -> str:
+    """The name of a process's program; empty once it has ended."""
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""
+
+
+def theirs(path: Path) -> None:
+    """Give a file or folder to another user, which root alone can."""
+    if os.getuid() != 0:
+        pytest.skip("only root can give a file to another user")
+    os.chown(path, 12345, 12345)
+
+
+@dataclass(frozen=True)
+class Household:
+    """Everything that carries one mark: processes by an environment variable, files by a folder for them."""
+
+    environment: dict[str, str]
+    temporary: Path
+    callers: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
+    """Children of the test itself, reaped at its end."""
+
+    def processes(self) -> list[psutil.Process]:
+        """The processes alive that were started with the mark, this one's grandchildren and orphans among
+        them."""
+        mark = f"TRITONPROOF_MARK={self.environment['TRITONPROOF_MARK']}".encode()
+        found = []
+        for file in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if mark in file.read_bytes().split(b"\0"):
+                    found.append(psutil.Process(int(file.parent.name)))
+            except (OSError, psutil.NoSuchProcess):
+                continue
+        return found
+
+    def names(self) -> list[str]:
+        """The programs that those processes run."""
+        return [program_name(process) for process in self.processes()]
+
+    def left(self, seconds: float) -> list[str]:
+        """What is still running once nothing is, or after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while self.processes() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return [line for process in self.processes() if (line := " ".join(command_line(process))[:200])]
+
+
+ENDED_S = 60.0
+"""Bounds a hang; what was started is gone within a few tenths of a second, on a busy machine within seconds."""
+
+
+def end(caller: "subprocess.Popen[bytes]", how: str) -> None:
+    """End a caller that leads its own process group."""
+    if how == "ctrl-c":
+        os.killpg(caller.pid, signal.SIGINT)
+    else:
+        caller.send_signal(
+            {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "abort": signal.SIGABRT}[how]
+        )
+    assert caller.wait(ENDED_S) != 0
+
+
+def start_caller(household: Household, source: str, expected: bytes) -> "subprocess.Popen[bytes]":
+    """Run a calling program until it prints the expected line."""
+    caller = subprocess.Popen(
+        [sys.executable, "-c", source],
+        env=household.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    household.callers.append(caller)
+    assert caller.stdout is not None
+    with caller.stdout as lines:
+        for line in lines:
+            if line.strip() == expected:
+                return caller
+    raise AssertionError(f"the caller ended with {caller.wait()} before it said {expected!r}")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Call git in a folder, as a user that it knows; returns what it printed."""
+    identity = ("-c", "user.name=tester", "-c", "user.email=tester@example.org")
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+# --- collecting and running the benchmarks
+
+WITHOUT = ("-p", "no:cacheprovider", "-p", "no:unraisableexception")
+"""At its end the latter has Python look for garbage five times, which takes seconds where tests have imported
+PyTorch and TensorFlow before; the tests' own pytest does the same once."""
+
+
+@dataclass
+class Collected:
+    """What a command line selects."""
+
+    status: int = 0
+    generated: list[pytest.Item] = field(default_factory=list)
+    """The tests there are before -k and -m have filtered them."""
+    selected: list[pytest.Item] = field(default_factory=list)
+    """The tests that would run, in their order."""
+    text: str = ""
+    """What is printed, errors included."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tests that would run: `test_accuracy[cpu-resnet50-micro-onnx-fp32]`."""
+        return [item.name for item in self.selected]
+
+    def cases(self, test: str) -> set[str]:
+        """The parameters of the tests of this name: their cases, and load points."""
+        return {name.partition("[")[2].rstrip("]") for name in self.names if name.startswith(f"{test}[")}
+
+    @property
+    def targets(self) -> set[str]:
+        """The hardware of all cases that were generated."""
+        return {
+            item.callspec.params["case"].target.name for item in self.generated if hasattr(item, "callspec")
+        }
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        self.generated = list(items)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.selected = list(session.items)
+
+
+Collect = Callable[..., Collected]
+"""`collect("-k", "onnx")`: what a command line of the benchmarks selects."""
+
+
+def help_text(capsys: pytest.CaptureFixture[str]) -> str:
+    """What pytest says of the benchmarks' options."""
+    capsys.readouterr()
+    pytest.main(["benchmarks", "--help", *WITHOUT])
+    return capsys.readouterr().out
+
+
+def collect(
+    capsys: pytest.CaptureFixture[str], *arguments: str, paths: tuple[str, ...] = ("benchmarks",)
+) -> Collected:
+    """Collect the benchmarks with these options."""
+    collected = Collected()
+    capsys.readouterr()
+    collected.status = pytest.main(
+        [*paths, "--collect-only", "-q", *WITHOUT, *arguments], plugins=[collected]
+    )
+    collected.text = "".join(capsys.readouterr())
+    return collected
+
+
+def run_pytest(*arguments: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A run of pytest in a process of its own, with these variables in its environment too."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=cwd,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def settings(**given: Any) -> Settings:
+    """The settings of these options, as texts or lists of them by their names, and the defaults of the
+    others; the server is the embedded one unless it is given."""
+    return Settings.of(**{"triton": "embedded", **given})
+
+
+def parser(of: type[Settings] = Settings) -> argparse.ArgumentParser:
+    """The options as a parser of their own."""
+    found = argparse.ArgumentParser(exit_on_error=False)
+    group = SimpleNamespace(addoption=found.add_argument)
+    add_options(SimpleNamespace(getgroup=lambda *_names, **_place: group), of)
+    return found
+
+
+def options(**given: Any) -> argparse.Namespace:
+    """These options and the defaults of the others, as pytest's configuration holds their texts."""
+    return argparse.Namespace(**{**vars(parser().parse_args([])), **given})
+
+
+def parsed(words: Sequence[str], of: Any = Settings) -> Any:
+    """The settings of a command line."""
+    return of.of(**vars(parser(of).parse_args(list(words))))
+
+
+# --- files
+
+_VERSION = 0x20080522
+"""The third version of the structures below. Source: _LINUX_CAPABILITY_VERSION_3 in linux/capability.h."""
+_PASSES_OVER_MODES = 1 << 1 | 1 << 2
+"""CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH there."""
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _Rights(ctypes.Structure):
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+
+
+@contextlib.contextmanager
+def closed(path: Path, mode: int = 0) -> Iterator[None]:
+    """Give a file or folder a mode that refuses something to this thread, for the length of the block,
+    whoever runs it.
+
+    0 closes it; 0o444 lets a folder be listed and not entered, 0o111 entered and not listed, 0o555 not be
+    written to. `os.access` goes by the rights that root could take up again, so what asks it alone is not
+    refused.
+    """
+    before = path.stat().st_mode
+    path.chmod(mode)
+    try:
+        with _held_to_modes():
+            yield
+    finally:
+        path.chmod(before)
+
+
+@contextlib.contextmanager
+def _held_to_modes() -> Iterator[None]:
+    library = ctypes.CDLL(None, use_errno=True)
+    header, rights = _Header(_VERSION, 0), (_Rights * 2)()
+    assert library.capget(ctypes.byref(header), rights) == 0, os.strerror(ctypes.get_errno())
+    before = rights[0].effective
+    try:
+        rights[0].effective = before & ~_PASSES_OVER_MODES
+        assert library.capset(ctypes.byref(header), rights) == 0, os.strerror(ctypes.get_errno())
+        yield
+    finally:
+        rights[0].effective = before
+        assert library.capset(ctypes.byref(header), rights) == 0, os.strerror(ctypes.get_errno())
+
+
+# --- what is printed
+
+
+def as_markdown(made: Any) -> str:
+    """A block of the reports, or several, as markdown."""
+    return markdown(made if isinstance(made, list) else [made])
+
+
+def cells(text: str) -> list[list[str]]:
+    """The cells of each row of all tables in a text, headings included."""
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if line.startswith("|")]
+    found = [[cell.strip() for cell in row] for row in rows]
+    return [row for row in found if set("".join(row)) - set("-:")]

@@ -1,0 +1,192 @@
+"""A stand-in for pynvml, which gives NVML's documented answers from plain values, and a watch over its GPUs."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fixtures.host import machine, nvml
+from fixtures.host.gpu import GpuTime, Watch
+from fixtures.host.nvml import visible_gpus
+
+S = 10**9
+
+
+class NVMLError(Exception):
+    """What pynvml raises, whatever NVML's status."""
+
+
+class Nvml:
+    """One machine's GPUs; `refused` names the calls that this driver does not support, `refused_by` those of a GPU.
+
+    A handle is a GPU's UUID. Figures are functions of the GPU's seconds since the first look, by `clock`.
+    """
+
+    NVMLError = NVMLError
+    NVML_CLOCK_SM = 1
+    NVML_DEVICE_MIG_ENABLE = 1
+
+    def __init__(self, clock: Callable[[], float], *uuids: str) -> None:
+        self.clock = clock
+        self.uuids = uuids or ("GPU-aaaa",)
+        self.instances: dict[str, list[str]] = {}
+        self.names: dict[str, str] = {}
+        self.capabilities: dict[str, tuple[int, int]] = {}
+        self.refused: set[str] = set()
+        self.refused_by: dict[str, set[str]] = {}
+        self.is_open = False
+        self.cuda_version = 12040
+        self.power_w = 100.0
+        self.counter_step_s = 0.0
+        self.reasons: Callable[[float], int] = lambda _now: 0
+        self.reasons_by: dict[str, Callable[[float], int]] = {}
+        self.pids: Callable[[str], list[int]] = lambda _handle: []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("nvml") and name in object.__getattribute__(self, "refused"):
+
+            def refuse(*_arguments: Any) -> Any:
+                raise NVMLError("Not Supported")
+
+            return refuse
+        return object.__getattribute__(self, name)
+
+    def nvmlInit(self) -> None:  # noqa: N802 - NVML's names, here and below
+        self.is_open = True
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        pass
+
+    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
+        return "550.1"
+
+    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:  # noqa: N802
+        return self.cuda_version
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return len(self.uuids)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
+        return self.uuids[index]
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+        if uuid not in (*self.uuids, *(one for some in self.instances.values() for one in some)):
+            raise NVMLError("Not Found")
+        return uuid
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
+        return handle
+
+    def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
+        return self.names.get(handle, f"NVIDIA {handle}")
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> list[int]:  # noqa: N802
+        self._needs_board(handle)
+        return list(self.capabilities.get(handle, (8, 0)))
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle: str) -> str:  # noqa: N802
+        for board, instances in self.instances.items():
+            if handle in instances:
+                return board
+        raise NVMLError("Invalid Argument")
+
+    def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:  # noqa: N802
+        return [int(handle in self.instances)] * 2
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, _handle: str) -> int:  # noqa: N802
+        return 7
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, index: int) -> str:  # noqa: N802
+        if index == 0 or index > len(self.instances[handle]):  # places need not be filled from the first on
+            raise NVMLError("Not Found")
+        return self.instances[handle][index - 1]
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:  # noqa: N802
+        self._answers(handle, "nvmlDeviceGetTotalEnergyConsumption")
+        now_s, step_s = self.clock(), self.counter_step_s
+        return round(1e3 * self.power_w * (now_s // step_s * step_s if step_s else now_s))
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:  # noqa: N802
+        self._answers(handle, "nvmlDeviceGetPowerUsage")
+        return round(1e3 * self.power_w)
+
+    def nvmlDeviceGetUtilizationRates(self, _handle: str) -> Any:  # noqa: N802
+        return SimpleNamespace(gpu=80, memory=30)
+
+    def nvmlDeviceGetClockInfo(self, handle: str, kind: int) -> int:  # noqa: N802
+        self._needs_board(handle)
+        return {self.NVML_CLOCK_SM: 1410}[kind]
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:  # noqa: N802
+        self._needs_board(handle)
+        return self.reasons_by.get(handle, self.reasons)(self.clock())
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:  # noqa: N802
+        self._needs_board(handle)
+        return self.reasons_by.get(handle, self.reasons)(self.clock())
+
+    def _answers(self, handle: str, call: str) -> None:
+        if call in self.refused_by.get(handle, ()):
+            raise NVMLError("Not Supported")
+
+    def _needs_board(self, handle: str) -> None:
+        if handle not in self.uuids:
+            raise NVMLError("Not Supported")
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:  # noqa: N802
+        used = None if "usedGpuMemory" in self.refused else 5 * 2**30
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid in self.pids(handle)]
+
+
+@contextlib.contextmanager
+def in_place_of_nvml(fake: Nvml, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
+    """This machine has the stand-in's GPUs, all of which the caller lets CUDA see."""
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.delenv(name, raising=False)
+    known = (nvml.visible_gpus, machine.gpus_of)
+    for cached in known:
+        cached.cache_clear()
+    yield fake
+    for cached in known:
+        cached.cache_clear()
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def watched(
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    seconds: float = 2.0,
+    roots: tuple[int, ...] = (),
+    server: int | None = None,
+) -> Watch:
+    """A watch over so many seconds, with a sample every 20 ms."""
+    found = visible_gpus(None)
+    assert found
+    monkeypatch.setattr(time, "time_ns", lambda: round(clock.now_s * S))
+    watch = Watch(found, frozenset(roots), server=server)
+    for step in range(round(seconds / 0.02) + 1):
+        clock.now_s = step * 0.02
+        watch.take()
+    return watch
+
+
+def between(watch: Watch, opened_s: float, closed_s: float) -> GpuTime:
+    """What a stretch held."""
+    found = watch.between(round(opened_s * S), round(closed_s * S))
+    assert found is not None
+    return found
