@@ -117,7 +117,7 @@ def test_a_run_ends_where_the_code_that_was_interrupted_went_on(household: House
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
-def test_a_run_ends_with_the_tox_that_started_it_and_its_summary_is_where_tox_printed(
+def test_a_run_ends_with_the_tox_that_started_it(
     sign: signal.Signals, household: Household, tmp_path: Path
 ) -> None:
     through_a_shell = ["sh", "-c", '"$@"; exit $?', "sh", *command(tmp_path)]
@@ -127,9 +127,6 @@ def test_a_run_ends_with_the_tox_that_started_it_and_its_summary_is_where_tox_pr
     tox.wait(HANG_S)
 
     assert household.left(HANG_S) == []
-    text = (tmp_path / "log").read_text()
-    assert "the tox that started it is gone" in text
-    assert "1 passed" in text
     assert has_told_and_cleaned_up(tmp_path)
 
 

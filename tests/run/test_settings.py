@@ -150,7 +150,6 @@ def test_a_value_that_cannot_be_used_is_named_with_its_option(given: dict[str, A
         settings(**given)
     assert raised.value.where.startswith(where.strip())
     assert raised.value.fix
-    assert len(str(raised.value)) < 1000
 
 
 @pytest.mark.parametrize(
