@@ -1,4 +1,4 @@
-"""The suite's pytest plugins: what measures, a question in each file of fixtures/run, and what a run says of it."""
+"""The suite's pytest plugins, in no particular order: what is selected, measured, recorded and printed."""
 
 from importlib import import_module
 
@@ -6,26 +6,12 @@ import pytest
 
 _NAMES = (
     "fixtures.run.options",
-    "fixtures.run.outputs",
-    "fixtures.run.collecting",
-    "fixtures.run.expressions",
-    "fixtures.run.stage_markers",
-    "fixtures.run.gpus_in_use",
-    "fixtures.run.shards",
-    "fixtures.run.selection",
-    "fixtures.run.left_out",
-    "fixtures.run.threshold_points",
-    "fixtures.run.order",
-    "fixtures.run.output",
-    "fixtures.run.ending",
-    "fixtures.run.failure_kind",
-    "fixtures.run.leftovers",
+    "fixtures.run.collection",
     "fixtures.run.fixtures",
-    "fixtures.run.recorded_tests",
     "fixtures.run.converting",
     "fixtures.run.recorder",
-    "fixtures.run.stage_seconds",
-    "fixtures.run.benchmark_entries",
+    "fixtures.run.output",
+    "fixtures.run.ending",
     "fixtures.run.fleet.running",
     "reports.run.plugin",
     "reports.run.history",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
-from fixtures.run.benchmark_entries import Entry
+from fixtures.measure.to_record import Measurement
 from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
 from fixtures.spec import LoadPoint
@@ -21,7 +21,11 @@ _OF_HALVES = 0.01
 
 @pytest.fixture
 def prove_speed(
-    run: CaseRun, point: LoadPoint, recorder: Recorder, benchmark: Any, entry: Entry
+    run: CaseRun,
+    point: LoadPoint,
+    recorder: Recorder,
+    benchmark: Any,
+    entry: Callable[[Any, Measurement], str],
 ) -> Callable[[], None]:
     """Measure the test's load point; raises AccuracyError where an answer was wrong, SpeedError where it is shown to be
     slower than asked for, or its latency to be beyond its budget."""

@@ -119,21 +119,24 @@ def _tables(options: argparse.Namespace) -> int:
 
 
 def _html(options: argparse.Namespace) -> int:
-    from reports.page.case_section import check_files
+    from rich.console import Console
+    from rich.progress import track
+
+    from reports.page.case_section import section_of
     from reports.page.html import page
 
     records, status = _chosen(options)
-    damaged = {}
-    for record in records:
+    sections, damaged = [], []
+    console = Console(stderr=True)
+    for record in track(records, "Cases", console=console, transient=True, disable=not console.is_terminal):
         try:
-            check_files(record, options.results)
+            sections.append(section_of(record, options.results))
         except RecordError as error:
-            damaged[name_of(record)] = str(error)
-    if len(damaged) == len(records):
-        raise RecordError("\n".join(damaged.values()))
-    records = [record for record in records if name_of(record) not in damaged]
-    status = max(status, status_of_unreadable(damaged.values()))
-    text = page(records, options.results)
+            damaged.append(str(error))
+    if not sections:
+        raise RecordError("\n".join(damaged))
+    status = max(status, status_of_unreadable(damaged))
+    text = page(sections)
     atomic.write_given(options.output, text.encode())
     # A page that goes where this is printed would end with it.
     place = sys.stderr if atomic.is_standard_output(options.output) else sys.stdout
@@ -398,8 +401,8 @@ def _parser() -> Parser:
         help="write all records as one HTML page",
         description="Write one HTML page that needs no network and no other file. It shows which configuration to deploy and "
         "all cases, which can be filtered and sorted, and for each case its tables, plots, configuration and machine, its "
-        "scores after each stage with the worst samples, and NVIDIA's published figures. Needs pandas, matplotlib, jinja2 "
-        "and markdown-it-py.",
+        "scores after each stage with the worst samples, and NVIDIA's published figures. Needs pandas, matplotlib, jinja2, "
+        "markdown-it-py and rich.",
     )
     option(
         "--output",

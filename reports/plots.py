@@ -238,6 +238,18 @@ def draw(shown: Chart, theme: Theme, ending: Literal["svg", "png"] = "svg") -> b
     return rendered(lambda: _figure(shown), theme, ending, metadata)
 
 
+def draw_for_both(shown: Chart) -> bytes:
+    """The picture as one SVG that takes the colours of the page that it is shown on, light or dark."""
+    svg = draw(shown, "light").decode()
+    for name, (light, _) in _COLOURS.items():
+        svg = svg.replace(light, f"var(--{name})")
+    light, dark = (
+        ";".join(f"--{name}:{colours[number]}" for name, colours in _COLOURS.items()) for number in (0, 1)
+    )
+    rules = f"svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
+    return svg.replace("<defs>", f"<defs><style>{rules}</style>", 1).encode()
+
+
 def rendered(
     make: Callable[[], "Figure"], theme: Theme, ending: str = "svg", metadata: Mapping[str, str] = {}
 ) -> bytes:
@@ -251,38 +263,31 @@ def rendered(
     return file.getvalue()
 
 
+_COLOURS: Mapping[str, tuple[str, str]] = {
+    "paper": ("#ffffff", "#0d1117"),
+    "ink": ("#1f2328", "#e6edf3"),
+    "faint": ("#59636e", "#9198a1"),
+    "grid": ("#d8dee4", "#30363d"),
+    "first": ("#0072b2", "#56b4e9"),
+    "second": ("#d55e00", "#e69f00"),
+}
+"""What differs between light and dark pages. The colours of lines are those of Okabe and Ito (2008,
+https://jfly.uni-koeln.de/color/), which the colour-blind tell apart."""
+
+
 def _colours(theme: Theme) -> dict[str, Any]:
-    """What differs between the themes. The colours of lines are those of Okabe and Ito (2008, https://jfly.uni-koeln.de/color/),
-    which the colour-blind tell apart."""
     from cycler import cycler
 
-    if theme == "light":
-        paper, ink, faint, grid, first, second = (
-            "#ffffff",
-            "#1f2328",
-            "#59636e",
-            "#d8dee4",
-            "#0072b2",
-            "#d55e00",
-        )
-    else:
-        paper, ink, faint, grid, first, second = (
-            "#0d1117",
-            "#e6edf3",
-            "#9198a1",
-            "#30363d",
-            "#56b4e9",
-            "#e69f00",
-        )
+    of = {name: colours[THEMES.index(theme)] for name, colours in _COLOURS.items()}
     of_ink = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
     of_faint = ("xtick.color", "ytick.color", "axes.edgecolor", "hatch.color")
     return {
-        "axes.prop_cycle": cycler(color=[first, second, "#009e73", "#cc79a7", "#f0e442"]),
-        "figure.facecolor": paper,
-        "savefig.facecolor": paper,
-        "grid.color": grid,
-        **dict.fromkeys(of_ink, ink),
-        **dict.fromkeys(of_faint, faint),
+        "axes.prop_cycle": cycler(color=[of["first"], of["second"], "#009e73", "#cc79a7", "#f0e442"]),
+        "figure.facecolor": of["paper"],
+        "savefig.facecolor": of["paper"],
+        "grid.color": of["grid"],
+        **dict.fromkeys(of_ink, of["ink"]),
+        **dict.fromkeys(of_faint, of["faint"]),
     }
 
 

@@ -15,8 +15,8 @@ from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.host.cpu import CpuTime
 from fixtures.measure.job import Job, Run
 from fixtures.measure.load_data import LoadData
+from fixtures.measure.stopping import WINDOWS
 from fixtures.measure.timeline import Timeline
-from fixtures.measure.windows import WINDOWS
 from fixtures.spec import (
     Arrays,
     Case,

@@ -23,13 +23,12 @@ from reports.text.speed import (
 
 @dataclass(frozen=True)
 class Choice:
-    """A configuration that may be deployed, as plain text; a line each of what is a sequence."""
+    """A configuration that may be deployed, as plain text; what is a sequence has a line for each."""
 
     name: str
-    """The name of its case, whose section the page links to."""
     format: str
     why: str
-    """How its speed stands beside that of others; empty where nothing is known of it."""
+    """How its speed compares with that of others; empty where that is not known."""
     status: Status
     right: Sequence[str]
     """The score, and its limit."""
@@ -46,8 +45,8 @@ class Answer:
     where: str
     choices: Sequence[Choice]
     """The fastest that is right, or those that are not told apart; empty where that is not known."""
-    remarks: Sequence[str]
-    """What keeps the answer from being whole, a sentence each."""
+    remarks: str
+    """What keeps the answer from being whole."""
     wrong: Sequence[tuple[str, Status]]
     """The cases that are not proven to be right, by name."""
 
@@ -64,29 +63,26 @@ def _answer(
     case = group[0].case
     usable = [one for one in group if one.loads]
     right = [one for one in group if not one.no_speed]
-    turned = [one for one in usable if name_of(one) in placed]
-    choices, remarks = [one for one in turned if placed[name_of(one)] == 1], []
-    if len(turned) < 2 or not choices:
-        choices = usable if len(usable) == 1 else []
+    in_turns = [one for one in usable if name_of(one) in placed]
+    choices, remarks = [one for one in in_turns if placed[name_of(one)] == 1], ""
+    if len(usable) == 1:
+        choices = usable
+    elif len(in_turns) < 2:
+        choices = []
     if len(usable) > 1 and not choices:
-        remarks.append(
+        remarks = (
             f"{len(usable)} configurations are right. Which is the fastest is not known, as they were not measured in turns "
             "with one reference format: run the efficiency tests of all of them."
         )
-    elif choices and 1 < len(turned) < len(usable):
-        remarks.append(
-            f"{len(usable) - len(turned)} more are right, and were not measured in turns with these."
-        )
+    elif 1 < len(in_turns) < len(usable):
+        remarks = f"{len(usable) - len(in_turns)} more are right, and were not measured in turns with these."
     elif right and not usable:
-        remarks.append(
-            f"The speed of none was measured; {len(right)} of {len(group)} showed no wrong answers."
-        )
+        remarks = f"The speed of none was measured; {len(right)} of {len(group)} showed no wrong answers."
     elif not usable:
-        remarks.append("None is proven to be right.")
-    where = (case.target, several_gpus(case))
+        remarks = "None is proven to be right."
     return Answer(
         case.model,
-        ", ".join(filter(None, where)),
+        ", ".join(filter(None, (case.target, several_gpus(case)))),
         [_choice(one, len(choices), len(usable), records) for one in choices],
         remarks,
         [(name_of(one), status_of(one)) for one in group if one.no_speed],
@@ -94,24 +90,19 @@ def _answer(
 
 
 def _choice(record: Publishable, equal: int, usable: int, records: Sequence[Publishable]) -> Choice:
-    best = best_load(record)
+    best, score = best_load(record), main_score(record)
+    right = [unscored(record)]
+    if score is not None:
+        right = [f"{score.metric} {metric_text(score, score.served)}", tightest_text(score)]
     return Choice(
         name_of(record),
         format_name(record),
         _why(record, equal, usable, records),
         status_of(record),
-        _right(record),
+        list(filter(None, right)),
         _speed(best) if best else [],
-        _cost(record, best),
+        _cost(record, best) if best else [],
     )
-
-
-def _right(record: Publishable) -> list[str]:
-    score = main_score(record)
-    if score is None:
-        return [unscored(record)]
-    said = f"{score.metric} {metric_text(score, score.served)}"
-    return [said, *filter(None, [tightest_text(score)])]
 
 
 def _why(record: Publishable, equal: int, usable: int, records: Sequence[Publishable]) -> str:
@@ -133,14 +124,12 @@ def _speed(best: Load) -> list[str]:
     ]
 
 
-def _cost(record: Publishable, best: Load | None) -> list[str]:
-    """Money, energy, and how much of the speed in process serving leaves, as far as they are known."""
-    energy = best.gpu.energy_j_per_1000 if best and best.gpu else None
-    price = cost(record, best) if best else None
-    said = [
-        *([f"{COST.cell(price.per_million)} per million {price.of}"] if price else []),
-        *([f"{ENERGY.text(energy)} per 1,000 inferences"] if energy is not None else []),
-    ]
+def _cost(record: Publishable, best: Load) -> list[str]:
+    """Money, energy, and the share of the speed in process that is left when it is served, as far as they are known."""
+    price = cost(record, best)
+    energy = best.gpu.energy_j_per_1000 if best.gpu else None
+    said = [f"{COST.cell(price.per_million)} per million {price.of}"] if price else []
+    said += [f"{ENERGY.text(energy)} per 1,000 inferences"] if energy is not None else []
     for one in record.efficiency[:1]:
         share, bracket, interval = SHARE_OF_SPEED.text_with_interval(one.ratio).partition(" (")
         said += [f"{share} of the speed in process", *([f"({interval}"] if bracket else [])]

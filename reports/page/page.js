@@ -7,17 +7,10 @@
   const headers = [...table.tHead.rows[0].cells];
   const form = document.getElementById("controls");
   const fields = [...form.querySelectorAll("input, select")];
-  const count = document.getElementById("count");
-  const nothing = document.getElementById("nothing");
   let order = null;
   let remembered = "";
 
   form.hidden = false;
-
-  const number = (text) => {
-    const found = text.match(/-?\d[\d,]*\.?\d*(e[-+]?\d+)?/);
-    return found ? Number(found[0].replaceAll(",", "")) : NaN;
-  };
 
   const isShown = (row) =>
     fields.every(({ name, value }) =>
@@ -26,37 +19,29 @@
         : !value || row.dataset[name] === value,
     );
 
-  const filter = () => {
+  // Cells without a number come last, whichever way the others are ordered.
+  const byNumber = (column, sign) => (one, other) => {
+    const [a, b] = [one, other].map((row) => Number(row.cells[column].dataset.value ?? NaN));
+    if (Number.isNaN(a) || Number.isNaN(b)) return Number.isNaN(a) - Number.isNaN(b);
+    return sign * (a - b);
+  };
+  const byText = (column, sign) => (one, other) =>
+    sign * one.cells[column].textContent.localeCompare(other.cells[column].textContent, "en", { numeric: true });
+  const isNumber = (column) => rows.some((row) => row.cells[column].dataset.value !== undefined);
+
+  const update = () => {
     for (const row of rows) {
       row.hidden = !isShown(row);
       document.getElementById(row.dataset.case).hidden = row.hidden;
     }
     const shown = rows.filter((row) => !row.hidden).length;
-    count.value = shown === rows.length ? `${shown} cases` : `${shown} of ${rows.length} cases`;
-    nothing.hidden = shown > 0;
-  };
-
-  const keyOf = (row, column) => row.cells[column].dataset.sort ?? row.cells[column].textContent.trim();
-
-  // Cells without a number come last, whichever way the others are ordered.
-  const byNumber = (column, sign) => (one, other) => {
-    const [a, b] = [one, other].map((row) => number(keyOf(row, column)));
-    if (Number.isNaN(a) || Number.isNaN(b)) return Number.isNaN(a) - Number.isNaN(b);
-    return sign * (a - b);
-  };
-  const byText = (column, sign) => (one, other) =>
-    sign * keyOf(one, column).localeCompare(keyOf(other, column), "en", { numeric: true });
-
-  const sort = () => {
-    headers.forEach((header, place) => {
-      header.setAttribute("aria-sort", order?.column === place ? order.direction : "none");
+    document.getElementById("count").value = `${shown === rows.length ? "" : `${shown} of `}${rows.length} cases`;
+    document.getElementById("nothing").hidden = shown > 0;
+    headers.forEach((header, column) => {
+      header.setAttribute("aria-sort", order?.column === column ? order.direction : "none");
     });
-    const sorted = [...rows];
-    if (order) {
-      const compare = headers[order.column].dataset.kind === "number" ? byNumber : byText;
-      sorted.sort(compare(order.column, order.direction === "descending" ? -1 : 1));
-    }
-    body.append(...sorted);
+    const by = order && (isNumber(order.column) ? byNumber : byText);
+    body.append(...(by ? [...rows].sort(by(order.column, order.direction === "descending" ? -1 : 1)) : rows));
   };
 
   const state = () => {
@@ -66,8 +51,9 @@
     return found.toString();
   };
 
-  // A field that loses the focus, as when a link is followed, tells its value again: the address is the link's by then.
-  const remember = () => {
+  const change = () => {
+    update();
+    // A field that loses the focus, as when a link is followed, tells its value again: the address is the link's by then.
     if (state() === remembered) return;
     remembered = state();
     history.replaceState(null, "", remembered ? `#${remembered}` : location.pathname + location.search);
@@ -76,38 +62,28 @@
   const restore = () => {
     const text = location.hash.slice(1);
     const target = text && document.getElementById(text);
-    if (target) {
-      if (target.closest("[hidden]")) {
-        for (const field of fields) field.value = "";
-        filter();
-        remembered = state();
-        target.scrollIntoView();
-      }
-      return;
-    }
-    const asked = new URLSearchParams(text);
+    if (target && !target.closest("[hidden]")) return;
+    const asked = new URLSearchParams(target ? "" : text);
     for (const field of fields) field.value = asked.get(field.name) ?? "";
     const [column, direction] = (asked.get("sort") ?? "").split("-");
     const isOrder = headers[column] && ["ascending", "descending"].includes(direction);
     order = isOrder ? { column: Number(column), direction } : null;
-    filter();
-    sort();
+    update();
     remembered = state();
+    if (target) target.scrollIntoView();
   };
 
-  headers.forEach((header, place) => {
+  headers.forEach((header, column) => {
     header.querySelector("button").addEventListener("click", () => {
-      const isAgain = order?.column === place;
-      const first = header.dataset.kind === "number" ? "descending" : "ascending";
-      const other = first === "ascending" ? "descending" : "ascending";
-      order = isAgain && order.direction === other ? null : { column: place, direction: isAgain ? other : first };
-      sort();
-      remember();
+      const directions = isNumber(column) ? ["descending", "ascending"] : ["ascending", "descending"];
+      const next = order?.column === column ? directions.indexOf(order.direction) + 1 : 0;
+      order = next < 2 ? { column, direction: directions[next] } : null;
+      change();
     });
   });
-  for (const kind of ["input", "change"]) form.addEventListener(kind, () => { filter(); remember(); });
+  for (const kind of ["input", "change"]) form.addEventListener(kind, change);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(() => { order = null; filter(); sort(); remember(); }));
+  form.addEventListener("reset", () => setTimeout(() => { order = null; change(); }));
   window.addEventListener("hashchange", restore);
 
   // On paper nothing can be unfolded.
@@ -118,6 +94,6 @@
   });
   window.addEventListener("afterprint", () => { for (const one of closed) one.open = false; });
 
-  filter();
+  update();
   restore();
 })();

@@ -9,11 +9,12 @@ import io
 import json
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape as html_escape
 from typing import TYPE_CHECKING, Any
 
 from reports.record.sanitize import one_line
 from reports.tables.table import Block, Bullets, Heading, Row, Table
-from reports.text.inline import as_is, plain, text
+from reports.text.inline import Emphasised, as_is, plain, text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,12 +40,12 @@ def _markdown(block: Block) -> Iterator[str]:
         yield "\n".join(f"- {text(line)}" for line in block.lines)
     elif isinstance(block, Table):
         yield _grid(block)
-        yield from (part for below in _below(block) for part in _markdown(below))
+        yield from (part for below in below(block) for part in _markdown(below))
     else:
         yield text(block)
 
 
-def _below(table: Table) -> list[Block]:
+def below(table: Table) -> list[Block]:
     """What stands below a table: what its columns mean, what its marks say, and its notes."""
     marked = [as_is("Marked points (*):")] if table.is_starred and table.remarks else []
     return [one for one in (table.legend, *marked, Bullets(table.remarks), *table.notes) if one]
@@ -90,7 +91,7 @@ def _html(block: Block, lower: int) -> Iterator[str]:
         yield "<ul>\n" + "\n".join(f"<li>{inline_html(line)}</li>" for line in block.lines) + "\n</ul>"
     elif isinstance(block, Table):
         yield f'<div class="wrap">{html_table(block)}</div>'
-        yield from (part for below in _below(block) for part in _html(below, lower))
+        yield from (part for below in below(block) for part in _html(below, lower))
     else:
         yield f"<p>{inline_html(block)}</p>"
 
@@ -116,6 +117,8 @@ def html_table(table: Table) -> str:
 
 def inline_html(said: str) -> str:
     """A text on one line as HTML: code and what is emphasised, and nothing else."""
+    if not isinstance(said, Emphasised) and "`" not in said:  # as nearly all cells are
+        return html_escape(one_line(said))
     return _inline_parser().renderInline(text(said))
 
 
@@ -260,10 +263,10 @@ def _show_table(table: Table, console: "Console") -> None:
         console.print("\n".join(lines), markup=False, highlight=False)
     else:
         console.print("\n".join(_folded(table, console.width)), markup=False, highlight=False)
-    below = _below(shown)
-    if below and not isinstance(below[0], Bullets):
+    further = below(shown)
+    if further and not isinstance(further[0], Bullets):
         console.print()
-    show(below, console)
+    show(further, console)
 
 
 def _width(table: Table) -> int:

@@ -216,7 +216,7 @@ def _marks(one: Best) -> list[Mark]:
 
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
     """The machine the records were measured on, a list by case if there was more than one; the GPUs, and the runs."""
-    stamps = grouped(records, lambda record: _stamp(record.machine))
+    stamps = grouped(records, lambda record: machine_text(record.machine))
     gpus = grouped(records, lambda record: tuple(record.machine.gpu_uuids))
     alone = f" Used was {_uuids(next(iter(gpus)))}." if len(gpus) == 1 and any(gpus) else ""
     blocks: list[Block]
@@ -255,7 +255,8 @@ def _uuids(uuids: Sequence[str]) -> str:
     return ", ".join(uuids) or "a GPU that the record does not name, or none"
 
 
-def _stamp(machine: Machine) -> str:
+def machine_text(machine: Machine) -> str:
+    """The hardware and the versions of a machine."""
     gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     sentence = f"{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory; {machine.system}"

@@ -148,18 +148,6 @@ def measured_text(records: Sequence[Record]) -> str:
     return "; ".join(f"{beginning}{text}" for beginning, text in texts if text)
 
 
-def origin_rows(record: Record) -> list[tuple[str, str]]:
-    """What each run that the record has measurements of says of itself, for a table of two columns."""
-    rows = []
-    for one in origins_of(record):
-        rows += [
-            ("Run", f"{one.run}, began {started_text(one)}"),
-            ("Host", one.host),
-            ("Commit of the suite", commit_text(one)),
-        ]
-    return [row for row in rows if row[1]]
-
-
 def _listed(values: Iterable[str]) -> str:
     """The values in a line, each once, and of many the first few and how many more there are."""
     found = list(dict.fromkeys(value for value in values if value))

@@ -11,8 +11,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.run import record_file
-from fixtures.run.selection import parameters_of
-from fixtures.run.stage_markers import stage_of
+from fixtures.run.stages import parameters_of, stage_of
 from reports.record import files
 from reports.record.schema import Origin, Start
 from tests.samples import accuracy, load, record

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fixtures.accuracy.compare_answers import Answer, Closeness, expect
-from fixtures.measure.answers import Check, together, verify
+from fixtures.measure.job import Check
 from fixtures.measure.load_data import LARGEST_BYTES, LoadData, input_data
-from fixtures.measure.verifying import verifying
+from fixtures.measure.verifying import together, verify, verifying
 from fixtures.spec import Arrays, LoadPoint, Samples, Tensor
 from tests import toy
 from tests.consistency.wrong_rows import FAULTS, Fault

@@ -9,7 +9,7 @@ from fixtures.measure import measured, sweep
 from fixtures.measure.measured import PointState
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.to_record import Measurement, record_entry
-from fixtures.run.measuring_text import certifying_text
+from fixtures.run.sweeping import certifying_text
 from fixtures.spec import LoadPoint
 from tests import toy
 from tests.helpers import settings

@@ -12,8 +12,7 @@ from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.measure import answers
-from fixtures.measure.answers import Check
-from fixtures.measure.job import Job
+from fixtures.measure.job import Check, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.verifying import ask_server
 from fixtures.serve.server import Server

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from fixtures.errors import ProofError
-from fixtures.host import cpu
 from fixtures.measure import estimates, perf_analyzer
 from fixtures.measure.job import Job, Run
 from fixtures.measure.load_data import input_data
-from fixtures.measure.windows import window_for
+from fixtures.measure.stopping import window_for
 from fixtures.spec import LoadPoint, Model, Tensor
 from tests import toy
 from tests.measure.generator import LATENCY_MS, Generator, option, server_of
@@ -114,20 +113,6 @@ def test_the_generator_allocates_from_one_heap(run: Callable[..., Run], generato
     run()
 
     assert {call["arenas"] for call in generator.calls} == {"1"}
-
-
-def test_a_run_in_which_the_machine_was_suspended_is_repeated_and_its_point_says_so(
-    run: Callable[..., Run], generator: Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asleep = iter([5.0, 25.0])
-    monkeypatch.setattr(cpu, "suspended_s", lambda: next(asleep, 25.0))
-
-    found = run()
-
-    assert len(generator.calls) == 2
-    assert found.suspended_s == 20.0
-    assert found.damaged == (), "the load generator did nothing wrong"
-    assert found.elapsed_s < 20.0
 
 
 # --- a rate ------------------------------------------------------------------------------------------------

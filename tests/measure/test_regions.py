@@ -14,7 +14,7 @@ import pytest
 from fixtures.errors import ProofError
 from fixtures.host import guard, segments
 from fixtures.host.segments import MEMORY
-from fixtures.measure import perf_analyzer, regions
+from fixtures.measure import perf_analyzer, shared_memory
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.spec import LoadPoint, Model, Tensor
@@ -53,7 +53,7 @@ def left(model: Model) -> Iterator[list[Path]]:
 
 
 def test_what_nobody_uses_is_removed(model: Model, left: list[Path], tmp_path: Path) -> None:
-    regions.make_way(model, server_of(tmp_path))
+    shared_memory.remove_stale_regions(model, server_of(tmp_path))
 
     assert not any(path.exists() for path in left)
 
@@ -70,7 +70,7 @@ def test_another_load_generators_memory_stays_and_it_is_named(
         assert other.stdout.readline() == b"mapped\n"
         monkeypatch.setattr(guard, "descendants", list)  # as if this run had not started it
         with pytest.raises(ProofError) as caught:
-            regions.make_way(model, server_of(tmp_path))
+            shared_memory.remove_stale_regions(model, server_of(tmp_path))
         other.communicate()
 
     assert f"process {other.pid} of" in str(caught.value)
@@ -82,7 +82,7 @@ def test_another_users_memory_is_named(model: Model, left: list[Path], tmp_path:
     theirs(left[1])
 
     with pytest.raises(ProofError, match=rf"another load generator[^$]*{left[1]} of user 12345"):
-        regions.make_way(model, server_of(tmp_path))
+        shared_memory.remove_stale_regions(model, server_of(tmp_path))
     assert left[1].exists()
 
 
@@ -90,7 +90,7 @@ def test_names_that_only_begin_like_a_tensor_are_anothers() -> None:
     model = toy.model(inputs=(Tensor("input", "FP32", (4,)),), outputs=(Tensor("a[0]\\b/c", "FP32", (4,)),))
 
     def is_ours(name: str) -> bool:
-        return any(re.fullmatch(one, name) for one in regions.region_names(model))
+        return any(re.fullmatch(one, name) for one in shared_memory.region_names(model))
 
     assert [is_ours(name) for name in ("input_0_0", "input_3_125", "a[0]bc")] == [True] * 3
     assert [

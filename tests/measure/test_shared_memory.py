@@ -12,12 +12,11 @@ import pytest
 from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.errors import NotAvailableError, ProofError
 from fixtures.host import machine
-from fixtures.measure import cuda_region, shared_region
-from fixtures.measure.answers import Check, verify
-from fixtures.measure.cuda_region import Cudart
-from fixtures.measure.job import Job, SharedMemory
+from fixtures.measure import shared_memory
+from fixtures.measure.job import Check, Job, SharedMemory
 from fixtures.measure.load_data import LoadData
-from fixtures.measure.verifying import ask_once, ask_server
+from fixtures.measure.shared_memory import Cudart
+from fixtures.measure.verifying import ask_once, ask_server, verify
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers
@@ -51,7 +50,7 @@ def look(job: Job) -> VerifiedAnswers:
 @pytest.fixture(autouse=True)
 def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU of the tests' own."""
-    monkeypatch.setattr(cuda_region, "Cudart", StandIn)
+    monkeypatch.setattr(shared_memory, "Cudart", StandIn)
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
@@ -122,7 +121,7 @@ def test_nothing_of_it_stays_with_the_server_or_in_the_memory_s_folder(in_use: i
 
 
 def test_a_killed_process_leaves_no_name_behind_since_there_is_none_once_the_server_has_the_memory() -> None:
-    with memory_server() as (server, seen), shared_region.shared_region(server, 100, "m") as (_name, memory):
+    with memory_server() as (server, seen), shared_memory.shared_region(server, 100, "m") as (_name, memory):
         (key,) = seen.keys
         assert not (MEMORY / key).exists()
         memory[:3] = b"abc"
@@ -167,7 +166,7 @@ def test_what_cannot_be_verified_in_cuda_memory_is_not_measured_there() -> None:
 def test_the_real_library_has_what_is_called_of_it_and_tells_what_is_missing() -> None:
     """perf_analyzer brings it, on a CPU too; there its first call fails with CUDA's own words."""
     real = Cudart()
-    for name in cuda_region.FUNCTIONS:
+    for name in shared_memory.FUNCTIONS:
         assert hasattr(real._library, name), name
     if not machine.gpus():
         with pytest.raises(OSError, match="cudaMalloc: "):
@@ -198,6 +197,6 @@ def test_only_this_user_can_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
             register(name, *arguments, **options)
 
         monkeypatch.setattr(server.client, "register_system_shared_memory", watched)
-        stack.enter_context(shared_region.shared_region(server, 100, "m"))
+        stack.enter_context(shared_memory.shared_region(server, 100, "m"))
 
     assert modes == [0o600]

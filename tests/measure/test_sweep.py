@@ -13,7 +13,7 @@ from fixtures.measure.job import Job
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.sweep import Progress
 from fixtures.measure.to_record import Measurement, Outcome, components, outcomes
-from fixtures.run.measuring_text import progress_text
+from fixtures.run.sweeping import progress_text
 from fixtures.spec import LoadPoint
 from reports.record import schema
 from reports.record.schema import Load
@@ -217,14 +217,6 @@ def test_the_seconds_of_the_warm_up_are_those_before_the_latencies_were_stationa
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------
-
-
-def test_a_suspended_machine_is_noted_whichever_run_it_fell_into() -> None:
-    for run_number in (0, 3):
-        found = one(
-            LoadGenerator(changes=lambda _job, number, at=run_number: {"suspended_s": 20.0 * (number == at)})  # type: ignore[misc]
-        )
-        assert codes(found) == ["suspended"]
 
 
 def test_damaged_runs_are_noted() -> None:

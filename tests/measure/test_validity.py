@@ -45,12 +45,6 @@ def test_a_server_at_work_has_no_marks() -> None:
     assert of_cpu(use(server=3.6), server_queue=0.0) == []
 
 
-def test_a_machine_that_was_suspended_is_told_with_the_seconds() -> None:
-    assert validity.marks_of_suspension(0.0) == []
-    assert codes(found := validity.marks_of_suspension(20.0)) == ["suspended"]
-    assert "20 s" in found[0].text
-
-
 def test_a_client_that_leaves_the_server_waiting_is_the_bottleneck() -> None:
     outside: dict[str, Any] = {
         "server_queue": 0.1,

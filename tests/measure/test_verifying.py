@@ -12,8 +12,7 @@ from msgspec import structs
 from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.errors import ProofError
 from fixtures.measure import measured, perf_analyzer, sweep
-from fixtures.measure.answers import Check
-from fixtures.measure.job import Job
+from fixtures.measure.job import Check, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.to_record import record_entry

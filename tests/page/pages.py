@@ -1,16 +1,22 @@
-"""Records without load points, and the text of the pages that tests make."""
+"""Makes pages of records, and reads their text."""
 
 import re
+from pathlib import Path
 
-from reports.record.schema import (
-    Record,
-)
-from tests import samples as records
+from reports.page.case_section import section_of
+from reports.page.html import page
+from reports.record.schema import Record
+from reports.text.publishable import publishable
+from tests import samples
+
+
+def page_of(results: Path, *records: Record) -> str:
+    return page([section_of(publishable(one), results) for one in records])
 
 
 def unmeasured(**changes: object) -> Record:
     """A case without load points, so that nothing is drawn."""
-    return records.record(loads=(), **changes)
+    return samples.record(loads=(), **changes)
 
 
 def words(html: str) -> str:

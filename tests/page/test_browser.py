@@ -15,11 +15,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
-from reports.page.html import page
 from reports.record.schema import Case
-from reports.text.publishable import publishable
-from tests import samples as records
+from tests import samples
 from tests.helpers import wait_until
+from tests.page.pages import page_of
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -44,20 +43,20 @@ ALL = [FAST, FAILED, SLOW]
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of three cases as a file: a fast one, a slow one, and one that failed."""
     cases = [
-        records.record(case=Case("a40", "resnet50", "onnx", None, "fp16")),
-        records.record(
+        samples.swept(case=Case("a40", "resnet50", "onnx", None, "fp16")),
+        samples.record(
             case=Case("cpu", "fastpitch", "onnx", None, "fp32"),
-            accuracy=records.failed_accuracy(),
+            accuracy=samples.failed_accuracy(),
         ),
-        records.record(
+        samples.record(
             case=Case("cpu", "nnunet", "ts-trace", None, "fp32"),
-            build=records.random_weights().build,
-            loads=(records.load("offline", 1, 9.5),),
+            build=samples.random_weights().build,
+            loads=(samples.load("offline", 1, 9.5),),
         ),
     ]
     folder = tmp_path_factory.mktemp("page")
     file = folder / "report.html"
-    file.write_text(page([publishable(one) for one in cases], folder))
+    file.write_text(page_of(folder, *cases))
     return file.as_uri()
 
 
@@ -123,6 +122,7 @@ def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
 def test_nothing_is_requested_but_the_file_and_nothing_goes_wrong(
     browser: webdriver.Chrome, address: str
 ) -> None:
+    browser.get("about:blank")  # the browser's own first page requests much
     browser.get_log("performance")
     browser.get_log("browser")
 
@@ -150,8 +150,8 @@ def test_an_injected_script_is_not_run_and_an_outer_picture_not_fetched(opened: 
 
     assert opened.execute_script("return window.injected ?? null") is None
     refused = " ".join(entry["message"] for entry in opened.get_log("browser"))
-    assert "violates the following Content Security Policy directive" in refused
-    assert refused.count("Content Security Policy") >= 2
+    assert "script-src" in refused
+    assert "img-src" in refused
 
 
 # --- filter ------------------------------------------------------------------------------------------------
@@ -209,13 +209,6 @@ def test_the_keyboard_alone_sorts(opened: webdriver.Chrome) -> None:
     assert (seen(opened), order(opened, "Case")) == ([FAST, FAILED, SLOW], "ascending")
     opened.switch_to.active_element.send_keys(Keys.SPACE)
     assert (seen(opened), order(opened, "Case")) == ([SLOW, FAILED, FAST], "descending")
-
-
-def test_one_column_at_a_time_is_the_order(opened: webdriver.Chrome) -> None:
-    header(opened, "Inferences/second").click()
-    header(opened, "Case").click()
-
-    assert (order(opened, "Inferences/second"), order(opened, "Case")) == ("none", "ascending")
 
 
 # --- the address -------------------------------------------------------------------------------------------
@@ -285,14 +278,22 @@ def test_no_title_of_a_column_runs_into_the_next_on_a_phone(opened: webdriver.Ch
     assert opened.execute_script(cells) == []
 
 
-def test_the_dark_theme_has_light_text_and_pictures_of_its_own(opened: webdriver.Chrome) -> None:
-    light = opened.execute_script("return document.images[0].currentSrc")
-    assert background(opened) == "rgb(255, 255, 255)"
+def test_the_dark_theme_is_dark_with_the_curve_too(opened: webdriver.Chrome) -> None:
+    for scheme, is_dark in (("light", False), ("dark", True)):
+        emulate(opened, scheme=scheme)
+        assert (max(map(int, re.findall(r"\d+", background(opened)))) < 60) == is_dark
+        wait_until(lambda is_dark=is_dark: (brightness(opened) < 60) == is_dark)  # type: ignore[misc]
 
-    emulate(opened, scheme="dark")
 
-    assert max(map(int, re.findall(r"\d+", background(opened)))) < 60
-    wait_until(lambda: opened.execute_script("return document.images[0].currentSrc") != light)
+def brightness(browser: webdriver.Chrome) -> int:
+    """The red of the first pixel of the curve, as it is drawn now."""
+    return int(
+        browser.execute_script(
+            "const image = document.images[0], canvas = document.createElement('canvas');"
+            "const context = canvas.getContext('2d'); context.drawImage(image, 0, 0);"
+            "return context.getImageData(2, 2, 1, 1).data[0]"
+        )
+    )
 
 
 def background(browser: webdriver.Chrome) -> str:

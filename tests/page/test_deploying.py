@@ -1,5 +1,8 @@
 """What the page opens on: which configuration to deploy, is it right, how fast is it, and what does it cost."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import pytest
 from msgspec import structs
 
@@ -9,78 +12,67 @@ from reports.text.publishable import publishable
 from tests import samples
 from tests.text.test_speed import AS_FAST, FAST, ONNX, SLOW
 
+WRONG = structs.replace(FAST, accuracy=samples.failed_accuracy())
+UNMEASURED = structs.replace(ONNX, loads=(), efficiency=())
+ONNX_ALONE, FAST_ALONE, SLOW_ALONE = (structs.replace(one, efficiency=()) for one in (ONNX, FAST, SLOW))
+
 
 def the_answer(*records: Record) -> Answer:
     (found,) = answers([publishable(one) for one in records])
     return found
 
 
-def wrong(record: Record) -> Record:
-    return structs.replace(record, accuracy=samples.failed_accuracy())
-
-
-def names(*records: Record) -> list[str]:
+def names(records: Sequence[Record]) -> list[str]:
     return [case_id(one.case) for one in records]
 
 
-def test_the_fastest_format_that_is_right_is_the_one_to_use() -> None:
-    found = the_answer(ONNX, FAST, SLOW)
-    assert [one.name for one in found.choices] == names(FAST)
-    assert "1.50 (1.40 to 1.60) times as fast" in found.choices[0].why
-    assert (found.remarks, found.wrong) == ([], [])
+class Deploying(NamedTuple):
+    """Records, and what may be deployed of them."""
+
+    given: Sequence[Record]
+    choices: Sequence[Record]
+    wrong: Sequence[Record] = ()
+    has_remarks: bool = False
 
 
-def test_one_that_is_not_right_is_named_as_such_however_fast_it_is() -> None:
-    found = the_answer(ONNX, wrong(FAST), SLOW)
-    assert [one.name for one in found.choices] == names(ONNX)
-    assert [name for name, _ in found.wrong] == names(FAST)
-    assert found.wrong[0][1].level == "bad"
-    assert "1.50" not in str(found)
+@pytest.mark.parametrize(
+    "one",
+    [
+        Deploying([ONNX, FAST, SLOW], [FAST]),
+        Deploying([ONNX, WRONG, SLOW], [ONNX], [WRONG]),
+        Deploying([ONNX, FAST, AS_FAST], [FAST, AS_FAST]),
+        Deploying([ONNX_ALONE], [ONNX]),
+        Deploying([ONNX_ALONE, WRONG], [ONNX], [WRONG]),
+        Deploying([ONNX_ALONE, FAST_ALONE], [], has_remarks=True),
+        Deploying([ONNX, FAST, SLOW_ALONE], [FAST], has_remarks=True),
+        Deploying([WRONG], [], [WRONG], has_remarks=True),
+        Deploying([UNMEASURED, WRONG], [], [WRONG], has_remarks=True),
+    ],
+    ids=[
+        *("the fastest", "a wrong one", "not told apart", "the only one", "the only right one"),
+        *("not measured in turns", "one not in turns", "none right", "none measured"),
+    ],
+)
+def test_what_may_be_deployed_is_right_and_not_shown_to_be_slower(one: Deploying) -> None:
+    found = the_answer(*one.given)
 
-
-def test_all_that_are_not_told_apart_may_be_used() -> None:
-    found = the_answer(ONNX, FAST, AS_FAST)
-    assert [one.name for one in found.choices] == names(FAST, AS_FAST)
-    assert all("not shown to be faster or slower" in one.why for one in found.choices)
+    assert [choice.name for choice in found.choices] == names(one.choices)
+    assert [name for name, _ in found.wrong] == names(one.wrong)
+    assert {status.level for _, status in found.wrong} <= {"bad"}
+    assert bool(found.remarks) == one.has_remarks
+    assert "1.50" not in str(found) or FAST in one.choices, "the speed of a wrong one"
 
 
 def test_one_that_is_right_and_was_never_measured_is_not_called_wrong() -> None:
-    unmeasured = structs.replace(ONNX, loads=(), efficiency=())
-    assert the_answer(unmeasured, wrong(FAST)).remarks == [
-        "The speed of none was measured; 1 of 2 showed no wrong answers."
-    ]
-    assert the_answer(wrong(FAST)).remarks == ["None is proven to be right."]
+    assert the_answer(UNMEASURED, WRONG).remarks != the_answer(WRONG).remarks
 
 
 def test_a_figure_is_told_with_its_limit_its_load_point_and_its_cost() -> None:
-    one = structs.replace(ONNX, price_per_hour=3.6)
-    (choice,) = the_answer(one, SLOW).choices
+    (choice,) = the_answer(structs.replace(ONNX, price_per_hour=3.6), SLOW).choices
     assert choice.right == ["top-1 96.25 %", "floor 95.9 %"]
     assert choice.speed[0].startswith("3,166.7 infer/s ±")
-    assert "online, concurrency 32, p99 " in choice.speed[1]
-    assert "per million correct inferences" in choice.cost[0]
-    assert any("of the speed in process" in said for said in choice.cost)
-
-
-def test_the_only_one_that_is_right_is_the_one_to_use() -> None:
-    alone = structs.replace(ONNX, efficiency=())
-    for found in (the_answer(alone), the_answer(alone, wrong(FAST))):
-        assert [one.name for one in found.choices] == names(ONNX)
-        assert "only one" in found.choices[0].why
-
-
-def test_formats_that_were_not_measured_in_turns_are_not_ranked() -> None:
-    found = the_answer(*(structs.replace(one, efficiency=()) for one in (ONNX, FAST)))
-    assert found.choices == []
-    assert "not measured in turns" in found.remarks[0]
-    assert "1 more are right" in the_answer(ONNX, FAST, structs.replace(SLOW, efficiency=())).remarks[0]
-
-
-def test_where_none_is_right_none_is_to_be_used() -> None:
-    found = the_answer(wrong(ONNX), wrong(FAST))
-    assert found.choices == []
-    assert "None is proven" in found.remarks[0]
-    assert {name for name, _ in found.wrong} == {*names(ONNX, FAST)}
+    assert choice.speed[1].startswith("online, concurrency 32, p99 ")
+    assert [said.partition(" ")[0] for said in choice.cost[:2]] == ["0.328", "90"]
 
 
 @pytest.mark.parametrize("change", [{"model": "nnunet"}, {"target": "t4"}, {"gpus": 2}])

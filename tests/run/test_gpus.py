@@ -275,7 +275,7 @@ def test_workers_of_xdist_choose_from_what_the_caller_lets_cuda_see(
             """,
         "test_seen.py": f"""
             import os
-            from fixtures.run.selection import SELECTION
+            from fixtures.run.collection import SELECTION
             def test_seen(pytestconfig):
                 assert os.environ["CUDA_VISIBLE_DEVICES"] == {FIRST_A100!r}
                 chosen_from = [gpu.uuid for gpu in pytestconfig.stash[SELECTION].gpus]

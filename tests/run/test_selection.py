@@ -20,7 +20,7 @@ from fixtures.host.targets import EVERY_TARGET
 from fixtures.models import all_models
 from fixtures.run import selection
 from fixtures.run.keywords import asked_words
-from fixtures.run.stage_markers import stage_of
+from fixtures.run.stages import stage_of
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
 from tests.helpers import ROOT, Collect, run_pytest

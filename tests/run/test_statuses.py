@@ -4,6 +4,7 @@ import dataclasses
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from fixtures.errors import (
     SetupError,
     SpeedError,
 )
-from fixtures.run.failure_kind import kind_of, pytest_runtest_makereport
+from fixtures.run.recorder import note_kind
 from reports.run.outcomes import Failure, Outcomes, status_of, status_sentence, worst_first
 
 
@@ -100,30 +101,27 @@ def test_a_usage_error_before_any_test_is_left_to_pytests_own_words() -> None:
     assert status_sentence(Outcomes(status=int(pytest.ExitCode.USAGE_ERROR))) == ""
 
 
-def test_what_is_missing_on_the_machine_is_infrastructure_and_not_bad_input() -> None:
-    kinds = [kind_of(error("")) for error in (SetupError, InputError, ProofError, AccuracyError, SpeedError)]
-    assert kinds == ["infrastructure", "input", "infrastructure", "accuracy", "speed"]
-    assert kind_of(MemoryError()) == "infrastructure"
-
-
-def noted(error: BaseException | None, folder: str = "benchmarks") -> list[tuple[str, str]]:
-    """What is noted on a test that ends with this error."""
-    item = SimpleNamespace(path=Path("/somewhere") / folder / "test_speed.py", user_properties=[])
-    call = SimpleNamespace(excinfo=None if error is None else SimpleNamespace(value=error))
-    pytest_runtest_makereport(item, call)  # type: ignore[arg-type]
-    return item.user_properties
-
-
-@pytest.mark.parametrize("error", [None, pytest.skip.Exception("no GPU"), NotAvailableError("no GPU")])
-def test_nothing_is_noted_on_a_test_that_passes_or_skips(error: BaseException | None) -> None:
-    assert noted(error) == []
-
-
-def test_the_kind_is_noted_on_a_benchmark_and_on_no_other_test() -> None:
-    assert noted(SpeedError("slow")) == [("failure", "speed")]
-    assert noted(ValueError("a bug")) == [("failure", "infrastructure")]
-    for folder in ("tests", "a", "z"):
-        assert noted(SpeedError("slow"), folder) == []
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (AccuracyError(""), "accuracy"),
+        (SpeedError(""), "speed"),
+        (InputError(""), "input"),
+        (SetupError(""), "infrastructure"),
+        (ProofError(""), "infrastructure"),
+        (MemoryError(), "infrastructure"),
+        (NotAvailableError(""), None),
+        (pytest.skip.Exception(""), None),
+        (None, None),
+    ],
+)
+@pytest.mark.parametrize("folder", ["benchmarks", "tests"])
+def test_the_kind_of_a_failure_is_noted_on_a_benchmark_and_on_no_other_test(
+    error: BaseException | None, kind: str | None, folder: str
+) -> None:
+    item: Any = SimpleNamespace(path=Path("/somewhere") / folder / "test_speed.py", user_properties=[])
+    note_kind(item, error)
+    assert item.user_properties == ([("failure", kind)] if kind and folder == "benchmarks" else [])
 
 
 @pytest.mark.parametrize("status", [0, 2])

@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from fixtures.measure.job import Job, Run
-from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.windows import WINDOWS
+from fixtures.measure.stopping import WINDOWS, MeasuringPlan
 from fixtures.search import fastest, on_server
 from fixtures.search.candidates import Candidate, Goal, Space
 from fixtures.search.fastest import Found

@@ -8,10 +8,9 @@ import pytest
 from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.errors import NotAvailableError, ProofError
 from fixtures.measure import perf_analyzer
-from fixtures.measure.answers import Check, verify
-from fixtures.measure.job import Job, SharedMemory
+from fixtures.measure.job import Check, Job, SharedMemory
 from fixtures.measure.load_data import input_data
-from fixtures.measure.verifying import ask_once
+from fixtures.measure.verifying import ask_once, verify
 from fixtures.serve.found_models import LoadedModel, load_found, loaded_on
 from fixtures.serve.found_samples import ask_each_version, sized
 from fixtures.serve.launch import serve

@@ -17,7 +17,7 @@ from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
 from fixtures.errors import InputError, ProofError, SetupError
-from fixtures.measure.shared_region import shared_region
+from fixtures.measure.shared_memory import shared_region
 from fixtures.serve import connection
 from fixtures.serve.found_models import load_found, loaded_on
 from fixtures.serve.remote import connect

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fixtures.accuracy.compare_answers import Closeness, expect
-from fixtures.measure.answers import Check
-from fixtures.measure.job import Job, jobs_of
+from fixtures.measure.job import Check, Job, jobs_of
 from fixtures.measure.load_data import input_data
 from fixtures.serve.launch import serve
 from fixtures.serve.server import inputs_of

@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.page.html import page, rendered
 from reports.record import files
 from reports.record.figures import of_soak
 from reports.record.schema import VerifiedAnswers, WrongAnswer
 from reports.tables.case import case_section, soak_table
+from reports.tables.rendering import html
 from reports.text.publishable import publishable
 from reports.text.soak import leaks, soak_text
 from tests import samples
 from tests.helpers import as_markdown
+from tests.page.pages import page_of
 from tests.soak.made_up import CLEAN, LEAK, record, soak
 
 
@@ -32,7 +33,8 @@ def test_what_leaks_is_said_with_its_size_and_when_it_will_be_a_gibibyte() -> No
 
 
 def test_what_grew_is_in_the_tables_of_the_case_and_on_its_page(tmp_path: Path) -> None:
-    found = publishable(record(soak(CLEAN, LEAK), loads=(samples.load("online", 16, 1000.0),)))
+    given = record(soak(CLEAN, LEAK), loads=(samples.load("online", 16, 1000.0),))
+    found = publishable(given)
 
     table = as_markdown(soak_table([found]))
 
@@ -41,7 +43,7 @@ def test_what_grew_is_in_the_tables_of_the_case_and_on_its_page(tmp_path: Path) 
         (True, False),
     ]
     assert table in as_markdown(case_section(found))
-    whole = page([found], tmp_path)
+    whole = page_of(tmp_path, given)
     assert "memory of its stubs" in whole
     assert "0.93" in whole
     assert not as_markdown(soak_table([publishable(samples.record())]))
@@ -78,7 +80,7 @@ def test_an_answer_that_was_wrong_in_the_soak_hides_the_speed() -> None:
 def test_names_from_a_record_of_another_version_are_shown_as_they_are_and_escaped() -> None:
     strange = structs.replace(CLEAN, what="<b>handles|x</b>")
 
-    shown_as = rendered(as_markdown(soak_table([publishable(record(soak(strange)))])))
+    shown_as = html([soak_table([publishable(record(soak(strange)))])])
 
     assert "<b>" not in shown_as
     assert "handles|x" in shown_as

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from reports.page.case_section import status_of
-from reports.page.interval_tables import accuracy_text
+from reports.page.details import accuracy_blocks
 from reports.record.origins import without_names
 from reports.record.schema import Conversation, Record, VerifiedAnswers, WrongAnswer
 from reports.tables.case import case_section
@@ -64,7 +64,7 @@ def test_a_conversation_is_told_and_one_that_differs_is_a_failure(difference: st
     assert ("request 2 got 3 answers" if difference else "12 answers to 4 requests") in as_markdown(
         case_section(record)
     )
-    assert "12 answers to 4 requests" in accuracy_text(record)
+    assert "12 answers to 4 requests" in as_markdown(accuracy_blocks(record))
     assert bool(record.no_speed) == bool(difference)
 
 

@@ -1,0 +1,153 @@
+"""Tables that the HTML page has beyond the published ones: intervals, the ledger, and the machine."""
+
+from collections.abc import Sequence
+
+from reports.record.quantities import AGREEMENT, COUNT, DURATION, LATENCY, RELATIVE_ERROR, SIZE, THROUGHPUT
+from reports.record.schema import Accuracy, Disagreement, Load, OutputDifference, Record, Score
+from reports.tables.case import gates_table
+from reports.tables.points import points_of
+from reports.tables.summary import machine_blocks, serving_blocks
+from reports.tables.table import Block, Cell, Column, Table, figure, table
+from reports.text.correctness import (
+    conversation_text,
+    metric_text,
+    parity_text,
+    same_answers_text,
+    tightest,
+    tightest_text,
+    unmeasured,
+)
+from reports.text.labels import confidence_levels, point
+from reports.text.publishable import Publishable
+
+_IDS_SHOWN = 10
+
+
+def _latency(name: str) -> Column[Load]:
+    title = f"{name.capitalize()} (ms)"
+    return Column(title, lambda one: one.latency_ms.get(name), LATENCY, "interval")
+
+
+_INTERVALS: Sequence[Column[Load]] = (
+    Column("Load point", point),
+    Column("Inferences/second", lambda one: one.throughput_per_s, THROUGHPUT, "interval"),
+    *map(_latency, ("avg", "p50", "p90", "p95", "p99")),
+    Column("Requests", lambda one: one.requests, COUNT),
+    Column("Samples", lambda one: one.samples, COUNT),
+    Column("Answers verified", lambda one: one.answers.verified if one.answers else None, COUNT),
+    Column("Passes", lambda one: len(one.passes), COUNT),
+    Column("Measured (s)", lambda one: one.duration_s, DURATION),
+    Column("Warm-up (s)", lambda one: one.warm_up_s, DURATION),
+)
+
+
+def intervals_blocks(record: Publishable, scenario: str) -> list[Block]:
+    """Every estimate of the load points with its interval, and how much was measured; empty without points."""
+    loads = [at.load for at in points_of(record, scenario)]
+    said = f"In brackets {confidence_levels(loads)} confidence intervals."
+    return [table(_INTERVALS, loads, notes=[said])] if loads else []
+
+
+def _stage(name: str) -> Column[Score]:
+    def take(score: Score) -> str | None:
+        value = getattr(score, name)
+        return None if value is None else metric_text(score, value)
+
+    return Column(name.capitalize(), take, is_right=True)
+
+
+_LEDGER: Sequence[Column[Score]] = (
+    Column("Metric", lambda score: score.metric),
+    *map(_stage, ("framework", "converted", "served")),
+    Column("Limit", lambda score: tightest_text(score) or None, is_right=True),
+    Column("Its source", lambda score: limit.source if (limit := tightest(score)) else None),
+    Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
+)
+
+
+def _listed(one: Disagreement) -> str | None:
+    more = f" and {one.count - _IDS_SHOWN} more" if one.count > _IDS_SHOWN else ""
+    return ", ".join(one.samples[:_IDS_SHOWN]) + more or None
+
+
+_DISAGREEMENTS: Sequence[Column[Disagreement]] = (
+    Column("Between", lambda one: " and ".join(one.between)),
+    Column("Samples that differ", lambda one: one.count, COUNT),
+    Column("Lost", lambda one: one.lost, COUNT),
+    Column("Gained", lambda one: one.gained, COUNT),
+    Column("Agreement", lambda one: one.agreement, AGREEMENT, with_unit=True),
+    Column("Limit", lambda one: one.agreement_limit, AGREEMENT, with_unit=True),
+    Column("Samples", _listed),
+)
+
+
+def _output(title: str, name: str) -> Column[OutputDifference]:
+    def take(one: OutputDifference) -> Cell:
+        return figure(AGREEMENT if one.kind == "differing" else RELATIVE_ERROR, getattr(one, name))
+
+    return Column(title, take, is_right=True)
+
+
+def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
+    """How far each output is from those that it is compared with."""
+    what = {"differing": "integers that differ", "error": "error"}
+    columns: Sequence[Column[OutputDifference]] = (
+        Column(f"Output, beside {beside}", lambda one: f"{one.output}, {what[one.kind]}"),
+        _output("Mean", "mean"),
+        _output("Limit", "mean_limit"),
+        _output("Largest, of the spread", "largest"),
+        _output("Limit", "largest_limit"),
+        Column("Sample", lambda one: one.sample or None),
+    )
+    return table(columns, outputs)
+
+
+def accuracy_blocks(record: Record) -> list[Block]:
+    """The parity, the ledger and the gates of a case, or why there is none."""
+    conversion, accuracy = record.conversion, record.accuracy
+    blocks: list[Block] = [_conversion_sentence(record)]
+    if conversion is not None:
+        blocks.append(_outputs_table("the framework's", conversion.outputs))
+    if record.conversation is not None:
+        blocks.append(f"{conversation_text(record.conversation)}.")
+    if accuracy is None or record.accuracy_missing:
+        blocks.append(f"Accuracy: {unmeasured(record)}.")
+    if accuracy is not None:
+        blocks += _ledger(accuracy)
+    return [*blocks, gates_table(record.gates)]
+
+
+def _conversion_sentence(record: Record) -> str:
+    if record.build.as_found:
+        return (
+            "Served as it was found: nothing was converted, and answers under load are held to the server's own to the "
+            "same samples, one request at a time."
+        )
+    found = record.conversion
+    if found is None:
+        return "The converted model was not compared with the framework."
+    return (
+        f"Converted model in process against the framework, on {COUNT.text(found.samples)} samples: "
+        f"{parity_text(found)}; {'passed' if found.passed else 'failed'}."
+    )
+
+
+def _ledger(accuracy: Accuracy) -> list[Block]:
+    """The scores after each stage with their limits, and what the stages decide differently."""
+    same = same_answers_text(accuracy.same_answers) if accuracy.same_answers else ""
+    return [
+        f"{COUNT.text(accuracy.samples)} samples, sent in {COUNT.text(accuracy.requests)} requests of mixed batch "
+        "sizes with many in flight.",
+        table(_LEDGER, accuracy.scores),
+        table(_DISAGREEMENTS, accuracy.disagreements),
+        _outputs_table("the same file in process", accuracy.outputs),
+        f"{same[:1].upper()}{same[1:]}." if same else "",
+    ]
+
+
+def origin_blocks(record: Record) -> list[Block]:
+    """Machine, versions, server and build: all that the numbers depend on."""
+    build, updated = record.build, record.updated or "unknown"
+    size, time = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
+    said = f"Built in {time}: {size} of {build.weights}, digest {build.digest}. The record was last changed at {updated}."
+    return [*machine_blocks([record]), *serving_blocks([record]), said]
