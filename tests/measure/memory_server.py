@@ -42,29 +42,26 @@ class Seen:
 
 
 class StandIn:
-    """CUDA's runtime, whose memory is this process's; its addresses are places in one row of all allocations."""
+    """CUDA's memory, which is this process's."""
 
     memory: ClassVar[dict[bytes, bytearray]] = {}
     """The allocations that are not freed, by their handles."""
 
-    def allocate(self, size: int) -> int:
-        address = (len(self.memory) + 1) << 32
-        self.memory[self.handle(address)] = bytearray(size)
-        return address
+    def __init__(self, size: int) -> None:
+        self._handle = (len(self.memory) + 1).to_bytes(64, "little")
+        self.memory[self._handle] = bytearray(size)
 
-    def free(self, address: int) -> None:
-        del self.memory[self.handle(address)]
+    def free(self) -> None:
+        del self.memory[self._handle]
 
-    def handle(self, address: int) -> bytes:
-        return (address >> 32).to_bytes(64, "little")
+    def handle(self) -> bytes:
+        return self._handle
 
-    def write(self, address: int, content: bytes) -> None:
-        begin = address % (1 << 32)
-        self.memory[self.handle(address)][begin : begin + len(content)] = content
+    def __setitem__(self, part: slice, content: bytes) -> None:
+        self.memory[self._handle][part] = content
 
-    def read(self, address: int, size: int) -> bytes:
-        begin = address % (1 << 32)
-        return bytes(self.memory[self.handle(address)][begin : begin + size])
+    def __getitem__(self, part: slice) -> bytes:
+        return bytes(self.memory[self._handle][part])
 
 
 def answers(values: np.ndarray, count: np.ndarray) -> dict[str, np.ndarray]:

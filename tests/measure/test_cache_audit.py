@@ -75,40 +75,35 @@ def test_a_server_that_remembers_answers_is_marked_and_one_that_computes_is_not(
     assert (found.repeated_speed.value > 2) == remembers
 
 
-def test_a_repeated_sample_may_be_faster_by_the_interval_of_the_point() -> None:
-    precise = structs.replace(
-        records.load("online", 4, 1000.0), throughput_per_s=Estimate(1000.0, 990.0, 1010.0)
-    )
-    load = structs.replace(precise, throughput_per_s=Estimate(1000.0, 800.0, 1200.0))
-    ratio = Estimate(1.2, 1.15, 1.25)
-
-    assert marks_of_cache(load, ratio) == []
-    assert [mark.code for mark in marks_of_cache(precise, ratio)] == ["cached-answers"]
-    assert marks_of_cache(precise, None) == []
+@pytest.mark.parametrize(
+    ("half_width", "ratio", "found"),
+    [
+        (200.0, Estimate(1.2, 1.15, 1.25), []),  # faster by less than the point's own interval
+        (10.0, Estimate(1.2, 1.15, 1.25), ["cached-answers"]),
+        (10.0, None, []),
+    ],
+)
+def test_a_repeated_sample_may_be_faster_by_the_interval_of_the_point(
+    half_width: float, ratio: Estimate | None, found: list[str]
+) -> None:
+    rate = Estimate(1000.0, 1000.0 - half_width, 1000.0 + half_width)
+    load = structs.replace(records.load("online", 4, 1000.0), throughput_per_s=rate)
+    assert [mark.code for mark in marks_of_cache(load, ratio)] == found
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_no_request_is_ever_sent_twice(dtype: type) -> None:
-    rows = {
-        "IN": np.random.default_rng(1).integers(0, 1000, (20, 50)).astype(dtype),
-        "LENGTH": np.ones((20, 1)),
-    }
-    fresh = fresh_inputs(rows, 3)
+    values: np.ndarray = np.random.default_rng(1).integers(0, 1000, (20, 50)).astype(dtype)
+    fresh = fresh_inputs({"IN": values, "LENGTH": np.ones((20, 1))}, 3)
 
     sent = [next(fresh) for _ in range(500)]
 
-    known = {row.tobytes() for row in rows["IN"]}
-    first_rows = [inputs["IN"][0].tobytes() for inputs in sent]
-    assert len(set(first_rows)) == len(first_rows)
-    assert not known & set(first_rows)
+    first_rows = {inputs["IN"][0].tobytes() for inputs in sent}
+    assert len(first_rows) == len(sent)
+    assert not {row.tobytes() for row in values} & first_rows
     assert all(inputs["IN"].shape == (3, 50) and inputs["LENGTH"].shape == (3, 1) for inputs in sent)
 
 
-def test_requests_end_where_all_have_been_sent() -> None:
-    rows = {"IN": np.array([[0.0, 0.0], [0.0, 1.0]])}
-
-    assert len(list(fresh_inputs(rows, 1))) <= 2
-
-
-def test_samples_that_are_all_alike_say_nothing_of_a_cache() -> None:
+def test_requests_end_where_all_have_been_sent_and_there_are_none_of_samples_that_are_alike() -> None:
+    assert len(list(fresh_inputs({"IN": np.array([[0.0, 0.0], [0.0, 1.0]])}, 1))) <= 2
     assert next(fresh_inputs({"IN": np.ones((5, 4))}, 2), None) is None

@@ -1,6 +1,6 @@
-"""What the models that a model calls did in its requests: from totals before and after each run, per request."""
+"""What the models that a model calls did in its requests: from the server's statistics before and after each run."""
 
-import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,52 +8,58 @@ import pytest
 from fixtures.measure.composing import ComposingTimes
 from fixtures.spec import LoadPoint
 
+ONE, OTHER = LoadPoint("offline", 1, 1), LoadPoint("offline", 8, 1)
 
-@dataclasses.dataclass
+
 class Counting:
     """A server whose totals grow by what is done to it."""
 
-    totals: dict[str, tuple[int, int, int]]
+    def __init__(self) -> None:
+        self.totals = {"part": [100, 10**12, 10**12]}
 
+    def statistics(self) -> list[Any]:
+        def took(ns: int) -> Any:
+            return SimpleNamespace(ns=ns)
 
-@dataclasses.dataclass(frozen=True)
-class Asking:
-    """A job that asks a server's model."""
-
-    server: Counting
-    point: LoadPoint
-    name: str = "chain"
+        return [
+            SimpleNamespace(
+                name=name,
+                inference_stats=SimpleNamespace(
+                    success=SimpleNamespace(count=asked),
+                    queue=took(queue_ns),
+                    compute_input=took(0),
+                    compute_infer=took(compute_ns),
+                    compute_output=took(0),
+                ),
+            )
+            for name, (asked, queue_ns, compute_ns) in self.totals.items()
+        ]
 
 
 def ask(job: Any, _window_s: float) -> Any:
     """Two requests of a model that calls another three times each."""
-    changes = {"chain": (2, 0, 9_000_000), "part": (6, 1_000_000, 3_000_000), "other": (5, 7, 7)}
-    for name, change in changes.items():
+    for name, change in {
+        "chain": (2, 0, 9_000_000),
+        "part": (6, 1_000_000, 3_000_000),
+        "other": (5, 7, 7),
+    }.items():
         before = job.server.totals.get(name, (0, 0, 0))
-        job.server.totals[name] = tuple(a + b for a, b in zip(before, change, strict=True))
+        job.server.totals[name] = [a + b for a, b in zip(before, change, strict=True)]
 
 
 def test_times_are_per_request_of_the_calling_model_and_of_its_point_alone() -> None:
-    times = ComposingTimes(["part"], lambda server: dict(server.totals))  # type: ignore[attr-defined]
-    server = Counting({"part": (100, 10**12, 10**12)})
-    one, other = LoadPoint("offline", 1, 1), LoadPoint("offline", 8, 1)
-
+    times, server = ComposingTimes(["part"]), Counting()
     take = times.around(ask)
-    for point in (one, one, other):
-        take(Asking(server, point), 0.1)  # type: ignore[arg-type]
+    for point in (ONE, ONE, OTHER):
+        job: Any = SimpleNamespace(server=server, point=point, name="chain")
+        take(job, 0.1)
 
-    for point in (one, other):
+    for point in (ONE, OTHER):
         (part,) = times.of("chain", point)
         assert (part.model, part.calls) == ("part", 3)
-        assert part.queue_ms == pytest.approx(0.5)
-        assert part.compute_ms == pytest.approx(1.5)
+        assert (part.queue_ms, part.compute_ms) == pytest.approx((0.5, 1.5))
 
 
 def test_a_point_that_nothing_was_measured_of_has_no_times() -> None:
-    times = ComposingTimes(["part"], lambda _server: {})
-
-    assert times.of("chain", LoadPoint("offline", 1, 1)) == ()
-
-
-def test_the_statistics_of_a_model_that_calls_none_are_not_read() -> None:
-    assert ComposingTimes([]).around(ask) is ask
+    assert ComposingTimes(["part"]).of("chain", ONE) == ()
+    assert ComposingTimes([]).around(ask) is ask, "of a model that calls none, nothing is read"

@@ -11,10 +11,9 @@ import pytest
 from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Closeness, expect
-from fixtures.measure import answers
 from fixtures.measure.job import Check, Job
 from fixtures.measure.load_data import input_data
-from fixtures.measure.verifying import ask_server
+from fixtures.measure.verifying import ask_server, together, verify
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint
 from reports.record.schema import VerifiedAnswers
@@ -97,11 +96,11 @@ def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnsw
     found: list[VerifiedAnswers] = []
     deadline = time.monotonic() + SECONDS
     while True:
-        found.append(answers.verify(job.check, ask_server(job, 0.3), 0.3))
-        together = answers.together(found)
-        assert together is not None
-        if is_enough(together) or time.monotonic() > deadline:
-            return together
+        found.append(verify(job.check, ask_server(job, 0.3), 0.3))
+        so_far = together(found)
+        assert so_far is not None
+        if is_enough(so_far) or time.monotonic() > deadline:
+            return so_far
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,12 @@
-"""What a point says of the GPU that it used: figures and throttling, by a stand-in for NVML."""
+"""What a point records of the GPU that it used: figures and throttling, by a stand-in for NVML."""
 
+import dataclasses
 import os
 import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pynvml as NVML  # noqa: N812 - not the stand-in
 import pytest
@@ -10,88 +15,81 @@ from msgspec import structs
 from fixtures.host import gpu
 from fixtures.host.gpu import GpuTime
 from fixtures.host.nvml import visible_gpus
-from fixtures.measure import validity
+from fixtures.measure import measured, sweep, validity
+from fixtures.measure.job import jobs_of
+from fixtures.measure.load_data import input_data
+from fixtures.measure.stopping import MeasuringPlan
+from fixtures.measure.to_record import record_entry
+from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
+from fixtures.spec import LoadPoint
+from reports.record.schema import GpuUse
 from tests.host.fake_nvml import Clock, Nvml, between, watched
+from tests.measure import timed_server
+
+Stretch = Callable[..., GpuTime]
 
 
-def test_the_use_of_a_point_is_that_of_all_its_passes(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretch:
+    """What a watch over this process saw between two moments, the begin of a point and its end unless they are given."""
+
+    def take(opened_s: float = 0.5, closed_s: float = 1.5, **watch: Any) -> GpuTime:
+        roots = watch or {"roots": (os.getpid(),), "server": os.getpid()}
+        return between(watched(clock, monkeypatch, **roots), opened_s, closed_s)
+
+    return take
+
+
+def use_of(*times: GpuTime, throughput_per_s: float = 400) -> GpuUse:
+    found = validity.gpu_use(times, throughput_per_s)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("gpus", [1, 3])
+def test_the_use_of_a_point_is_that_of_all_its_passes_and_gpus(
+    nvml: Nvml, stretch: Stretch, gpus: int
 ) -> None:
+    nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")[:gpus]
     nvml.pids = lambda _handle: [os.getpid(), os.getppid()]
-    watch = watched(clock, monkeypatch, roots=(os.getpid(),), server=os.getpid())
-    use = validity.gpu_use([between(watch, 0.1, 0.5), between(watch, 1.0, 1.9)], throughput_per_s=400)
-    assert use is not None
-    assert use.power_w == pytest.approx(100, rel=0.01)
-    assert use.energy_j_per_1000 == pytest.approx(250, rel=0.01)
-    assert (use.utilisation, use.memory_mib, use.sm_clock_mhz) == (pytest.approx(0.8), 5120, 1410)
+    use = use_of(stretch(0.1, 0.5), stretch(1.0, 1.9))
+
+    assert use.power_w == pytest.approx(100 * gpus, rel=0.01)
+    assert use.energy_j_per_1000 == pytest.approx(250 * gpus, rel=0.01)
+    assert (use.utilisation, use.memory_mib, use.sm_clock_mhz) == (pytest.approx(0.8), 5120 * gpus, 1410)
     assert use.energy_from == "counter"
 
 
-def test_several_gpus_are_on_record_with_what_they_take_together(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
-    nvml.pids = lambda _handle: [os.getpid()]
-    watch = watched(clock, monkeypatch, roots=(os.getpid(),), server=os.getpid())
-    use = validity.gpu_use([between(watch, 0.5, 1.5)], throughput_per_s=400)
-    assert use is not None
-    assert use.power_w == pytest.approx(300, rel=0.01)
-    assert use.energy_j_per_1000 == pytest.approx(750, rel=0.01)
-    assert (use.utilisation, use.memory_mib, use.sm_clock_mhz) == (pytest.approx(0.8), 3 * 5120, 1410)
-
-
 def test_the_memory_is_the_server_s_and_not_that_of_this_process_or_another(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    nvml: Nvml, stretch: Stretch
 ) -> None:
     """What runs the machine's peak or the model in process has a context on the GPU too."""
     with subprocess.Popen(["sleep", "60"]) as server:
         nvml.pids = lambda _handle: [server.pid, os.getpid(), 1]
-        roots = tuple(gpu.roots_of(server.pid))
-        watch = watched(clock, monkeypatch, roots=roots, server=server.pid)
+        found = stretch(roots=tuple(gpu.roots_of(server.pid)), server=server.pid)
         server.kill()
-    use = validity.gpu_use([between(watch, 0.5, 1.5)], throughput_per_s=400)
-    assert use is not None
-    assert use.memory_mib == 5120
-
-    unknown = validity.gpu_use([between(watched(clock, monkeypatch), 0.5, 1.5)], throughput_per_s=400)
-    assert unknown is not None
-    assert unknown.memory_mib is None
+    assert use_of(found).memory_mib == 5120
+    assert use_of(stretch(roots=())).memory_mib is None
 
 
-def test_the_energy_of_several_gpus_is_not_said_where_one_does_not_tell_its_own(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+def test_the_energy_of_several_gpus_is_not_recorded_where_one_does_not_tell_its_own(
+    nvml: Nvml, stretch: Stretch
 ) -> None:
     nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
     nvml.refused_by = {"GPU-bbbb": {"nvmlDeviceGetTotalEnergyConsumption"}}
-    by_power = validity.gpu_use([between(watched(clock, monkeypatch), 0.5, 1.5)], 400)
-    assert by_power is not None
+    by_power = use_of(stretch())
     assert by_power.power_w == pytest.approx(200, rel=0.01)
     assert by_power.energy_from == "power", "the poorer of the two is said"
 
     nvml.refused_by["GPU-bbbb"].add("nvmlDeviceGetPowerUsage")
-    untold = validity.gpu_use([between(watched(clock, monkeypatch), 0.5, 1.5)], 400)
-    assert untold is not None
-    assert (untold.power_w, untold.energy_j_per_1000, untold.energy_from) == (None, None, None)
+    unknown = use_of(stretch())
+    assert (unknown.power_w, unknown.energy_j_per_1000, unknown.energy_from) == (None, None, None)
 
 
-def test_one_gpu_of_several_that_is_throttled_is_marked_with_its_own_share_of_the_time(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nvml.uuids = tuple(f"GPU-{letter * 4}" for letter in "abcdefgh")
-    nvml.reasons_by = {"GPU-hhhh": lambda now_s: 0x40 if now_s < 0.7 else 0}
-    (mark,) = validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)])
-    assert mark.code == "gpu-throttled"
-    assert "20%" in mark.text or "19%" in mark.text
-
-
-def test_a_longer_pass_weighs_more() -> None:
-    short, long = GpuTime(1, 100, "counter", ()), GpuTime(3, 900, "counter", ())
-    use = validity.gpu_use([short, long], throughput_per_s=1000)
-    assert use is not None
+def test_a_longer_pass_weighs_more_and_without_a_watch_there_is_no_use() -> None:
+    use = use_of(GpuTime(1, 100, "counter", ()), GpuTime(3, 900, "counter", ()), throughput_per_s=1000)
     assert (use.power_w, use.energy_j_per_1000) == (250, 250)
-
-
-def test_without_a_watch_there_is_no_use() -> None:
     assert validity.gpu_use([], 100) is None
     assert validity.marks_of_gpu([]) == []
 
@@ -106,78 +104,98 @@ def test_without_a_watch_there_is_no_use() -> None:
     ],
 )
 def test_a_figure_that_is_not_supported_is_absent_and_the_others_stay(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, refused: str, field: str
+    nvml: Nvml, stretch: Stretch, refused: str, field: str
 ) -> None:
     nvml.refused, nvml.pids = {refused}, lambda _handle: [os.getpid()]
-    watch = watched(clock, monkeypatch, roots=(os.getpid(),), server=os.getpid())
-    use = validity.gpu_use([between(watch, 0.5, 1.5)], 100)
-    assert use is not None
-    assert [name for name, value in structs.asdict(use).items() if value is None] == [field]
+    use = structs.asdict(use_of(stretch()))
+    assert [name for name, value in use.items() if value is None] == [field]
 
 
-def test_a_gpu_that_tells_nothing_has_no_figures_and_no_marks(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_that_tells_nothing_has_no_figures_and_no_marks(nvml: Nvml, stretch: Stretch) -> None:
     assert visible_gpus(None)
     nvml.refused = {name for name in dir(nvml) if name.startswith("nvmlDeviceGet")}
-    stretch = between(watched(clock, monkeypatch, roots=(os.getpid(),)), 0.5, 1.5)
-    use = validity.gpu_use([stretch], 100)
-    assert use is not None
-    assert set(structs.asdict(use).values()) == {None}
-    assert validity.marks_of_gpu([stretch]) == []
+    found = stretch()
+    assert set(structs.asdict(use_of(found)).values()) == {None}
+    assert validity.marks_of_gpu([found]) == []
 
 
 def reason(name: str) -> int:
     """A bit of the reasons for the clocks, by NVML's own name for it."""
-    value = getattr(NVML, f"nvmlClocksEventReason{name}", None) or getattr(
-        NVML, f"nvmlClocksThrottleReason{name}"
-    )
-    return int(value)
+    of_event, of_throttle = (f"nvmlClocks{kind}Reason{name}" for kind in ("Event", "Throttle"))
+    return int(getattr(NVML, of_event, None) or getattr(NVML, of_throttle))
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "is_throttling"),
     [
-        ("SwPowerCap", "power cap"),
-        ("HwSlowdown", "hardware slowdown"),
-        ("SwThermalSlowdown", "software thermal"),
-        ("HwThermalSlowdown", "hardware thermal"),
-        ("HwPowerBrakeSlowdown", "power brake"),
+        *((name, True) for name in ("SwPowerCap", "HwSlowdown", "SwThermalSlowdown")),
+        *((name, True) for name in ("HwThermalSlowdown", "HwPowerBrakeSlowdown")),
+        *((name, False) for name in ("GpuIdle", "ApplicationsClocksSetting", "SyncBoost")),
+        *((name, False) for name in ("DisplayClockSetting", "BoardLimit", "Reliability")),
     ],
 )
-def test_power_and_heat_are_marked_with_their_share_of_the_time(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, name: str, words: str
+def test_power_and_heat_are_throttling_and_idling_and_settings_are_not(
+    nvml: Nvml, stretch: Stretch, name: str, is_throttling: bool
 ) -> None:
     bit = reason(name)
     nvml.reasons = lambda now_s: bit if now_s < 1 else 0
-    (mark,) = validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)])
-    assert mark.code == "gpu-throttled"
-    assert words in mark.text
-    assert "50%" in mark.text or "49%" in mark.text
+    found = validity.marks_of_gpu([stretch()])
+
+    assert [mark.code for mark in found] == ["gpu-throttled"] * is_throttling
+    assert all("50%" in mark.text or "49%" in mark.text for mark in found), "its share of the time"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["GpuIdle", "ApplicationsClocksSetting", "SyncBoost", "DisplayClockSetting", "BoardLimit", "Reliability"],
-)
-def test_idling_and_settings_are_no_throttling(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, name: str
+def test_one_gpu_of_several_that_is_throttled_is_marked_with_its_own_share_of_the_time(
+    nvml: Nvml, stretch: Stretch
 ) -> None:
-    bit = reason(name)
-    nvml.reasons = lambda _now: bit
-    assert validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)]) == []
+    nvml.uuids = tuple(f"GPU-{letter * 4}" for letter in "abcdefgh")
+    nvml.reasons_by = {"GPU-hhhh": lambda now_s: 0x40 if now_s < 0.7 else 0}
+    (mark,) = validity.marks_of_gpu([stretch()])
+    assert "20%" in mark.text or "19%" in mark.text
 
 
-def test_a_reason_that_held_for_a_moment_is_no_throttling(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reason_that_held_for_a_moment_is_no_throttling(nvml: Nvml, stretch: Stretch) -> None:
     nvml.reasons = lambda now_s: 0x8 if 1 < now_s < 1.03 else 0
-    assert validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)]) == []
+    assert validity.marks_of_gpu([stretch()]) == []
 
 
-def test_a_driver_that_knows_only_the_older_name_is_asked_by_it(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_knows_only_the_older_name_is_asked_by_it(nvml: Nvml, stretch: Stretch) -> None:
     nvml.refused = {"nvmlDeviceGetCurrentClocksEventReasons"}
     nvml.reasons = lambda _now: 0x40
-    assert validity.marks_of_gpu([between(watched(clock, monkeypatch), 0.5, 1.5)])
+    assert validity.marks_of_gpu([stretch()])
+
+
+def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
+    nvml: Nvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A real load generator and server, whose requests the stand-in's GPU answers at 100 W.
+    nvml.clock = time.monotonic
+    nvml.counter_step_s = 0.02
+    nvml.reasons = lambda _now: 0x4
+    name = f"GPU{os.getpid()}"
+    model = timed_server.write(tmp_path / "models", name, timed_server.service_times_ms("fixed"))
+    point = LoadPoint("offline", 2, 1)
+    plan = MeasuringPlan(budget_s=1.0)
+    with (
+        serve(Choice("embedded"), tmp_path / "models", tmp_path / "log", device="cpu") as server,
+        input_data(model, model.samples("evaluation", None, None), server.scratch) as data,
+    ):
+        assert server.device == "cpu"
+        server.client.load_model(name)
+        (job,) = jobs_of(
+            dataclasses.replace(server, device="cuda"),
+            name,
+            model,
+            {point: 0.005},
+            shared_memory="system",
+            data=data,
+        )
+        (state,) = sweep.measure([measured.begin(job)], plan)
+    assert all(run.gpu is not None for run in state.mine.passes)
+    found = record_entry(state, plan).load
+    assert found.gpu is not None
+    assert found.gpu.power_w == pytest.approx(100, rel=0.1)
+    assert found.gpu.energy_j_per_1000 == pytest.approx(
+        1000 * found.gpu.power_w / found.throughput_per_s.value  # type: ignore[operator]
+    )
+    assert "gpu-throttled" in [mark.code for mark in found.marks]

@@ -12,66 +12,59 @@ import pytest
 
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.sweep import Progress
-from fixtures.measure.to_record import Measurement
 from fixtures.spec import LoadPoint
 from reports.record.schema import Load
-from tests.measure import timed_model, timed_server
-from tests.measure.coverage import coverage
+from tests.measure import timed_server
+from tests.measure.timed_server import SHAPES, Timed, service_times_ms
 
-(SERVICE_MS,) = timed_model.service_times_ms("fixed")
+(SERVICE_MS,) = service_times_ms("fixed")
+ONLINE = LoadPoint("online", 1, 8)
 
 
 @pytest.fixture(scope="module")
-def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[timed_server.Timed]:
-    """Measure a server of known service times; and what its rate under load was by its own clock."""
-    with timed_server.served(tmp_path_factory.mktemp("known")) as functions:
-        yield functions
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Timed]:
+    """A server of known service times, which knows its rate under load by its own clock."""
+    with timed_server.served(tmp_path_factory.mktemp("known")) as server:
+        yield server
     assert not list(Path("/dev/shm").glob(f"*_{os.getpid()}_IN*"))
 
 
-def measured(timed: timed_server.Timed, shape: str, point: LoadPoint, budget_s: float) -> Load:
-    outcome = timed.run(shape, point, plan=MeasuringPlan(budget_s=budget_s))[point]
-    assert isinstance(outcome, Measurement), outcome
-    return outcome.load
+def measured(timed: Timed, shape: str, point: LoadPoint, budget_s: float) -> Load:
+    return timed.run(shape, point, MeasuringPlan(budget_s=budget_s)).load
 
 
-@pytest.mark.parametrize("shape", timed_model.SHAPES)
-def test_a_server_of_known_service_time_is_measured_right(timed: timed_server.Timed, shape: str) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_server_of_known_service_time_is_measured_right(timed: Timed, shape: str) -> None:
     """A serial server that is always busy, which notes itself when it begins each request."""
-    times_ms = np.tile(timed_model.service_times_ms(shape), 100)
+    mean_ms = float(np.mean(service_times_ms(shape)))
+    found = measured(timed, shape, ONLINE, budget_s=2)
 
-    found = measured(timed, shape, LoadPoint("online", 1, 8), budget_s=2)
-
-    rate = found.throughput_per_s
+    rate, latency_ms = found.throughput_per_s, found.latency_ms["avg"].value
     truth_per_s = timed.busy_rate_per_s(shape, found.requests)
     # On a busy machine the server's clock leaves out gaps that are longer than any request.
     assert abs(rate.value - truth_per_s) < max(rate.high - rate.low, 0.2 * truth_per_s)
-    assert rate.value * found.latency_ms["avg"].value / 1e3 == pytest.approx(8, rel=0.2), "Little's law"
-    assert sum(found.components_ms.values()) == pytest.approx(found.latency_ms["avg"].value)
-    assert rate.low <= 1e3 / times_ms.mean() * 1.05, "no faster than the server can be"
-    assert found.components_ms["server_queue"] > times_ms.mean(), "seven wait while one is served"
+    assert rate.value * latency_ms / 1e3 == pytest.approx(8, rel=0.2), "Little's law"
+    assert sum(found.components_ms.values()) == pytest.approx(latency_ms)
+    assert rate.low <= 1e3 / mean_ms * 1.05, "no faster than the server can be"
+    assert found.components_ms["server_queue"] > mean_ms, "seven wait while one is served"
 
 
-def test_no_latency_is_shorter_than_the_service_time(timed: timed_server.Timed) -> None:
-    times_ms = np.tile(timed_model.service_times_ms("bimodal"), 100)
-
+def test_no_latency_is_shorter_than_the_service_time(timed: Timed) -> None:
     found = measured(timed, "bimodal", LoadPoint("online", 1, 1), budget_s=1)
-
     for percent in (90, 95, 99):
-        assert found.latency_ms[f"p{percent}"].value >= np.percentile(times_ms, percent)
+        assert found.latency_ms[f"p{percent}"].value >= np.percentile(service_times_ms("bimodal"), percent)
 
 
-def test_a_rate_that_is_too_high_shows_in_latencies_and_in_the_mark(timed: timed_server.Timed) -> None:
+def test_a_rate_that_is_too_high_shows_in_latencies_and_in_the_mark(timed: Timed) -> None:
     found = measured(timed, "fixed", LoadPoint("online", 1, 0, 300.0, "poisson"), budget_s=2)
 
     assert "overloaded" in [mark.code for mark in found.marks]
     assert found.throughput_per_s.value < 205
-    assert found.latency_ms["p99"].value > 10 * SERVICE_MS, (
-        "a generator that waits would show one service time"
-    )
+    # A generator that waits would show one service time.
+    assert found.latency_ms["p99"].value > 10 * SERVICE_MS
 
 
-def stand_still(timed: timed_server.Timed, seconds: float) -> None:
+def stand_still(timed: Timed, seconds: float) -> None:
     """Stop the server's models, not Triton itself, so that the load generator's question for its statistics is answered
     meanwhile. Triton 2.51 ends where its Python backend waits for one that stands still for a whole second:
     boost::interprocess::lock_exception."""
@@ -85,9 +78,9 @@ def stand_still(timed: timed_server.Timed, seconds: float) -> None:
 
 
 @pytest.mark.campaign
-def test_a_standstill_moves_the_percentiles_as_arithmetic_says(timed: timed_server.Timed) -> None:
+def test_a_standstill_moves_the_percentiles_as_arithmetic_says(timed: Timed) -> None:
     """The eight requests in flight take 0.8 s longer, and no other does."""
-    point, stops = LoadPoint("online", 1, 8), list[threading.Timer]()
+    stops: list[threading.Timer] = []
 
     def report(now: Progress) -> None:
         if now.number == 3 and not stops:
@@ -95,23 +88,19 @@ def test_a_standstill_moves_the_percentiles_as_arithmetic_says(timed: timed_serv
             stops[0].start()
 
     # Passes of three seconds, so that the standstill lies inside of one; six of them.
-    plan = MeasuringPlan(budget_s=100.0, precision_target=1.0)
-    outcome = timed.run("fixed", point, plan=plan, report=report)[point]
+    outcome = timed.run("fixed", ONLINE, MeasuringPlan(budget_s=100.0, precision_target=1.0), report)
     stops[0].join()
-    assert isinstance(outcome, Measurement), outcome
     latencies_s = np.array(outcome.latencies_s)
-    assert (latencies_s > 0.7).sum() == point.concurrency
+    assert (latencies_s > 0.7).sum() == ONLINE.concurrency
     p99_ms, p999_ms = outcome.load.latency_ms["p99"].value, outcome.load.certified["p99.9"].value_ms
     assert len(latencies_s) > 900, "eight are fewer than one in a hundred, and more than one in a thousand"
     assert p99_ms < 700 < p999_ms
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("shape", timed_model.SHAPES)
-def test_the_known_speed_is_found_within_2_percent_on_an_idle_machine(
-    timed: timed_server.Timed, shape: str
-) -> None:
-    found = measured(timed, shape, LoadPoint("online", 1, 8), budget_s=3)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_known_speed_is_found_within_2_percent_on_an_idle_machine(timed: Timed, shape: str) -> None:
+    found = measured(timed, shape, ONLINE, budget_s=3)
 
     rate, latency_ms = found.throughput_per_s, found.latency_ms["avg"].value
     truth_per_s = timed.busy_rate_per_s(shape, found.requests)
@@ -124,7 +113,7 @@ def test_the_known_speed_is_found_within_2_percent_on_an_idle_machine(
 @pytest.mark.parametrize(
     ("slowdown", "repeats", "fewest", "most"), [(0.0, 40, 0, 2), (0.05, 10, 9, 10)], ids=["a-a", "a-b"]
 )
-def test_alarms_of_a_build_that_is_as_fast_are_rare_and_of_one_that_is_5_percent_slower_common(
+def test_alarms_are_rare_of_a_build_that_is_as_fast_and_common_of_one_that_is_5_percent_slower(
     slowdown: float, repeats: int, fewest: int, most: int, tmp_path: Path
 ) -> None:
     plan, point = MeasuringPlan(budget_s=120.0), LoadPoint("online", 1, 2)
@@ -136,15 +125,15 @@ def test_alarms_of_a_build_that_is_as_fast_are_rare_and_of_one_that_is_5_percent
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("shape", timed_model.SHAPES)
-def test_95_of_100_intervals_hold_the_truth_on_a_live_server(timed: timed_server.Timed, shape: str) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_95_of_100_intervals_hold_the_truth_on_a_live_server(timed: Timed, shape: str) -> None:
     """Throughput, p50 and p99; takes ten minutes a shape on a machine that has nothing else to do."""
-    found = coverage(timed, shape, MeasuringPlan(), 100, lambda _done: None)
+    held = timed_server.coverage(timed, shape, MeasuringPlan(), 100)
 
-    print(f"{shape}: {found.text}")
+    print(f"{shape}: 95 % intervals that held the truth in 100 measurements: {held}")
     # Three standard errors of the share of 100 are 6.5 points, of the mean of three figures fewer.
-    assert min(found.held.values()) >= 88, found.text
-    mean = np.mean(list(found.held.values()))
-    assert mean >= 92, found.text
+    assert min(held.values()) >= 88, held
+    mean = np.mean(list(held.values()))
+    assert mean >= 92, held
     # What drifts in a period of a few passes makes them differ by more than their mean is off.
-    assert mean <= 98.5 or shape == "drifting", found.text
+    assert mean <= 98.5 or shape == "drifting", held

@@ -1,19 +1,21 @@
-"""What a server really gets of the load data: a real perf_analyzer and a model that notes which sample lies where."""
+"""Which samples requests are made of, and what a server really gets of them from a real perf_analyzer."""
 
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fixtures.measure import perf_analyzer
 from fixtures.measure.job import Job, SharedMemory
-from fixtures.measure.load_data import input_data
+from fixtures.measure.load_data import LARGEST_BYTES, LoadData, input_data
 from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint
+from fixtures.spec import LoadPoint, Samples, Tensor
+from tests import toy
 from tests.conftest import DEPLOYMENT, MakeBuild
 from tests.toy import samples_of
 
@@ -31,8 +33,6 @@ def load(artifact, settings):
     return predict
 """
 
-Seen = Callable[[LoadPoint, SharedMemory], list[tuple[int, ...]]]
-
 
 @pytest.fixture(scope="module")
 def watched(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Iterator[tuple[Job, Path]]:
@@ -46,37 +46,57 @@ def watched(make_build: MakeBuild, server_of_models: tuple[Server, Path]) -> Ite
         yield job, built.artifact.with_name("seen")
 
 
-@pytest.fixture
-def seen(watched: tuple[Job, Path]) -> Seen:
-    """The samples of each request of one run, in the order in which the server ran them."""
-    job, notes = watched
-
-    def run(point: LoadPoint, shared_memory: SharedMemory) -> list[tuple[int, ...]]:
-        before = len(notes.read_text().splitlines())
-        perf_analyzer.take(dataclasses.replace(job, point=point, shared_memory=shared_memory), 0.06)
-        return [tuple(json.loads(line)) for line in notes.read_text().splitlines()[before:]]
-
-    return run
-
-
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
 @pytest.mark.parametrize(("batch", "concurrency"), [(1, 1), (2, 1), (4, 3)])
 def test_requests_walk_through_all_samples_in_turn(
-    seen: Seen,
-    watched: tuple[Job, Path],
-    shared_memory: SharedMemory,
-    batch: int,
-    concurrency: int,
+    watched: tuple[Job, Path], shared_memory: SharedMemory, batch: int, concurrency: int
 ) -> None:
-    found = seen(LoadPoint("offline", batch, concurrency), shared_memory)
+    job, notes = watched
+    before = len(notes.read_text().splitlines())
+    point = LoadPoint("offline", batch, concurrency)
+    perf_analyzer.take(dataclasses.replace(job, point=point, shared_memory=shared_memory), 0.06)
+    found = [tuple(json.loads(line)) for line in notes.read_text().splitlines()[before:]]
 
-    expected = [tuple(map(int, samples)) for samples in watched[0].data.requests(batch)]
+    expected = [tuple(map(int, samples)) for samples in job.data.requests(batch)]
     assert len(expected) == len(ROWS), "9 has no divisor in common with these batches"
-    assert set(found) == set(expected), (
-        "the requests that the record's number of samples and the answers stand for"
-    )
+    assert set(found) == set(expected), "what the record's number of samples stands for"
     if concurrency == 1:
         assert found[: 2 * len(expected)] == 2 * expected
     else:
         counts = [found.count(request) for request in expected]
         assert max(counts) <= 2 * min(counts) + 4, "none comes far more often than another"
+
+
+def data_of(row_bytes: int, count: int = 64) -> LoadData:
+    rows = np.broadcast_to(np.uint8(0), (count, row_bytes))
+    return LoadData(Path(), [str(n) for n in range(count)], {"IN": rows})
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7, 8, 32, 128])
+def test_every_sample_comes_at_every_place_of_a_batch(batch: int) -> None:
+    places = np.array(data_of(100).requests(batch))
+
+    assert len(places) > 50
+    assert all(set(places[:, place]) == set(range(len(places))) for place in range(batch))
+
+
+@pytest.mark.parametrize(
+    ("row_bytes", "batch", "most"),
+    [(600_000, 8, 13), (600_000, 1, 64), (12_288, 128, 42), (LARGEST_BYTES, 4, 3)],
+)
+def test_all_batches_together_keep_the_bound_and_there_are_several(
+    row_bytes: int, batch: int, most: int
+) -> None:
+    assert 3 <= data_of(row_bytes).count(batch) <= most
+
+
+def test_no_more_samples_are_loaded_than_fit() -> None:
+    loaded: list[int] = []
+
+    def load(indices: Any) -> dict[str, np.ndarray]:
+        loaded.extend(indices)
+        return {"IN": np.zeros((len(indices), 1 << 22), np.float32)}
+
+    model = toy.model(inputs=(Tensor("IN", "FP32", (1 << 22,)),))
+    with input_data(model, Samples([str(n) for n in range(1000)], load), None) as data:
+        assert len(data.ids) == len(loaded) == 4

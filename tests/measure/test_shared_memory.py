@@ -1,8 +1,14 @@
-"""Answers that come through shared memory: what can go wrong on that way alone is found, and nothing stays behind."""
+"""Shared memory under load: what can go wrong on that way alone is found, nothing stays behind, and what another load generator
+uses is left alone."""
 
 import dataclasses
+import mmap
+import re
 import secrets
-from contextlib import ExitStack
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +17,18 @@ import pytest
 
 from fixtures.accuracy.compare_answers import Closeness, expect
 from fixtures.errors import NotAvailableError, ProofError
-from fixtures.host import machine
-from fixtures.measure import shared_memory
+from fixtures.host import guard, machine, segments
+from fixtures.measure import perf_analyzer, shared_memory
 from fixtures.measure.job import Check, Job, SharedMemory
-from fixtures.measure.load_data import LoadData
-from fixtures.measure.shared_memory import Cudart
+from fixtures.measure.load_data import LoadData, input_data
+from fixtures.measure.shared_memory import CudaMemory
 from fixtures.measure.verifying import ask_once, ask_server, verify
 from fixtures.serve.server import Server
-from fixtures.spec import LoadPoint
+from fixtures.spec import LoadPoint, Model, Tensor
 from reports.record.schema import VerifiedAnswers
 from tests import toy
+from tests.helpers import theirs
+from tests.measure.generator import Generator, server_of
 from tests.measure.memory_server import INPUTS, OUTPUTS, Fault, StandIn, answers, memory_server
 
 MEMORY = Path("/dev/shm")
@@ -50,22 +58,19 @@ def look(job: Job) -> VerifiedAnswers:
 @pytest.fixture(autouse=True)
 def cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU of the tests' own."""
-    monkeypatch.setattr(shared_memory, "Cudart", StandIn)
+    monkeypatch.setattr(shared_memory, "CudaMemory", StandIn)
 
 
 @pytest.mark.parametrize("point", POINTS, ids=str)
 @pytest.mark.parametrize("through", ["system", "cuda", "none"])
-def test_right_answers_are_right_through_shared_memory_and_through_messages(
-    point: LoadPoint, through: SharedMemory
-) -> None:
+def test_right_answers_are_right_whichever_way_they_come(point: LoadPoint, through: SharedMemory) -> None:
     with memory_server() as (server, seen):
         found = look(job_of(server, point, through=through))
 
     assert found.verified == found.requests * point.batch > 0
     assert found.wrong == 0
     assert (seen.sent_bytes == 0) == (through != "none")
-    assert bool(seen.keys) == (through == "system")
-    assert bool(seen.handles) == (through == "cuda")
+    assert (bool(seen.keys), bool(seen.handles)) == (through == "system", through == "cuda")
     assert not seen.regions
     assert not StandIn.memory
 
@@ -108,7 +113,7 @@ def test_requests_that_are_sent_once_go_the_same_way() -> None:
 
 
 @pytest.mark.parametrize("in_use", [0, 3], ids=["at once", "when it lets go of the last request"])
-def test_nothing_of_it_stays_with_the_server_or_in_the_memory_s_folder(in_use: int) -> None:
+def test_nothing_stays_with_the_server_or_in_the_memory_s_folder(in_use: int) -> None:
     scratch = Path(f"tritonproof-{secrets.token_hex(8)}")
     with memory_server(scratch=scratch, in_use=in_use) as (server, seen):
         look(job_of(server))
@@ -120,39 +125,46 @@ def test_nothing_of_it_stays_with_the_server_or_in_the_memory_s_folder(in_use: i
     assert not list(MEMORY.glob(f"{scratch.name}*"))
 
 
-def test_a_killed_process_leaves_no_name_behind_since_there_is_none_once_the_server_has_the_memory() -> None:
-    with memory_server() as (server, seen), shared_memory.shared_region(server, 100, "m") as (_name, memory):
-        (key,) = seen.keys
-        assert not (MEMORY / key).exists()
-        memory[:3] = b"abc"
-        (region,) = seen.regions.values()
-        assert region[:3] == b"abc"
-
-
-def test_a_request_that_fails_is_an_error_and_leaves_nothing() -> None:
+def test_memory_is_this_user_s_alone_and_without_a_name_once_the_server_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that a killed process leaves none behind."""
+    modes = []
     with memory_server() as (server, seen):
-        with pytest.raises(ProofError, match="unknown model"):
-            look(dataclasses.replace(job_of(server), name="gone"))
+        register = server.client.register_system_shared_memory
+
+        def watched(name: str, *arguments: Any, **options: Any) -> None:
+            modes.append((MEMORY / name).stat().st_mode & 0o777)
+            register(name, *arguments, **options)
+
+        monkeypatch.setattr(server.client, "register_system_shared_memory", watched)
+        with shared_memory.shared_region(server, 100, "m") as (_name, memory):
+            assert not (MEMORY / seen.keys[0]).exists()
+            memory[:3] = b"abc"
+            (region,) = seen.regions.values()
+            assert region[:3] == b"abc"
+    assert modes == [0o600]
+
+
+@pytest.mark.parametrize(
+    ("through", "refuses", "fix"),
+    [
+        ("system", True, "--shared-memory none"),
+        ("cuda", True, "--shared-memory system"),
+        ("system", False, ""),
+    ],
+    ids=["system memory", "CUDA memory", "a request"],
+)
+def test_what_a_server_refuses_is_an_error_and_leaves_nothing(
+    through: SharedMemory, refuses: bool, fix: str
+) -> None:
+    with memory_server(refuses=refuses) as (server, seen):
+        with pytest.raises(ProofError) as raised:
+            look(dataclasses.replace(job_of(server, through=through), name="m" if refuses else "gone"))
         assert not seen.regions
-        assert not (MEMORY / seen.keys[0]).exists()
-
-
-def test_a_server_that_takes_no_memory_of_clients_is_an_error_with_its_words_and_leaves_nothing() -> None:
-    with (
-        memory_server(refuses=True) as (server, seen),
-        pytest.raises(ProofError, match="not allowed") as raised,
-    ):
-        look(job_of(server))
-
-    assert "--shared-memory none" in raised.value.fix
-    assert not (MEMORY / seen.keys[0]).exists()
-
-
-def test_a_server_that_takes_no_cuda_memory_is_an_error_and_leaves_nothing() -> None:
-    with memory_server(refuses=True) as (server, _seen), pytest.raises(ProofError) as raised:
-        look(job_of(server, through="cuda"))
-    assert "--shared-memory system" in raised.value.fix
+    assert fix in str(raised.value.fix)
     assert not StandIn.memory
+    assert not any((MEMORY / key).exists() for key in seen.keys)
 
 
 def test_what_cannot_be_verified_in_cuda_memory_is_not_measured_there() -> None:
@@ -163,14 +175,11 @@ def test_what_cannot_be_verified_in_cuda_memory_is_not_measured_there() -> None:
             look(dataclasses.replace(job, model=dataclasses.replace(job.model, outputs=outputs)))
 
 
-def test_the_real_library_has_what_is_called_of_it_and_tells_what_is_missing() -> None:
-    """perf_analyzer brings it, on a CPU too; there its first call fails with CUDA's own words."""
-    real = Cudart()
-    for name in shared_memory.FUNCTIONS:
-        assert hasattr(real._library, name), name
-    if not machine.gpus():
-        with pytest.raises(OSError, match="cudaMalloc: "):
-            real.allocate(1)
+@pytest.mark.skipif(bool(machine.gpus()), reason="needs a machine without a GPU, where CUDA refuses")
+def test_cuda_s_own_library_is_found_and_says_which_call_failed() -> None:
+    """perf_analyzer brings it, on a CPU too."""
+    with pytest.raises(OSError, match="cudaMalloc"):
+        CudaMemory(1)
 
 
 def test_memory_that_is_not_there_is_an_error_before_anything_is_written_to_it(
@@ -180,23 +189,92 @@ def test_memory_that_is_not_there_is_an_error_before_anything_is_written_to_it(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.posix_fallocate", full)
-    with memory_server() as (server, seen), pytest.raises(ProofError, match="No space left") as raised:
+    with memory_server() as (server, seen), pytest.raises(ProofError) as raised:
         look(job_of(server))
 
-    assert "shm-size" in raised.value.fix
+    assert str(raised.value.where).startswith(str(MEMORY))
+    assert "--shm-size" in str(raised.value.fix)
     assert not seen.keys
 
 
-def test_only_this_user_can_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    modes = []
-    with memory_server() as (server, _seen), ExitStack() as stack:
-        register = server.client.register_system_shared_memory
+# --- perf_analyzer's own -------------------------------------------------------------------------------------
 
-        def watched(name: str, *arguments: Any, **options: Any) -> None:
-            modes.append((MEMORY / name).stat().st_mode & 0o777)
-            register(name, *arguments, **options)
 
-        monkeypatch.setattr(server.client, "register_system_shared_memory", watched)
-        stack.enter_context(shared_memory.shared_region(server, 100, "m"))
+USING = """\
+import mmap, sys
+with open(sys.argv[1], "r+b") as file:
+    memory = mmap.mmap(file.fileno(), 0)
+print("mapped", flush=True)
+sys.stdin.read()
+"""
 
-    assert modes == [0o600]
+
+@pytest.fixture
+def model() -> Model:
+    """A model whose tensors nobody else's are called like."""
+    name = f"test{uuid.uuid4().hex}"
+    return toy.model(
+        inputs=(Tensor(f"{name}/IN", "FP32", (4,)),), outputs=(Tensor(f"{name}_OUT", "FP32", (4,)),)
+    )
+
+
+@pytest.fixture
+def left(model: Model) -> Iterator[list[Path]]:
+    """What a killed perf_analyzer would have left of the model's shared memory."""
+    names = (model.inputs[0].name.replace("/", "") + "_0_12", model.outputs[0].name)
+    paths = [MEMORY / name for name in names]
+    for path in paths:
+        path.write_bytes(b"\0" * mmap.PAGESIZE)
+    yield paths
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def test_what_nobody_uses_is_removed(model: Model, left: list[Path], tmp_path: Path) -> None:
+    shared_memory.remove_stale_regions(model, server_of(tmp_path))
+    assert not any(path.exists() for path in left)
+
+
+def test_another_load_generator_s_memory_stays_and_it_is_named(
+    model: Model, left: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server would die if this run's load generator made it smaller."""
+    command = [sys.executable, "-c", USING, str(left[1])]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"mapped\n"
+        monkeypatch.setattr(guard, "descendants", list)  # as if this run had not started it
+        with pytest.raises(ProofError) as caught:
+            shared_memory.remove_stale_regions(model, server_of(tmp_path))
+        other.communicate()
+
+    assert str(other.pid) in str(caught.value)
+    assert str(caught.value.where).startswith(str(left[1]))
+    assert left[1].stat().st_size == mmap.PAGESIZE
+
+
+def test_a_pass_does_not_begin_beside_another_user_s(tmp_path: Path, generator: Generator) -> None:
+    other = segments.MEMORY / toy.OUTPUT
+    other.touch()
+    theirs(other)
+    model, point = toy.model(), LoadPoint("online", 1, 4)
+
+    with input_data(model, toy.samples(), None) as data:
+        job = Job(server_of(tmp_path), "toy", model, point, "system", data)
+        with pytest.raises(ProofError) as caught:
+            perf_analyzer.take(job, 0.12)
+        perf_analyzer.take(dataclasses.replace(job, shared_memory="none"), 0.12)
+
+    assert str(caught.value.where) == f"{other} of user 12345"
+    assert other.exists()
+    assert len(generator.calls) == 1
+
+
+def test_names_that_only_begin_like_a_tensor_are_another_s() -> None:
+    model = toy.model(inputs=(Tensor("input", "FP32", (4,)),), outputs=(Tensor("a[0]\\b/c", "FP32", (4,)),))
+    ours = ("input_0_0", "input_3_125", "a[0]bc")
+    others = ("input", "input-cache", "input_0", "input_0_x", "a0bc", "a[0]bc_1")
+
+    patterns = shared_memory.region_names(model)
+    matched = [name for name in ours + others if any(re.fullmatch(one, name) for one in patterns)]
+    assert matched == list(ours)

@@ -1,4 +1,4 @@
-"""When a load point is done: rules on runs that are invented."""
+"""How long the windows of a pass are, and when a load point is done: rules on runs that are invented."""
 
 import dataclasses
 
@@ -26,40 +26,40 @@ def side(*latencies_ms: float, elapsed_s: float = 0.5, length_s: float = 0.4) ->
     return found
 
 
-def is_known(found: Measured, plan: MeasuringPlan = PATIENT) -> bool:
-    return stopping.until_known(plan)(PointState(found))
+STEADY, VARIED = [10.0] * 6, [10.0, 14.0] * 3
 
 
-def test_a_point_is_done_when_its_interval_is_narrow_but_not_before_six_passes() -> None:
-    assert not is_known(side(*[10] * 5))
-    assert is_known(side(*[10] * 6))
-    assert not is_known(side(*[10, 14] * 3))
-    assert is_known(side(*[10, 14] * 3), dataclasses.replace(PATIENT, precision_target=0.5))
-
-
-def test_a_p99_needs_a_hundred_requests() -> None:
-    assert not is_known(side(*[10] * 6, length_s=0.05))
-    assert is_known(side(*[10] * 12, length_s=0.06))
-
-
-@pytest.mark.parametrize(("budget_s", "done"), [(3.0, True), (3.2, True), (3.3, False), (9.0, False)])
-def test_a_point_that_varies_is_done_when_half_a_pass_more_would_be_beyond_the_budget(
-    budget_s: float, done: bool
+@pytest.mark.parametrize(
+    ("found", "plan", "done"),
+    [
+        (side(*STEADY[:5]), PATIENT, False),  # of five passes no interval is believed
+        (side(*STEADY), PATIENT, True),
+        (side(*VARIED), PATIENT, False),
+        (side(*VARIED), dataclasses.replace(PATIENT, precision_target=0.5), True),
+        (side(*STEADY, length_s=0.05), PATIENT, False),  # a p99 needs a hundred requests
+        (side(*STEADY, *STEADY, length_s=0.06), PATIENT, True),
+        (side(*VARIED), MeasuringPlan(budget_s=3.2), True),  # half a pass more would be beyond the budget
+        (side(*VARIED), MeasuringPlan(budget_s=3.3), False),
+        (side(10, 14, elapsed_s=100), MeasuringPlan(budget_s=1), False),  # three, however long they take
+        (side(10, 14, 10, elapsed_s=100), MeasuringPlan(budget_s=1), True),
+        (side(*STEADY, length_s=0.1), MeasuringPlan(budget_s=1.0, certify=99), False),
+        (side(*STEADY, length_s=0.1), MeasuringPlan(budget_s=1.0, certify=99, beyond_budget=False), True),
+        (side(*STEADY, length_s=0.1), MeasuringPlan(budget_s=1e3, certify=99, beyond_budget=False), False),
+        (side(*STEADY, 10, 10), MeasuringPlan(budget_s=1e3, certify=99), True),  # by then it is certified
+    ],
+)
+def test_a_point_is_done_when_its_interval_is_narrow_or_its_budget_spent(
+    found: Measured, plan: MeasuringPlan, done: bool
 ) -> None:
-    assert is_known(side(*[10, 14] * 3), MeasuringPlan(budget_s=budget_s)) is done
+    assert stopping.until_known(plan)(PointState(found)) is done
 
 
-def test_three_passes_are_taken_however_long_they_take() -> None:
-    hasty = MeasuringPlan(budget_s=1)
-    assert not is_known(side(*[10, 14], elapsed_s=100), hasty)
-    assert is_known(side(*[10, 14, 10], elapsed_s=100), hasty)
-
-
-def test_a_proof_spends_all_of_its_budget_however_narrow_the_interval() -> None:
-    done = stopping.until_spent(6.0)
-    assert not done(PointState(side(*[10] * 10)))
-    assert done(PointState(side(*[10] * 12)))
-    assert not done(PointState(side(*[10] * 2, elapsed_s=100)))
+@pytest.mark.parametrize(
+    ("found", "done"),
+    [(side(*[10] * 10), False), (side(*[10] * 12), True), (side(10, 10, elapsed_s=100), False)],
+)
+def test_a_proof_spends_all_of_its_budget_however_narrow_the_interval(found: Measured, done: bool) -> None:
+    assert stopping.until_spent(6.0)(PointState(found)) is done
 
 
 def pair(count: int, theirs_ms: float, elapsed_s: float = 0.5) -> PointState:
@@ -70,16 +70,22 @@ def pair(count: int, theirs_ms: float, elapsed_s: float = 0.5) -> PointState:
     return PointState(mine, theirs, OtherBuild("HEAD~1", 0.03))
 
 
-def test_a_comparison_is_done_when_it_is_settled_whichever_way() -> None:
-    done = stopping.until_known(PATIENT)
-    assert [done(pair(8, 10)), done(pair(16, 8)), done(pair(16, 9.7))] == [True, True, False]
-    assert not done(pair(7, 8)), "looks are few"
-
-
-def test_a_comparison_has_one_budget_for_both_and_six_pairs_at_least() -> None:
-    assert stopping.until_known(MeasuringPlan(budget_s=6))(pair(6, 9.7))
-    assert not stopping.until_known(MeasuringPlan(budget_s=7))(pair(6, 9.7))
-    assert not stopping.until_known(MeasuringPlan(budget_s=1))(pair(5, 9.7, elapsed_s=100))
+@pytest.mark.parametrize(
+    ("state", "budget_s", "done"),
+    [
+        (pair(8, 10), 1000, True),
+        (pair(16, 8), 1000, True),
+        (pair(16, 9.7), 1000, False),
+        (pair(7, 8), 1000, False),  # looks are few
+        (pair(6, 9.7), 6, True),  # one budget for both
+        (pair(6, 9.7), 7, False),
+        (pair(5, 9.7, elapsed_s=100), 1, False),  # six pairs at least
+    ],
+)
+def test_a_comparison_is_done_when_it_is_settled_or_the_budget_of_both_spent(
+    state: PointState, budget_s: float, done: bool
+) -> None:
+    assert stopping.until_known(MeasuringPlan(budget_s=budget_s))(state) is done
 
 
 @pytest.mark.parametrize(
@@ -96,47 +102,57 @@ def test_a_server_is_warm_when_it_does_not_get_faster_any_more(
     assert stopping.is_warmed_up(found) is settled
 
 
-@pytest.mark.parametrize(
-    ("rate_per_s", "seconds"),
-    [(None, 1 * (3 * 0.6 + 0.1)), (400.0, 2 * (3 * 0.6 + 0.1))],
-    ids=["all of a pass counts", "by a schedule its first quarter does not"],
-)
-def test_how_long_it_takes_to_certify_is_told_in_whole_passes(
-    rate_per_s: float | None, seconds: float
-) -> None:
-    """Four clients at a server of 10 ms are answered 400 times a second, so that 662 requests take two seconds."""
+@pytest.mark.parametrize(("rate_per_s", "passes"), [(None, 1), (400.0, 2)])
+def test_how_long_it_takes_to_certify_is_told_in_whole_passes(rate_per_s: float | None, passes: int) -> None:
+    """Four clients at a server of 10 ms are answered 400 times a second, so that 662 requests take two seconds. By a schedule
+    the first quarter of a pass does not count."""
     point = LoadPoint("online", 1, 0 if rate_per_s else 4, rate_per_s, "constant" if rate_per_s else None)
     warm_up = toy.run_of(toy.closed_loop(np.full((4, 40), 0.01), 0.4), next_window_s=0.6)
-    job = dataclasses.replace(toy.job(POINT), point=point)
-    found = measured.warmed(Measured(toy.job(POINT)), warm_up)
-    found = dataclasses.replace(found, job=job, window_s=0.6)
-    plan = MeasuringPlan(certify=99)
+    found = dataclasses.replace(measured.warmed(Measured(toy.job(point)), warm_up), window_s=0.6)
+    plan, seconds = MeasuringPlan(certify=99), passes * (3 * 0.6 + 0.1)
 
-    one = stopping.seconds_to_certify(PointState(found), plan)
-
-    assert one == pytest.approx(seconds)
+    assert stopping.seconds_to_certify(PointState(found), plan) == pytest.approx(seconds)
     both = PointState(found, found, OtherBuild("HEAD~1", 0.03))
     assert stopping.seconds_to_certify(both, plan) == pytest.approx(2 * seconds)
     assert stopping.seconds_to_certify(PointState(found), MeasuringPlan()) == 0.0
 
 
-def test_what_was_measured_counts_toward_what_is_certified() -> None:
-    plan = MeasuringPlan(certify=99)
+def test_requests_that_were_measured_count_toward_what_is_certified() -> None:
+    plan, some = MeasuringPlan(certify=99), side(*[10] * 3)
+    measured_so_far = sum(len(part.latencies_ms) for part in some.steady)
 
     assert stopping.requests_missing(Measured(toy.job(POINT)), plan) == 662
-    some = side(*[10] * 3)
-    had = sum(len(part.latencies_ms) for part in some.steady)
-    assert stopping.requests_missing(some, plan) == 662 - had > 0
+    assert stopping.requests_missing(some, plan) == 662 - measured_so_far > 0
     assert stopping.requests_missing(side(*[10] * 8), plan) == 0
 
 
-def test_a_point_to_be_certified_is_given_up_only_where_its_budget_is_a_bound() -> None:
-    few = side(*[10] * 6, length_s=0.1)
+# --- windows -------------------------------------------------------------------------------------------------
 
-    def done(budget_s: float, *, beyond: bool) -> bool:
-        return is_known(few, MeasuringPlan(budget_s=budget_s, certify=99, beyond_budget=beyond))
 
-    assert not done(1.0, beyond=True)
-    assert done(1.0, beyond=False)
-    assert not done(1000.0, beyond=False)
-    assert is_known(side(*[10] * 8), MeasuringPlan(budget_s=1000.0, certify=99)), "by then it is certified"
+def test_a_window_holds_a_request_whole_whenever_it_starts() -> None:
+    # Of two latencies one request always starts and ends within them; a little more is for the clock.
+    assert 2 * 0.4 < stopping.window_for(0.4) < 2.5 * 0.4
+    assert 0.05 <= stopping.warm_up_window_s(POINT, 0.0, 0.0) < stopping.pass_window_s(POINT, 0.001, 3.0, 30)
+    assert stopping.pass_window_s(POINT, 5.0, 60.0, 30) == stopping.window_for(5.0)
+    assert [stopping.is_slow(latency_s) for latency_s in (0.5, 1.5)] == [False, True]
+
+
+def test_a_warm_up_never_goes_back_to_a_shorter_window_than_one_that_was_lengthened() -> None:
+    assert stopping.warm_up_window_s(POINT, 0.001, 1.5) == 1.5
+    assert stopping.warm_up_window_s(POINT, 2.0, 1.5) == stopping.window_for(2.0)
+
+
+def test_a_budget_holds_the_passes_that_are_of_use_and_what_starting_them_takes() -> None:
+    window_s = stopping.pass_window_s(POINT, 0.001, 60.0, 30)
+    assert 30 * (stopping.WINDOWS * window_s + stopping.START_S) == pytest.approx(60.0)
+
+
+@pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])
+def test_in_a_pass_at_a_rate_fifteen_requests_count(rate_per_s: float) -> None:
+    """Three quarters of a pass count, of twenty that are due; a queue takes longer to settle than clients that wait."""
+    point = LoadPoint("online", 1, 0, rate_per_s, "constant")
+    window_s = stopping.least_window_s(point)
+
+    assert 0.75 * rate_per_s * stopping.WINDOWS * window_s >= 15
+    assert window_s >= 2 * stopping.least_window_s(POINT)
+    assert stopping.warm_up_window_s(point, 0.0, 0.0) == window_s

@@ -8,59 +8,52 @@ import pytest
 from fixtures.measure.timeline import Timeline, steady_part
 from tests.measure.test_estimates import gamma, requests, simulate
 
-# --- the steady part ---------------------------------------------------------------------------------------
 
+@pytest.mark.parametrize(
+    ("times", "closed_ms", "clients", "completed", "duration_ms", "latencies_ms"),
+    [
+        pytest.param([(1, 11)], 12, 1, 1.0, 10, {10.0}, id="one request counts whole"),
+        pytest.param(
+            [(0, 90), (0, 95)], 100, 2, 2.0, 95, {90.0, 95.0}, id="requests that fill the pass all count"
+        ),
+        pytest.param(
+            [(0, 10)], 500, 1, 1.0, 10, {10.0}, id="a server that hangs after the start yields a value"
+        ),
+        pytest.param(
+            [(0, 50), (1, 60), *((t, t + 10) for t in range(60, 100, 10))],
+            *(105, 2, 3.5, 35, {10.0}),
+            id="a slow start is cut off",
+        ),
+        pytest.param(
+            [(0, 30), (5.5, 40), *((t, t + 4) for t in range(40, 80, 4))],
+            *(82, 2, 9.5, 38, {4.0}),
+            id="it lasts until every client is answered, even one that began late",
+        ),
+        pytest.param(
+            [(t, t + 10) for t in range(0, 90, 10)],
+            *(99, 1, 7.9, 79, {10.0}),
+            id="requests in flight at the close lie outside",
+        ),
+        pytest.param(
+            [(t, t + 10) for t in range(0, 40, 10)],
+            *(45, 1, 2.5, 25, {10.0}),
+            id="one across an edge counts by the time that it was in flight inside",
+        ),
+    ],
+)
+def test_the_steady_part_is_what_lies_between_start_up_and_tail(
+    times: list[tuple[float, float]],
+    closed_ms: float,
+    clients: int,
+    completed: float,
+    duration_ms: float,
+    latencies_ms: set[float],
+) -> None:
+    part = steady_part(requests(*times, closed_ms=closed_ms, concurrency=clients))
 
-def test_one_request_counts_whole() -> None:
-    part = steady_part(requests((1, 11), closed_ms=12))
-
-    assert (part.completed, part.duration_s, part.latencies_ms.tolist()) == (1.0, 0.01, [10.0])
-
-
-def test_requests_that_fill_the_pass_all_count() -> None:
-    part = steady_part(requests((0, 90), (0, 95), closed_ms=100, concurrency=2))
-
-    assert (part.completed, part.duration_s) == (2.0, 0.095)
-    assert sorted(part.latencies_ms) == [90.0, 95.0]
-
-
-def test_a_slow_start_is_cut_off() -> None:
-    first_of_each = [(0, 50), (1, 60)]
-    others = [(start, start + 10) for start in range(60, 100, 10)]
-
-    part = steady_part(requests(*first_of_each, *others, closed_ms=105, concurrency=2))
-
-    assert part.latencies_ms.tolist() == [10.0] * 4
-    assert part.duration_s == pytest.approx(0.105 - 0.010 - 0.060)
-
-
-def test_the_start_up_lasts_until_every_client_is_answered_even_if_one_began_late() -> None:
-    late = (5.5, 40)
-    others = [(start, start + 4) for start in range(40, 80, 4)]
-
-    part = steady_part(requests((0, 30), late, *others, closed_ms=82, concurrency=2))
-
-    assert part.latencies_ms.max() == 4.0
-
-
-def test_requests_in_flight_at_the_close_lie_outside() -> None:
-    recorded = [(start, start + 10) for start in range(0, 90, 10)]
-
-    part = steady_part(requests(*recorded, closed_ms=99))
-
-    assert part.completed / part.duration_s == pytest.approx(100), "the last 9 ms hold an unrecorded request"
-
-
-def test_a_request_across_an_edge_counts_by_the_time_that_it_was_in_flight_inside() -> None:
-    part = steady_part(requests((0, 10), (10, 20), (20, 30), (30, 40), closed_ms=45))
-
-    assert (part.completed, part.duration_s) == (2.5, 0.025)
-
-
-def test_a_server_that_hangs_after_the_start_still_yields_a_value() -> None:
-    part = steady_part(requests((0, 10), closed_ms=500))
-
-    assert part.completed / part.duration_s == pytest.approx(100)
+    assert part.completed == pytest.approx(completed)
+    assert part.duration_s == pytest.approx(duration_ms / 1e3)
+    assert set(part.latencies_ms) == latencies_ms
 
 
 def test_the_order_of_the_record_does_not_matter() -> None:

@@ -15,8 +15,8 @@ from fixtures.search.candidates import Candidate, Goal
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from fixtures.spec import LoadPoint
-from tests.measure import timed_model
-from tests.measure.timed_model import service_times_ms
+from tests.measure import timed_server
+from tests.measure.timed_server import service_times_ms
 from tests.search.queueing import highest_rate_per_s
 from tests.search.test_rates import ALONE
 
@@ -28,7 +28,7 @@ def test_the_highest_rate_of_a_live_server_is_that_of_its_queue(tmp_path: Path) 
     name, goal, plan = f"rates_{os.getpid()}", Goal(25, 90, "poisson"), MeasuringPlan()
     repository = tmp_path / "models"
     repository.mkdir()
-    model = timed_model.write(repository, name, service_times_ms("fixed"))
+    model = timed_server.write(repository, name, service_times_ms("fixed"))
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(
             serve(Choice("embedded"), repository, tmp_path / "server.log", device="cpu")
@@ -51,7 +51,7 @@ def test_the_highest_rate_of_a_live_server_is_that_of_its_queue(tmp_path: Path) 
         bench.take_look(job_of(found.winner.entry.candidate, LoadPoint("online", 1, 8)), 1.0)
 
     # What the server takes besides the model's 5 ms is in the model's own clock, where it is always busy.
-    service_s = 1 / timed_model.busy_rate_per_s(repository, name, LAST)
+    service_s = 1 / timed_server.busy_rate_per_s(repository, name, LAST)
     exact = highest_rate_per_s(service_s, goal)
     rate = found.winner.entry.point.request_rate_per_s
     if found.winner.verdict != "passed":

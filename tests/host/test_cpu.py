@@ -1,0 +1,34 @@
+"""The clock of the machine's cores: who works, and at which priority."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fixtures.host import cpu
+
+
+def test_the_clock_sees_who_works() -> None:
+    """This process burns a core for a while, which is the server's share when it is watched as one."""
+    read = cpu.clock(os.getpid())
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+    found = read()
+
+    assert found.server_s is not None
+    assert 0.25 < found.server_s <= found.elapsed_s * len(os.sched_getaffinity(0)) + 0.1
+    assert found.busy_s >= 0.25
+    assert found.children_s == pytest.approx(0, abs=0.05)
+    assert cpu.clock(None)().server_s is None
+
+
+def test_the_priority_is_that_of_the_process_that_measures() -> None:
+    command = [sys.executable, "-c", "from fixtures.host import cpu; print(cpu.clock(None)().nice)"]
+
+    def of(*nice: str) -> int:
+        return int(subprocess.run([*nice, *command], capture_output=True, text=True, check=True).stdout)
+
+    assert of("nice", "-n", "3") == min(19, of() + 3)

@@ -1,0 +1,126 @@
+"""Percentiles that can be certified: equal to MLPerf LoadGen's early stopping, request for request; and `--certify`, by which a
+point is measured until its own is."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.measure import estimates, measured, sweep
+from fixtures.measure.measured import PointState
+from fixtures.measure.stopping import MeasuringPlan
+from fixtures.measure.to_record import Measurement, record_entry
+from fixtures.run.sweeping import certifying_text
+from fixtures.spec import LoadPoint
+from tests import toy
+from tests.helpers import settings
+from tests.measure import loadgen
+
+LISTED = json.loads((Path(__file__).parent / "loadgen.json").read_text())
+REQUESTS = [
+    (float(percent), int(slower), requests)
+    for percent, by_slower in LISTED["requests"].items()
+    for slower, requests in by_slower.items()
+]
+
+
+@pytest.mark.parametrize(("percent", "slower", "needed"), REQUESTS)
+def test_as_many_requests_are_needed_as_loadgen_says(percent: float, slower: int, needed: int) -> None:
+    assert estimates.requests_that_allow(slower, percent) == needed
+    assert estimates.slower_allowed(needed, percent) == slower
+    assert estimates.slower_allowed(needed - 1, percent) == slower - 1
+
+
+@pytest.mark.parametrize(
+    ("requests", "bound_ms", "missing"),
+    [(600, None, 62), (662, 662.0, 0), (838, 837.0, 0)],  # 838 allow two slower ones
+)
+def test_a_p99_is_certified_from_662_requests_on(requests: int, bound_ms: float | None, missing: int) -> None:
+    latencies_ms = np.random.default_rng(1).permutation(np.arange(1.0, requests + 1))
+    found = estimates.certified(latencies_ms, 99)
+
+    assert (found.bound_ms, found.requests, found.requests_missing) == (bound_ms, requests, missing)
+    assert found.value_ms == np.percentile(latencies_ms, 99)
+
+
+@pytest.mark.parametrize(("percent", "requests"), [(99.0, 900), (99.9, 8000), (90.0, 100)])
+def test_the_bound_holds_the_percentile_in_at_least_99_of_100_runs(percent: float, requests: int) -> None:
+    generator = np.random.default_rng(4)
+    truth = float(-np.log(1 - percent / 100))
+    bounds = [estimates.certified(generator.exponential(1, requests), percent).bound_ms for _ in range(1000)]
+    # Three standard errors of 0.99 in 1,000 are 0.94 of a point.
+    assert np.mean(np.array(bounds) >= truth) > 0.9806
+
+
+@pytest.mark.contract
+def test_loadgen_itself_gives_the_same_bound_of_the_same_latencies(tmp_path: Path) -> None:
+    try:
+        loadgen.install(LISTED["version"], tmp_path / "package")
+    except loadgen.OutOfReachError as error:
+        pytest.skip(f"needs PyPI: {error}")
+    for percent, requests in [(90, 63), (90, 64), (90, 3000), (99, 661), (99, 662), (99, 5000), (99.9, 6636)]:
+        found = loadgen.run(tmp_path / "package", tmp_path / f"{percent}-{requests}", requests, percent)
+        mine = estimates.certified(np.array(found.latencies_ns), percent)
+        assert len(found.latencies_ns) == requests
+        assert mine.bound_ms == found.bound_ns, (percent, requests)
+        assert estimates.requests_needed(percent) == found.needed
+
+
+# --- --certify -----------------------------------------------------------------------------------------------
+
+
+PLAN = MeasuringPlan(certify=99)
+
+
+def measure(plan: MeasuringPlan) -> tuple[Measurement, list[tuple[int, str]], toy.LoadGenerator]:
+    """A point of 100 requests per second; with it what was announced, after how many runs."""
+    load, said = toy.LoadGenerator(lambda _job, _number: 20.0, spread=0.02), list[tuple[int, str]]()
+
+    def announce(states: list[PointState]) -> None:
+        said.append((len(load.calls), certifying_text(states, plan)))
+
+    state = measured.begin(toy.job(LoadPoint("online", 1, 2)))
+    (found,) = sweep.measure([state], plan, take=load.take, announce=announce)  # type: ignore[arg-type]
+    return record_entry(found, plan), said, load
+
+
+def test_a_point_is_measured_until_its_p99_is_certified_and_how_long_that_takes_is_said_before() -> None:
+    """662 requests at 100 per second are 6.6 s, and starting the passes takes a little."""
+    found, ((runs, text),), load = measure(PLAN)
+    one = found.load
+
+    assert one.certified["p99"].bound_ms is not None
+    assert one.requests >= 662
+    assert one.certified["p99.9"].bound_ms is None
+    assert "not-certified" not in [mark.code for mark in one.marks]
+    assert runs == len(load.calls) - len(one.passes)
+    said_s = float(text.partition("about ")[2].split()[0])
+    assert said_s == pytest.approx(sum(3 * window_s + 0.1 for window_s in load.windows_s()[runs:]), rel=0.5)
+
+
+def test_a_budget_that_was_given_ends_it_with_a_mark() -> None:
+    one = measure(dataclasses.replace(PLAN, beyond_budget=False))[0].load
+    (mark,) = [mark for mark in one.marks if mark.code == "not-certified"]
+    assert str(one.certified["p99"].requests_missing) in mark.text
+
+
+def test_without_it_nothing_is_said_and_the_requests_that_are_missing_are_recorded() -> None:
+    found, said, _load = measure(MeasuringPlan())
+    assert [text for _, text in said] == [""]
+    assert found.load.certified["p99"].requests_missing == 662 - found.load.requests > 0
+
+
+@pytest.mark.parametrize(("text", "percent"), [("99", 99.0), ("99.9", 99.9), ("99 %", 99.0), ("p99", 99.0)])
+def test_the_percentiles_that_can_be_asked_for(text: str, percent: float) -> None:
+    assert settings(certify=text).plan.certify == percent
+
+
+@pytest.mark.parametrize("text", ["95", "100", ""])
+def test_another_one_is_refused_with_those_there_are(text: str) -> None:
+    with pytest.raises(InputError) as raised:
+        settings(certify=text)
+    assert raised.value.where.startswith("--certify")
+    assert "99, 99.9" in str(raised.value.fix)
