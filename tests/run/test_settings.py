@@ -9,7 +9,6 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.run.options import check_python
 from fixtures.run.settings import Settings, flag, option, options
 from fixtures.search.candidates import Goal
 from tests.helpers import Collect, parsed, parser, settings
@@ -212,14 +211,6 @@ def test_two_dashes_are_no_value_of_any_option(name: str) -> None:
 
 def test_bad_input_ends_a_run_with_status_4(collect: Collect) -> None:
     assert collect("--gpus", "two").status == pytest.ExitCode.USAGE_ERROR
-
-
-def test_a_python_without_wheels_for_numpy_1_is_refused() -> None:
-    check_python((3, 11))
-    check_python((3, 12))
-    for version in ((3, 10), (3, 13)):
-        with pytest.raises(InputError):
-            check_python(version)
 
 
 def test_tf32_is_on_unless_the_option_or_the_environment_turns_it_off(
