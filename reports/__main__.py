@@ -148,12 +148,11 @@ def _plots(options: argparse.Namespace) -> int:
     records, status = _chosen(options)
     groups = [(name_of(one), [one]) for one in records] + ([("", records)] if len(records) > 1 else [])
     for case, group in groups:
-        names = plots.available(group)
-        if not names:
+        charts = plots.available(group, options.latency_budget_ms)
+        if not charts:
             print(f"{case}: nothing to show: {group[0].no_speed or 'no load point has been measured.'}")
-        for name, theme in itertools.product(names, _themes(options)):
+        for (name, chart), theme in itertools.product(charts.items(), _themes(options)):
             picture = options.output / readme.picture_name(name, case, theme, ending=options.format)
-            chart = plots.chart(name, group, options.latency_budget_ms)
             files.replace(picture, plots.draw(chart, theme, options.format))
             print(picture)
     return status
@@ -346,19 +345,18 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
         "metavar": "DIR",
         "help": "the folder of the history (default: reports/history, or DIR/history with --results DIR)",
     },
-    "-k": {
-        "default": "",
-        "metavar": "SUBSTRING",
-        "help": "use only the cases whose name contains SUBSTRING",
-    },
-    "--anonymous": {
-        "action": "store_true",
-        "help": "leave out the names of hosts and the UUIDs of GPUs",
-    },
+    "-k": {"default": "", "metavar": "SUBSTRING", "help": "use only the cases whose name contains SUBSTRING"},
+    "--anonymous": {"action": "store_true", "help": "leave out the names of hosts and the UUIDs of GPUs"},
     "--theme": {
         "choices": (*plots.THEMES, "both"),
         "default": "both",
         "help": "for pages with a light or a dark background (default: %(default)s)",
+    },
+    "--format": {
+        "choices": (*RENDERINGS, "terminal"),
+        "default": "terminal" if sys.stdout.isatty() else "markdown",
+        "help": "the form of the output; csv and json hold the tables alone, with their figures as numbers (default: terminal "
+        "if standard output is one, else markdown)",
     },
 }
 """The options that several commands have, as `add_argument` takes them."""
@@ -380,58 +378,34 @@ def _parser() -> Parser:
         command.set_defaults(run=run)
         return command.add_argument
 
-    form: Mapping[str, Any] = {
-        "choices": (*RENDERINGS, "terminal"),
-        "default": "terminal" if sys.stdout.isatty() else "markdown",
-        "help": "the form of the output; csv and json hold the tables alone, with their figures as numbers (default: terminal "
-        "if standard output is one, else markdown)",
-    }
-
-    option = add(
+    add(
         _tables,
-        "--results -k --anonymous",
+        "--results -k --anonymous --format",
         help="print the tables of all records",
         description="Print a summary of all cases, then the tables of each case, grouped by target.",
     )
-    option("--format", **form)
 
     option = add(
         _html,
         "--results -k --anonymous",
         help="write all records as one HTML page",
-        description="Write one HTML page that needs no network and no other file. It shows which configuration to deploy and "
-        "all cases, which can be filtered and sorted, and for each case its tables, plots, configuration and machine, its "
-        "scores after each stage with the worst samples, and NVIDIA's published figures. Needs pandas, matplotlib, jinja2, "
-        "markdown-it-py and rich.",
+        description="Write one HTML page that needs no network and no other file: which configuration to deploy, all cases "
+        "to filter and sort, and of each case its tables, worst samples, configuration and machine. Needs pandas, "
+        "matplotlib, jinja2, markdown-it-py and rich.",
     )
-    option(
-        "--output",
-        type=path,
-        default=Path("report.html"),
-        metavar="FILE",
-        help="the file to write (default: %(default)s)",
-    )
+    page = {"default": Path("report.html"), "help": "the file to write (default: %(default)s)"}
+    option("--output", type=path, metavar="FILE", **page)
 
     option = add(
         _plots,
         "--results -k --anonymous --theme",
         help="draw the records as picture files",
-        description="Draw the plots of each case and those that show all cases side by side, and print the names of the "
-        "files. Needs matplotlib.",
+        description="Draw the plots of each case and those of all cases side by side, and print the names of the files. "
+        "Needs matplotlib.",
     )
-    option(
-        "--output",
-        type=path,
-        default=Path(readme.PLOTS),
-        metavar="DIR",
-        help="the folder for the pictures (default: %(default)s)",
-    )
-    option(
-        "--format",
-        choices=("svg", "png"),
-        default="svg",
-        help="the format of the pictures (default: %(default)s)",
-    )
+    pictures = {"default": Path(readme.PLOTS), "help": "the folder for the pictures (default: %(default)s)"}
+    option("--output", type=path, metavar="DIR", **pictures)
+    option("--format", choices=("svg", "png"), default="svg", help="the kind of file (default: %(default)s)")
     option(
         "--latency-budget-ms",
         type=_milliseconds,
@@ -443,34 +417,30 @@ def _parser() -> Parser:
         _csv,
         "--results -k --anonymous",
         help="print the load points as CSV",
-        description="Print one row for each load point, with one column for each quantity and the unit in the column's "
-        "name. Needs pandas.",
+        description="Print a row for each load point, with a column for each quantity, named with its unit. Needs pandas.",
     )
 
     option = add(
         _export,
         "--results -k --anonymous",
         help="print the records as JSON for a service that tracks benchmarks",
-        description="Print JSON for Bencher's adapter `json`, or for github-action-benchmark's tools "
-        "`customBiggerIsBetter` (throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). A "
-        "case that has not passed is exported without its speed and named on standard error.",
+        description="Print JSON for Bencher's adapter `json`, or for github-action-benchmark's tools `customBiggerIsBetter` "
+        "(throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported "
+        "without its speed and named on standard error.",
     )
+    services = " or ".join(export.FORMATS)
     option(
-        "--format",
-        required=True,
-        choices=export.FORMATS,
-        metavar="FORMAT",
-        help=f"the service or tool that reads the JSON: {' or '.join(export.FORMATS)}",
+        "--format", required=True, choices=export.FORMATS, metavar="FORMAT", help=f"what reads it: {services}"
     )
 
     option = add(
         _compare,
-        "-k",
+        "-k --format",
         help="show what changed between the records of two or more runs",
-        description="Print what changed from A to B, and from A to every further argument: the setup, the accuracy "
-        "(compared sample by sample), the speed (as a ratio with its interval) and the growth in soaks. The exit status is 0 "
-        "whatever changed, unless --fail-on is given. Needs numpy, scipy and, for output to a terminal, rich.",
-        epilog="To set NVIDIA's published figures beside the records: python -m reports published",
+        description="Print what changed from A to B, and from A to every further argument: the setup, the accuracy sample by "
+        "sample, the speed as a ratio with its interval, and the growth in soaks. Needs numpy, scipy and, for a terminal, "
+        "rich.",
+        epilog="To compare the records with NVIDIA's published figures: python -m reports published",
     )
     option(
         "records",
@@ -479,7 +449,6 @@ def _parser() -> Parser:
         metavar="A B",
         help="folders of records, or single record files; A is what the others are compared with",
     )
-    option("--format", **form)
     option(
         "--fail-on",
         choices=("worse",),
@@ -500,8 +469,8 @@ def _parser() -> Parser:
         "--results -k --history --theme",
         help="show how the figures changed over time, and between which commits",
         description="Print a table of the history: the throughput, p99 latency, served / in process ratio, accuracy and "
-        "growth in soaks of every case, separately for each machine, with the lasting changes (steps) that were found. With "
-        "--output they are also drawn. Needs ruptures, pandas and matplotlib.",
+        "growth in soaks of every case, separately for each machine, with the lasting changes (steps) that were found. "
+        "Needs ruptures, pandas and matplotlib.",
     )
     option(
         "--add",
@@ -509,75 +478,56 @@ def _parser() -> Parser:
         nargs="+",
         default=[],
         metavar="FOLDER",
-        help="first add the measurements of records or histories of other machines or CI jobs; a measurement that "
-        "is already there is not added again",
+        help="first add the measurements of records or histories of other machines or CI jobs, each once",
     )
-    option(
-        "--output",
-        type=path,
-        metavar="DIR",
-        help="also draw the history into this folder, as trend-light.svg and trend-dark.svg",
-    )
+    option("--output", type=path, metavar="DIR", help="also draw the history, as DIR/trend-{light,dark}.svg")
     option(
         "--join-hosts",
         action="store_true",
-        help="treat hosts with the same machine stamp as one machine, for runs that each have a container of their "
-        "own",
+        help="treat hosts with the same machine stamp as one machine, for runs that each have a container of their own",
     )
     option(
         "--fail-on",
         choices=("step",),
-        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), with 11 "
-        "if what a soak watched has one, and with 12 if an accuracy has one",
+        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), with 11 if what a soak "
+        "watched has one, and with 12 if an accuracy has one",
     )
     option(
         "--within",
         type=count,
         default=50,
         metavar="N",
-        help="how many of the latest runs of a series --fail-on looks at; older steps are ignored. A step is "
-        "found only some runs after its commit, and only after tens of runs if measurements vary much (default: "
-        "%(default)s)",
+        help="how many of the latest runs of a series --fail-on looks at. A step is found only some runs after its commit, "
+        "and only after tens of runs if measurements vary much (default: %(default)s)",
     )
-    option(
-        "--known",
-        metavar="COMMIT",
-        help="--fail-on ignores the steps up to this commit, which have been accepted",
-    )
+    accepted = "--fail-on ignores the steps up to this commit, which have been accepted"
+    option("--known", metavar="COMMIT", help=accepted)
 
     option = add(
         _merge,
         "--anonymous",
         help="join the records of several machines or CI jobs into one folder",
         description="Write the records of several folders, and the files that belong to them, into a new folder. Parts of "
-        "one case become one record. Nothing is written where the records of one target are of different machines, where "
-        "a case has two builds, or where two records have different figures of the same thing: each such contradiction is "
-        "named.",
+        "one case become one record. Nothing is written where they contradict each other: a target on different machines, "
+        "a case with two builds, or different figures of the same thing.",
     )
     option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")
-    option(
-        "--output",
-        type=path,
-        required=True,
-        metavar="DIR",
-        help="the folder to write, which has to be new or empty",
-    )
+    new = "the folder to write, which has to be new or empty"
+    option("--output", type=path, required=True, metavar="DIR", help=new)
 
     option = add(
         _published,
-        "--results -k --anonymous",
+        "--results -k --anonymous --format",
         help="compare the records with the figures that NVIDIA published",
         description="Compare each case with the published figures of the same model, format, accelerator, precision and "
-        "load points, by the ratios of throughput and latency. A case is compared with its own GPU's "
-        "figures if there are any, and otherwise with every GPU's. Settings that differ are named. As CSV it is one row for "
-        "each measured point and published row, and everything else goes to standard error; that needs pandas.",
+        "load points, on its own GPU if there are any, else on every GPU. Settings that differ are named. As CSV it is one "
+        "row for each measured point and published row; that needs pandas.",
     )
     option(
         "--other-formats",
         action="store_true",
         help="also compare cases whose format, accelerator and precision were not published with those that were",
     )
-    option("--format", **form)
 
     option = add(
         _readme,
@@ -590,30 +540,14 @@ def _parser() -> Parser:
         "A plot draws the latency budget with which its marker ends, such as 10ms, or\nelse the budget of the case's search.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    option(
-        "file",
-        nargs="?",
-        type=path,
-        default=Path("README.md"),
-        metavar="FILE",
-        help="the markdown file (default: %(default)s)",
-    )
-    option(
-        "--check",
-        action="store_true",
-        help="write nothing, show what differs, and exit with status 1 if anything does",
-    )
-    option(
-        "--plots",
-        type=path,
-        metavar="DIR",
-        help="the folder for the pictures (default: where the region's picture is, else 'plots' beside FILE)",
-    )
-    option(
-        "--hosts",
-        action="store_true",
-        help="keep the names of hosts and the UUIDs of GPUs, which are otherwise left out",
-    )
+    file = {"default": Path("README.md"), "help": "the markdown file (default: %(default)s)"}
+    option("file", nargs="?", type=path, metavar="FILE", **file)
+    check = "write nothing, show what differs, and exit with status 1 if anything does"
+    option("--check", action="store_true", help=check)
+    folder = "the folder for the pictures (default: where the region's picture is, else 'plots' beside FILE)"
+    option("--plots", type=path, metavar="DIR", help=folder)
+    hosts = "keep the names of hosts and the UUIDs of GPUs, which are otherwise left out"
+    option("--hosts", action="store_true", help=hosts)
     return parser
 
 

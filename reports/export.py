@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from reports.record.figures import bounds, of_load, of_served, of_soak, percent, ratio_bounds
 from reports.record.schema import (
-    BesideReference,
     Estimate,
     Load,
     LoadSetting,
@@ -17,7 +18,7 @@ from reports.record.schema import (
 )
 from reports.text.correctness import main_score
 from reports.text.labels import notes
-from reports.text.publishable import Publishable, name_of
+from reports.text.publishable import Publishable
 from reports.text.speed import cost, fraction_of_peak
 
 if TYPE_CHECKING:
@@ -59,42 +60,28 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
 
 def _point_of(soak: Soak, record: Publishable) -> dict[str, Any]:
     """The load point of a soak that was not measured besides."""
-    found = {
-        "scenario": soak.scenario,
-        "batch": soak.batch,
-        "concurrency": soak.concurrency,
-        "request_rate_per_s": soak.request_rate_per_s,
-        "arrivals": soak.arrivals,
-        "why_no_speed": record.no_speed or None,
-    }
+    names = ("scenario", "batch", "concurrency", "request_rate_per_s", "arrivals")
+    found = {name: getattr(soak, name) for name in names} | {"why_no_speed": record.no_speed or None}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _origin(record: Publishable, one: Origin | None) -> dict[str, Any]:
     """Where a point comes from; without what the record does not say, or was left out."""
     uuids = one.gpu_uuids if one else record.machine.gpu_uuids
-    found = {
-        "host": (one.host or None) if one else None,
-        "gpu_uuids": " ".join(uuids) or None,
-        "run": one.run if one else None,
-        "run_started": one.started if one else None,
-        "commit": one.commit if one else None,
-        "clean": one.clean if one else None,
-    }
+    found: dict[str, Any] = {"host": one.host or None if one else None, "gpu_uuids": " ".join(uuids) or None}
+    if one is not None:
+        found |= {"run": one.run, "run_started": one.started, "commit": one.commit, "clean": one.clean}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _case(record: Publishable) -> dict[str, Any]:
-    serving, score = record.serving, main_score(record)
+    case, serving, score = record.case, record.serving, main_score(record)
+    is_on_gpu = case.target != "cpu"
     return {
-        "case": case_id(record.case),
-        "target": record.case.target,
-        "model": record.case.model,
-        "format": record.case.format,
-        "accelerator": record.case.accelerator,
-        "precision": record.case.precision,
-        "gpus": record.case.gpus if record.case.target != "cpu" else None,
-        "device": record.machine.gpu if record.case.target != "cpu" else record.machine.cpu,
+        "case": case_id(case),
+        **structs.asdict(case),
+        "gpus": case.gpus if is_on_gpu else None,
+        "device": record.machine.gpu if is_on_gpu else record.machine.cpu,
         "server": serving.kind if serving else None,
         "backend": serving.backend if serving else None,
         "passed": not record.no_speed,
@@ -117,26 +104,23 @@ def _cost(record: Publishable, load: Load) -> dict[str, Any]:
 
 def _beside(record: Publishable, load: Load) -> dict[str, Any]:
     """The point beside another build, and beside the same artifact in process where that was measured at it."""
-    one = load.comparison
-    found: dict[str, Any] = {} if one is None else {"comparison_reference": one.reference}
-    for beside in record.efficiency:
-        at = (beside.scenario, beside.batch, beside.concurrency)
-        if at == (load.scenario, load.batch, load.concurrency) and load.request_rate_per_s is None:
+    found: dict[str, Any] = {}
+    if load.comparison is not None:
+        found["comparison_reference"] = load.comparison.reference
+    for one in record.efficiency:
+        if place(load) == (one.scenario, one.batch, one.concurrency, 0.0, ""):
             found |= {
-                **bounds("in_process", "_per_s", beside.in_process_per_s),
-                "in_process_batch": beside.in_process_batch,
-                **ratio_bounds("in_process_ratio", beside.ratio),
-                "fraction_of_peak": fraction_of_peak(beside),
-                **_beside_reference(beside.beside),
+                **bounds("in_process", "_per_s", one.in_process_per_s),
+                "in_process_batch": one.in_process_batch,
+                **ratio_bounds("in_process_ratio", one.ratio),
+                "fraction_of_peak": fraction_of_peak(one),
             }
+            if one.beside is not None:
+                found |= {
+                    "reference_format": one.beside.reference,
+                    **ratio_bounds("reference_ratio", one.beside.ratio),
+                }
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _beside_reference(beside: BesideReference | None) -> dict[str, Any]:
-    """The case's best point beside the format that all of its model are set beside."""
-    if beside is None:
-        return {}
-    return {"reference_format": beside.reference, **ratio_bounds("reference_ratio", beside.ratio)}
 
 
 # --- services ----------------------------------------------------------------------------------------------
@@ -152,7 +136,7 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     for record in records:
         measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
         scores = {name: {"value": value} for score in measured for name, value in of_served(score).items()}
-        found |= {name_of(record): scores} if scores else {}
+        found |= {case_id(record.case): scores} if scores else {}
         for name, load in _points(record):
             found[name] = {
                 "throughput": _metric(load.throughput_per_s),
@@ -161,25 +145,21 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
             }
         for grown in record.soak.growth if record.soak else ():
             measure = f"growth_{'bytes' if grown.unit == 'bytes' else 'number'}_per_{grown.per}"
-            found[f"{name_of(record)} soak {grown.what}"] = {measure: _metric(grown.slope)}
+            found[f"{case_id(record.case)} soak {grown.what}"] = {measure: _metric(grown.slope)}
     return found
 
 
 def bigger_is_better(records: Sequence[Publishable]) -> list[dict[str, Any]]:
     """github-action-benchmark's `customBiggerIsBetter`: throughput of each point, and scores that are a share."""
     return _scores(records, "higher") + [
-        _entry(name, "inferences/s", load.throughput_per_s, notes(load))
-        for record in records
-        for name, load in _points(record)
+        _entry(name, "inferences/s", load.throughput_per_s, notes(load)) for name, load in _points(*records)
     ]
 
 
 def smaller_is_better(records: Sequence[Publishable]) -> list[dict[str, Any]]:
     """github-action-benchmark's `customSmallerIsBetter`: p99 latency of each point, and scores that are an error."""
     return _scores(records, "lower") + [
-        _entry(f"{name} p99", "ms", load.latency_ms["p99"], notes(load))
-        for record in records
-        for name, load in _points(record)
+        _entry(f"{name} p99", "ms", load.latency_ms["p99"], notes(load)) for name, load in _points(*records)
     ]
 
 
@@ -192,23 +172,25 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
 
 def left_out(records: Sequence[Publishable]) -> list[str]:
     """A line for each case whose speed is not exported, with the reason."""
-    return [f"{name_of(record)}: {record.no_speed}" for record in records if record.hidden]
+    return [f"{case_id(record.case)}: {record.no_speed}" for record in records if record.hidden]
 
 
-def _points(record: Publishable) -> list[tuple[str, Load]]:
+def _points(*records: Publishable) -> list[tuple[str, Load]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
-    name = name_of(record)
-    points = [
-        (load, point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals))
+    return [
+        (
+            f"{case_id(record.case)} {load.scenario} {point_id(*place(load)[1:3], load.request_rate_per_s, load.arrivals)}",
+            load,
+        )
+        for record in records
         for load in record.loads
     ]
-    return [(f"{name} {load.scenario} {point}", load) for load, point in points]
 
 
 def _scores(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]:
     """The scores that tables show, of cases that have one. A further metric may be an error of rounding alone, which
     doubles without meaning."""
-    shown = [(name_of(record), score) for record in records if (score := main_score(record))]
+    shown = [(case_id(record.case), score) for record in records if (score := main_score(record))]
     return [
         {
             "name": f"{name} {score.metric}",

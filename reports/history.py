@@ -30,6 +30,7 @@ _NAMED_LINES = 20
 Figure = tuple[float, float, float | None]
 """A value with the bounds of its interval: value, low, high; three times the value where no interval is known, and None for
 high where it is open above."""
+Kind = Literal["load", "accuracy", "efficiency", "soak"]
 _Name = Annotated[str, Meta(pattern="^[A-Za-z0-9._-]+$")]
 """A name that stays in its folder when it becomes the name of a file."""
 
@@ -38,20 +39,16 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One measurement: a load point, a metric of the accuracy, a scenario's efficiency, or what a soak watched."""
 
     run: str
-    """The id of the run that measured it."""
+    """The id of the run that measured it; this and the next fields but `machine` are as in `schema.Origin`."""
     started: str
-    """When that run began, in UTC, ISO 8601."""
     host: str
-    """The machine's network name; empty where it was left out."""
     machine: _Name
     """Eight hexadecimal digits that stand for the machine's stamp: hardware, driver, system and versions."""
     commit: Annotated[str, Meta(pattern="^[0-9a-f]{7,64}$")] | None
-    """The commit of the checkout; None where it was in no repository."""
     clean: bool | None
-    """Whether the checkout's files were those of the commit; None where there is none."""
     target: _Name
     case: _Name
-    kind: Literal["load", "accuracy", "efficiency", "soak"]
+    kind: Kind
     at: str
     """The load point (`offline b008-c001`), the name of the metric, or what was watched (`open files`)."""
     figures: Mapping[str, Figure]
@@ -59,7 +56,6 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     build: str
     """The digest of what the artifact was made from."""
     triton: str | None = None
-    """The version of Triton; None where the case was not served."""
     samples: int = 0
     """On how many samples a metric was measured."""
 
@@ -175,7 +171,7 @@ def rows_of(record: Publishable) -> list[Row]:
 def _row(
     record: Publishable,
     origin: Origin | None,
-    kind: str,
+    kind: Kind,
     at: str,
     figures: Mapping[str, Figure],
     samples: int = 0,
@@ -193,7 +189,7 @@ def _row(
             clean=origin.clean,
             target=record.case.target,
             case=case_id(record.case),
-            kind=kind,  # type: ignore[arg-type]
+            kind=kind,
             at=at,
             figures=figures,
             build=record.build.digest,

@@ -146,13 +146,14 @@ def contradictions(one: Record, other: Record) -> list[str]:
             f"differ in {settings}. Measure the case again with one build and one setup, or leave one out."
         ]
     mine, theirs = measurements(one), measurements(other)
+    # Two measurements may be equal in all but where they come from, as those of a deterministic model are.
     twice = [
-        f"have different figures of {' '.join(str(part) for part in key if part != '')}. Leave one of the files out."
-        for key in mine
-        if key in theirs and key[0] != "starts" and not _agree(mine[key], theirs[key])
+        " ".join(str(part) for part in key if part != "")
+        for key in mine.keys() & theirs.keys()
+        if key[0] != "starts" and structs.replace(mine[key], origin=theirs[key].origin) != theirs[key]
     ]
-    prices = {one.price_per_hour, other.price_per_hour} - {None}
-    return twice + ["have different prices (price_per_hour). Leave one of the files out."] * (len(prices) > 1)
+    twice += ["price_per_hour"] * (len({one.price_per_hour, other.price_per_hour} - {None}) > 1)
+    return [f"have different figures of {name}. Leave one of the files out." for name in sorted(twice)]
 
 
 def _differing(one: Record, other: Record, parts: Sequence[str]) -> str:
@@ -163,11 +164,6 @@ def _differing(one: Record, other: Record, parts: Sequence[str]) -> str:
         if each.name.startswith(tuple(parts)) and each.name != "machine.gpu_uuids"
     ]
     return one_line(", ".join(found), _LONGEST_SETTINGS)
-
-
-def _agree(one: Any, other: Any) -> bool:
-    """Whether two measurements are equal in all but where they come from, as those of a deterministic model are."""
-    return bool(structs.replace(one, origin=other.origin) == other)
 
 
 def joined(earlier: Record, later: Record) -> Record:
@@ -193,11 +189,11 @@ def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
     found: dict[Path, list[Path]] = {record: [] for record in records}
     for folder in sorted({record.parent for record in found}):
         for entry in sorted(folder.iterdir()):
-            parts = entry.name.split(".")
-            stems = (".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1))
-            owner = next((path for stem in stems if (path := folder / f"{stem}.json") in found), None)
-            if owner is not None and owner != entry:
-                found[owner] += [entry] if entry.is_symlink() else _visible(entry)
+            owner = Path(entry)
+            while owner.suffix and owner.with_suffix(".json") not in found:
+                owner = owner.with_suffix("")
+            if owner.suffix and owner.with_suffix(".json") != entry:
+                found[owner.with_suffix(".json")] += [entry] if entry.is_symlink() else _visible(entry)
     return found
 
 
@@ -206,26 +202,20 @@ def _visible(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     inside = below(path, lambda folder: not folder.name.startswith("."))
-    return sorted(
-        one for one in inside if not one.name.startswith(".") and (one.is_symlink() or not one.is_dir())
-    )
+    return sorted(one for one in inside if one.name[0] != "." and (one.is_symlink() or not one.is_dir()))
 
 
 def _copy(done: Merged, file: Path, record: Path, place: Path, problems: list[str]) -> None:
     """Copy a file beside a record to the same place beside the new one."""
     ending = str(file.relative_to(record.parent))[len(record.stem) :]
     target = place.parent / f"{place.stem}{ending}"
-    is_log = ending.endswith(".server.log")
     if ending.endswith((files.SAMPLES_SUFFIX, f"{files.SEARCH_SUFFIX}/samples.json")):
         per_sample.read(file, record.parent)  # raises RecordError if it is damaged
-    if is_log and (done.anonymous or target.exists()):
+    if ending.endswith(".server.log") and (done.anonymous or target.exists()):
         done.left_out.append(file)  # it may name the machine; of several logs that of the latest record stays
     elif not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with safe_open.opened(file, record.parent) as content, target.open("xb") as copy:
             shutil.copyfileobj(content, copy)
     elif safe_open.digest(file, record.parent) != safe_open.digest(target):
-        problems.append(
-            f"{file}: differs from that beside another record of the case. Take out the one that does not belong to the "
-            "figures."
-        )
+        problems.append(f"{file}: differs from that beside another record of the case. Take one of them out.")

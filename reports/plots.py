@@ -4,12 +4,13 @@
 with matplotlib, which is imported only then. The same records give the same SVG by one version of matplotlib.
 """
 
+import contextlib
 import hashlib
 import io
 import json
 import re
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -18,7 +19,7 @@ import msgspec
 
 from reports.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHPUT, Quantity
 from reports.record.sanitize import visible
-from reports.record.schema import MARKS, Estimate, Load, Record, Score, verdict_of
+from reports.record.schema import MARKS, Estimate, Load, Score, verdict_of
 from reports.text.correctness import main_score, metric_text, tightest, tightest_text
 from reports.text.labels import confidence_levels, days_text, device, full_point, grouped, point
 from reports.text.publishable import Publishable, name_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
-DRAWING = 3
+DRAWING = 4
 """Counted up when drawings change, so that files drawn before are drawn anew."""
 _STYLE = Path(__file__).with_suffix(".mplstyle")
 _DIGEST = re.compile(r"<dc:identifier>([0-9a-f]{64})</dc:identifier>")
@@ -39,10 +40,21 @@ _WIDTH_IN, _ROW_IN, _CURVE_IN = 8.6, 0.24, 3.6
 """8.6 inches are 620 points, the width of a README's column on a common screen."""
 _LINE = 150
 """Characters of small text in a line of a picture."""
-_MANY = 12
-"""How many points of a line are labelled one by one."""
-_READ_ANYWAY, _OF_LATENCY = {"wide-interval"}, {"few-requests"}
-"""Marks that need no sign in a picture, which shows the intervals; and those that matter where a latency is shown."""
+_MOST_LABELS = 12
+"""Points of a line that are labelled."""
+_COLOURS: Mapping[str, tuple[str, str]] = {
+    "paper": ("#ffffff", "#0d1117"),
+    "ink": ("#1f2328", "#e6edf3"),
+    "faint": ("#59636e", "#9198a1"),
+    "grid": ("#d8dee4", "#30363d"),
+    "first": ("#0072b2", "#56b4e9"),
+    "second": ("#d55e00", "#e69f00"),
+}
+"""What differs between light and dark pages. The colours of lines are those of Okabe and Ito (2008,
+https://jfly.uni-koeln.de/color/), which the colour-blind tell apart."""
+
+
+# --- what a picture shows ----------------------------------------------------------------------------------
 
 
 class NothingToShowError(Exception):
@@ -50,7 +62,7 @@ class NothingToShowError(Exception):
 
 
 class Row(NamedTuple):
-    """A case in a panel of rows: its values by what they are, and what is said of them at the right."""
+    """A case in a panel of rows: its values by what they are, and the text at its right."""
 
     name: str
     values: Mapping[str, Estimate]
@@ -115,10 +127,8 @@ class Chart:
 
     def digest(self, theme: Theme) -> str:
         """SHA-256 of everything that is drawn."""
-        data = [DRAWING, theme, self]
-        return hashlib.sha256(
-            json.dumps(data, sort_keys=True, default=msgspec.to_builtins).encode()
-        ).hexdigest()
+        data = json.dumps([DRAWING, theme, self], sort_keys=True, default=msgspec.to_builtins)
+        return hashlib.sha256(data.encode()).hexdigest()
 
 
 def accuracy_ledger(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
@@ -149,14 +159,13 @@ def best_throughput(records: Sequence[Publishable], _budget_ms: float | None) ->
     """The highest throughput of each case that may show one, and at which load point."""
     if not any(record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
-    best = {name_of(record): best_load(record) for record in records}
     panels, gists = [], []
     for model, group in grouped(records, lambda record: _model(record, records)).items():
-        rows = [_best_row(record, best[name_of(record)]) for record in group]
+        rows = [_best_row(record) for record in group]
         panels.append(Rows(model, "Inferences per second", rows, "bars"))
         gists.append(_gist(model, rows, "throughput", THROUGHPUT))
-    notes = _notes(records, [load for load in best.values() if load], _OF_LATENCY)
-    return _chart("Best throughput", records, "; ".join(gists), panels, notes)
+    codes = [code for record in records if (best := best_load(record)) for code in _codes_of_speed(best)]
+    return _chart("Best throughput", records, "; ".join(gists), panels, _notes(records, codes))
 
 
 def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) -> Chart:
@@ -171,18 +180,19 @@ def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) 
         number = "Only one online load point has been measured: no curve." if loads else ""
         raise NothingToShowError(number or "No online load point has been measured.")
     percentile = search.percentile if search else "p99"
-    found = grouped(sorted(loads, key=_load_size), _kind_of_load)
-    lines = {kind: [_point(load, percentile) for load in of_kind] for kind, of_kind in found.items()}
+    points = [(_kind_of_load(load), _point(load, percentile)) for load in sorted(loads, key=_load_size)]
+    kinds = grouped(points, lambda one: one[0])
+    lines = {kind: [point for _, point in found] for kind, found in kinds.items()}
     winner = None
     if search is not None and verdict_of(search) != "failed" and not record.no_winner:
         winner = _point(search.load, percentile)
     budget_ms = budget_ms if budget_ms is not None else search.budget_ms if search else None
-    points = [one for line in lines.values() for one in line]
+    first, *_, last = (point for line in lines.values() for point in line)
     gist = "; ".join(
         f"{one.name}: {THROUGHPUT.text(one.throughput_per_s.value)}, {percentile} {LATENCY.text(one.latency_ms.value)}"
-        for one in (points[0], points[-1])
+        for one in (first, last)
     )
-    notes = _notes(records, loads)
+    notes = _notes(records, [code for load in loads for code in _codes(load)])
     if any(load.latency_ms[percentile].open_above for load in loads):
         notes.append("Arrow: open above, the requests are too few for an upper end.")
     panels = Curve(percentile, lines, budget_ms, winner)
@@ -210,228 +220,14 @@ def chart(name: str, records: Sequence[Publishable], latency_budget_ms: float | 
     return PLOTS[name].chart(records, latency_budget_ms)
 
 
-def available(records: Sequence[Publishable]) -> dict[str, Chart]:
+def available(records: Sequence[Publishable], latency_budget_ms: float | None = None) -> dict[str, Chart]:
     """The plots that have something to show of `records`, by name; of one record `[record]`."""
     found = {}
     for name, plot in PLOTS.items():
         if len(records) > 1 or plot.of != "several":
-            try:
-                found[name] = plot.chart(records, None)
-            except NothingToShowError:
-                continue
+            with contextlib.suppress(NothingToShowError):
+                found[name] = plot.chart(records, latency_budget_ms)
     return found
-
-
-def digest_of(svg: str) -> str | None:
-    """The digest that a whole SVG of this module carries; None of any other text."""
-    found = _DIGEST.search(svg)
-    return found[1] if found and svg.rstrip().endswith("</svg>") else None
-
-
-def draw(shown: Chart, theme: Theme, ending: Literal["svg", "png"] = "svg") -> bytes:
-    """The picture as a file of this kind; an SVG carries its description and the digest of what it shows."""
-    metadata = {
-        "Title": visible(f"{shown.title}: {shown.subtitle}"),
-        "Description": visible(" ".join([shown.alternative, *shown.notes, f"{shown.caption}."])),
-        "Identifier": shown.digest(theme),
-    }
-    return rendered(lambda: _figure(shown), theme, ending, metadata)
-
-
-def draw_for_both(shown: Chart) -> bytes:
-    """The picture as one SVG that takes the colours of the page that it is shown on, light or dark."""
-    svg = draw(shown, "light").decode()
-    for name, (light, _) in _COLOURS.items():
-        svg = svg.replace(light, f"var(--{name})")
-    light, dark = (
-        ";".join(f"--{name}:{colours[number]}" for name, colours in _COLOURS.items()) for number in (0, 1)
-    )
-    rules = f"svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
-    return svg.replace("<defs>", f"<defs><style>{rules}</style>", 1).encode()
-
-
-def rendered(
-    make: Callable[[], "Figure"], theme: Theme, ending: str = "svg", metadata: Mapping[str, str] = {}
-) -> bytes:
-    """A figure, made and drawn in the style of all pictures."""
-    import matplotlib.style
-
-    file = io.BytesIO()
-    own = {"Software": None} if ending == "png" else {"Date": None, "Creator": None, **metadata}
-    with matplotlib.style.context(["default", _STYLE, _colours(theme)]):
-        make().savefig(file, format=ending, metadata=own)
-    return file.getvalue()
-
-
-_COLOURS: Mapping[str, tuple[str, str]] = {
-    "paper": ("#ffffff", "#0d1117"),
-    "ink": ("#1f2328", "#e6edf3"),
-    "faint": ("#59636e", "#9198a1"),
-    "grid": ("#d8dee4", "#30363d"),
-    "first": ("#0072b2", "#56b4e9"),
-    "second": ("#d55e00", "#e69f00"),
-}
-"""What differs between light and dark pages. The colours of lines are those of Okabe and Ito (2008,
-https://jfly.uni-koeln.de/color/), which the colour-blind tell apart."""
-
-
-def _colours(theme: Theme) -> dict[str, Any]:
-    from cycler import cycler
-
-    of = {name: colours[THEMES.index(theme)] for name, colours in _COLOURS.items()}
-    of_ink = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
-    of_faint = ("xtick.color", "ytick.color", "axes.edgecolor", "hatch.color")
-    return {
-        "axes.prop_cycle": cycler(color=[of["first"], of["second"], "#009e73", "#cc79a7", "#f0e442"]),
-        "figure.facecolor": of["paper"],
-        "savefig.facecolor": of["paper"],
-        "grid.color": of["grid"],
-        **dict.fromkeys(of_ink, of["ink"]),
-        **dict.fromkeys(of_faint, of["faint"]),
-    }
-
-
-def _figure(shown: Chart) -> "Figure":
-    """Title above, panels, notes and caption below."""
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-    below = [line for text in (*shown.notes, shown.caption) for line in textwrap.wrap(visible(text), _LINE)]
-    panels: Sequence[Rows | Curve] = [shown.panels] if isinstance(shown.panels, Curve) else shown.panels
-    heights = [_CURVE_IN if isinstance(one, Curve) else 0.62 + _ROW_IN * len(one.rows) for one in panels]
-    figure = Figure(figsize=(_WIDTH_IN, 0.75 + sum(heights) + 0.15 * len(below)), layout="constrained")
-    figure.suptitle(visible(f"{shown.title}, {shown.subtitle}"), x=0.015, ha="left")
-    figure.supxlabel("\n".join(below), x=0.015, ha="left")
-    all_axes = figure.subplots(len(heights), height_ratios=heights, squeeze=False)[:, 0]
-    for axes, panel in zip(all_axes, panels, strict=True):
-        if isinstance(panel, Curve):
-            _draw_curve(axes, panel)
-        else:
-            _draw_rows(axes, panel)
-    if isinstance(panel, Rows) and panel.kind == "stages":
-        handles = [Line2D([], [], label=label, **_stage(stage)) for stage, label in _STAGES.items()]
-        figure.legend(handles=handles, loc="upper right", ncols=len(handles), borderaxespad=0.2)
-    return figure
-
-
-def _draw_rows(axes: "Axes", panel: Rows) -> None:
-    from matplotlib import rcParams
-
-    ink = rcParams["text.color"]
-    values = [one for row in panel.rows for one in row.values.values()]
-    bounds = [bound for one in values for bound in (one.low, one.high)]
-    bounds += [row.limit for row in panel.rows if row.limit is not None]
-    low, high = (min(bounds), max(bounds)) if bounds else (0.0, 1.0)
-    room = 0.12 * (high - low) or 0.01 * abs(high) or 1.0
-    low, high = (0.0, 1.05 * high or 1.0) if panel.kind == "bars" else (low - room, high + room)
-    for place, row in enumerate(panel.rows):
-        if row.limit is not None:
-            start, end = (low, row.limit) if panel.better == "higher" else (row.limit, high)
-            axes.barh(place, end - start, 0.72, start, color="none", hatch="/////", linewidth=0)
-            axes.plot([row.limit] * 2, [place - 0.4, place + 0.4], color=ink)
-        for name, one in row.values.items():
-            if panel.kind == "bars":
-                fill = "none" if row.is_marked else "C0"
-                axes.barh(place, one.value, 0.66, color=fill, edgecolor="C0", linewidth=1.2)
-                axes.errorbar(one.value, place, xerr=_reach(one), color=ink, elinewidth=1)
-            else:
-                axes.plot(one.value, place, clip_on=False, **_stage(name))
-        beside = {"color": ink} if row.values else {"color": rcParams["axes.edgecolor"], "style": "italic"}
-        axes.text(
-            1.02,
-            place,
-            visible(row.text),
-            transform=axes.get_yaxis_transform(),
-            va="center",
-            size=8,
-            **beside,
-        )
-    axes.set_xlim(low, high)
-    axes.set_ylim(len(panel.rows) - 0.5, -0.5)
-    axes.set_yticks(range(len(panel.rows)), [visible(row.name) for row in panel.rows])
-    axes.tick_params(axis="y", length=0)
-    axes.grid(visible=False, axis="y")
-    _round_ticks(axes.xaxis)
-    axes.set_title(visible(panel.title))
-    axes.set_title(visible(panel.axis), loc="right", size=7.5, weight="normal")
-
-
-def _stage(stage: str) -> dict[str, Any]:
-    """How the score after a stage looks; the signs of the three fit into each other."""
-    number = [*_STAGES].index(stage)
-    marker, size = [("D", 10.5), ("s", 8.5), ("o", 4.5)][number]
-    colour = f"C{2 - number}"
-    fill = colour if stage == "served" else "none"
-    return {
-        "linestyle": "none",
-        "marker": marker,
-        "color": colour,
-        "markersize": size,
-        "markerfacecolor": fill,
-        "markeredgewidth": 1.3,
-        "zorder": 3 + number,
-    }
-
-
-def _draw_curve(axes: "Axes", curve: Curve) -> None:
-    from matplotlib import rcParams
-    from matplotlib.markers import CARETUPBASE
-
-    paper, ink = rcParams["figure.facecolor"], rcParams["text.color"]
-    for number, (name, points) in enumerate(curve.lines.items()):
-        colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
-        line = [(one.throughput_per_s.value, one.latency_ms.value) for one in points]
-        axes.plot(*zip(*line, strict=True), dashes, marker=marker, color=colour, label=visible(name))
-        for place, one in enumerate(points):
-            x, y = line[place]
-            fill = paper if one.is_marked else colour
-            look: dict[str, Any] = {
-                "marker": marker,
-                "color": colour,
-                "markerfacecolor": fill,
-                "elinewidth": 1,
-            }
-            axes.errorbar(x, y, _reach(one.latency_ms), _reach(one.throughput_per_s), **look)
-            if one.latency_ms.open_above:
-                axes.plot(x, one.latency_ms.high, marker=CARETUPBASE, color=colour)
-            if len(points) <= _MANY:
-                label = one.name if place == 0 and len(curve.lines) == 1 else f"{one.size:g}"
-                axes.annotate(label, (x, y), (6, -10), textcoords="offset points", size=7.5, color=colour)
-    points = [one for line in curve.lines.values() for one in line]
-    if (winner := curve.winner) is not None:
-        at = (winner.throughput_per_s.value, winner.latency_ms.value)
-        axes.plot(*at, "*", markersize=13, color="C4", markeredgecolor=ink, zorder=4)
-        said = f"found by the search: {winner.name}"
-        axes.annotate(said, at, (-8, 8), textcoords="offset points", ha="right", size=7.5)
-        points.append(winner)
-    if curve.budget_ms is not None:
-        axes.axhline(curve.budget_ms, color=ink, linestyle=(0, (6, 3)), linewidth=1.2, zorder=1)
-        said = f"budget: {curve.latency} {LATENCY_BUDGET.text(curve.budget_ms)}"
-        axes.annotate(
-            said, (0.01, curve.budget_ms), (0, 3), ("axes fraction", "data"), "offset points", size=7.5
-        )
-    high = max([one.latency_ms.high for one in points] + [curve.budget_ms or 0.0])
-    axes.set_ylim(0, 1.12 * high)
-    axes.set_xlim(0, 1.08 * max(one.throughput_per_s.high for one in points))
-    for axis in (axes.xaxis, axes.yaxis):
-        _round_ticks(axis)
-    axes.set_xlabel("Inferences per second")
-    axes.set_ylabel(f"{curve.latency} latency (ms)")
-    if len(curve.lines) > 1:
-        axes.legend(loc="upper left", handlelength=3.5)
-
-
-def _reach(one: Estimate) -> tuple[tuple[float], tuple[float]]:
-    """How far an interval goes to either side of its value, as error bars take it."""
-    return (max(one.value - one.low, 0.0),), (max(one.high - one.value, 0.0),)
-
-
-def _round_ticks(axis: Any) -> None:
-    """Put about five ticks at round numbers on an axis."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.9g}"))
 
 
 def _chart(
@@ -441,29 +237,30 @@ def _chart(
     panels: Sequence[Rows] | Curve,
     notes: Sequence[str],
 ) -> Chart:
+    """The chart with its caption: `NVIDIA H200 · Triton 2.51.0 · measured 2026-11-23`."""
     subtitle = name_of(records[0]) if len(records) == 1 else f"{len(records)} cases"
-    return Chart(title, subtitle, gist, panels, notes, _caption(records))
-
-
-def _caption(records: Sequence[Record]) -> str:
-    """`NVIDIA H200 · Triton 2.51.0 · measured 2026-11-23`; all versions are in the tables of the same records."""
-    devices = dict.fromkeys(map(device, records))
     tritons = dict.fromkeys(f"Triton {one.serving.triton}" for one in records if one.serving is not None)
     days = days_text(one.updated for one in records)
-    return " · ".join([*devices, *tritons, *([f"measured {days}"] if days else [])])
+    measured = [f"measured {days}"] if days else []
+    caption = " · ".join([*dict.fromkeys(map(device, records)), *tritons, *measured])
+    return Chart(title, subtitle, gist, panels, notes, caption)
 
 
-def _notes(records: Sequence[Publishable], loads: Sequence[Load], but: Collection[str] = ()) -> list[str]:
+def _notes(records: Sequence[Publishable], codes: Iterable[str]) -> list[str]:
     """What the error bars are, and why points are hollow."""
     levels = confidence_levels(load for record in records for load in record.loads)
-    codes = dict.fromkeys(code for load in loads for code in _codes(load, but))
-    hollow = "; ".join(MARKS.get(code, code) for code in codes)
+    hollow = "; ".join(MARKS.get(code, code) for code in dict.fromkeys(codes))
     return [f"Error bars: {levels} confidence intervals.", *([f"Hollow: {hollow}."] if hollow else [])]
 
 
-def _codes(load: Load, but: Collection[str] = ()) -> list[str]:
-    """The marks of a point that make it hollow."""
-    return [mark.code for mark in load.marks if mark.code not in {*_READ_ANYWAY, *but}]
+def _codes(load: Load) -> list[str]:
+    """The marks that make a point hollow; a wide interval is seen."""
+    return [mark.code for mark in load.marks if mark.code != "wide-interval"]
+
+
+def _codes_of_speed(load: Load) -> list[str]:
+    """Those that matter where no latency is shown."""
+    return [code for code in _codes(load) if code != "few-requests"]
 
 
 def _score_row(name: str, score: Score, quantity: Quantity) -> Row:
@@ -471,21 +268,17 @@ def _score_row(name: str, score: Score, quantity: Quantity) -> Row:
     exact = {stage: Estimate(*[quantity.scale * value] * 3) for stage, value in values.items()}
     text = ", ".join(filter(None, (metric_text(score, score.served), tightest_text(score))))
     limit = tightest(score)
-    return Row(
-        name,
-        exact,
-        text if score.passed else f"{text}: fails",
-        limit=None if limit is None else quantity.scale * limit.value,
-    )
+    worst = None if limit is None else quantity.scale * limit.value
+    return Row(name, exact, text if score.passed else f"{text}: fails", limit=worst)
 
 
-def _best_row(record: Publishable, best: Load | None) -> Row:
+def _best_row(record: Publishable) -> Row:
+    best = best_load(record)
     if best is None:
         said = "no speed shown: not proven right" if record.hidden else "not measured"
         return Row(_short_name(record), {}, said)
     text = f"{THROUGHPUT.cell_with_half_width(best.throughput_per_s)}, {full_point(best)}"
-    is_marked = bool(_codes(best, _OF_LATENCY))
-    return Row(_short_name(record), {"throughput": best.throughput_per_s}, text, is_marked)
+    return Row(_short_name(record), {"throughput": best.throughput_per_s}, text, bool(_codes_of_speed(best)))
 
 
 def _gist(title: str, rows: Sequence[Row], name: str, quantity: Quantity) -> str:
@@ -524,3 +317,187 @@ def _model(record: Publishable, records: Sequence[Publishable]) -> str:
     """The model, and the target where there are several."""
     several = len({one.case.target for one in records}) > 1
     return f"{record.case.model} on {record.case.target}" if several else record.case.model
+
+
+# --- how it is drawn ---------------------------------------------------------------------------------------
+
+
+def digest_of(svg: str) -> str | None:
+    """The digest that a whole SVG of this module carries; None of any other text."""
+    found = _DIGEST.search(svg)
+    return found[1] if found and svg.rstrip().endswith("</svg>") else None
+
+
+def draw(shown: Chart, theme: Theme, ending: Literal["svg", "png"] = "svg") -> bytes:
+    """The picture as a file of this kind; an SVG carries its description and the digest of what it shows."""
+    metadata = {
+        "Title": visible(f"{shown.title}: {shown.subtitle}"),
+        "Description": visible(" ".join([shown.alternative, *shown.notes, f"{shown.caption}."])),
+        "Identifier": shown.digest(theme),
+    }
+    return rendered(lambda: _figure(shown), theme, ending, metadata)
+
+
+def draw_for_both(shown: Chart) -> bytes:
+    """The picture as one SVG that takes the colours of the page that it is shown on, light or dark."""
+    svg = draw(shown, "light").decode()
+    for name, (light, _) in _COLOURS.items():
+        svg = svg.replace(light, f"var(--{name})")
+    light, dark = (
+        ";".join(f"--{name}:{colours[number]}" for name, colours in _COLOURS.items()) for number in (0, 1)
+    )
+    rules = f"svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}"
+    return svg.replace("<defs>", f"<defs><style>{rules}</style>", 1).encode()
+
+
+def rendered(
+    make: Callable[[], "Figure"], theme: Theme, ending: str = "svg", metadata: Mapping[str, str] = {}
+) -> bytes:
+    """A figure, made and drawn in the style of all pictures."""
+    import matplotlib.style
+    from cycler import cycler
+
+    of = {name: colours[THEMES.index(theme)] for name, colours in _COLOURS.items()}
+    colours = {
+        "axes.prop_cycle": cycler(color=[of["first"], of["second"], "#009e73", "#cc79a7", "#f0e442"]),
+        "grid.color": of["grid"],
+        **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), of["paper"]),
+        **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), of["ink"]),
+        **dict.fromkeys(("xtick.color", "ytick.color", "axes.edgecolor", "hatch.color"), of["faint"]),
+    }
+    own = {"Software": None} if ending == "png" else {"Date": None, "Creator": None, **metadata}
+    file = io.BytesIO()
+    with matplotlib.style.context(["default", _STYLE, colours]):
+        make().savefig(file, format=ending, metadata=own)
+    return file.getvalue()
+
+
+def _figure(shown: Chart) -> "Figure":
+    """Title above, panels, notes and caption below."""
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    title = visible(f"{shown.title}, {shown.subtitle}")
+    below = [line for text in (*shown.notes, shown.caption) for line in textwrap.wrap(visible(text), _LINE)]
+    small, panels = 0.15 * len(below), shown.panels
+    if isinstance(panels, Curve):  # whose margins are known, where a layout would draw it twice
+        height = 1.0 + _CURVE_IN + small
+        figure = Figure(figsize=(_WIDTH_IN, height))
+        figure.subplots_adjust(0.075, (0.5 + small) / height, 0.985, 1 - 0.4 / height)
+        _draw_curve(figure.subplots(), panels)
+    else:
+        heights = [0.62 + _ROW_IN * len(one.rows) for one in panels]
+        figure = Figure(figsize=(_WIDTH_IN, 0.75 + sum(heights) + small), layout="constrained")
+        all_axes = figure.subplots(len(heights), height_ratios=heights, squeeze=False)[:, 0]
+        for axes, panel in zip(all_axes, panels, strict=True):
+            _draw_rows(axes, panel)
+        if panels[0].kind == "stages":
+            handles = [Line2D([], [], label=label, **_stage(stage)) for stage, label in _STAGES.items()]
+            figure.legend(handles=handles, loc="upper right", ncols=len(handles), borderaxespad=0.2)
+    figure.suptitle(title, x=0.015, ha="left")
+    figure.supxlabel("\n".join(below), x=0.015, ha="left")
+    return figure
+
+
+def _draw_rows(axes: "Axes", panel: Rows) -> None:
+    from matplotlib import rcParams
+
+    ink = rcParams["text.color"]
+    values = [one for row in panel.rows for one in row.values.values()]
+    bounds = [bound for one in values for bound in (one.low, one.high)]
+    bounds += [row.limit for row in panel.rows if row.limit is not None]
+    low, high = (min(bounds), max(bounds)) if bounds else (0.0, 1.0)
+    room = 0.12 * (high - low) or 0.01 * abs(high) or 1.0
+    low, high = (0.0, 1.05 * high or 1.0) if panel.kind == "bars" else (low - room, high + room)
+    for place, row in enumerate(panel.rows):
+        if row.limit is not None:
+            start, end = (low, row.limit) if panel.better == "higher" else (row.limit, high)
+            axes.barh(place, end - start, 0.72, start, color="none", hatch="/////", linewidth=0)
+            axes.plot([row.limit] * 2, [place - 0.4, place + 0.4], color=ink)
+        for name, one in row.values.items():
+            if panel.kind == "bars":
+                fill = "none" if row.is_marked else "C0"
+                axes.barh(place, one.value, 0.66, color=fill, edgecolor="C0", linewidth=1.2)
+                axes.errorbar(one.value, place, xerr=_reach([one]), color=ink, elinewidth=1)
+            else:
+                axes.plot(one.value, place, clip_on=False, **_stage(name))
+        beside = {"color": ink} if row.values else {"color": rcParams["axes.edgecolor"], "style": "italic"}
+        at = axes.get_yaxis_transform()
+        axes.text(1.02, place, visible(row.text), transform=at, va="center", size=8, **beside)
+    axes.set(xlim=(low, high), ylim=(len(panel.rows) - 0.5, -0.5))
+    axes.set_yticks(range(len(panel.rows)), [visible(row.name) for row in panel.rows])
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    _round_ticks(axes.xaxis)
+    axes.set_title(visible(panel.title))
+    axes.set_title(visible(panel.axis), loc="right", size=7.5, weight="normal")
+
+
+def _stage(stage: str) -> dict[str, Any]:
+    """How the score after a stage looks; the signs of the three fit into each other."""
+    number = [*_STAGES].index(stage)
+    marker, size = [("D", 10.5), ("s", 8.5), ("o", 4.5)][number]
+    colour = f"C{2 - number}"
+    fill = colour if stage == "served" else "none"
+    look = {"linestyle": "none", "marker": marker, "markersize": size, "zorder": 3 + number}
+    return look | {"color": colour, "markerfacecolor": fill, "markeredgewidth": 1.3}
+
+
+def _draw_curve(axes: "Axes", curve: Curve) -> None:
+    from matplotlib import rcParams
+    from matplotlib.markers import CARETUPBASE
+
+    paper, ink = rcParams["figure.facecolor"], rcParams["text.color"]
+    small: dict[str, Any] = {"textcoords": "offset points", "size": 7.5}
+    points = [one for line in curve.lines.values() for one in line]
+    for number, (name, line) in enumerate(curve.lines.items()):
+        colour, marker, dashes = f"C{number % 5}", "os^Dv"[number % 5], ["-", "--", "-.", ":"][number % 4]
+        axes.plot(*_at(line), dashes, marker=marker, color=colour, label=visible(name))
+        for fill, some in (
+            (colour, [one for one in line if not one.is_marked]),
+            (paper, [one for one in line if one.is_marked]),
+        ):
+            latency, throughput = [one.latency_ms for one in some], [one.throughput_per_s for one in some]
+            look: dict[str, Any] = {"marker": marker, "markerfacecolor": fill, "linestyle": "none"}
+            axes.errorbar(*_at(some), _reach(latency), _reach(throughput), color=colour, elinewidth=1, **look)
+        for one in line:
+            at = (one.throughput_per_s.value, one.latency_ms.value)
+            if one.latency_ms.open_above:
+                axes.plot(at[0], one.latency_ms.high, marker=CARETUPBASE, color=colour)
+            if len(line) <= _MOST_LABELS:
+                label = one.name if one is points[0] and len(curve.lines) == 1 else f"{one.size:g}"
+                axes.annotate(label, at, (6, -10), color=colour, **small)
+    if (winner := curve.winner) is not None:
+        at = (winner.throughput_per_s.value, winner.latency_ms.value)
+        axes.plot(*at, "*", markersize=13, color="C4", markeredgecolor=ink, zorder=4)
+        axes.annotate(f"found by the search: {winner.name}", at, (-8, 8), ha="right", **small)
+        points.append(winner)
+    if curve.budget_ms is not None:
+        axes.axhline(curve.budget_ms, color=ink, linestyle=(0, (6, 3)), linewidth=1.2, zorder=1)
+        said = f"budget: {curve.latency} {LATENCY_BUDGET.text(curve.budget_ms)}"
+        axes.annotate(said, (0.01, curve.budget_ms), (0, 3), ("axes fraction", "data"), **small)
+    high = max([one.latency_ms.high for one in points] + [curve.budget_ms or 0.0])
+    axes.set(xlim=(0, 1.08 * max(one.throughput_per_s.high for one in points)), ylim=(0, 1.12 * high))
+    axes.set(xlabel="Inferences per second", ylabel=f"{curve.latency} latency (ms)")
+    for axis in (axes.xaxis, axes.yaxis):
+        _round_ticks(axis)
+    if len(curve.lines) > 1:
+        axes.legend(loc="upper left", handlelength=3.5)
+
+
+def _at(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    return [one.throughput_per_s.value for one in points], [one.latency_ms.value for one in points]
+
+
+def _reach(found: Sequence[Estimate]) -> tuple[list[float], list[float]]:
+    """How far intervals go to either side of their values, as error bars take it."""
+    below, above = [one.value - one.low for one in found], [one.high - one.value for one in found]
+    return [max(one, 0.0) for one in below], [max(one, 0.0) for one in above]
+
+
+def _round_ticks(axis: Any) -> None:
+    """Put about five ticks at round numbers on an axis."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.9g}"))

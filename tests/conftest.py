@@ -48,8 +48,8 @@ DEPLOYMENT = Deployment(
 MakeBuild = Callable[..., BuiltModel]
 
 NATIVE_PROGRAM = os.environ.pop(TRITON_VARIABLE, None)
-"""A tritonserver with native backends, for the tests that need one; what runs of the suite the others start are served
-by is theirs to say."""
+"""A tritonserver with native backends, for the tests that need one; what runs of the suite the others start
+are served by is theirs to say."""
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # As a shell leaves it to what it runs in the background; what a test starts would not end at Ctrl-C.
@@ -61,8 +61,8 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
 
 _TESTS = Path(__file__).parent
 _WHOLE_RUNS = "tests/whole_runs/"
-"""The folder of the tests that start whole runs of the suite, which wait for each other at the machine's lock. They take
-longest."""
+"""The folder of the tests that start whole runs of the suite, which wait for each other at the machine's
+lock. They take longest."""
 _SHARED_WORKERS = {
     "whole runs": (_WHOLE_RUNS,),
     "TensorFlow": (
@@ -73,8 +73,8 @@ _SHARED_WORKERS = {
         "tests/train/",
     ),
 }
-"""Tests of several files that share a worker of xdist: those that wait for each other anyway, and those that load TensorFlow,
-which takes four seconds of a core and 540 MiB in each process that does."""
+"""Tests of several files that share a worker of xdist: those that wait for each other anyway, and those that
+load TensorFlow, which takes four seconds of a core and 540 MiB in each process that does."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -87,8 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> collections.abc.Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Each worker of xdist begins to collect in another folder. In a fresh checkout the assertions of all files are yet to be
-    rewritten, which takes seconds: what a worker has rewritten, the others find."""
+    """Each worker of xdist begins to collect in another folder. In a fresh checkout the assertions of all
+    files are yet to be rewritten, which takes seconds: what a worker has rewritten, the others find."""
     report = yield
     worker = getattr(collector.config, "workerinput", None)
     if worker is not None and collector.path == _TESTS and report.passed:
@@ -117,7 +117,8 @@ _WORKER_GIB = 4
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker more than there are cores, where memory lasts: nearly a third of the time tests wait for servers."""
+    """One worker more than there are cores, where memory lasts: nearly a third of the time tests wait for
+    servers."""
     cores, memory = psutil.cpu_count() or 1, psutil.virtual_memory().total
     return max(1, min(cores + 1, round(memory / 2**30 / _WORKER_GIB)))
 
@@ -192,7 +193,8 @@ def make_build() -> MakeBuild:
 
 @pytest.fixture(scope="module")
 def server_of_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
-    """A real server, and the folder of its models, which tests fill; builds for a CPU are made in it below its parent."""
+    """A real server, and the folder of its models, which tests fill; builds for a CPU are made in it below
+    its parent."""
     folder = tmp_path_factory.mktemp("models") / "cpu"
     folder.mkdir()
     with serve(Choice("embedded"), folder, folder.parent / "models.log", device="cpu") as started:

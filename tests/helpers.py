@@ -1,5 +1,5 @@
-"""What several tests of the suite itself use: programs that they start, command lines of the benchmarks, files that refuse to
-be read."""
+"""What several tests of the suite itself use: programs that they start, command lines of the benchmarks,
+files that refuse to be read."""
 
 import argparse
 import contextlib
@@ -30,8 +30,8 @@ ROOT = Path(__file__).parents[1]
 def wait_until(
     is_so: Callable[[], object], limit_s: float = 60.0, said: Callable[[], object] = lambda: ""
 ) -> None:
-    """Wait until something is so, which takes seconds; the limit bounds a hang. Raises AssertionError with what is `said`
-    then."""
+    """Wait until something is so, which takes seconds; the limit bounds a hang. Raises AssertionError with
+    what is `said` then."""
     deadline = time.monotonic() + limit_s
     while not is_so():
         assert time.monotonic() < deadline, said() or f"it is not so after {limit_s:g} s"
@@ -71,7 +71,8 @@ class Household:
     """Children of the test itself, reaped at its end."""
 
     def processes(self) -> list[psutil.Process]:
-        """The processes alive that were started with the mark, this one's grandchildren and orphans among them."""
+        """The processes alive that were started with the mark, this one's grandchildren and orphans among
+        them."""
         mark = f"TRITONPROOF_MARK={self.environment['TRITONPROOF_MARK']}".encode()
         found = []
         for file in Path("/proc").glob("[0-9]*/environ"):
@@ -137,8 +138,8 @@ def git(folder: Path, *arguments: str) -> str:
 # --- collecting and running the benchmarks
 
 WITHOUT = ("-p", "no:cacheprovider", "-p", "no:unraisableexception")
-"""At its end the latter has Python look for garbage five times, which takes seconds where tests have imported PyTorch and
-TensorFlow before; the tests' own pytest does the same once."""
+"""At its end the latter has Python look for garbage five times, which takes seconds where tests have imported
+PyTorch and TensorFlow before; the tests' own pytest does the same once."""
 
 
 @dataclass
@@ -215,8 +216,8 @@ def run_pytest(*arguments: str, cwd: Path = ROOT, **variables: str) -> subproces
 
 
 def settings(**given: Any) -> Settings:
-    """The settings of these options, as texts or lists of them by their names, and the defaults of the others; the server is
-    the embedded one unless it is given."""
+    """The settings of these options, as texts or lists of them by their names, and the defaults of the
+    others; the server is the embedded one unless it is given."""
     return Settings.of(**{"triton": "embedded", **given})
 
 
@@ -260,10 +261,12 @@ class _Rights(ctypes.Structure):
 
 @contextlib.contextmanager
 def closed(path: Path, mode: int = 0) -> Iterator[None]:
-    """Give a file or folder a mode that refuses something to this thread, for the length of the block, whoever runs it.
+    """Give a file or folder a mode that refuses something to this thread, for the length of the block,
+    whoever runs it.
 
-    0 closes it; 0o444 lets a folder be listed and not entered, 0o111 entered and not listed, 0o555 not be written to.
-    `os.access` goes by the rights that root could take up again, so what asks it alone is not refused.
+    0 closes it; 0o444 lets a folder be listed and not entered, 0o111 entered and not listed, 0o555 not be
+    written to. `os.access` goes by the rights that root could take up again, so what asks it alone is not
+    refused.
     """
     before = path.stat().st_mode
     path.chmod(mode)

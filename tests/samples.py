@@ -51,7 +51,8 @@ def store(results: Path, *records: Record) -> Path:
 
 
 def origin(host: str = "node1", run: int = 1, *gpu_uuids: str) -> Origin:
-    """Where a measurement of a machine's run with that number comes from; a run of a higher number is a later one."""
+    """Where a measurement of a machine's run with that number comes from; a run of a higher number is a later
+    one."""
     return Origin(
         f"{run:032x}", host, gpu_uuids, "c0ffee" + "0" * 34, True, f"2026-03-{run:02d}T00:00:00+00:00"
     )
@@ -278,8 +279,8 @@ def random_weights(**changes: Any) -> Record:
 
 
 def swept(**changes: Any) -> Record:
-    """A case with points of batches 1 to 128 and concurrencies 8 to 256: throughput saturates, latency climbs, and
-    two points are marked."""
+    """A case with points of batches 1 to 128 and concurrencies 8 to 256: throughput saturates, latency
+    climbs, and two points are marked."""
     offline = [
         _swept_point("offline", batch, 4200 * batch / (batch + 9), batch)
         for batch in (1, 2, 4, 8, 16, 32, 64, 128)

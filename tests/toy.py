@@ -1,5 +1,5 @@
-"""A model small enough to follow by hand, whose class is the place of the largest of four numbers, and a load generator that
-invents the runs of a server of known speed."""
+"""A model small enough to follow by hand, whose class is the place of the largest of four numbers, and a load
+generator that invents the runs of a server of known speed."""
 
 import itertools
 from collections.abc import Callable, Sequence

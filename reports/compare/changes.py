@@ -1,9 +1,8 @@
 """What changed between the records of one run and those of another: setup, accuracy, speed and growth in soaks, as values."""
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from reports.compare.paired_scores import Paired, paired
@@ -35,9 +34,6 @@ from reports.record.schema import (
 from reports.sources import Source, Stored
 from reports.text.correctness import unmeasured
 from reports.text.publishable import Publishable
-
-_BY_CHANCE: Sequence[Verdict] = ("failed", "passed")
-"""The verdict that each of PointChange.chances supports where it is small."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +124,10 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
     A point counts as slower that is shown to be slower by more than the fraction `allowed_slowdown`.
     Two single records are compared whatever their names, if they are of one model: formats, or GPUs.
     """
-    common = [name for name in before.records if name in after.records]
     if before.is_file and after.is_file:
         pairs = [_single(before, after)]
     else:
-        pairs = [(before.records[name], after.records[name]) for name in common]
+        pairs = [(one, after.records[name]) for name, one in before.records.items() if name in after.records]
     if not pairs:
         raise RecordError(
             f"{after.name}: has no case in common with {before.name}. It has {_names(after)}; "
@@ -165,18 +160,17 @@ def _names(source: Source) -> str:
 
 
 def _case(before: Stored, after: Stored, slowest: float) -> CaseChange:
-    loads = [{place(load): load for load in side.record.loads} for side in (before, after)]
-    common = sorted(loads[0].keys() & loads[1].keys())
-    measured = [_measured(side.record) for side in (before, after)]
+    first, second = ({place(at): at for at in side.record.loads} for side in (before, after))
+    every, others = (_measured(side.record) for side in (before, after))
     return CaseChange(
         before,
         after,
         setup=differing(before.record, after.record),
         scores=_score_changes(before, after),
-        points=[_point(loads[0][at], loads[1][at], slowest) for at in common],
+        points=[_point(first[at], second[at], slowest) for at in sorted(first.keys() & second.keys())],
         growth=_growth(before.record, after.record),
-        only_before=[measured[0][at] for at in sorted(measured[0].keys() - measured[1].keys())],
-        only_after=[measured[1][at] for at in sorted(measured[1].keys() - measured[0].keys())],
+        only_before=[every[at] for at in sorted(every.keys() - others.keys())],
+        only_after=[others[at] for at in sorted(others.keys() - every.keys())],
     )
 
 
@@ -188,11 +182,11 @@ def _measured(record: Publishable) -> dict[Place, LoadSetting]:
 
 def _growth(before: Publishable, after: Publishable) -> list[GrowthChange]:
     """The growth of everything that both soaks watched, in the order of the first."""
-    sides = [
+    first, second = (
         {(one.what, one.per): one for one in record.soak.growth} if record.soak else {}
         for record in (before, after)
-    ]
-    return [GrowthChange(one, sides[1][name]) for name, one in sides[0].items() if name in sides[1]]
+    )
+    return [GrowthChange(one, second[name]) for name, one in first.items() if name in second]
 
 
 def _point(before: Load, after: Load, slowest: float) -> PointChange:
@@ -207,20 +201,16 @@ def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
     """The cases with what each point shows among all: any of them is wrong in at most FALSE_ALARMS of all comparisons,
     of slower points and of faster ones each."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
-    verdicts: dict[int, Verdict] = {}
-    for which, verdict in enumerate(_BY_CHANCE):
-        shown_ones = shown_by_holm([point.chances[which] for point in measured], FALSE_ALARMS)
-        verdicts |= {
-            id(point): verdict for point, is_shown in zip(measured, shown_ones, strict=True) if is_shown
-        }
+    slower, faster = (
+        shown_by_holm([point.chances[side] for point in measured], FALSE_ALARMS) for side in (0, 1)
+    )
+    shown: dict[int, Verdict] = {
+        id(point): "failed" if is_slower else "passed"
+        for point, is_slower, is_faster in zip(measured, slower, faster, strict=True)
+        if is_slower or is_faster
+    }
     return [
-        dataclasses.replace(
-            case,
-            points=[
-                dataclasses.replace(point, verdict=verdicts.get(id(point), "not shown"))
-                for point in case.points
-            ],
-        )
+        replace(case, points=[replace(one, verdict=shown.get(id(one), "not shown")) for one in case.points])
         for case in cases
     ]
 
@@ -228,42 +218,38 @@ def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
 def _score_changes(before: Stored, after: Stored) -> list[ScoreChange]:
     """Every metric of either record, with the samples that both scored in pairs. Raises RecordError where a file of samples is
     damaged."""
-    ledgers = [
+    first, second = (
         {score.metric: score for score in stored.record.accuracy.scores} if stored.record.accuracy else {}
         for stored in (before, after)
-    ]
+    )
     served = [_served(stored) for stored in (before, after)]
-    metrics = dict.fromkeys([*ledgers[0], *ledgers[1]])
-    return [
-        _score(metric, (ledgers[0].get(metric), ledgers[1].get(metric)), served, (before, after))
-        for metric in metrics
-    ]
+    found = []
+    for metric, score in (first | {name: one for name, one in second.items() if name not in first}).items():
+        why, by_id = _of_metric(metric, served, (before, after))
+        pairs = None if why else paired(by_id[0], by_id[1], score.better)
+        found.append(ScoreChange(metric, score.better, first.get(metric), second.get(metric), pairs, why))
+    return found
 
 
-def _score(
-    metric: str,
-    scores: tuple[Score | None, Score | None],
-    served: Sequence[Mapping[str, Mapping[str, float]] | str],
-    stored: Sequence[Stored],
-) -> ScoreChange:
-    better = next(score.better for score in scores if score is not None)
+Served = Mapping[str, Mapping[str, float]] | str
+"""The served score of each sample, by metric and id; or why there are none."""
+
+
+def _of_metric(
+    metric: str, served: Sequence[Served], stored: Sequence[Stored]
+) -> tuple[str, list[Mapping[str, float]]]:
+    """Why the samples of a metric cannot be compared in pairs, empty where they can, and the scores of both sides by id."""
     by_id: list[Mapping[str, float]] = []
-    why = ""
     for one, found in zip(stored, served, strict=True):
         if isinstance(found, str):
-            why = why or found
-        elif metric not in found:
-            why = why or f"{one.letter} has no {metric} of each sample"
-        else:
-            by_id.append(found[metric])
-    if not why and not by_id[0].keys() & by_id[1].keys():
-        why = "no sample is in both"
-    pairs = None if why else paired(by_id[0], by_id[1], better)
-    return ScoreChange(metric, better, *scores, pairs, why)
+            return found, []
+        if metric not in found:
+            return f"{one.letter} has no {metric} of each sample", []
+        by_id.append(found[metric])
+    return "" if by_id[0].keys() & by_id[1].keys() else "no sample is in both", by_id
 
 
-def _served(stored: Stored) -> Mapping[str, Mapping[str, float]] | str:
-    """The served score of each sample, by metric and id; or why there are none."""
+def _served(stored: Stored) -> Served:
     record, letter = stored.record, stored.letter
     if record.accuracy is None:
         return f"accuracy of {letter} was {unmeasured(record)}"

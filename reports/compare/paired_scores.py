@@ -45,6 +45,7 @@ def paired(before: Mapping[str, float], after: Mapping[str, float], better: str)
     p_value = mcnemar(change) if binary else sign_flips(change)
     gain = change if better == "higher" else -change
     order = np.argsort(-np.abs(gain), kind="stable")
+    verdict: Verdict = "passed" if gain.mean() > 0 else "failed"
     return Paired(
         samples=len(ids),
         only_first=len(before) - len(ids),
@@ -53,14 +54,10 @@ def paired(before: Mapping[str, float], after: Mapping[str, float], better: str)
         p_value=p_value,
         lost=tuple(ids[i] for i in order if gain[i] < 0),
         gained=tuple(ids[i] for i in order if gain[i] > 0),
-        verdict=_verdict(difference, p_value, better),
+        verdict="not shown"
+        if difference.low <= 0 <= difference.high or p_value >= 1 - CONFIDENCE
+        else verdict,
     )
-
-
-def _verdict(difference: Estimate, p_value: float, better: str) -> Verdict:
-    if difference.low <= 0 <= difference.high or p_value >= 1 - CONFIDENCE:
-        return "not shown"
-    return "passed" if (difference.value > 0) == (better == "higher") else "failed"
 
 
 def mcnemar(change: np.ndarray) -> float:

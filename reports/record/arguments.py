@@ -1,4 +1,4 @@
-"""The command lines of the suite: what each of them says and ends with where it was given what it cannot use."""
+"""The command lines of the suite: their parser, their exit statuses, and what they say of what cannot be used."""
 
 import argparse
 import errno
@@ -11,23 +11,21 @@ from typing import NoReturn
 
 from reports.record.sanitize import cut, is_printable, one_line, path_text, quoted, visible
 
-_LONGEST_SENTENCE = 2_000
-"""Characters of what is said of one record."""
 INPUT = 4
 """The exit status for bad input: an argument, a file or a folder that cannot be used. pytest's runs have the same."""
 UNREADABLE = 6
 """The exit status for records that cannot be read, of which the others were shown; what is shown to be wrong comes first."""
 SPEED, LEAK, ACCURACY = 10, 11, 12
-"""The exit statuses for what is shown to be too slow, to leak and to be wrong. A run of the benchmarks ends with that of a leak
-for whatever else fails too."""
+"""The exit statuses for what is shown to be too slow, to leak and to be wrong."""
 
 
 def status_of_unreadable(sentences: Iterable[str]) -> int:
     """Name every record that could not be read beside those that are shown; returns the exit status."""
-    named = [cut(visible(sentence), _LONGEST_SENTENCE) for sentence in sentences]
-    for sentence in named:
-        print(f"left out: {sentence}", file=sys.stderr)
-    return UNREADABLE if named else 0
+    status = 0
+    for sentence in sentences:
+        print(f"left out: {cut(visible(sentence))}", file=sys.stderr)
+        status = UNREADABLE
+    return status
 
 
 class Parser(argparse.ArgumentParser):
@@ -69,25 +67,23 @@ def count(text: str) -> int:
     return int(text)
 
 
-_LONGEST_PATH = 300
-_CURES = {
-    errno.EACCES: "Name a place that this user may read and write",
+_REFUSED = "Name a place that this user may read and write"
+_FIXES = {
+    errno.EACCES: _REFUSED,
     errno.EISDIR: "Name a file",
-    errno.ELOOP: "Name what the links should lead to",
     errno.ENAMETOOLONG: "Give a shorter name",
     errno.ENOENT: "Check the path",
     errno.ENOSPC: "Make room, or name another place",
     errno.ENOTDIR: "Name a place below a folder",
-    errno.EPERM: "Name a place that this user may read and write",
-    errno.EROFS: "Name a place that can be written to",
+    errno.EPERM: _REFUSED,
+    errno.EROFS: _REFUSED,
 }
 """What to do where the system has refused something."""
 
 
 def with_fix(error: OSError) -> str:
     """The file, what the system says of it, and what to do; a sentence of this suite's own has that already."""
-    where = path_text(error.filename or "standard output", _LONGEST_PATH)
+    where = path_text(error.filename or "standard output", 300)
     said = error.strerror or str(error)
-    is_of_the_system = error.errno is not None and said == os.strerror(error.errno)
-    fix = _CURES.get(error.errno or 0, "") if is_of_the_system else ""
+    fix = _FIXES.get(error.errno) if error.errno and said == os.strerror(error.errno) else None
     return visible(f"{where}: {said}{f'. {fix}.' if fix else ''}")

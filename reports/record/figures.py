@@ -1,6 +1,7 @@
 """Results as flat figures, name to value with the unit in the name: for CSV, JUnit's XML and pytest-benchmark."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from msgspec import structs
 
@@ -23,16 +24,7 @@ Figures = dict[str, float | int | str]
 
 def of_conversion(conversion: Parity) -> Figures:
     """How far the converted model is from the framework, with the limits that hold."""
-    return _known(
-        compared_samples=conversion.samples,
-        relative_error=conversion.relative_error,
-        relative_error_limit=conversion.relative_error_limit,
-        agreement=conversion.agreement,
-        agreement_limit=conversion.agreement_limit,
-        precision_cost=conversion.precision_cost,
-        error_in_costs=conversion.error_in_costs,
-        error_in_costs_limit=conversion.error_in_costs_limit,
-    )
+    return _plain(conversion)
 
 
 def of_accuracy(accuracy: Accuracy) -> Figures:
@@ -40,33 +32,36 @@ def of_accuracy(accuracy: Accuracy) -> Figures:
     that differ between stages."""
     found: Figures = {"evaluated_samples": accuracy.samples}
     for score in accuracy.scores:
-        found |= _of_score(score)
+        stages = {"served": score.served, "converted": score.converted, "framework": score.framework}
+        limits = [limit.value for limit in score.limits]
+        if limits:
+            stages |= {"floor": max(limits)} if score.better == "higher" else {"ceiling": min(limits)}
+        found |= _named(score, **stages)
     for one in accuracy.disagreements:
         found[f"{'_'.join(one.between)}_differ"] = one.count
-    if accuracy.same_answers is not None:
-        found |= _known(largest_difference=accuracy.same_answers.relative_difference)
-    return found
+    same = accuracy.same_answers
+    return found | _known(largest_difference=same.relative_difference if same else None)
 
 
 def of_gate(gate: AnswerGate) -> Figures:
     """What a gate that needs no ground truth sent, and how far answers to one sample were apart."""
-    found: Figures = {"requests": gate.requests}
-    if gate.same is not None:
-        found |= _known(answers_compared=gate.same.answers, largest_difference=gate.same.relative_difference)
-    return found
+    same = gate.same
+    return _known(
+        requests=gate.requests,
+        answers_compared=same.answers if same else None,
+        largest_difference=same.relative_difference if same else None,
+    )
 
 
 def of_point(load: Load) -> Figures:
     """The setting of a load point, and the amount of measuring there."""
-    found: Figures = {
-        "scenario": load.scenario,
-        "batch": load.batch,
-        "concurrency": load.concurrency,
-        "passes": len(load.passes),
-        "requests": load.requests,
-    }
     answers = load.answers
-    return found | _known(
+    return _known(
+        scenario=load.scenario,
+        batch=load.batch,
+        concurrency=load.concurrency,
+        passes=len(load.passes),
+        requests=load.requests,
         request_rate_per_s=load.request_rate_per_s,
         arrivals=load.arrivals,
         samples=load.samples,
@@ -80,36 +75,22 @@ def of_load(load: Load) -> Figures:
 
     What only some points have, such as marks or a comparison, is left out of the others.
     """
-    use = structs.asdict(load.gpu) if load.gpu else {}
     found = of_point(load) | bounds("throughput", "_per_s", load.throughput_per_s)
     for name, value in load.latency_ms.items():
         found |= bounds(f"latency_{name}", "_ms", value)
     found |= {f"{name}_ms": value for name, value in load.components_ms.items()}
-    for name, one in load.certified.items():
-        found |= _known(**{f"certified_{name}_ms": one.bound_ms})
-    found |= _known(
-        slip_ms=load.slip_ms,
-        marks=" ".join(mark.code for mark in load.marks) or None,
-        **{f"gpu_{name}": value for name, value in use.items()},
-    )
+    found |= _known(**{f"certified_{name}_ms": one.bound_ms for name, one in load.certified.items()})
+    found |= _known(slip_ms=load.slip_ms, marks=" ".join(mark.code for mark in load.marks) or None)
+    if load.gpu is not None:
+        found |= {f"gpu_{name}": value for name, value in _plain(load.gpu).items()}
     if load.repeated_speed is not None:
         found |= bounds("repeated_sample_ratio", "", load.repeated_speed)
-    if load.budget is not None:
-        found |= {
-            f"budget_{load.budget.percentile}_ms": load.budget.budget_ms,
-            "budget_verdict": load.budget.verdict,
-        }
-    if load.comparison is not None:
-        found |= ratio_bounds("comparison_ratio", load.comparison.ratio)
-        found |= {
-            "comparison_method": load.comparison.method,
-            "comparison_verdict": load.comparison.verdict,
-        }
-    # A number or a word of a point is a figure by the name of its field, which has the unit.
-    plain = {
-        name: value for name, value in structs.asdict(load).items() if isinstance(value, int | float | str)
-    }
-    return found | {name: value for name, value in plain.items() if name not in found}
+    if (budget := load.budget) is not None:
+        found |= {f"budget_{budget.percentile}_ms": budget.budget_ms, "budget_verdict": budget.verdict}
+    if (one := load.comparison) is not None:
+        found |= ratio_bounds("comparison_ratio", one.ratio)
+        found |= {"comparison_method": one.method, "comparison_verdict": one.verdict}
+    return found | {name: value for name, value in _plain(load).items() if name not in found}
 
 
 def of_efficiency(found: Sequence[Efficiency]) -> Figures:
@@ -123,13 +104,13 @@ def of_efficiency(found: Sequence[Efficiency]) -> Figures:
 
 def of_soak(soak: Soak) -> Figures:
     """How long a soak was, and by how much each thing that it watched grows: `growth_open_files_per_request` and so on."""
-    found: Figures = {
-        "soak_verdict": soak_verdict(soak),
-        "soak_requests": soak.requests,
-        "soak_loadings": soak.loadings,
-    }
-    if soak.requests_per_s is not None:  # where no speed may be shown, both together would tell it
-        found["soak_s"] = soak.duration_s
+    found = _known(
+        soak_verdict=soak_verdict(soak),
+        soak_requests=soak.requests,
+        soak_loadings=soak.loadings,
+        # Where no speed may be shown, requests and seconds together would tell it.
+        soak_s=soak.duration_s if soak.requests_per_s is not None else None,
+    )
     for one in soak.growth:
         unit = "_bytes" if one.unit == "bytes" else ""
         found |= bounds(f"growth_{one.what.replace(' ', '_')}_per_{one.per}", unit, one.slope)
@@ -140,14 +121,13 @@ def of_soak(soak: Soak) -> Figures:
 
 def of_search(search: Search) -> Figures:
     """The winner of a search: its configuration, and the load point that was measured last."""
-    settings = structs.asdict(search.deployment) | {
-        "preferred_batch_sizes": " ".join(map(str, search.deployment.preferred_batch_sizes))
-    }
+    batches = " ".join(map(str, search.deployment.preferred_batch_sizes))
     return {
         "latency_budget_ms": search.budget_ms,
         "latency_percentile": search.percentile,
         "budget_verdict": search.verdict,
-        **settings,
+        **_plain(search.deployment),
+        "preferred_batch_sizes": batches,
         **of_load(search.load),
         **(bounds("goodput", "_per_s", search.goodput_per_s) if search.goodput_per_s else {}),
         **(of_accuracy(search.accuracy) if search.accuracy else {}),
@@ -161,38 +141,36 @@ def percent(share: float) -> float:
 
 def of_served(score: Score) -> Figures:
     """The served score alone: `top-1_served_percent`, or `mel_MSE_served`, an error."""
-    return _named(score, {"served": score.served})
+    return _named(score, served=score.served)
 
 
-def _of_score(score: Score) -> Figures:
-    stages = {"served": score.served, "converted": score.converted, "framework": score.framework}
-    values = {stage: value for stage, value in stages.items() if value is not None}
-    limits = [limit.value for limit in score.limits]
-    if limits:
-        values |= {"floor": max(limits)} if score.better == "higher" else {"ceiling": min(limits)}
-    return _named(score, values)
-
-
-def _named(score: Score, values: Mapping[str, float]) -> Figures:
+def _named(score: Score, **values: float | None) -> Figures:
+    """The values of a metric by their names; shares in percent."""
     name = score.metric.replace(" ", "_")
+    known = {stage: value for stage, value in values.items() if value is not None}
     if score.better == "lower":
-        return {f"{name}_{stage}": value for stage, value in values.items()}
-    return {f"{name}_{stage}_percent": percent(value) for stage, value in values.items()}
+        return {f"{name}_{stage}": value for stage, value in known.items()}
+    return {f"{name}_{stage}_percent": percent(value) for stage, value in known.items()}
 
 
 def bounds(name: str, unit: str, estimate: Estimate) -> Figures:
     """A value with its interval: `throughput_per_s`, `throughput_low_per_s` and `throughput_high_per_s`; without the last
     where the interval is open above."""
-    return {
-        f"{name}{unit}": estimate.value,
-        f"{name}_low{unit}": estimate.low,
-        **({} if estimate.open_above else {f"{name}_high{unit}": estimate.high}),
-    }
+    high = None if estimate.open_above else estimate.high
+    return _known(
+        **{f"{name}{unit}": estimate.value, f"{name}_low{unit}": estimate.low, f"{name}_high{unit}": high}
+    )
 
 
 def ratio_bounds(name: str, ratio: Estimate) -> Figures:
     """A ratio with its interval, as `bounds` has them; nothing where the interval is too wide for it to be shown."""
     return bounds(name, "", ratio) if RATIO.is_shown(ratio) else {}
+
+
+def _plain(one: Any) -> Figures:
+    """Each number or word of a struct is a figure by the name of its field, which has the unit."""
+    fields = structs.asdict(one)
+    return {name: value for name, value in fields.items() if isinstance(value, int | float | str)}
 
 
 def _known(**values: float | int | str | None) -> Figures:

@@ -17,15 +17,12 @@ from reports.record.schema import LONGEST_TEXT, SCHEMA, Case, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
 """How the name of a file of samples ends, which lies beside a record and is none itself."""
+CONFIG_SUFFIX = ".config.pbtxt"
+"""How the name of the configuration ends that a case was served with; it lies beside the record."""
 SEARCH_SUFFIX = ".search"
 """How the name of the folder ends that holds what is of a search's winner; it lies beside the record."""
 SUPERSEDED = "superseded"
 """The folder beside records to which those of another machine are moved; no target has this name."""
-_BEGINNING = re.compile(rb'\s*\{\s*"case"\s*:')
-"""Matches what a record begins with."""
-_FIRST_BYTES = 100
-CONFIG_SUFFIX = ".config.pbtxt"
-"""How the name of the configuration ends that a case was served with; it lies beside the record."""
 
 _LARGEST_RECORD_BYTES = 16 * 2**20
 """A load point of ten passes is some 4 kB, and a sweep has far fewer than a thousand."""
@@ -93,23 +90,18 @@ def parse(
     """
     try:
         content = safe_open.content(path, folder, largest_bytes)
-    except (OSError, ValueError) as error:  # a ValueError of a name that no file can have
-        raise RecordError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
-    try:
         # As UTF-8 without a mark before it, which is JSON's one encoding: Python's parser takes others for bytes.
         plain = json.loads(content.decode(), parse_constant=_refuse, object_pairs_hook=each_key_once)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 200)
         raise RecordError(f"{path}: not JSON ({why}). Delete it and measure the case again.") from error
     found = plain.get("schema") if isinstance(plain, dict) else None
-    if found is None:
-        raise RecordError(
-            f"{path}: missing key 'schema': this suite did not write it. Take the file out of the folder."
-        )
     if found != version or isinstance(found, bool):
         raise RecordError(
-            f"{path}: schema is {quoted(found)}, this version reads {version}. Measure the case again, or read it with the "
-            "version that wrote it."
+            f"{path}: schema is {quoted(found)}, this version reads {version}. Take the file out of the folder, or measure "
+            "the case again."
         )
     is_shown = content.isascii() and b"\x7f" not in content and _PERHAPS_HIDDEN.search(content) is None
     try:
@@ -129,8 +121,8 @@ def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON, for `json.loads`; a ValueError where it has a key twice, of which one value would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in found if keys.count(key) > 1)
+        last = {key: number for number, (key, _) in enumerate(pairs)}
+        twice = next(key for number, (key, _) in enumerate(pairs) if last[key] != number)
         raise ValueError(f"it has the key {one_line(twice, 100)!r} twice")
     return found
 
@@ -165,13 +157,13 @@ def read_folder(results: Path) -> Found:
     Raises RecordError as `record_paths` does.
     """
     found = read_each(record_paths(results))
-    unreadable = dict(found.unreadable)
-    for path, record in found.records.items():
-        if path != (place := path_of(record.case, results)):
-            unreadable[path] = (
-                f"{path}: holds the case whose file is {place}. Give it that name, or take it out of the folder."
-            )
-    return Found({path: one for path, one in found.records.items() if path not in unreadable}, unreadable)
+    copies = {
+        path: f"{path}: holds the case whose file is {place}. Give it that name, or take it out of the folder."
+        for path, record in found.records.items()
+        if path != (place := path_of(record.case, results))
+    }
+    records = {path: one for path, one in found.records.items() if path not in copies}
+    return Found(records, {**found.unreadable, **copies})
 
 
 def read_each(paths: Sequence[Path]) -> Found:
@@ -188,9 +180,8 @@ def read_each(paths: Sequence[Path]) -> Found:
 def record_paths(results: Path) -> list[Path]:
     """The files of the records below a results folder, in the order of their names.
 
-    Raises RecordError where a target's folder is a symbolic link: a folder of another's making shows what is in it alone, and
-    no reader follows what another leaves out. Raises RecordError where records lie beside the folders of targets too: a
-    reader of one level would pass over the other. Raises as `listed` does.
+    Raises RecordError where a target's folder is a symbolic link, as no reader follows what another leaves out, and where
+    records lie beside the folders of targets too: a reader of one level would pass over the other. Raises as `listed` does.
     """
     found = [
         path for path in listed(results, "*/*.json") if is_record(path) and path.parent.name != SUPERSEDED
@@ -220,7 +211,7 @@ def _begins_as_record(path: Path) -> bool:
     read may be a record."""
     try:
         with safe_open.opened(path) as file:
-            return _BEGINNING.match(file.read(_FIRST_BYTES)) is not None
+            return re.match(rb'\s*\{\s*"case"\s*:', file.read(100)) is not None
     except OSError:
         return True
 

@@ -104,16 +104,10 @@ def of_search(record: Record, results: Path) -> SampleScores | None:
 def of_ledger(
     record: Record, accuracy: Accuracy | None, path: Path, folder: Path | None = None
 ) -> SampleScores | None:
-    """The samples in the file at `path` if they are those that a ledger of the record counts, else None.
-
-    The record's `folder` is by default the one that the file is in.
-    """
+    """The samples in the file at `path`, which lies in the record's `folder`, if they are those that a ledger of the record
+    counts, else None."""
     if accuracy is None or not os.path.lexists(path):
         return None
     found = read(path, folder)
-    belongs = (found.case, found.digest, len(found.ids)) == (
-        record.case,
-        record.build.digest,
-        accuracy.samples,
-    )
-    return found if belongs else None
+    expected = (record.case, record.build.digest, accuracy.samples)
+    return found if (found.case, found.digest, len(found.ids)) == expected else None

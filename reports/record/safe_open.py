@@ -17,7 +17,6 @@ LARGEST_BYTES = 256 * 2**20
 """The most bytes of a file that is read whole. The samples of 50,000 pictures, the largest evaluation set, with two
 metrics after three stages are some 8 MB, and the record of a long sweep is far below 1 MB."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO would be waited for
 
 
 def is_plain(name: str) -> bool:
@@ -27,65 +26,36 @@ def is_plain(name: str) -> bool:
 
 @contextlib.contextmanager
 def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader]:
-    """A file for reading that lies in the record's `folder`, by default the one it is in, or below that.
+    """A regular file for reading that lies in the record's `folder`, by default the one it is in, or below that.
 
-    The folder may be reached through symbolic links; below it none is followed. Raises FileNotFoundError where there is
-    no such file, and another OSError where there is something else than a regular one.
+    The folder may be reached through symbolic links; below it none is followed. An OSError says what else is there.
     """
     folder = folder or path.parent
-    *above, name = path.relative_to(folder).parts
-    with contextlib.ExitStack() as stack:
-        with _permitted(path):
-            # A folder whose content may not be listed, as others' often are, is enough.
-            inside = _descriptor(stack, folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            for part in above:
-                _check(path, stat.S_ISDIR(os.stat(part, dir_fd=inside, follow_symlinks=False).st_mode))
-                inside = _descriptor(stack, part, _FLAGS | os.O_DIRECTORY, inside)
-            # Before it is opened too: opening a device may do something.
-            _check(path, stat.S_ISREG(os.stat(name, dir_fd=inside, follow_symlinks=False).st_mode))
-            file = stack.enter_context(os.fdopen(os.open(name, _FLAGS, dir_fd=inside), "rb"))
-            _check(path, stat.S_ISREG(os.fstat(file.fileno()).st_mode))
-        yield file
-
-
-@contextlib.contextmanager
-def _permitted(path: Path) -> Iterator[None]:
-    """Let what modes refuse name the whole path, with what to do."""
     try:
-        yield
+        real = Path(os.path.realpath(folder), path.relative_to(folder))
+        # Before it is opened: a pipe would be waited for, and opening a device may do something.
+        if not stat.S_ISREG(real.lstat().st_mode) or os.path.realpath(real) != str(real):
+            raise OSError(
+                errno.ELOOP,
+                "it is, or lies behind, a symbolic link, or is no regular file. Take it out of the folder, or put the "
+                "file itself there",
+                str(path),
+            )
+        file = real.open("rb")
     except PermissionError as error:
         said = f"{error.strerror}. Let this user read it, and enter the folders around it"
         raise PermissionError(error.errno, said, str(path)) from error
-
-
-def _descriptor(stack: contextlib.ExitStack, path: Path | str, flags: int, inside: int | None = None) -> int:
-    descriptor = os.open(path, flags, dir_fd=inside)
-    stack.callback(os.close, descriptor)
-    return descriptor
-
-
-def _check(path: Path, is_what_it_should_be: bool) -> None:
-    if not is_what_it_should_be:
-        raise OSError(
-            errno.ELOOP,
-            "it is, or lies behind, a symbolic link, or is no regular file. Take it out of the folder, or put the "
-            "file itself there",
-            str(path),
-        )
+    with file:
+        yield file
 
 
 def content(path: Path, folder: Path | None = None, largest_bytes: int = LARGEST_BYTES) -> bytes:
     """What a file holds that is `opened` so; a larger one than `largest_bytes` is an OSError."""
     with opened(path, folder) as file:
-        if os.fstat(file.fileno()).st_size <= largest_bytes:
-            found = file.read(largest_bytes + 1)
-            if len(found) <= largest_bytes:  # it may have grown
-                return found
-    raise OSError(
-        errno.EFBIG,
-        f"it is larger than {largest_bytes / 2**20:g} MiB, which no such file is. Take it away",
-        str(path),
-    )
+        if len(found := file.read(largest_bytes + 1)) <= largest_bytes:
+            return found
+    said = f"it is larger than {largest_bytes / 2**20:g} MiB, which no such file is. Take it away"
+    raise OSError(errno.EFBIG, said, str(path))
 
 
 def holds(path: Path, wanted: bytes) -> bool:
@@ -97,12 +67,10 @@ def holds(path: Path, wanted: bytes) -> bool:
 
 
 def given(path: Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
-    """What a file holds that a user named; symbolic links are followed. Raises FileNotFoundError, and another OSError for
-    what is no regular file, such as a pipe, or larger than `largest_bytes`; its `strerror` is for the user."""
-    mode = path.stat().st_mode
-    if not stat.S_ISREG(mode):
-        what = "a folder" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
-        raise OSError(errno.EINVAL, f"it is {what}, and no regular file", str(path))
+    """What a file holds that a user named; symbolic links are followed. An OSError for what is no regular file, such as a
+    pipe, or larger than `largest_bytes`; its `strerror` is for the user."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return content(Path(os.path.realpath(path)), largest_bytes=largest_bytes)
 
 

@@ -1,6 +1,7 @@
 """Whether the parts of a record fit each other: what is shown of it may then be looked up, and divided, without asking."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import Any
 
 from reports.record.sanitize import quoted
 from reports.record.schema import (
@@ -19,106 +20,64 @@ _ROUNDING = 1e-9
 """How far two values may be apart: what two ways of computing the same double may differ by, with much to spare."""
 _LONGEST_CASE = 250
 """Characters of a case's name, with which `.json` is no longer than a name may be. Source: NAME_MAX in linux/limits.h."""
-_NEEDED = ("avg", "p99")
-"""The latencies that every load point has."""
+
+Problems = Iterator[tuple[str, str]]
+"""What of a record no run writes, each with its key."""
 
 
-def problems(record: Record) -> Iterator[tuple[str, str]]:
-    """What of a record no run writes, each with the key: a case whose name is no file's, two load points that are the same,
-    a point without its latencies, or a ledger that passed against its own figures."""
-    yield from _of_case(record)
-    yield from _of_accuracy(record.accuracy, "accuracy")
-    yield from _of_accuracy(None if record.search is None else record.search.accuracy, "search.accuracy")
-    yield from _of_loads(record)
-    yield from _of_efficiency(record)
-    yield from _of_search(record)
-    yield from _of_soak(record)
-
-
-def _of_case(record: Record) -> Iterator[tuple[str, str]]:
+def problems(record: Record) -> Problems:
+    """What of a record no run writes: a case whose name is no file's, two load points that are the same, a point without its
+    latencies, a ledger that passed against its own figures, or a speed that is none."""
     if (length := len(case_id(record.case))) > _LONGEST_CASE:
         yield "case", f"its name has {length:,} characters, and a file's has {_LONGEST_CASE} at most"
     if record.case.precision == "" and not record.build.as_found:
         yield "case.precision", "it is empty, although the model was converted"
+    yield from _of_accuracy(record.accuracy, "accuracy")
+    seen: dict[object, int] = {}
+    for number, load in enumerate(record.loads):
+        if (first := seen.setdefault(place(load), number)) != number:
+            yield f"loads[{number}]", f"the same load point as loads[{first}]"
+        yield from _of_load(load, f"loads[{number}]")
+    if record.search is not None:
+        search = record.search
+        yield from _of_accuracy(search.accuracy, "search.accuracy")
+        yield from _of_load(search.load, "search.load")
+        if search.percentile not in search.load.latency_ms:
+            said = f"the load point has no latency of that name, {quoted(search.percentile)}"
+            yield "search.percentile", said
+    for where, one in _estimates(record):
+        yield from _of_estimate(where, one)
 
 
-def _of_accuracy(ledger: Accuracy | None, where: str) -> Iterator[tuple[str, str]]:
+def _of_accuracy(ledger: Accuracy | None, where: str) -> Problems:
     """What of a ledger contradicts that it passed: it is shown as proven."""
     if ledger is None:
         return
     if ledger.scores and ledger.samples < 1:
         yield f"{where}.samples", "there are scores, and none of a sample"
     for number, one in enumerate(ledger.scores):
-        missed = [limit for limit in one.limits if not meets(one.better, one.served, limit.value)]
-        if one.passed and missed:
-            yield (
-                f"{where}.scores[{number}].passed",
-                f"true, although {one.served:g} misses the limit {missed[0].value:g}",
-            )
-    if not ledger.passed:
-        return
-    agree = all(
-        one.agreement_limit is None or one.agreement >= one.agreement_limit for one in ledger.disagreements
-    )
+        if one.passed and not all(meets(one.better, one.served, limit.value) for limit in one.limits):
+            yield f"{where}.scores[{number}].passed", f"true, although {one.served:g} misses a limit"
     parts = {
         "scores": all(one.passed for one in ledger.scores),
-        "disagreements": agree,
+        "disagreements": all(
+            one.agreement_limit is None or one.agreement >= one.agreement_limit
+            for one in ledger.disagreements
+        ),
         "outputs": all(map(within_limits, ledger.outputs)),
         "same_answers": ledger.same_answers is None or ledger.same_answers.passed,
     }
     for name, holds in parts.items():
-        if not holds:
+        if ledger.passed and not holds:
             yield f"{where}.passed", f"true, although {where}.{name} did not"
 
 
-def _of_efficiency(record: Record) -> Iterator[tuple[str, str]]:
-    for number, one in enumerate(record.efficiency):
-        speeds = {
-            "served_per_s": one.served_per_s,
-            "in_process_per_s": one.in_process_per_s,
-            "ratio": one.ratio,
-            "peak_flops_per_s": one.peak_flops_per_s,
-            "beside.ratio": None if one.beside is None else one.beside.ratio,
-        }
-        yield from _positive(speeds, f"efficiency[{number}]")
-
-
-def _of_loads(record: Record) -> Iterator[tuple[str, str]]:
-    seen: dict[object, int] = {}
-    for number, load in enumerate(record.loads):
-        if (first := seen.setdefault(place(load), number)) != number:
-            yield f"loads[{number}]", f"the same load point as loads[{first}]"
-        yield from _of_load(load, f"loads[{number}]")
-
-
-def _of_search(record: Record) -> Iterator[tuple[str, str]]:
-    search = record.search
-    if search is None:
-        return
-    yield from _of_load(search.load, "search.load")
-    if search.percentile not in search.load.latency_ms:
-        yield "search.percentile", f"the load point has no latency of that name, {quoted(search.percentile)}"
-    yield from _positive({"lead": search.lead}, "search")
-    yield from _ordered({"goodput_per_s": search.goodput_per_s}, "search")
-
-
-def _of_soak(record: Record) -> Iterator[tuple[str, str]]:
-    if record.soak is None:
-        return
-    yield from _positive({"end_over_begin": record.soak.end_over_begin}, "soak")
-    for number, one in enumerate(record.soak.growth):
-        # What is given back is below zero.
-        yield from _ordered({"slope": one.slope}, f"soak.growth[{number}]")
-
-
-def _of_load(load: Load, where: str) -> Iterator[tuple[str, str]]:
-    for name in _NEEDED:
-        if name not in load.latency_ms:
-            yield f"{where}.latency_ms", f"missing key {name!r}"
-    if load.components_ms and (missing := [name for name in COMPONENTS if name not in load.components_ms]):
-        yield f"{where}.components_ms", f"missing key {missing[0]!r}"
-    latencies = {f"latency_ms.{name}": one for name, one in load.latency_ms.items()}
-    yield from _positive({"throughput_per_s": load.throughput_per_s, **latencies}, where)
+def _of_load(load: Load, where: str) -> Problems:
+    needed = {"latency_ms": ("avg", "p99"), "components_ms": COMPONENTS if load.components_ms else ()}
+    for field, names in needed.items():
+        for name in names:
+            if name not in getattr(load, field):
+                yield f"{where}.{field}", f"missing key {name!r}"
     for number, one_pass in enumerate(load.passes):
         if "avg" not in one_pass.latency_ms:
             yield f"{where}.passes[{number}].latency_ms", "missing key 'avg'"
@@ -126,30 +85,42 @@ def _of_load(load: Load, where: str) -> Iterator[tuple[str, str]]:
         yield f"{where}.budget.percentile", "the load point has no latency of that name"
     if load.request_rate_per_s is not None and load.arrivals is None:
         yield f"{where}.arrivals", "missing beside a request rate"
-    ratios = {
-        "repeated_speed": load.repeated_speed,
-        "comparison.ratio": None if load.comparison is None else load.comparison.ratio,
-    }
-    yield from _positive(ratios, where)
 
 
-def _positive(estimates: Mapping[str, Estimate | None], where: str) -> Iterator[tuple[str, str]]:
-    """The estimates that are none of a speed, a latency or a ratio, by which others are divided."""
-    for name, one in estimates.items():
-        if one is not None and one.value <= 0:
-            yield f"{where}.{name}", f"{_text(one)} is no measured quantity above zero"
-    yield from _ordered(estimates, where)
+def _estimates(record: Record) -> Iterator[tuple[str, Estimate | None]]:
+    """Every estimate that is shown or divided by, with its key."""
+    loads: dict[str, Any] = {f"loads[{number}]": load for number, load in enumerate(record.loads)}
+    if record.search is not None:
+        loads["search.load"] = record.search.load
+        yield "search.lead", record.search.lead
+        yield "search.goodput_per_s", record.search.goodput_per_s
+    for where, load in loads.items():
+        yield f"{where}.throughput_per_s", load.throughput_per_s
+        yield f"{where}.repeated_speed", load.repeated_speed
+        yield f"{where}.comparison.ratio", load.comparison.ratio if load.comparison else None
+        for name, latency in load.latency_ms.items():
+            yield f"{where}.latency_ms.{name}", latency
+    for number, one in enumerate(record.efficiency):
+        for name in ("served_per_s", "in_process_per_s", "ratio", "peak_flops_per_s"):
+            yield f"efficiency[{number}].{name}", getattr(one, name)
+        yield f"efficiency[{number}].beside.ratio", one.beside.ratio if one.beside else None
+    if record.soak is not None:
+        yield "soak.end_over_begin", record.soak.end_over_begin
+        for number, grown in enumerate(record.soak.growth):
+            yield f"soak.growth[{number}].slope", grown.slope
 
 
-def _ordered(estimates: Mapping[str, Estimate | None], where: str) -> Iterator[tuple[str, str]]:
-    """The estimates whose interval does not hold their value, but for how numbers are rounded."""
-    for name, one in estimates.items():
-        if one is None:
-            continue
-        slack = _ROUNDING * abs(one.value)
-        if not one.low - slack <= one.value <= one.high + slack:
-            yield f"{where}.{name}", f"{_text(one)} is no value with an interval around it"
+_MAY_BE_NONE = (".slope", ".goodput_per_s")
+"""What is given back is below zero, and no answer may come in time; all else is a speed, a latency or a ratio."""
 
 
-def _text(one: Estimate) -> str:
-    return f"{one.value:g} ({one.low:g} to {one.high:g})"
+def _of_estimate(where: str, one: Estimate | None) -> Problems:
+    """What is wrong with a speed, a latency or a ratio that is not above zero, or whose interval does not hold it."""
+    if one is None:
+        return
+    text = f"{one.value:g} ({one.low:g} to {one.high:g})"
+    if one.value <= 0 and not where.endswith(_MAY_BE_NONE):
+        yield where, f"{text} is no measured quantity above zero"
+    slack = _ROUNDING * abs(one.value)  # for how numbers are rounded
+    if not one.low - slack <= one.value <= one.high + slack:
+        yield where, f"{text} is no value with an interval around it"

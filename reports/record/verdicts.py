@@ -1,13 +1,11 @@
-"""What the comparison with another build says, in words: beside a test's outcome, in tables and in pictures.
-
-It needs the standard library alone. What a latency budget of a load point shows, and which marks figures have, is said here too.
-"""
+"""What was found of a load point, in words, beside a test's outcome and in tables: the comparison with another build, the
+latency budget, the certified percentile, the marks."""
 
 import math
 from collections.abc import Mapping, Sequence
 
-from reports.record.quantities import GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO, WIDEST_RATIO
-from reports.record.schema import Comparison, Load, Mark, Verdict, verdict_of
+from reports.record.quantities import COUNT, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO, WIDEST_RATIO
+from reports.record.schema import CertifiedPercentile, Comparison, Load, Mark, Verdict, verdict_of
 
 ALARM_CONFIDENCE = 0.99
 """The confidence that none of the points that a run calls slower is a false alarm, as `reports.record.ratio.FALSE_ALARMS`
@@ -35,12 +33,17 @@ def ratio_text(one: Comparison) -> str:
 def comparison_verdict(one: Comparison) -> str:
     """What a comparison shows, and where it shows nothing how long it would take."""
     verdict = verdict_of(one)
-    if verdict == "failed":
-        return f"slower than the {GIVEN_SHARE.text(one.allowed_slowdown)} allowed, {_shown_at(one)}"
+    among = f" among the {one.points} points compared" if one.points > 1 else ""
     if verdict == "passed":
         return one.verdict
+    if verdict == "failed":
+        shown = f"shown at {GIVEN_SHARE.text(ALARM_CONFIDENCE)}{among}"
+        return f"slower than the {GIVEN_SHARE.text(one.allowed_slowdown)} allowed, {shown}"
+    said = "not shown"
+    if one.ratio.high < 1 - one.allowed_slowdown:  # the point alone would seem slower
+        said += among or " surely enough"
     more = one.seconds_to_settle
-    return _not_shown(one) + ("" if more is None else f", {_about(more)} more would settle it")
+    return said if more is None else f"{said}, {_about(more)} more would settle it"
 
 
 def _about(seconds: float) -> str:
@@ -48,20 +51,6 @@ def _about(seconds: float) -> str:
     if seconds >= 3600:
         return "an hour or"
     return f"about {math.ceil(seconds)} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
-
-
-def _shown_at(one: Comparison) -> str:
-    among = f" among the {one.points} points compared" if one.points > 1 else ""
-    return f"shown at {GIVEN_SHARE.text(ALARM_CONFIDENCE)}{among}"
-
-
-def _not_shown(one: Comparison) -> str:
-    """`not shown`, and where the point alone would seem slower, among how many it is not."""
-    if one.ratio.high >= 1 - one.allowed_slowdown:
-        return "not shown"
-    return (
-        f"not shown among the {one.points} points compared" if one.points > 1 else "not shown surely enough"
-    )
 
 
 BUDGET_WORDS: Mapping[Verdict, str] = {
@@ -98,3 +87,22 @@ def speed_failures(load: Load) -> list[str]:
 def mark_codes(marks: Sequence[Mark]) -> str:
     """`, niced`: how a line goes on after the figures of a load point, or of what serving costs at it."""
     return "".join(f", {mark.code}" for mark in marks)
+
+
+CERTIFIED_BY = "LoadGen's early stopping"
+"""The rule that the bound of a certified percentile follows."""
+
+
+def certified_text(name: str, one: CertifiedPercentile) -> str:
+    """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or how many requests are missing."""
+    if one.bound_ms is None:
+        return f"{name} not certified: {certified_cell(one)}"
+    confidence = GIVEN_SHARE.text(one.confidence)
+    return f"{name} at most {LATENCY.text(one.bound_ms)} at {confidence} confidence ({CERTIFIED_BY})"
+
+
+def certified_cell(one: CertifiedPercentile | None) -> str:
+    """The bound for a column whose heading says the rest, or how many requests are missing; `-` where nothing says."""
+    if one is None or one.bound_ms is not None:
+        return LATENCY.cell(one.bound_ms if one else None)
+    return f"{COUNT.text(one.requests_missing)} requests too few"

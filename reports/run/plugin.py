@@ -1,19 +1,13 @@
-"""The end of a run: its files, its summary on the terminal and for continuous integration, and its exit status.
-
-What comes after what stands in `pytest_terminal_summary`. A file that cannot be written, as on a full disk, leaves all else told:
-the error of the plugin that writes it would take the place of the summary and of the exit status.
-"""
+"""The end of a run: its summary on the terminal and for continuous integration, and its exit status."""
 
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.junitxml import LogXML, xml_key
 
 from reports.record import atomic, files
 from reports.record.arguments import with_fix
@@ -39,62 +33,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(trylast=True)  # after pytest's own plugins, whose files are taken over here
 def pytest_configure(config: pytest.Config) -> None:
     outcomes = config.stash[_OUTCOMES] = Outcomes()
     config.pluginmanager.register(outcomes, "tritonproof-outcomes")
-    report = config.stash.get(xml_key, None)
-    if report is not None:
-        memory = os.memfd_create("junit")
-        config.pluginmanager.register(JUnitFile(report, memory, report.logfile, outcomes))
-        report.logfile = f"/proc/self/fd/{memory}"
-    benchmarks = getattr(config, "_benchmarksession", None)
-    if benchmarks is not None and benchmarks.json:
-        benchmarks.save_json = _saving(outcomes, benchmarks.json, benchmarks.save_json)
 
 
 def outcomes_of(config: pytest.Config) -> Outcomes:
     """The session's outcomes so far."""
     return config.stash[_OUTCOMES]
-
-
-@dataclass(eq=False)
-class JUnitFile:
-    """The file of `--junit-xml`, which pytest writes into memory: it is written whole, or not at all."""
-
-    report: LogXML
-    """pytest's own, which has the name of a file in memory."""
-    memory: int
-    """The descriptor of that file."""
-    named: str
-    """The file that the user named."""
-    outcomes: Outcomes
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the file; where that fails, note what is missing, and let pytest not say that it is there."""
-        self.report.logfile = self.named
-        try:
-            with os.fdopen(self.memory, "rb") as file:
-                atomic.write_given(Path(self.named), file.read())
-        except OSError as error:
-            self.outcomes.missing.append(f"JUnit's file cannot be written: {with_fix(error)}")
-            session.config.pluginmanager.unregister(self.report)
-            del session.config.stash[xml_key]
-
-
-def _saving(outcomes: Outcomes, path: str, save: Callable[[Any], None]) -> Callable[[Any], None]:
-    """pytest-benchmark's way to write the file of `--benchmark-json`, which notes where it cannot."""
-
-    def save_json(content: Any) -> None:
-        try:
-            atomic.make_folder(Path(path).parent)
-            save(content)
-        except OSError as error:
-            named = with_fix(OSError(error.errno, error.strerror, path))
-            outcomes.missing.append(f"pytest-benchmark's file cannot be written: {named}")
-
-    return save_json
 
 
 @pytest.hookimpl(trylast=True)
@@ -135,6 +81,8 @@ def _write_job_summary(
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # around all else that happens at the end
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    if path := getattr(session.config.option, "benchmark_json", None):
+        atomic.make_folder(Path(path).parent)  # which pytest-benchmark does not
     yield
     if not hasattr(session.config, "workerinput"):
         outcomes = outcomes_of(session.config)

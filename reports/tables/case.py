@@ -1,6 +1,6 @@
 """All blocks of one case: what was served and how, its load points, what serving costs, what a search found, and a soak."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from reports.published.names import names_of
@@ -227,15 +227,12 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
 
 def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """Name and value of the published settings that apply to the case."""
-    found = []
-    for name in names:
-        value = _VALUES[name.lower()](record, scenario, frozenset(map(str.lower, names)))
-        if value:
-            found.append((_shown(record, name), value))
-    return found
+    beside = {name.lower() for name in names}
+    found = [(_own_name(record, name), _setting(record, scenario, name.lower(), beside)) for name in names]
+    return [(name, value) for name, value in found if value]
 
 
-def _shown(record: Record, name: str) -> str:
+def _own_name(record: Record, name: str) -> str:
     """The published name, unless it would not be true of this case."""
     if name == "GPU" and record.case.target == "cpu":
         return "CPU"
@@ -244,71 +241,57 @@ def _shown(record: Record, name: str) -> str:
     return name
 
 
-Value = Callable[[Record, str, frozenset[str]], str]
-"""A record, the scenario and the names beside it, in lower case, to a setting; empty where it does not apply."""
+def _setting(record: Record, scenario: str, name: str, beside: Collection[str]) -> str:
+    """The value of a setting by its name in `reports/published/names`, in lower case; empty where it does not apply.
+
+    What the settings beside it say is left out of it."""
+    of, deployment = record.case, record.deployment
+    is_bound = of.format == "tf-trt" and "model binding" in beside
+    variant = {"ts-trace": "Trace", "ts-script": "Script"}.get(of.format, "")
+    is_online = scenario == "online"
+    match name:
+        case "gpu":
+            return device(record)
+        case "backend":
+            in_python = ", in Triton's Python backend" if _is_in_python(record) else ""
+            return ("TensorFlow" if is_bound else record.build.engine) + in_python
+        case "backend accelerator":
+            return backend_accelerator(record)
+        case "accelerator precision":
+            return of.precision.upper() if of.accelerator == "trt" else "-"
+        case "precision":
+            return of.precision.upper()
+        case "model binding":
+            return "TF-TRT" if of.format == "tf-trt" else ""
+        case "model format" if is_bound:
+            return "TensorFlow SavedModel"
+        case "model format":
+            return "TorchScript" if variant and "conversion variant" in beside else record.build.format
+        case "conversion variant":
+            return variant
+        case "image resolution":
+            return image_resolution(record)
+        case "max batch size":
+            return str(deployment.max_batch_size)
+        case "max seq length":
+            return sequence_length(record)
+        case "number of model instances":
+            return str(deployment.instances)
+        case "nvidia tensorrt capture cuda graph":
+            enabled = "Enabled" if deployment.cuda_graphs else "Disabled"
+            return enabled if of.format == "trt" else ""
+        case "squad v1.1 f1 score":
+            score = main_score(record)
+            return unscored(record) if score is None else SCORE.cell(score.served)
+        case "triton max queue delay":
+            return f"{deployment.max_queue_delay_us} µs" if is_online else "-"
+        case "triton preferred batch sizes":
+            return " ".join(map(str, deployment.preferred_batch_sizes)) or "none" if is_online else "-"
+    raise KeyError(f"reports/published/names has a setting that no record has: {name}")
 
 
-def _backend(record: Record, _scenario: str, beside: frozenset[str]) -> str:
-    is_python = record.serving is not None and record.serving.backend == "python"
-    is_bound = record.case.format == "tf-trt" and "model binding" in beside
-    engine = "TensorFlow" if is_bound else record.build.engine
-    return engine + (", in Triton's Python backend" if is_python else "")
-
-
-def _model_format(record: Record, _scenario: str, beside: frozenset[str]) -> str:
-    """The format as a reader knows it, less what the settings beside it say."""
-    if record.case.format == "tf-trt" and "model binding" in beside:
-        return "TensorFlow SavedModel"
-    if _variant(record) and "conversion variant" in beside:
-        return "TorchScript"
-    return record.build.format
-
-
-def _variant(record: Record) -> str:
-    return {"ts-trace": "Trace", "ts-script": "Script"}.get(record.case.format, "")
-
-
-def _delay(record: Record, scenario: str, _beside: frozenset[str]) -> str:
-    return f"{record.deployment.max_queue_delay_us} µs" if scenario == "online" else "-"
-
-
-def _preferred(record: Record, scenario: str, _beside: frozenset[str]) -> str:
-    sizes = " ".join(map(str, record.deployment.preferred_batch_sizes)) or "none"
-    return sizes if scenario == "online" else "-"
-
-
-def _cuda_graphs(record: Record, _scenario: str, _beside: frozenset[str]) -> str:
-    if record.case.format != "trt":
-        return ""
-    return "Enabled" if record.deployment.cuda_graphs else "Disabled"
-
-
-def _f1(record: Record, _scenario: str, _beside: frozenset[str]) -> str:
-    score = main_score(record)
-    return unscored(record) if score is None else SCORE.cell(score.served)
-
-
-_VALUES: Mapping[str, Value] = {
-    "gpu": lambda record, *_: device(record),
-    "backend": _backend,
-    "backend accelerator": lambda record, *_: backend_accelerator(record),
-    "accelerator precision": lambda record, *_: (
-        record.case.precision.upper() if record.case.accelerator == "trt" else "-"
-    ),
-    "precision": lambda record, *_: record.case.precision.upper(),
-    "model binding": lambda record, *_: "TF-TRT" if record.case.format == "tf-trt" else "",
-    "model format": _model_format,
-    "conversion variant": lambda record, *_: _variant(record),
-    "image resolution": lambda record, *_: image_resolution(record),
-    "max batch size": lambda record, *_: str(record.deployment.max_batch_size),
-    "max seq length": lambda record, *_: sequence_length(record),
-    "number of model instances": lambda record, *_: str(record.deployment.instances),
-    "nvidia tensorrt capture cuda graph": _cuda_graphs,
-    _F1.lower(): _f1,
-    "triton max queue delay": _delay,
-    "triton preferred batch sizes": _preferred,
-}
-"""How a setting is told, by its name in `reports/published/names`, in lower case."""
+def _is_in_python(record: Record) -> bool:
+    return record.serving is not None and record.serving.backend == "python"
 
 
 def _start(record: Publishable, scenario: str) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from reports.published.names import column_of, names_of
-from reports.record.certificates import BY, certified_cell
 from reports.record.quantities import (
     CLOCK,
     COST,
@@ -36,7 +35,13 @@ from reports.record.schema import (
     LoadSetting,
     Record,
 )
-from reports.record.verdicts import ALARM_CONFIDENCE, BUDGET_WORDS, comparison_verdict
+from reports.record.verdicts import (
+    ALARM_CONFIDENCE,
+    BUDGET_WORDS,
+    CERTIFIED_BY,
+    certified_cell,
+    comparison_verdict,
+)
 from reports.tables.table import Block, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import verified_answers
 from reports.text.labels import backend_accelerator, full_point, point, schedule, sequence_length, size
@@ -176,7 +181,7 @@ def certified_table(record: Publishable, scenario: str) -> Table:
         ],
         points,
         notes=[
-            f"At most: with {levels} confidence, by the rule of {BY}, which counts requests as independent of each other. "
+            f"At most: with {levels} confidence, by the rule of {CERTIFIED_BY}, which counts requests as independent of each other. "
             "`--certify 99` measures until there is a bound."
         ],
     )
@@ -314,6 +319,7 @@ _EFFICIENCY: Sequence[Column[Efficiency]] = (
     Column("In process", lambda one: one.in_process_per_s, THROUGHPUT),
     Column("In-process batch", lambda one: one.in_process_batch, COUNT),
     Column("Served / in process", lambda one: one.ratio, SHARE_OF_SPEED, "interval", with_unit=True),
+    Column("Cost of serving (ms per request)", lambda one: one.serving_cost_ms, LATENCY),
     Column("GFLOP per inference", lambda one: one.flops_per_inference, WORK),
     Column("Peak (GFLOP/s)", lambda one: one.peak_flops_per_s, WORK_RATE),
     Column("Of the peak", fraction_of_peak, SHARE, with_unit=True),

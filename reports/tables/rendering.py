@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.record.sanitize import one_line
 from reports.tables.table import Block, Bullets, Heading, Row, Table
-from reports.text.inline import Emphasised, as_is, plain, text
+from reports.text.inline import LONGEST, Emphasised, as_is, plain, text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,7 +118,7 @@ def html_table(table: Table) -> str:
 def inline_html(said: str) -> str:
     """A text on one line as HTML: code and what is emphasised, and nothing else."""
     if not isinstance(said, Emphasised) and "`" not in said:  # as nearly all cells are
-        return html_escape(one_line(said))
+        return html_escape(one_line(said, LONGEST))
     return _inline_parser().renderInline(text(said))
 
 

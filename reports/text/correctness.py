@@ -190,6 +190,8 @@ def _agreement_failure(one: Disagreement) -> str:
 def _output_failure(one: OutputDifference) -> str:
     if one.kind == "differing":
         how = f"{AGREEMENT.text(one.mean)} of its integers differ, limit {AGREEMENT.text(one.mean_limit)}"
+        if one.largest > one.largest_limit:
+            how += f", and {AGREEMENT.text(one.largest)} of one sample's, limit {AGREEMENT.text(one.largest_limit)}"
     else:
         how = (
             f"on the mean {RELATIVE_ERROR.text(one.mean)}, limit {RELATIVE_ERROR.text(one.mean_limit)}; "

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from reports.record.sanitize import in_markdown, one_line
 
-_LONGEST = 5000
+LONGEST = 5000
 """Characters of a cell or a line; the longest reason why no speed is shown has some hundreds a load point."""
 
 
@@ -49,7 +49,7 @@ def plain(value: str) -> str:
 
 def code(value: str) -> str:
     """Text of whatever origin as code on one line; a backtick, which would end it, becomes an apostrophe."""
-    return f"`{one_line(value, _LONGEST).replace('`', chr(39)) or ' '}`"
+    return f"`{one_line(value, LONGEST).replace('`', chr(39)) or ' '}`"
 
 
 def text(value: str) -> str:
@@ -58,4 +58,4 @@ def text(value: str) -> str:
     Code in backticks stays what it is, since sentences of this suite have it, and so does what is Emphasised. It is escaped once:
     what it gave, and what is given to `markdown`, is not to be escaped before.
     """
-    return value if isinstance(value, Emphasised) else in_markdown(value, _LONGEST)
+    return value if isinstance(value, Emphasised) else in_markdown(value, LONGEST)

@@ -48,6 +48,13 @@ def worst(case: Case, of: Samples, three: Stages, *, labelled: bool = True) -> l
 # --- which are the worst -----------------------------------------------------------------------------------
 
 
+def error(_kept: object, _labels: np.ndarray, _framework: object) -> np.ndarray:
+    return np.array([0.1, 0.3, 0.2, 0.9, 0.1, 0.1])
+
+
+BY_ERROR = toy.case(toy.model(metrics=(toy.metric(name="MSE", score=error, limits={}, better="lower"),)))
+
+
 def test_lost_samples_come_first_then_others_that_differ_then_low_scores() -> None:
     framework = with_wrong(0, 1)
     converted = with_wrong(0, 1, 2)
@@ -64,35 +71,27 @@ def test_lost_samples_come_first_then_others_that_differ_then_low_scores() -> No
     ]
 
 
-def test_where_all_are_right_none_is_the_worst() -> None:
-    assert worst(toy.case(), toy.samples(COUNT), stages(LABELS, LABELS, LABELS)) == []
+@pytest.mark.parametrize(
+    ("one", "served", "labelled", "items"),
+    [
+        (toy.case(), LABELS, True, []),
+        (BY_ERROR, LABELS, True, [3, 1]),
+        (toy.case(), with_wrong(4), False, [4]),
+        (toy.case(), with_wrong(*range(COUNT)), True, [0, 1, 2, 3, 4]),
+    ],
+    ids=[
+        "all are right",
+        "where lower is better the highest",
+        "without labels decisions tell",
+        "five at most",
+    ],
+)
+def test_the_worst_are_shown(one: Case, served: np.ndarray, labelled: bool, items: list[int]) -> None:
+    of = toy.samples(COUNT) if labelled else dataclasses.replace(toy.samples(COUNT), labels=None)
 
+    found = worst(one, of, stages(LABELS, LABELS, served), labelled=labelled)
 
-def test_no_more_are_shown_than_asked_for() -> None:
-    of, three = toy.samples(COUNT), stages(LABELS, LABELS, with_wrong(0, 1, 2))
-
-    found = items_to_inspect(toy.case(), of, three, score_each_sample(toy.case(), of, three), count=2)
-
-    assert [item for item, _ in found] == [0, 1]
-
-
-def test_where_lower_is_better_the_highest_are_the_worst() -> None:
-    def error(kept: object, labels: np.ndarray, framework: object) -> np.ndarray:
-        return np.array([0.1, 0.3, 0.2, 0.9, 0.1, 0.1])
-
-    case = toy.case(toy.model(metrics=(toy.metric(name="MSE", score=error, limits={}, better="lower"),)))
-
-    found = worst(case, toy.samples(COUNT), stages(LABELS, LABELS, LABELS))
-
-    assert found == [(3, "high MSE"), (1, "high MSE")]
-
-
-def test_without_labels_only_decisions_tell() -> None:
-    of = dataclasses.replace(toy.samples(COUNT), labels=None)
-
-    found = worst(toy.case(), of, stages(LABELS, LABELS, with_wrong(4)), labelled=False)
-
-    assert found == [(4, "served decides differently from converted")]
+    assert [item for item, _why in found] == items
 
 
 def test_an_item_of_several_rows_is_one_sample() -> None:
@@ -133,6 +132,8 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
 
     assert per_sample.read(path) == a_file()
     assert path.name == "a40-resnet50-onnx-trt-fp16.samples.json"
+    files.write(records.record(), files.path_of(records.record().case, tmp_path))
+    assert files.read_all(tmp_path) == [records.record()], "a file of samples is no record"
 
 
 def test_scores_are_short_so_that_a_large_data_set_is_a_small_file(tmp_path: Path) -> None:
@@ -149,28 +150,21 @@ def test_scores_are_short_so_that_a_large_data_set_is_a_small_file(tmp_path: Pat
     assert per_sample.read(path).scores["top-1"]["served"][0] == pytest.approx(1 / 3, abs=1e-5)
 
 
-def test_a_file_of_samples_is_no_record(tmp_path: Path) -> None:
-    files.write(records.record(), files.path_of(records.record().case, tmp_path))
-    per_sample.write(a_file(), per_sample.path_of(records.record().case, tmp_path))
-
-    assert files.read_all(tmp_path) == [records.record()]
-
-
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "key"),
     [
-        ({"ids": ("only",)}, r"scores\.top-1\.framework: 500 scores for 1 samples"),
-        ({"scores": {"top-1": {"guessed": (1.0,) * 500}}}, r"scores\.top-1\.guessed"),
-        ({"schema": 99}, "schema is 99"),
+        ({"ids": ("only",)}, "scores.top-1.framework"),
+        ({"scores": {"top-1": {"guessed": (1.0,) * 500}}}, "scores.top-1.guessed"),
+        ({"schema": 99}, "schema"),
     ],
 )
 def test_a_file_that_does_not_fit_together_names_the_key(
-    tmp_path: Path, change: dict[str, object], said: str
+    tmp_path: Path, change: dict[str, object], key: str
 ) -> None:
     path = tmp_path / "x.samples.json"
     per_sample.write(a_file(**change), path)
 
-    with pytest.raises(files.RecordError, match=said):
+    with pytest.raises(files.RecordError, check=lambda error: key in str(error)):
         per_sample.read(path)
 
 

@@ -76,7 +76,6 @@ def test_a_dropped_bias_that_the_static_tolerance_lets_pass_is_found() -> None:
     assert found.error_in_costs is not None
     assert found.error_in_costs > ERROR_LIMITS["fp16"]
     assert not found.passed
-    assert "times what the precision itself costs this model" in str(conversion_failure(found))
 
 
 def test_fp32_is_held_to_what_its_own_rounding_costs() -> None:
@@ -109,6 +108,7 @@ class Two(torch.nn.Module):
 
 
 def test_eight_bits_cost_more_than_sixteen_and_seven_more_than_eight() -> None:
+    """Values change in place as they do in the network: an activation that only a copy saw would be missing."""
     network, x = Two().eval(), torch.linspace(-1, 1, 64).reshape(8, 8)
 
     def error(precision: str, bits: int = 8) -> float:
@@ -119,19 +119,9 @@ def test_eight_bits_cost_more_than_sixteen_and_seven_more_than_eight() -> None:
             return float((copied(x) - network(x)).abs().mean())
 
     assert 0 < error("fp16") < error("bf16") < error("int8") < error("int8", bits=4)
-
-
-def test_values_change_in_place_as_they_do_in_the_network() -> None:
-    """An activation in place that only a copy saw would be missing from the emulation."""
-    network, x = Two().eval(), torch.linspace(-1, 1, 64).reshape(8, 8)
-    copied, _ = pytorch_rounding.rounded(network, "fp16")
-    with torch.inference_mode():
-        torch.testing.assert_close(copied(x), network(x), atol=2e-3, rtol=0)
-
-
-def test_a_value_beyond_the_range_of_fp16_is_held_as_its_largest() -> None:
+    assert error("fp16") < 1e-3
     copied, _ = pytorch_rounding.rounded(torch.nn.ReLU(), "fp16")
-    assert copied(torch.tensor([1e9])).tolist() == [65504.0]
+    assert copied(torch.tensor([1e9])).tolist() == [65504.0], "the largest of FP16"
 
 
 def test_what_is_no_network_of_a_framework_has_no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +163,7 @@ def test_decisions_are_held_to_as_many_as_the_precision_changes(
 
     def changed(count: int) -> Callable[[Arrays], Arrays]:
         masks = right.copy()
-        masks.flat[:count] = 1
+        masks.flat[np.linspace(0, masks.size - 1, count).astype(int)] = 1
         return lambda _inputs: {"masks": masks}
 
     model = toy.model(

@@ -12,41 +12,32 @@ from fixtures.spec import ConversionJob, Weights
 
 ELSEWHERE: Any = "meta"
 """PyTorch's device without memory, which stands for a GPU."""
-MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
-KERAS = next(model for model in all_models() if model.framework == "tensorflow" and model.micro)
+MODELS = {model.name: model for model in all_models()}
 
 
 def places(network: torch.nn.Module) -> set[str]:
     return {str(tensor.device) for tensor in network.state_dict().values()}
 
 
-@pytest.fixture
-def weights() -> Weights:
-    return MICRO.load(None)
-
-
 @pytest.mark.parametrize("is_built_anew", [True, False], ids=["built anew", "reused"])
 @pytest.mark.parametrize("device", ["cpu", ELSEWHERE])
 def test_the_reference_is_on_the_device_whether_a_build_is_new_or_reused(
-    device: Any, is_built_anew: bool, weights: Weights
+    device: Any, is_built_anew: bool
 ) -> None:
+    model = MODELS["resnet50-micro"]
+    weights = model.load(None)
     if is_built_anew:
         network_and_inputs(
-            ConversionJob(MICRO, weights.network, "fp32", None, ELSEWHERE, 8, None, lambda _step: None)
+            ConversionJob(model, weights.network, "fp32", None, ELSEWHERE, 8, None, lambda _step: None)
         )
-    reference = reference_on(device, MICRO, weights)
+    reference = reference_on(device, model, weights)
     assert places(reference.network) == {str(device)}
     assert {tensor.dtype for tensor in reference.network.parameters()} == {torch.float32}
     assert places(weights.network) == {"cpu"}
     assert (reference.origin, reference.digest) == (weights.origin, weights.digest)
-
-
-def test_on_a_cpu_the_reference_is_the_one_network() -> None:
-    """A copy of a large model would take its memory twice."""
-    weights = MICRO.load(None)
-    assert reference_on("cpu", MICRO, weights).network is weights.network
+    assert device != "cpu" or reference.network is weights.network, "a copy would take its memory twice"
 
 
 def test_a_keras_network_is_left_to_tensorflow() -> None:
     weights = Weights(object(), "test", "w1", trained=True)
-    assert reference_on(ELSEWHERE, KERAS, weights) == weights
+    assert reference_on(ELSEWHERE, MODELS["resnet50-tf-micro"], weights) == weights

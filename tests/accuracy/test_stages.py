@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fixtures.accuracy.stages import evaluate_in_process
-from fixtures.errors import ProofError
+from fixtures.errors import AccuracyError
 from fixtures.spec import Arrays
 from tests import toy
 
@@ -22,24 +22,20 @@ def test_every_sample_counts_whatever_the_batch(batch: int) -> None:
 
 
 def test_a_model_that_drops_a_sample_is_an_error() -> None:
-    with pytest.raises(ProofError, match="the converted outputs are 7 results for 8 samples"):
+    with pytest.raises(AccuracyError, check=lambda error: toy.OUTPUT in error.where):
         evaluate_in_process(
-            "converted",
-            toy.model(),
-            lambda inputs: {toy.OUTPUT: inputs[toy.INPUT][1:]},
-            toy.samples(COUNT),
-            8,
+            "converted", toy.model(), lambda one: {toy.OUTPUT: one[toy.INPUT][1:]}, toy.samples(COUNT), 8
         )
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("stage", ["framework", "converted"])
 def test_a_value_that_is_no_number_names_stage_output_and_sample(stage: str, value: float) -> None:
-    with pytest.raises(ProofError) as caught:
+    with pytest.raises(AccuracyError) as caught:
         evaluate_in_process(stage, toy.model(), toy.spoilt(value), toy.samples(8), 8)
 
-    assert f"the {stage} outputs hold NaN or infinity for 1 of 8 samples" in str(caught.value)
-    assert f"output {toy.OUTPUT}, first sample toy-007" in str(caught.value)
+    assert stage in caught.value.what
+    assert (toy.OUTPUT in caught.value.where, "toy-007" in caught.value.where) == (True, True)
 
 
 def test_rows_of_another_length_than_the_first_name_output_and_sample() -> None:
@@ -51,9 +47,8 @@ def test_rows_of_another_length_than_the_first_name_output_and_sample() -> None:
 
     samples = toy.samples(9)
     last = samples.load([8])[toy.INPUT]
-    with pytest.raises(ProofError) as caught:
+    with pytest.raises(AccuracyError) as caught:
         evaluate_in_process("framework", toy.model(), selecting, samples, 8, with_outputs=True)
 
     assert toy.OUTPUT in caught.value.where
     assert str(samples.ids[8]) in caught.value.what
-    assert caught.value.fix

@@ -10,7 +10,7 @@ from fixtures.build import engine_cache
 from fixtures.build.engine_cache import engine_folder
 from fixtures.errors import SetupError
 from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.host import nvml, private
+from fixtures.host import nvml, scratch
 from fixtures.host.targets import recognise
 from fixtures.spec import Case
 from tests.build.conversions import MICRO, ONNX
@@ -20,7 +20,7 @@ CASE = Case(recognise("NVIDIA A100"), MICRO, ONNX, "trt", "fp16")
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private, "user_folder", lambda: tmp_path / "tritonproof")
+    monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
 
 
 def test_every_build_has_a_folder_of_its_own_that_later_runs_find() -> None:

@@ -116,7 +116,7 @@ def test_a_dash_and_a_blank_are_no_names_of_outputs(
     ("make", "fix"),
     [
         (lambda _path: Path("/dev/full"), "Make room"),
-        (lambda path: path.joinpath("page.md", "below"), "Name a place below a folder"),
+        (lambda path: path.joinpath("page.md", "below"), "Name another place"),
         (lambda path: path.joinpath("x" * 300), "Give a shorter name"),
     ],
 )

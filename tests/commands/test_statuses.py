@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[2]
         ("-m", "fixtures.doctor"),
         ("-m", "fixtures.new", "mine"),
         ("-m", "fixtures.train", "resnet50-micro"),
-        ("fixtures/serve/cleanup.py",),
     ],
     ids=lambda command: command[-1],
 )

@@ -75,33 +75,39 @@ def takes(*sizes: int) -> Server:
     return lambda request: "" if request.inputs[0].shape[0] in sizes else "too many"
 
 
-def test_a_server_that_takes_each_declared_size_and_no_larger_one_passes(serve: Any) -> None:
+def test_samples_are_sent_in_turn_in_batches_of_each_declared_size_and_one_more(serve: Any) -> None:
     got = serve(takes(1, 2, 3, 4))
     found = refusals.largest_batch(served_model(count=3))
 
     assert (found.wrong, found.requests) == ("", 5)
-    assert found.tried == "4 of the 4 batch sizes, and a batch of 5, which has to be refused"
-    sizes = [one.inputs[0].shape[0] for one in got]
-    assert (sorted(sizes), sizes[-1]) == ([1, 2, 3, 4, 5], 5)
     contents = {one.inputs[0].shape[0]: one.raw_input_contents[0] for one in got}
-    assert contents[4] == ROWS[[0, 1, 2, 0]].tobytes(), "the samples in turn"
+    assert contents.keys() == {1, 2, 3, 4, 5}
+    assert contents[4] == ROWS[[0, 1, 2, 0]].tobytes()
     assert contents[5] == ROWS[[0, 1, 2, 0, 1]].tobytes()
+    assert got[-1].inputs[0].shape[0] == 5
 
 
 @pytest.mark.parametrize(
-    ("sizes", "said"),
+    ("largest", "sizes", "wrong"),
     [
-        ((1, 2, 3), "a batch of 4, of 4 declared, was refused: too many"),
-        ((1, 3, 4), "a batch of 2, of 4 declared, was refused: too many"),
-        ((1, 2, 3, 4, 5), "a batch of 5 was answered, and 4 is declared"),
+        (4, (1, 2, 3, 4), None),
+        (4, (1, 2, 3), 4),
+        (4, (1, 3, 4), 2),
+        (4, (1, 2, 3, 4, 5), 5),
+        (1, (1,), None),
+        (1, (1, 2), 2),
+        (6, (1, 2, 3, 4, 5, 6), None),
+        (6, (1, 2, 3, 4, 5, 6, 7), 7),
     ],
 )
 def test_a_server_that_takes_other_sizes_than_are_declared_fails(
-    serve: Any, sizes: tuple[int, ...], said: str
+    serve: Any, largest: int, sizes: tuple[int, ...], wrong: int | None
 ) -> None:
     serve(takes(*sizes))
+    found = refusals.largest_batch(served_model(largest=largest)).wrong
 
-    assert refusals.largest_batch(served_model()).wrong == said
+    assert (f"a batch of {wrong}" in found) is (wrong is not None)
+    assert bool(found) is (wrong is not None)
 
 
 def test_a_model_without_batches_has_no_largest_one(serve: Any) -> None:
@@ -109,7 +115,6 @@ def test_a_model_without_batches_has_no_largest_one(serve: Any) -> None:
     found = refusals.largest_batch(served_model(batched=False))
 
     assert (found.wrong, found.requests, got) == ("", 0, [])
-    assert "no batch axis" in found.tried
 
 
 NOTHING = alone_of([], {}, NEAR)
@@ -125,19 +130,19 @@ def test_each_fault_is_tried_and_a_right_request_after_it(serve: Any) -> None:
     found = malformed()
 
     assert (found.wrong, found.requests) == ("", 12)
-    assert (
-        [fault_in(one) for one in got[::2]]
-        == list(FAULTS)
-        == found.tried.removeprefix("requests with ").split(", ")
-    )
+    assert [fault_in(one) for one in got[::2]] == list(FAULTS)
+    assert all(fault in found.tried for fault in FAULTS)
     assert {one.raw_input_contents[0] for one in got[1::2]} == {ROWS[0].tobytes()}
+    (one,) = got[2].inputs  # of another shape, with as many bytes as that says
+    assert list(one.shape) != [1, 4]
+    assert 4 * np.prod(one.shape) == len(got[2].raw_input_contents[0])
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_server_that_answers_one_malformed_request_is_found(serve: Any, fault: str) -> None:
     serve(lambda request: "" if fault_in(request) == fault else fault_in(request))
 
-    assert malformed().wrong == f"a request with {fault} was answered, not refused"
+    assert fault in malformed().wrong
 
 
 @pytest.mark.parametrize("harm", ["refuses", "answers otherwise"])
@@ -158,9 +163,10 @@ def test_a_server_that_a_malformed_request_harms_is_found(
         return replies
 
     monkeypatch.setattr(refusals, "send", harmed)
-    said = "was refused: broken" if harm == "refuses" else "got another answer"
 
-    assert malformed(first=alone(1)).wrong == f"after a request with {FAULTS[number]} the next one {said}"
+    wrong = malformed(first=alone(1)).wrong
+    assert FAULTS[number] in wrong
+    assert ("broken" in wrong) is (harm == "refuses")
 
 
 def with_inputs(*inputs: Tensor, row: np.ndarray = ROWS) -> ServedModel:
@@ -182,12 +188,8 @@ def test_a_model_that_can_do_without_any_input_is_asked_with_the_other_faults(se
     optional, other = Tensor("IN", "FP32", (4,), optional=True), Tensor("MORE", "FP32", (4,))
     serve(fault_in)
 
-    assert malformed(with_inputs(optional)).tried.removeprefix("requests with ").split(", ") == [
-        one for one in FAULTS if one != "no inputs"
-    ]
-    assert malformed(with_inputs(optional, other)).tried.removeprefix("requests with ").split(", ") == list(
-        FAULTS
-    ), "the other is needed"
+    assert "no inputs" not in malformed(with_inputs(optional)).tried
+    assert "no inputs" in malformed(with_inputs(optional, other)).tried, "the other is needed"
 
 
 def test_an_input_without_content_cannot_be_cut(serve: Any) -> None:
@@ -196,33 +198,3 @@ def test_an_input_without_content_cannot_be_cut(serve: Any) -> None:
     found = malformed(with_inputs(Tensor("IN", "FP32", (-1,)), row=np.zeros((8, 0), np.float32)), NOTHING)
 
     assert "an input cut in half" not in found.tried
-
-
-def test_what_was_not_answered_alone_is_held_to_nothing(serve: Any) -> None:
-    serve(fault_in)
-
-    assert malformed(first=NOTHING).wrong == ""
-
-
-def test_a_request_of_another_shape_holds_as_many_bytes_as_its_shape_says(serve: Any) -> None:
-    got = serve(fault_in)
-    malformed()
-
-    (one,) = got[2].inputs
-    assert list(one.shape) != [1, 4]
-    assert 4 * np.prod(one.shape) == len(got[2].raw_input_contents[0])
-
-
-@pytest.mark.parametrize("largest", [1, 3, 6])
-def test_one_row_more_than_the_largest_batch_is_one_too_many(serve: Any, largest: int) -> None:
-    got = serve(takes(*range(1, largest + 1)))
-
-    found = refusals.largest_batch(served_model(largest=largest))
-    assert (found.wrong, found.tried) == (
-        "",
-        f"{largest} of the {largest} batch sizes, and a batch of {largest + 1}, which has to be refused",
-    )
-    assert got[-1].inputs[0].shape[0] == largest + 1
-    serve(takes(*range(1, largest + 2)))
-    said = f"a batch of {largest + 1} was answered, and {largest} is declared"
-    assert refusals.largest_batch(served_model(largest=largest)).wrong == said

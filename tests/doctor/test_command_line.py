@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.doctor import __main__ as doctor
 from fixtures.doctor.finding import Finding, ok, problem, warning
-from fixtures.host.programs import ProgramError
+from fixtures.host.process import ProgramError
 from tests.serve.programs import script
 
 ROOT = Path(__file__).parents[2]

@@ -139,20 +139,6 @@ def test_formats_that_skip_are_named_with_what_they_lack(monkeypatch: pytest.Mon
     assert "no-such-compiler" in found.fix
 
 
-def test_a_format_that_no_model_of_the_suite_has_is_no_reason_to_warn(
-    every_package: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert gpu.formats(EMBEDDED, "cpu").state == "ok"
-    lacking = [
-        dataclasses.replace(one, missing=lambda *_: "needs what is not here")
-        for one in all_formats()
-        if one.frameworks == ("onnx",)
-    ]
-    assert lacking
-    monkeypatch.setattr("fixtures.formats.all_formats", lambda: lacking)
-    assert gpu.formats(EMBEDDED, "cpu").state == "ok"
-
-
 @pytest.mark.parametrize(
     ("driver", "environment"), [(12000, "benchmarks-gpu-cuda12-trt"), (13000, "benchmarks-gpu-trt")]
 )

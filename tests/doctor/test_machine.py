@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.doctor import machine
 from fixtures.host import machine as host
-from fixtures.host.memory import free_memory_gib
+from fixtures.host.limits import free_memory_gib
 
 GIB = 2**30
 
@@ -17,8 +17,6 @@ GIB = 2**30
     [
         ({"cpu.max": "150000 100000\n"}, 1.5),
         ({"cpu.max": "max 100000\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 2.0),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
         ({}, None),
     ],
 )
@@ -42,7 +40,7 @@ def test_a_control_group_may_leave_less_memory_than_the_machine_has(tmp_path: Pa
         assert free_memory_gib(meminfo, tmp_path) == free
 
 
-def test_too_little_is_reported() -> None:
+def test_too_little_is_a_warning_or_a_problem() -> None:
     assert [machine.cores(limit, 8).state for limit in (1.5, 8.0)] == ["warning", "ok"]
     assert [machine.memory(free).state for free in (2.0, 9.0, 20.0)] == ["warning", "ok", "ok"]
     assert "nnunet" in machine.memory(9.0).found, "its calibration takes more"

@@ -35,16 +35,6 @@ def test_a_missing_libpython_is_a_problem_with_its_fix(monkeypatch: pytest.Monke
     assert (found.state, found.fix) == ("problem", "apt-get install libpython3.11")
 
 
-def test_the_requirements_are_those_of_the_project_and_of_the_extra_in_use(tmp_path: Path) -> None:
-    file = tmp_path / "pyproject.toml"
-    file.write_text(
-        '[project]\ndependencies = ["a>=1"]\n[project.optional-dependencies]\ncpu = ["b"]\ngpu = ["c"]\n'
-    )
-
-    assert packages.requirements(file, "cpu") == ["a>=1", "b"]
-    assert packages.requirements(file, "gpu") == ["a>=1", "c"]
-
-
 @pytest.mark.parametrize(
     ("installed", "cuda", "extra"),
     [
@@ -66,7 +56,6 @@ def test_the_extra_in_use_is_that_of_onnx_runtime_s_cuda(
     ("installed", "state", "named"),
     [
         ({"torch": "2.13.1", "numpy": "1.26.4"}, "ok", ""),
-        ({"torch": "2.13.1+cpu", "numpy": "1.26.4"}, "ok", ""),
         ({"torch": "2.13.1", "numpy": "2.0.0"}, "problem", "numpy 2.0.0"),
         ({"numpy": "1.26.4"}, "problem", "torch"),
         ({}, "problem", ""),
@@ -74,11 +63,6 @@ def test_the_extra_in_use_is_that_of_onnx_runtime_s_cuda(
             {"torch": "2.13.1", "numpy": "1.26.4", "onnxruntime": "1", "onnxruntime-gpu": "1"},
             "problem",
             "onnxruntime-gpu",
-        ),
-        (
-            {"torch": "2.13.1", "numpy": "1.26.4", "tensorrt-cu12": "10", "tensorrt-cu13": "10"},
-            "problem",
-            "tensorrt-cu13",
         ),
     ],
 )

@@ -1,5 +1,5 @@
-"""The served throughput beside the same artifact in process and beside another format: the turns, which point, and what is
-recorded."""
+"""The served throughput beside the same artifact in process and beside another format: the turns, which
+point, and what is recorded."""
 
 import dataclasses
 import itertools
@@ -270,13 +270,29 @@ def test_a_summary_of_turns_is_of_their_geometric_means() -> None:
     assert (found.pairs, found.in_process_batch, found.threads, found.spinning) == (2, 8, 2, True)
 
 
+def marks_of(taken: Turns) -> list[str]:
+    found = interleaved.record_entry(taken, samples.load("offline", 1, 1.0), 2, 1, None)
+    seen = publishable(structs.replace(RECORD, efficiency=(found,)))
+    return [mark.code for one in seen.efficiency for mark in one.marks]
+
+
 @pytest.mark.parametrize(("nice", "codes"), [(5, ["niced"]), (0, [])])
 def test_a_ratio_of_a_niced_run_is_marked(nice: int, codes: list[str]) -> None:
     times = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=nice)
-    taken, _ = measure(generator=toy.LoadGenerator(changes=lambda _job, _number: {"cpu": times}))
-    found = interleaved.record_entry(taken, samples.load("offline", 1, 1.0), 2, 1, None)
-    seen = publishable(structs.replace(RECORD, efficiency=(found,)))
-    assert [mark.code for one in seen.efficiency for mark in one.marks if mark.code == "niced"] == codes
+    slow = toy.LoadGenerator(lambda _job, _number: 50.0, changes=lambda _job, _number: {"cpu": times})
+    assert marks_of(measure(generator=slow)[0]) == codes
+
+
+@pytest.mark.parametrize(("served_per_s", "codes"), [(104.0, []), (106.0, ["faster-than-in-process"])])
+def test_a_server_that_is_faster_than_in_process_is_marked(served_per_s: float, codes: list[str]) -> None:
+    assert marks_of(Turns((served_per_s,) * 5, (100.0,) * 5)) == codes
+
+
+def test_the_cost_of_serving_is_per_request() -> None:
+    """Of 8 inferences, which take 100 ms through the server and 80 ms in process."""
+    served, in_process = samples.estimate(80.0), samples.estimate(100.0)
+    found = samples.efficiency("offline", 8, served_per_s=served, in_process_per_s=in_process)
+    assert found.serving_cost_ms == pytest.approx(20.0)
 
 
 def test_a_case_that_is_not_proven_right_shows_no_efficiency() -> None:

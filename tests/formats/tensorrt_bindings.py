@@ -19,8 +19,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fixtures.host.shared_library import needed_libraries
-
 ROOT = Path(__file__).parents[2]
 SOURCES = (ROOT / "fixtures" / "formats" / "trt.py", ROOT / "model_repos" / "runtimes" / "trt.py")
 """The files that use TensorRT."""
@@ -89,10 +87,10 @@ def names_of(distribution: str, version: str, folder: Path) -> Names:
     bindings = folder / "tensorrt_bindings" / "tensorrt.so"
     undefined = [f"void *{name}(void) {{ return 0; }}" for name in _functions_of_nvinfer(bindings)]
     (folder / "empty.c").write_text("\n".join(undefined))
-    for name in needed_libraries(bindings):
-        if name.startswith("libnv"):
-            command = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", str(folder / name), "empty.c"]
-            subprocess.run(command, cwd=folder, check=True, timeout=60)
+    for found in set(re.findall(rb"\0(libnv\w+\.so[.\d]*)(?=\0)", bindings.read_bytes())):
+        name = found.decode()
+        command = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", str(folder / name), "empty.c"]
+        subprocess.run(command, cwd=folder, check=True, timeout=60)
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "PYTHONPATH": str(folder)}
     command = [sys.executable, "-c", _LIST]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)

@@ -1,48 +1,80 @@
-"""A GPU's compute capability decides which libraries have code for it."""
+"""A GPU's compute capability decides whether FP32 is computed in TF32."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
 from fixtures.host import machine
-from fixtures.host.compute_capability import lacks_code
-from fixtures.host.shared_library import GpuCode
+from fixtures.host.compute_capability import tf32_environment, uses_tf32
+from fixtures.host.environment import minimal_environment
 from tests.host.fake_nvml import Nvml
-
-V100, A100 = (7, 0), (8, 0)
 
 
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nvml]:
-    """A machine with two GPUs."""
+    """A machine with an A100, which has a MIG slice, and a V100."""
     found = Nvml(lambda: 0.0, "GPU-aaaa", "GPU-bbbb")
-    found.capabilities = {"GPU-aaaa": (8, 0), "GPU-bbbb": (9, 0)}
+    found.instances = {"GPU-aaaa": ["MIG-1"]}
+    found.capabilities = {"GPU-aaaa": (8, 0), "GPU-bbbb": (7, 0)}
     monkeypatch.setitem(sys.modules, "pynvml", found)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     machine.gpus_of.cache_clear()
     yield found
     machine.gpus_of.cache_clear()
 
 
-def test_it_is_that_of_the_first_gpu_that_cuda_shows(nvml: Nvml) -> None:
-    assert machine.compute_capability() == (9, 0)
+@pytest.mark.parametrize(
+    ("capability", "expected"),
+    [((7, 0), None), ((7, 5), None), ((8, 0), True), ((8, 9), True), ((9, 0), True), ((10, 0), True)],
+    ids=["V100", "T4", "A100", "L4", "H100", "B200"],
+)
+def test_fp32_is_computed_in_tf32_where_the_gpu_has_it(
+    nvml: Nvml, capability: tuple[int, int], expected: bool | None
+) -> None:
+    nvml.capabilities["GPU-aaaa"] = capability
+    assert uses_tf32("fp32", "cuda", wanted=True) is expected
+    assert uses_tf32("fp32", "cuda", wanted=False) is (None if expected is None else False)
+
+
+@pytest.mark.parametrize(
+    ("precision", "visible", "expected"),
+    [
+        ("fp16", "0", None),
+        ("int8", "0", None),
+        ("fp32", "MIG-1", True),
+        ("fp32", "1", None),
+        ("fp32", "", None),
+        ("fp32", "-1", None),
+    ],
+)
+def test_the_first_visible_gpu_and_the_precision_decide(
+    nvml: Nvml, precision: str, visible: str, expected: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert uses_tf32(precision, "cuda", wanted=True) is expected
+    assert uses_tf32(precision, "cpu", wanted=True) is None
 
 
 @pytest.mark.parametrize("call", ["nvmlInit", "nvmlDeviceGetCudaComputeCapability"])
 def test_a_driver_that_does_not_tell_is_no_error(call: str, nvml: Nvml) -> None:
     nvml.refused.add(call)
-
     assert machine.compute_capability() is None
 
 
-def test_a_library_without_code_for_a_gpu_is_named_with_what_it_has() -> None:
-    code = GpuCode(frozenset({75, 80}), frozenset())
-
-    assert lacks_code("PyTorch", code, A100) is None
-    said = str(lacks_code("PyTorch", code, V100))
-    assert "PyTorch has no code for GPUs of compute capability 7.0" in said
-    assert "sm_75, sm_80" in said
-    assert "no kernel image" in said
-    assert lacks_code("PyTorch", None, V100) is None
-    assert lacks_code("PyTorch", code, None) is None
+@pytest.mark.parametrize("allowed", [True, False])
+def test_the_environment_decides_for_pytorch_s_native_backend(allowed: bool) -> None:
+    """LibTorch has no parameter for it, and by itself computes convolutions in TF32 and matrix products not."""
+    environment = tf32_environment(allowed)
+    program = "import torch; print(torch.backends.cuda.matmul.allow_tf32)"
+    said = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env=minimal_environment() | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.strip() == str(allowed)
+    # cuBLAS, cuDNN and TensorRT read this one before all else; it turns TF32 off and never on.
+    assert environment.get("NVIDIA_TF32_OVERRIDE") == (None if allowed else "0")

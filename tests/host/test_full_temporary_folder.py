@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.accuracy.all_outputs import room_for
+from fixtures.accuracy.stages import room_for
 from fixtures.errors import ProofError
 from fixtures.host.scratch import space_in
 from fixtures.measure.load_data import input_data

@@ -1,38 +1,68 @@
-"""The lock on a machine: measurements exclude everything, the rest goes on together."""
+"""The lock on a machine: measurements exclude everything, the rest goes on together, and whoever waits learns for whom."""
 
 import os
+import pwd
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import execnet
 import pytest
 
 from fixtures.host import locks
-from tests.host.conftest import is_free
+from tests.host.conftest import HOLDER, is_free
 
 ROOT = Path(__file__).parents[2]
+NOBODY = 65534
+"""The user's id that Linux systems have for whoever is nobody."""
+Other = Callable[[str], "subprocess.Popen[str]"]
 
 
-def is_held(place: Path) -> bool:
-    """Whether another process cannot share the machine now."""
-    code = (
-        "import sys; from pathlib import Path; from fixtures.host import locks\n"
-        "with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, waiting=lambda _: sys.exit()): pass"
+def let_go(holder: "subprocess.Popen[str]") -> None:
+    assert holder.stdin is not None
+    holder.stdin.close()
+
+
+def measuring(place: Path) -> tuple[threading.Thread, threading.Event, threading.Event]:
+    """A thread that wants the machine for itself: it, whether it waits, and whether it has had it."""
+    waiting, had = threading.Event(), threading.Event()
+
+    def measure() -> None:
+        with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: waiting.set()):
+            had.set()
+
+    thread = threading.Thread(target=measure)
+    thread.start()
+    return thread, waiting, had
+
+
+def run_python(code: str, *arguments: str, **environment: str) -> str:
+    """What another process prints that runs this code with `locks`."""
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from pathlib import Path; from fixtures.host import locks\n" + code,
+    ]
+    done = subprocess.run(
+        [*command, *arguments],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    return (
-        subprocess.run(
-            [sys.executable, "-c", code + "; print('free')", str(place)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        == ""
-    )
+    return done.stdout.strip()
+
+
+def is_free_for_others(place: Path) -> bool:
+    """Whether another process can share the machine now."""
+    code = "with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, waiting=lambda _: sys.exit()): print('free')"
+    return run_python(code, str(place)) == "free"
 
 
 @pytest.mark.parametrize(
@@ -45,61 +75,47 @@ def is_held(place: Path) -> bool:
     ],
 )
 def test_a_measurement_has_the_machine_to_itself(
-    place: Path, other: Callable[[str], object], held: str, exclusive: bool, free: bool
+    place: Path, other: Other, held: str, exclusive: bool, free: bool, tmp_path: Path
 ) -> None:
     other(held)
-
     assert is_free(place, exclusive=exclusive) is free
-
-
-def test_what_other_folders_stand_for_is_not_shared(other: Callable[[str], object], tmp_path: Path) -> None:
-    other("exclusive")
-
     elsewhere = tmp_path / "another" / "machine"
     elsewhere.mkdir(parents=True)
     assert is_free(elsewhere, exclusive=True)
 
 
-def test_a_free_machine_is_not_waited_for(place: Path) -> None:
-    waited: list[bool] = []
-
-    with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: waited.append(True)):
-        assert waited == []
-
-
-def test_a_held_machine_is_waited_for_and_then_had(
-    place: Path, other: Callable[[str], "subprocess.Popen[str]"]
-) -> None:
+def test_a_held_machine_is_waited_for(place: Path, other: Other) -> None:
     holder = other("exclusive")
-    waiting, had = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: waiting.set()):
-            had.set()
-
-    thread = threading.Thread(target=wait)
-    thread.start()
+    thread, waiting, had = measuring(place)
     assert waiting.wait(30)
     assert not had.is_set()
-    assert holder.stdin is not None
-    holder.stdin.close()
+    let_go(holder)
     assert had.wait(30)
     thread.join()
 
 
-def test_the_machine_is_free_after_the_block_even_if_it_fails(place: Path) -> None:
+def test_later_requests_to_share_do_not_overtake_a_measurement(place: Path, other: Other) -> None:
+    holder = other("shared")
+    thread, waiting, had = measuring(place)
+    assert waiting.wait(30)
+    assert not is_free_for_others(place)
+    let_go(holder)
+    assert had.wait(30)
+    thread.join()
+    assert is_free_for_others(place)
+
+
+def test_the_machine_is_free_after_a_block_that_fails(place: Path) -> None:
     with pytest.raises(KeyError), locks.hold_machine(folder=place, exclusive=True):
         raise KeyError
-
     assert is_free(place, exclusive=True)
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-def test_who_measures_may_load_a_model_meanwhile(place: Path, exclusive: bool) -> None:
+def test_a_measurement_may_load_a_model_meanwhile(place: Path, exclusive: bool) -> None:
     with locks.hold_machine(folder=place, exclusive=True):
         assert is_free(place, exclusive=exclusive), "for this process"
-
-        assert is_held(place), "for others, after the inner block too"
+        assert not is_free_for_others(place), "after the inner block too"
 
 
 def test_a_child_that_was_forked_meanwhile_does_not_keep_the_machine(place: Path) -> None:
@@ -115,55 +131,167 @@ def test_a_child_that_was_forked_meanwhile_does_not_keep_the_machine(place: Path
         os.waitpid(child, 0)
 
 
-def test_a_killed_process_holds_nothing(place: Path, other: Callable[[str], "subprocess.Popen[str]"]) -> None:
+def test_a_killed_process_holds_nothing(place: Path, other: Other) -> None:
     holder = other("exclusive")
     assert not is_free(place, exclusive=True)
-
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()
-
     assert is_free(place, exclusive=True)
 
 
-def test_who_comes_later_to_share_does_not_overtake_who_waits_to_measure(
-    place: Path, other: Callable[[str], "subprocess.Popen[str]"]
-) -> None:
-    holder = other("shared")
-    waiting, had = threading.Event(), threading.Event()
-
-    def measure() -> None:
-        with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: waiting.set()):
-            had.set()
-
-    thread = threading.Thread(target=measure)
-    thread.start()
-    assert waiting.wait(30)
-
-    assert is_held(place)
-
-    assert holder.stdin is not None
-    holder.stdin.close()
-    assert had.wait(30)
-    thread.join()
-    assert not is_held(place)
-
-
-def test_time_is_counted_as_waited_only_where_another_process_has_what_is_asked_for(
-    place: Path, other: Callable[[str], "subprocess.Popen[str]"], tmp_path: Path
-) -> None:
+def test_only_waiting_for_another_process_counts_as_waited(place: Path, other: Other) -> None:
     holder = other("exclusive")
     began_s, before, own_before_s = time.monotonic(), locks.waited_s(), locks.own_time_s()
-
-    def let_go(_holder: str) -> None:
-        assert holder.stdin is not None
-        holder.stdin.close()
-
-    with locks.hold_machine(folder=place, exclusive=True, waiting=let_go):
+    with locks.hold_machine(folder=place, exclusive=True, waiting=lambda _holder: let_go(holder)):
         pass
     waited = locks.waited_s()
     with locks.hold_machine(folder=place, exclusive=True):
         pass
-
     assert locks.waited_s() == waited > before
     own_s, all_s = locks.own_time_s() - own_before_s, time.monotonic() - began_s
     assert 0 < own_s <= all_s - (waited - before)
+
+
+def test_runs_with_other_temporary_folders_are_on_the_same_machine(tmp_path: Path) -> None:
+    assert run_python("print(locks.machine())", TMPDIR=str(tmp_path)) == str(locks.machine())
+
+
+# --- who holds it ------------------------------------------------------------------------------------------
+
+
+def test_whoever_waits_is_told_again_and_again_who_has_the_machine(
+    place: Path, other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "LINE_EVERY_S", 0.01)
+    holder, told = other("exclusive"), list[str]()
+
+    def waiting(who: str) -> None:
+        told.append(who)
+        if len(told) == 3:
+            let_go(holder)
+
+    with locks.hold_machine(folder=place, exclusive=True, waiting=waiting):
+        pass
+    assert {f"process {holder.pid} of" in who for who in told} == {True}
+
+
+def test_whoever_waits_for_a_file_is_told_who_has_it(tmp_path: Path) -> None:
+    lock, told = locks.lock_beside(tmp_path / "build"), list[str]()
+    code = "from fixtures.host import locks; import sys; from pathlib import Path\n"
+    code += "with locks.hold_file(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(lock)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+
+        def waiting(who: str) -> None:
+            told.append(who)
+            let_go(holder)
+
+        with locks.hold_file(lock, waiting=waiting):
+            pass
+    assert len(told) == 1
+    assert f"process {holder.pid} of" in told[0]
+
+
+@pytest.fixture
+def everybodys() -> Iterator[Path]:
+    """A folder that every user may open; those of pytest are this user's."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name, "machine")
+        folder.mkdir()
+        for path in (folder, folder.parent):
+            path.chmod(0o755)
+        yield folder
+
+
+def said_by_nobody(folder: Path) -> str:
+    """What the run of another user is told when it wants to share the machine, or that it has it."""
+
+    class ToldError(Exception):
+        pass
+
+    def waiting(holder: str) -> None:
+        raise ToldError(holder)
+
+    reading, writing = os.pipe()
+    child = os.fork()  # another user may not be able to start this Python, which can lie in one's home
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            with locks.hold_machine(folder=folder, exclusive=False, waiting=waiting):
+                os.write(writing, b"has it")
+        except BaseException as error:  # noqa: BLE001 - the test's own process goes on elsewhere
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        said = answer.read().decode()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_users_run_waits_for_this_one_and_learns_whose_it_is(everybodys: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(everybodys), "exclusive"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        said = said_by_nobody(everybodys)
+        holder.communicate()
+    assert said.startswith(f"process {holder.pid} of {pwd.getpwuid(os.getuid()).pw_name}, ")
+    assert said_by_nobody(everybodys) == "has it"
+
+
+def test_a_waiting_process_is_no_holder(tmp_path: Path) -> None:
+    status = tmp_path.stat()
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    table = f"1: FLOCK  ADVISORY  WRITE 71 {place} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 {place} 0 EOF\n"
+    table += f"2: POSIX  ADVISORY  READ 73 {place} 0 EOF\n3: FLOCK  ADVISORY  WRITE 74 ff:ff:{status.st_ino} 0 EOF\n"
+    assert locks.holders(status, table) == [71]
+
+
+def test_a_holder_s_command_cannot_change_the_terminal_and_a_stopped_one_is_named_so() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()", "\x1b[31mred\nnext"], stdin=subprocess.PIPE
+    ) as process:
+        while "red" not in (text := locks.describe(process.pid)):
+            pass
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        stopped = locks.describe(process.pid)
+        process.kill()
+    assert text.isprintable()
+    fix = f"kill -CONT {process.pid}"
+    assert (fix in text, fix in stopped) == (False, True)
+
+
+def test_a_worker_of_a_run_has_the_command_of_the_run() -> None:
+    """What execnet starts workers with is the same for all, and says nothing of what is waited for."""
+    gateway = execnet.makegateway()
+    try:
+        said = locks.describe(gateway.remote_exec("import os; channel.send(os.getpid())").receive())
+    finally:
+        gateway.exit()
+    assert "a worker of" in said
+    assert "exec(" not in said
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError), locks.hold_file(tmp_path / "lock"):  # noqa: PT011
+        pass
+    assert not (tmp_path / "elsewhere").exists()

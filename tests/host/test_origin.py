@@ -12,38 +12,24 @@ from fixtures.host.origin import commit_of
 from tests.helpers import git
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A git repository of one commit."""
+def test_a_checkout_has_a_commit_and_is_clean_until_a_file_is_added(tmp_path: Path) -> None:
+    assert commit_of.__wrapped__(tmp_path) == (None, None)
     git(tmp_path, "init", "-q")
     git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
-    return tmp_path
+    commit, clean = commit_of.__wrapped__(tmp_path)
+    assert (len(str(commit)), clean) == (40, True)
+    (tmp_path / "model.py").touch()
+    assert commit_of.__wrapped__(tmp_path) == (commit, False)
 
 
-def test_a_checkout_as_it_was_committed_is_clean(checkout: Path) -> None:
-    commit, clean = commit_of.__wrapped__(checkout)
-    assert commit is not None
-    assert len(commit) == 40
-    assert clean
-
-
-def test_a_file_that_git_does_not_know_makes_it_unclean(checkout: Path) -> None:
-    (checkout / "model.py").touch()
-    assert commit_of.__wrapped__(checkout)[1] is False
-
-
-def test_a_folder_outside_any_repository_has_no_commit(tmp_path: Path) -> None:
-    assert commit_of.__wrapped__(tmp_path) == (None, None)
-
-
-def test_the_environment_tells_the_commit_of_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_names_the_machine_and_the_commit_of_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(origin.COMMIT, "a" * 40 + "-dirty")
-    assert commit_of.__wrapped__(tmp_path) == ("a" * 40, False)
-
-
-def test_a_container_may_be_told_the_name_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(origin.HOST, "node7")
+    assert commit_of.__wrapped__(tmp_path) == ("a" * 40, False)
     assert origin.origin("cpu").host == "node7"
+    assert origin.origin("cpu") == origin.origin("cpu"), "all measurements of a process are of one run"
 
 
 WORKER = """
@@ -73,7 +59,3 @@ def test_all_workers_of_a_run_say_the_same_run_and_start(tmp_path: Path) -> None
     )
     first, second = ((tmp_path / f"gw{number}.txt").read_text() for number in range(2))
     assert first == second
-
-
-def test_all_measurements_of_a_process_are_of_one_run() -> None:
-    assert origin.origin("cpu") == origin.origin("cpu")

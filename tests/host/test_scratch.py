@@ -1,7 +1,8 @@
-"""Folders of a run are its own, and those of a killed one go."""
+"""Folders of a run are this user's alone, and those of a killed run go."""
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.errors import SetupError
-from fixtures.host import private, scratch
+from fixtures.host import scratch
+from tests.helpers import theirs
 
 ROOT = Path(__file__).parents[2]
 HOLDING = """\
@@ -47,54 +49,99 @@ def run(temporary: Path) -> Iterator[Callable[[], "tuple[subprocess.Popen[str], 
             process.kill()
 
 
-def test_the_folder_of_a_killed_run_goes_and_that_of_one_that_is_alive_stays(
+def test_the_folder_of_a_killed_run_goes_and_that_of_a_living_one_stays(
     run: Callable[[], "tuple[subprocess.Popen[str], Path]"],
 ) -> None:
-    killed, left = run()
-    _, alive = run()
+    (killed, left), (ending, ended), (_, alive) = run(), run(), run()
+    assert len({left, ended, alive}) == 3
+    ending.communicate()
+    assert not ended.exists()
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-
     assert scratch.remove_left_by_runs() == [left]
-
     assert not left.exists()
     assert (alive / "file").is_file()
 
 
-def test_a_run_that_ends_leaves_nothing(run: Callable[[], "tuple[subprocess.Popen[str], Path]"]) -> None:
-    process, folder = run()
-    process.communicate()
-
-    assert not folder.exists()
-    assert scratch.remove_left_by_runs() == []
-
-
 def test_folders_of_other_names_and_links_stay(temporary: Path) -> None:
-    runs = private.folder_of_user("runs")
+    runs = scratch.folder_of_user("runs")
     (temporary / "tritonproof-elsewhere").mkdir()
     (runs / "somebody-elses").mkdir()
     (runs / "tritonproof-link").symlink_to(temporary / "tritonproof-elsewhere")
-
     assert scratch.remove_left_by_runs() == []
     assert len(list(runs.iterdir())) == 2
 
 
-def test_where_the_folder_of_runs_leads_elsewhere_nothing_is_removed(temporary: Path) -> None:
-    (temporary / "precious" / "tritonproof-work").mkdir(parents=True)
-    private.folder_of_user()
-    (private.user_folder() / "runs").symlink_to(temporary / "precious")
-
-    with pytest.raises(SetupError, match="symbolic link"):
-        scratch.remove_left_by_runs()
-    assert (temporary / "precious" / "tritonproof-work").is_dir()
-
-
-def test_two_folders_for_one_purpose_have_two_names(temporary: Path) -> None:
-    with scratch.scratch_folder("test") as one, scratch.scratch_folder("test") as other:
-        assert one != other
-
-
-def test_a_folder_within_another_goes_with_it_at_the_latest(tmp_path: Path) -> None:
+def test_a_folder_within_another_goes_with_its_block(tmp_path: Path) -> None:
     with scratch.scratch_folder("test", tmp_path) as folder:
         assert folder.parent == tmp_path
     assert not folder.exists()
+
+
+def link(path: Path) -> None:
+    path.with_name("elsewhere").mkdir(mode=0o700)
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def link_to_nothing(path: Path) -> None:
+    path.symlink_to("/nowhere")
+
+
+def open_to_all(path: Path) -> None:
+    path.mkdir()
+    path.chmod(0o777)
+
+
+def open_to_the_group(path: Path) -> None:
+    path.mkdir()
+    path.chmod(0o770)
+
+
+def another_users(path: Path) -> None:
+    path.mkdir(mode=0o700)
+    theirs(path)
+
+
+@pytest.mark.parametrize("below", ["", "runs"])
+@pytest.mark.parametrize(
+    "put", [link, link_to_nothing, Path.touch, os.mkfifo, open_to_all, open_to_the_group, another_users]
+)
+def test_what_somebody_else_has_put_there_is_refused_and_left_as_it_is(
+    put: Callable[[Path], None], below: str, temporary: Path
+) -> None:
+    if below:
+        scratch.folder_of_user()
+    path = scratch.user_folder() / below
+    put(path)
+    before = path.lstat()
+    for use in (scratch.scratch_folder("test").__enter__, scratch.remove_left_by_runs):
+        if use is scratch.remove_left_by_runs and not below:
+            continue  # it makes no folder only to look into it
+        with pytest.raises(SetupError, check=lambda error: error.where == str(path)):
+            use()
+    after = path.lstat()
+    assert (after.st_mode, after.st_uid, after.st_mtime) == (before.st_mode, before.st_uid, before.st_mtime)
+    assert not list(temporary.rglob("tritonproof-test*"))
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_nobody_else_sees_what_a_run_keeps_for_itself(umask: int, temporary: Path) -> None:
+    before = os.umask(umask)
+    try:
+        with scratch.scratch_folder("test") as folder:
+            seen = [
+                stat.S_IMODE(path.lstat().st_mode) for path in (folder.parent.parent, folder.parent, folder)
+            ]
+    finally:
+        os.umask(before)
+    assert seen == [0o700] * 3
+
+
+@pytest.mark.parametrize("letter", [" ", "'", '"', "ü", ":", "$"])
+def test_a_temporary_folder_that_a_shell_would_misread_is_not_used(
+    letter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"a{letter}b").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / f"a{letter}b"))
+    with scratch.scratch_folder("test") as folder:
+        assert letter not in str(folder)

@@ -28,6 +28,19 @@ def test_what_nobody_has_open_is_removed(segment: Path) -> None:
     assert not segment.exists()
 
 
+def test_only_the_own_segments_of_the_name_are_made_private(tmp_path: Path) -> None:
+    own, other, secret, strange = (
+        tmp_path / name for name in ("triton-ab", "triton-x", "secret", "triton-abc")
+    )
+    for path in (own, other, secret):
+        path.touch(0o644)
+    strange.symlink_to(secret)
+    os.mkfifo(tmp_path / "triton-abd")
+    segments.make_private("triton-ab", tmp_path)
+    modes = [path.stat().st_mode & 0o777 for path in (own, other, secret)]
+    assert modes == [0o600, 0o644, 0o644]
+
+
 def test_what_is_mapped_stays_though_its_file_was_closed(segment: Path) -> None:
     with segment.open("r+b") as file:
         memory = mmap.mmap(file.fileno(), 0)

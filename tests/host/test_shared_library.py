@@ -1,4 +1,4 @@
-"""What a library needs is what the dynamic linker's own tool says; which GPUs it has code for decides what runs."""
+"""What a library is linked to is what the dynamic linker's own tool says; the GPUs that it has code for decide what runs."""
 
 import re
 import shutil
@@ -8,49 +8,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixtures.host.shared_library import GpuCode, gpu_code, major_version, needed_libraries
+from fixtures.host.shared_library import GpuCode, gpu_code, lacks_code, linked_version
 from tests.host.libraries import write_library
 
 
-def test_the_libraries_that_one_needs_are_those_that_binutils_name() -> None:
-    readelf = shutil.which("readelf")
-    if readelf is None:
+def test_the_linked_libraries_are_those_that_binutils_names() -> None:
+    if (readelf := shutil.which("readelf")) is None:
         pytest.skip("needs readelf: apt-get install binutils")
     libraries = sorted(Path(np.__file__).parent.rglob("*.so"))[:5]
     assert libraries
     for library in libraries:
-        told = subprocess.run(
-            [readelf, "-d", str(library)], capture_output=True, text=True, check=True
-        ).stdout
-        assert list(needed_libraries(library)) == re.findall(r"\(NEEDED\).*\[(.+)\]", told)
+        told = subprocess.run([readelf, "-d", library], capture_output=True, text=True, check=True).stdout
+        for name, version in re.findall(r"\(NEEDED\).*\[(.+)\.so\.(\d+)", told):
+            assert linked_version(library, name) == int(version)
 
 
-def test_a_library_s_major_version_is_told_by_the_name_that_is_needed(tmp_path: Path) -> None:
-    needed = needed_libraries(
-        write_library(tmp_path / "a.so", ["libcudart.so.13", "libnvinfer.so.10", "libc.so.6"])
-    )
-
-    assert major_version("libcudart", needed) == 13
-    assert major_version("libnvinfer", needed) == 10
-    assert major_version("libcuda", needed) is None
-    assert needed_libraries(write_library(tmp_path / "b.so")) == ()
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"not a library", b"\x7fELF\x02\x01\x01", b"\x7fELF\x01\x01\x01" + bytes(60)]
-)
-def test_what_is_no_library_is_an_error_that_names_the_file(content: bytes, tmp_path: Path) -> None:
-    file = tmp_path / "a.so"
-    file.write_bytes(content)
-
-    with pytest.raises(ValueError, match=r"a\.so|empty file"):
-        needed_libraries(file)
+def test_a_linked_version_is_the_major_one(tmp_path: Path) -> None:
+    library = write_library(tmp_path / "a.so", ["libcudart.so.13", "libnvinfer.so.10.4", "libc.so.6"])
+    assert linked_version(library, "libcudart") == 13
+    assert linked_version(library, "libnvinfer") == 10
+    assert linked_version(library, "libcuda") is None
 
 
 def test_code_is_found_with_its_architectures(tmp_path: Path) -> None:
-    assert gpu_code(write_library(tmp_path / "a.so", (), [70, 80], [90])) == GpuCode(
-        frozenset({70, 80}), frozenset({90})
-    )
+    found = gpu_code(write_library(tmp_path / "a.so", (), [70, 80], [90]))
+    assert found == GpuCode(frozenset({70, 80}), frozenset({90}))
     assert gpu_code(write_library(tmp_path / "b.so")) is None
 
 
@@ -64,9 +46,12 @@ def test_code_is_found_with_its_architectures(tmp_path: Path) -> None:
         ((9, 0), False),
         ((12, 0), True),
         ((12, 1), True),
+        (None, True),
     ],
 )
 def test_machine_code_runs_on_its_own_major_capability_and_ptx_on_later_ones(
-    capability: tuple[int, int], runs: bool
+    capability: tuple[int, int] | None, runs: bool
 ) -> None:
-    assert GpuCode(frozenset({75, 80}), frozenset({120})).runs_on(capability) == runs
+    code = GpuCode(frozenset({75, 80}), frozenset({120}))
+    assert (lacks_code("PyTorch", code, capability) is None) == runs
+    assert lacks_code("PyTorch", None, capability) is None

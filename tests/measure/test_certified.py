@@ -1,5 +1,5 @@
-"""Percentiles that can be certified: equal to MLPerf LoadGen's early stopping, request for request; and `--certify`, by which a
-point is measured until its own is."""
+"""Percentiles that can be certified: equal to MLPerf LoadGen's early stopping, request for request; and
+`--certify`, by which a point is measured until its own is."""
 
 import dataclasses
 import json

@@ -1,4 +1,5 @@
-"""What the models that a model calls did in its requests: from the server's statistics before and after each run."""
+"""What the models that a model calls did in its requests: from the server's statistics before and after each
+run."""
 
 from types import SimpleNamespace
 from typing import Any

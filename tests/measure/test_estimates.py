@@ -1,5 +1,5 @@
-"""From timestamps to estimates: checked against simulated servers whose true speed is known, and against what textbooks and SciPy
-say of the same numbers."""
+"""From timestamps to estimates: checked against simulated servers whose true speed is known, and against what
+textbooks and SciPy say of the same numbers."""
 
 import heapq
 import itertools
@@ -333,7 +333,8 @@ def test_of_nothing_the_width_is_beyond_all_bounds() -> None:
 def test_of_many_passes_of_independent_requests_the_interval_is_that_of_order_statistics(
     percent: int, room: float
 ) -> None:
-    """As SciPy has it of as many independent observations, within what their number is known to by a hundred passes."""
+    """As SciPy has it of as many independent observations, within what their number is known to by a hundred
+    passes."""
     widths = {"low": [], "high": []}  # type: dict[str, list[float]]
     for seed in range(8):
         latencies = np.random.default_rng(seed).gamma(4, 1, (100, 60))
@@ -368,7 +369,8 @@ def test_where_passes_do_not_vary_at_all_all_requests_count_as_they_are() -> Non
 
 
 def test_a_percentile_that_the_slowest_may_not_reach_is_open_above_from_368_requests_down() -> None:
-    """0.99 to the power of 368 is a fortieth: so often not even the slowest of so many is slower than the p99."""
+    """0.99 to the power of 368 is a fortieth: so often not even the slowest of so many is slower than the
+    p99."""
     for count, is_open in ((366, True), (370, False)):
         half = np.arange(count / 2)
         found = estimates.percentile_estimate(passes_of([half, half]), 99)

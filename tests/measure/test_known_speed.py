@@ -1,4 +1,5 @@
-"""Real servers of known speed, measured by the real load generator. What is asserted holds on a busy machine too."""
+"""Real servers of known speed, measured by the real load generator. What is asserted holds on a busy machine
+too."""
 
 import os
 import threading
@@ -65,9 +66,9 @@ def test_a_rate_that_is_too_high_shows_in_latencies_and_in_the_mark(timed: Timed
 
 
 def stand_still(timed: Timed, seconds: float) -> None:
-    """Stop the server's models, not Triton itself, so that the load generator's question for its statistics is answered
-    meanwhile. Triton 2.51 ends where its Python backend waits for one that stands still for a whole second:
-    boost::interprocess::lock_exception."""
+    """Stop the server's models, not Triton itself, so that the load generator's question for its statistics
+    is answered meanwhile. Triton 2.51 ends where its Python backend waits for one that stands still for a
+    whole second: boost::interprocess::lock_exception."""
     children = psutil.Process(timed.server.pid).children(recursive=True)
     stubs = [one for one in children if "python_backend_stub" in " ".join(one.cmdline())]
     for one in stubs:

@@ -1,5 +1,5 @@
-"""Shared memory under load: what can go wrong on that way alone is found, nothing stays behind, and what another load generator
-uses is left alone."""
+"""Shared memory under load: what can go wrong on that way alone is found, nothing stays behind, and what
+another load generator uses is left alone."""
 
 import dataclasses
 import mmap

@@ -104,8 +104,8 @@ def test_a_server_is_warm_when_it_does_not_get_faster_any_more(
 
 @pytest.mark.parametrize(("rate_per_s", "passes"), [(None, 1), (400.0, 2)])
 def test_how_long_it_takes_to_certify_is_told_in_whole_passes(rate_per_s: float | None, passes: int) -> None:
-    """Four clients at a server of 10 ms are answered 400 times a second, so that 662 requests take two seconds. By a schedule
-    the first quarter of a pass does not count."""
+    """Four clients at a server of 10 ms are answered 400 times a second, so that 662 requests take two
+    seconds. By a schedule the first quarter of a pass does not count."""
     point = LoadPoint("online", 1, 0 if rate_per_s else 4, rate_per_s, "constant" if rate_per_s else None)
     warm_up = toy.run_of(toy.closed_loop(np.full((4, 40), 0.01), 0.4), next_window_s=0.6)
     found = dataclasses.replace(measured.warmed(Measured(toy.job(point)), warm_up), window_s=0.6)
@@ -149,7 +149,8 @@ def test_a_budget_holds_the_passes_that_are_of_use_and_what_starting_them_takes(
 
 @pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])
 def test_in_a_pass_at_a_rate_fifteen_requests_count(rate_per_s: float) -> None:
-    """Three quarters of a pass count, of twenty that are due; a queue takes longer to settle than clients that wait."""
+    """Three quarters of a pass count, of twenty that are due; a queue takes longer to settle than clients
+    that wait."""
     point = LoadPoint("online", 1, 0, rate_per_s, "constant")
     window_s = stopping.least_window_s(point)
 

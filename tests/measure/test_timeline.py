@@ -1,4 +1,5 @@
-"""Which part of a pass counts, by the times of its requests: in a closed loop, and in an open one by when they were due."""
+"""Which part of a pass counts, by the times of its requests: in a closed loop, and in an open one by when
+they were due."""
 
 from collections.abc import Sequence
 

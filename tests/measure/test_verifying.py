@@ -1,4 +1,5 @@
-"""Answers under load: each compared with what the converted model gives in process, between the passes of a real server too."""
+"""Answers under load: each compared with what the converted model gives in process, between the passes of a
+real server too."""
 
 import dataclasses
 import os

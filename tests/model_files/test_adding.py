@@ -65,16 +65,11 @@ def test_what_lies_beside_a_file_is_imported_when_the_model_is_used_too(tmp_path
     (tmp_path / "used_late.py").write_text("WORD = 'found'\n")
     late = "def late():\n    import used_late\n    from . import used_late as same\n    return used_late.WORD + same.WORD"
     file = write(tmp_path / "mine.py", "mine", late)
-    file.write_text(file.read_text().replace("lambda _checkpoint: None", "lambda _checkpoint: late()"))
+    text = file.read_text().replace("lambda _checkpoint: None", "lambda _checkpoint: late()")
+    file.write_text(text.replace("Path(__file__)", "Path('nowhere.py')"))
 
     assert add(file)["mine"].load(None) == "foundfound"
-
-
-def test_builds_follow_the_file_that_was_named_whatever_it_says_of_itself(tmp_path: Path, add: Add) -> None:
-    file = write(tmp_path / "mine.py", "mine")
-    file.write_text(file.read_text().replace("Path(__file__)", "Path('nowhere.py')"))
-
-    assert add(file)["mine"].source == file
+    assert add(file)["mine"].source == file, "whatever it says of itself"
 
 
 def test_neighbours_of_one_name_are_told_apart_where_they_are_imported_relatively(

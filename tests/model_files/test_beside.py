@@ -7,7 +7,6 @@ import pytest
 
 from fixtures.build.repository import content_of
 from fixtures.model_files.beside import code_beside
-from fixtures.spec import Case
 from tests import toy
 from tests.conftest import DEPLOYMENT
 
@@ -43,28 +42,24 @@ def test_all_that_is_imported_from_the_folder_is_found_and_nothing_else(folder: 
     assert found == set(SOURCES) - {"mine.py", "not_imported.py", "numpy_notes.py"}
 
 
-def case_of(folder: Path) -> Case:
-    """A case of the model of the folder, in a format whose code is in the suite."""
-    plain = toy.case(toy.model(source=folder / "mine.py"))
-    return dataclasses.replace(plain, format=dataclasses.replace(plain.format, runtime="onnx.py"))
-
-
 @pytest.mark.parametrize(
-    "name", ["mine.py", "plain.py", "used_late.py", "folder/inside.py", "deep/beside.py"]
+    ("name", "is_built_anew"),
+    [
+        ("mine.py", True),
+        ("plain.py", True),
+        ("used_late.py", True),
+        ("folder/inside.py", True),
+        ("deep/beside.py", True),
+        ("not_imported.py", False),
+    ],
 )
-def test_a_build_is_made_anew_when_the_file_or_what_it_imports_changes(folder: Path, name: str) -> None:
-    case = case_of(folder)
+def test_a_build_is_made_anew_when_what_the_file_imports_changes(
+    folder: Path, name: str, is_built_anew: bool
+) -> None:
+    plain = toy.case(toy.model(source=folder / "mine.py"))
+    case = dataclasses.replace(plain, format=dataclasses.replace(plain.format, runtime="onnx.py"))
     before = content_of(case, toy.weights().digest, DEPLOYMENT)
 
     (folder / name).write_text(SOURCES[name] + "# other\n")
 
-    assert content_of(case, toy.weights().digest, DEPLOYMENT) != before
-
-
-def test_a_build_stays_when_another_file_of_the_folder_changes(folder: Path) -> None:
-    case = case_of(folder)
-    before = content_of(case, toy.weights().digest, DEPLOYMENT)
-
-    (folder / "not_imported.py").write_text("# other\n")
-
-    assert content_of(case, toy.weights().digest, DEPLOYMENT) == before
+    assert (content_of(case, toy.weights().digest, DEPLOYMENT) != before) is is_built_anew

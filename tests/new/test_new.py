@@ -1,4 +1,5 @@
-"""A new model's file: the suite takes it as it is written, nothing is written over, and what cannot work is refused."""
+"""A new model's file: the suite takes it as it is written, nothing is written over, and what cannot work is
+refused."""
 
 import re
 import subprocess

@@ -32,8 +32,7 @@ def link(tmp_path: Path) -> Path:
 def test_what_a_killed_writer_left_is_gone_after_the_next_write(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(folder / "case.json")]
-    ended = subprocess.run(command, check=False)
-    assert ended.returncode == -signal.SIGKILL
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert list(folder.iterdir())
     atomic.replace(folder / "other.json", b"whole")
     assert [path.name for path in folder.iterdir()] == ["other.json"]
@@ -42,22 +41,19 @@ def test_what_a_killed_writer_left_is_gone_after_the_next_write(tmp_path: Path) 
 def test_what_another_process_is_still_writing_is_no_leftover(tmp_path: Path) -> None:
     with atomic.unfinished_folder(tmp_path / "merged") as folder:
         (folder / "case.json").touch()
-        atomic.remove_leftovers(tmp_path)
+        assert atomic.remove_leftovers(tmp_path) == []
         assert (folder / "case.json").exists()
     assert not list(tmp_path.iterdir())
 
 
-def test_a_link_is_neither_replaced_nor_written_through_by_itself(link: Path) -> None:
-    with pytest.raises(OSError, match="never replaced"):
+def test_a_link_is_followed_where_a_user_names_it_and_never_replaced(link: Path) -> None:
+    with pytest.raises(OSError, check=lambda error: error.filename == str(link)):
         atomic.replace(link, b"after")
-    assert link.is_symlink()
     assert link.read_bytes() == b"before"
-
-
-def test_a_link_that_a_user_names_leads_to_the_file_that_is_written(link: Path) -> None:
     atomic.write_given(link, b"after")
     assert link.is_symlink()
     assert (link.parent / "elsewhere").read_bytes() == b"after"
+    assert safe_open.given(link) == b"after"
 
 
 @pytest.mark.parametrize("device", ["/dev/null", "/dev/fd/{}"])
@@ -80,28 +76,15 @@ def test_a_pipe_gets_what_is_written_and_stays_a_pipe(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_a_pipe_that_nobody_reads_is_refused_and_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="nobody reads"):
-        atomic.write_given(tmp_path / "pipe", b"page")
-
-
-def test_a_folder_is_not_written_to(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="it is a folder"):
-        atomic.write_given(tmp_path, b"page")
-
-
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize("write", [atomic.replace, atomic.write_given])
 def test_root_leaves_a_file_to_its_owner(write: Callable[[Path, bytes], None], tmp_path: Path) -> None:
     path = tmp_path / "page"
-    path.write_bytes(b"before")
-    path.chmod(0o640)
+    path.touch(0o640)
     os.chown(path, 12345, 12346)
     write(path, b"after")
     found = path.stat()
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (12345, 12346, 0o640)
-    assert path.read_bytes() == b"after"
 
 
 def test_a_file_that_a_user_has_closed_is_not_replaced(
@@ -109,26 +92,28 @@ def test_a_file_that_a_user_has_closed_is_not_replaced(
 ) -> None:
     path = tmp_path / "page"
     path.write_bytes(b"before")
-    path.chmod(0o444)
     # Root may write to all.
     monkeypatch.setattr(os, "access", lambda _path, mode: not mode & os.W_OK)
-    with pytest.raises(PermissionError, match="may not be written to"):
+    with pytest.raises(PermissionError):
         atomic.write_given(path, b"after")
     assert path.read_bytes() == b"before"
 
 
+@pytest.mark.parametrize("write", [atomic.replace, atomic.write_given])
 @pytest.mark.parametrize("place", ["file/page", "x" * 300, "folder"])
-def test_what_cannot_be_written_is_named_as_it_was_given(place: str, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_named_as_it_was_given(
+    place: str, write: Callable[[Path, bytes], None], tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError, match=r".") as raised:
-        atomic.replace(tmp_path / place, b"page")
+    with pytest.raises(OSError) as raised:  # noqa: PT011
+        write(tmp_path / place, b"page")
     assert str(raised.value.filename) in (str(tmp_path / place), str((tmp_path / place).parent))
 
 
 def test_two_writers_of_one_file_leave_the_whole_of_one(tmp_path: Path) -> None:
     contents = [bytes([65 + number]) * 100_000 for number in range(4)]
-    path = tmp_path / "case.json"
+    path = tmp_path / ("c" * 250 + ".json")  # as long as the file system has names
     writers = [threading.Thread(target=atomic.replace, args=(path, content)) for content in contents]
     for one in writers:
         one.start()
@@ -138,23 +123,22 @@ def test_two_writers_of_one_file_leave_the_whole_of_one(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_name_as_long_as_the_file_system_has_them_can_be_written(tmp_path: Path) -> None:
-    path = tmp_path / ("c" * 250 + ".json")
-    atomic.replace(path, b"whole")
-    assert path.read_bytes() == b"whole"
-
-
-def test_what_a_user_names_is_read_through_links(link: Path) -> None:
-    assert safe_open.given(link) == b"before"
-
-
-@pytest.mark.parametrize("path", ["/dev/zero", "pipe", "."])
-def test_only_a_regular_file_is_read(path: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe", ".", "large", "gone"])
+def test_only_a_regular_file_of_some_size_is_read(path: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="no regular file"):
-        safe_open.given(tmp_path / path)
+    (tmp_path / "large").write_bytes(b"before")
+    with pytest.raises(OSError, check=lambda error: error.filename == str(tmp_path / path)):
+        safe_open.given(tmp_path / path, largest_bytes=5)
 
 
-def test_a_file_that_is_too_large_is_refused_with_its_limit(link: Path) -> None:
-    with pytest.raises(OSError, match="larger than"):
-        safe_open.given(link, largest_bytes=3)
+@pytest.mark.parametrize("place", ["link", "inside/file", "inside/../elsewhere", "pipe"])
+def test_nothing_behind_a_link_is_of_a_folder(place: str, link: Path, tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "file").write_bytes(b"secret")
+    (tmp_path / "inside").symlink_to("beside")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, check=lambda error: error.filename == str(tmp_path / place)):
+        safe_open.content(tmp_path / place, tmp_path)
+    assert (
+        safe_open.content(tmp_path / "inside" / "file") == b"secret"
+    )  # of the folder that the link leads to

@@ -45,6 +45,15 @@ def test_a_checkpoint_may_be_theirs(tmp_path: Path, collect: Collect) -> None:
     assert models(found.names) == {"mine"}
 
 
+@pytest.mark.parametrize("name", ["cpu", "mine-a100"])
+def test_a_name_that_would_select_hardware_is_refused(name: str, tmp_path: Path, collect: Collect) -> None:
+    found = collect("--models", str(write(tmp_path / "mine.py", name)))
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert "where: --models" in found.text
+    assert name not in {model.name for model in all_models()}
+
+
 def test_a_file_that_cannot_be_used_ends_the_run_as_bad_input(tmp_path: Path, collect: Collect) -> None:
     (tmp_path / "mine.py").write_text("\n\n1 / 0\n")
 
@@ -52,12 +61,3 @@ def test_a_file_that_cannot_be_used_ends_the_run_as_bad_input(tmp_path: Path, co
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
     assert f"{tmp_path / 'mine.py'}:3" in found.text
-
-
-@pytest.mark.parametrize("name", ["cpu", "mine-a100"])
-def test_a_name_that_would_select_hardware_is_refused(name: str, tmp_path: Path, collect: Collect) -> None:
-    found = collect("--models", str(write(tmp_path / "mine.py", name)))
-
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert "would select that hardware" in found.text
-    assert name not in {model.name for model in all_models()}

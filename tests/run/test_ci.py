@@ -15,7 +15,7 @@ import pytest
 
 from reports.run import job_summary
 from reports.run.job_summary import annotation, cut, summary
-from reports.run.outcomes import Failure, Outcomes
+from reports.run.outcomes import STATUS, Failure, Outcomes
 from reports.text.publishable import publishable
 from tests import samples
 
@@ -140,24 +140,23 @@ def either(request: pytest.FixtureRequest, whole: Run, tmp_path_factory: pytest.
     return run(tmp_path_factory.mktemp("workers"), "-k", KINDS, "-n", "2")
 
 
-# --- the exit status ---------------------------------------------------------------------------------------
+def test_failures_of_all_kinds_reach_the_exit_status_and_junit(either: Run) -> None:
+    assert either.status == STATUS["accuracy"], either.text
+    kinds = {name: one.find(".//property[@name='failure']") for name, one in either.testcases.items()}
+    assert {name: one.get("value") for name, one in kinds.items() if one is not None} == {
+        "test_accuracy": "accuracy",
+        "test_slower": "speed",
+        "test_without_a_server": "infrastructure",
+        "test_with_a_bug": "infrastructure",
+    }
 
 
-def test_failures_of_all_kinds_reach_the_exit_status(either: Run) -> None:
-    assert either.status == 12, either.text
-    said = "exit status 12, accuracy: 1 failed for accuracy, 2 failed for infrastructure, 1 failed for speed"
-    assert said in either.text
-
-
-def test_unusable_input_alone_is_a_usage_error(tmp_path: Path) -> None:
-    done = run(tmp_path, "-k", "given", "-n", "1")
-    assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
-    assert done.text.count("exit status 4, input: 1 failed for input") == 1
-    assert "raise InputError" not in done.text
-
-
-def test_the_trace_is_there_for_who_asks(tmp_path: Path) -> None:
-    assert "raise InputError" in run(tmp_path, "-k", "given", "--full-trace").text
+def test_unusable_input_alone_is_a_usage_error_whose_trace_is_there_for_who_asks(tmp_path: Path) -> None:
+    for name, arguments, has_trace in (("short", ("-n", "1"), False), ("full", ("--full-trace",), True)):
+        (tmp_path / name).mkdir()
+        done = run(tmp_path / name, "-k", "given", *arguments)
+        assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
+        assert ("raise InputError" in done.text) is has_trace
 
 
 # --- JUnit's XML -------------------------------------------------------------------------------------------
@@ -176,30 +175,12 @@ def test_junit_holds_the_figures_of_each_test_with_their_units(either: Run) -> N
     assert load["latency_p99_ms"] == "2.126"
 
 
-def test_junit_says_what_kind_each_failure_is(either: Run) -> None:
-    kinds = {name: one.find(".//property[@name='failure']") for name, one in either.testcases.items()}
-    assert {name: one.get("value") for name, one in kinds.items() if one is not None} == {
-        "test_accuracy": "accuracy",
-        "test_slower": "speed",
-        "test_without_a_server": "infrastructure",
-        "test_with_a_bug": "infrastructure",
-    }
-    failure = either.testcases["test_accuracy"].find("failure")
-    assert failure is not None
-    assert "below 94 %" in str(failure.get("message"))
-
-
 def test_junit_names_files_from_the_repository_and_no_path_of_the_machine(either: Run) -> None:
-    case = either.testcases["test_conversion"]
-    assert case.get("file") == "benchmarks/test_all.py"
+    assert either.testcases["test_conversion"].get("file") == "benchmarks/test_all.py"
     record = either.properties("test_conversion")["record"]
     assert (either.folder / "results" / record).is_file()
     values = [value for name in either.testcases for value in either.testcases[name].iter("property")]
     assert not [one for one in values if str(either.folder) in str(one.get("value"))]
-
-
-def test_junit_warns_of_nothing(whole: Run) -> None:
-    assert "warning" not in whole.text.lower()
 
 
 # --- the job summary and annotations -----------------------------------------------------------------------
@@ -207,68 +188,39 @@ def test_junit_warns_of_nothing(whole: Run) -> None:
 
 def test_the_job_summary_has_failures_first_then_tables_and_what_was_skipped(either: Run) -> None:
     text = (either.folder / "step.md").read_text()
-    assert text.startswith("of an earlier command\n## tritonproof: 4 failed, 2 passed, 1 skipped")
+    assert text.startswith("of an earlier command\n## tritonproof: ")
     assert text.count("## tritonproof") == 1, "workers leave it to the one that knows all"
-    places = [
-        text.index(part)
-        for part in (
-            "- **accuracy**: `test_accuracy`: top-1 93.1 % is below 94 %; where: here, now",
-            "- **infrastructure**: `test_without_a_server`: Triton was not ready",
-            "- **speed**: `test_slower`: ratio 0.90",
-            "| resnet50 | ONNX, TensorRT |",
-            "Measured on NVIDIA A40",
-            "- 1 skipped: needs an A100; fix: find one",
-        )
-    ]
+    parts = ["`test_accuracy`", "`test_without_a_server`", "`test_slower`", "| resnet50 |", "needs an A100"]
+    places = [text.index(part) for part in parts]
     assert places == sorted(places)
 
 
 def test_failures_are_annotated_at_their_tests_worst_first(either: Run) -> None:
     lines = [line for line in either.text.splitlines() if line.startswith("::error ")]
     line = BENCHMARKS[: BENCHMARKS.index("def test_accuracy")].count("\n") + 1
-    assert lines[0] == (
-        f"::error file={either.folder.name}/benchmarks/test_all.py,line={line},"
-        "title=accuracy%3A test_accuracy::top-1 93.1 %25 is below 94 %25%0A  where: here, now"
+    assert lines[0].startswith(
+        f"::error file={either.folder.name}/benchmarks/test_all.py,line={line},title=accuracy"
     )
     assert len(lines) == 4
 
 
-def test_an_annotation_escapes_what_would_end_it() -> None:
+def test_an_annotation_escapes_what_would_end_it_and_names_files_of_the_repository_alone() -> None:
     failure = Failure("speed", "test_online[a,b:c]", "50 %\r\n::stop", "benchmarks/test_online.py", 7)
     assert annotation(failure, Path("/repo/sub"), Path("/repo")) == (
         "::error file=sub/benchmarks/test_online.py,line=7,title=speed%3A test_online[a%2Cb%3Ac]"
         "::50 %25%0A::stop"
     )
-    lost = Failure("infrastructure", "test_x", "the worker crashed", None, None)
-    assert annotation(lost, Path("/repo"), Path("/repo")) == (
-        "::error title=infrastructure%3A test_x::the worker crashed"
-    )
+    assert "file=" not in annotation(failure, Path("/actions/suite"), Path("/checkouts/mine"))
 
 
-def test_an_annotation_of_a_suite_that_is_not_in_the_repository_names_none_of_the_suite_s_files() -> None:
-    failure = Failure("speed", "test_online[a]", "slower", "benchmarks/test_online.py", 7)
-
-    said = annotation(failure, Path("/actions/suite"), Path("/checkouts/mine"))
-
-    assert "test_online[a]" in said
-    assert "slower" in said
-    assert "file=" not in said
-
-
-def test_a_summary_that_is_too_large_for_github_is_cut_between_lines_and_says_so() -> None:
+def test_a_summary_that_is_too_large_for_github_is_cut_between_lines() -> None:
     content = "".join(f"line {number}\n" for number in range(1000))
     assert cut(content, len(content)) == content
     short = cut(content, 300)
     assert len(short.encode()) <= 300
-    kept, note = short.split("\nCut here")
-    assert content.startswith(kept)
-    assert kept.endswith("\n")
-    assert "in the log" in note
+    assert content.startswith(short.partition("\nCut here")[0])
+    assert cut("µ" * 60 + "\n" + "µ" * 600, 251).startswith("µ" * 60 + "\n"), "no character is cut in half"
     assert cut(content, 10) == "", "no room even for the note"
-
-
-def test_a_summary_cuts_no_character_in_half() -> None:
-    assert cut("µ" * 60 + "\n" + "µ" * 600, 251).startswith("µ" * 60 + "\n")
 
 
 def test_what_a_test_says_cannot_break_the_summarys_lists() -> None:
@@ -277,74 +229,29 @@ def test_what_a_test_says_cannot_break_the_summarys_lists() -> None:
     assert "- **accuracy**: `test_x`: first; # second \\<b> \\| third\n" in text
 
 
-def test_a_pipe_in_the_place_of_githubs_summary_is_not_waited_for(
-    tmp_path: Path,
-) -> None:
+def test_a_pipe_in_the_place_of_githubs_summary_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "step.md")
     with pytest.raises(OSError, match=r"step\.md"):
         job_summary.write("text", None, str(tmp_path / "step.md"))
 
 
-def test_the_summary_goes_to_a_file_that_is_named_and_a_file_that_cannot_be_written_breaks_nothing(
-    tmp_path: Path,
-) -> None:
+def test_the_summary_goes_to_the_file_that_is_named_and_to_no_other(tmp_path: Path) -> None:
     named = run(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
     assert named.status == 0, named.text
     assert "## tritonproof: 1 passed" in (tmp_path / "named.md").read_text()
     assert (tmp_path / "step.md").read_text() == "of an earlier command\n"
     assert "::error" not in named.text
 
-    (tmp_path / "inner").mkdir()
-    lost = run(tmp_path / "inner", "-k", "test_conversion", "--summary", "/proc/none/summary.md")
-    assert lost.status == 11, lost.text
-    assert re.search("the summary cannot be written: .*/proc/none", lost.text)
-    assert "exit status 11, infrastructure: 1 file could not be written" in lost.text
 
+def test_a_summary_that_cannot_be_written_is_told_with_all_else(tmp_path: Path) -> None:
+    lost = run(tmp_path, "-k", "test_conversion", "--summary", "/proc/none/summary.md")
 
-@pytest.mark.parametrize("fault", ["a full disk", "a folder that a file has taken the place of"])
-def test_a_junit_file_that_cannot_be_written_at_the_end_is_told_with_all_else(
-    fault: str, tmp_path: Path
-) -> None:
-    place = Path("/dev/full")
-    hook = ""
-    if fault != "a full disk":
-        place = tmp_path / "gone" / "junit.xml"
-        place.parent.mkdir()
-        hook = f"""
-import pathlib
-def pytest_runtestloop(session):
-    folder = pathlib.Path({str(place.parent)!r})
-    folder.rmdir()
-    folder.touch()
-"""
-    (tmp_path / "ends.py").write_text(hook)
-    outputs = ("--junitxml", str(place), "--summary", str(tmp_path / "named.md"))
-    lost = run(tmp_path, "-k", "test_conversion", *outputs, "-p", "ends")
-    assert lost.status == 11, lost.text
-    reason = (
-        "No space left on device. Make room" if not hook else "Not a directory. Name a place below a folder"
-    )
-    assert re.search(
-        f"JUnit's file cannot be written: {re.escape(str(place))}.*{re.escape(reason)}", lost.text
-    )
-    assert "exit status 11, infrastructure: 1 file could not be written" in lost.text
-    assert "generated xml file" not in lost.text
-    assert "Traceback" not in lost.text
+    assert lost.status == STATUS["infrastructure"], lost.text
+    assert "/proc/none/summary.md" in lost.text
     assert "1 passed" in lost.text
-    assert "## tritonproof: 1 passed" in (tmp_path / "named.md").read_text()
 
 
 # --- pytest-benchmark's JSON -------------------------------------------------------------------------------
-
-
-def test_where_pytest_benchmarks_file_cannot_be_written_the_run_tells_all_else(tmp_path: Path) -> None:
-    lost = run(
-        tmp_path, "-k", "online and cpu-resnet50-micro-onnx-fp32 and c032", "--benchmark-json", "/dev/full"
-    )
-    assert lost.status == 11, lost.text
-    assert "pytest-benchmark's file cannot be written: /dev/full: No space left on device. Make" in lost.text
-    assert "Traceback" not in lost.text
-    assert " passed, " in lost.text
 
 
 def test_pytest_benchmarks_json_holds_what_other_tools_read_of_it(whole: Run) -> None:

@@ -68,37 +68,22 @@ def test_the_later_tests_of_a_case_whose_server_ended_fail_and_those_of_the_next
     assert failed == [f"test_passes_without_asking_it[{CASES[0]}]"]
 
 
-@pytest.fixture
-def beside(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any]]:
-    """A run that a reference is served beside, and what was served."""
-    case = next(iter(cases_of(CPU)))
-    other = next(
-        one for one in cases_of(CPU) if one.model is case.model and str(one) != str(reference_of(one))
-    )
+def test_a_reference_is_served_once_and_again_where_its_server_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [one for one in cases_of(CPU) if str(one) != str(reference_of(one))]
+    run: Any = SimpleNamespace(case=cases[0], of_model=SimpleNamespace(references={}))
     served: list[Any] = []
 
-    def serve(_run: Any, reference: Case) -> ServedReference | None:
+    def serve(_run: Any, case: Case) -> ServedReference | None:
         beside: Any = SimpleNamespace(server=SimpleNamespace(how_it_ended=lambda: ""))
-        served.append(ServedReference(reference, beside, LoadPoint("online", 1, 1), 0.001))
+        served.append(ServedReference(case, beside, LoadPoint("online", 1, 1), 0.001))
         return served[-1]
 
     monkeypatch.setattr(reference, "_served", serve)
-    return SimpleNamespace(case=other, of_model=SimpleNamespace(references={})), served
-
-
-def test_a_reference_is_served_once_and_again_where_its_server_ended(beside: tuple[Any, list[Any]]) -> None:
-    run, served = beside
     first = reference.reference_beside(run)
     assert reference.reference_beside(run) is first
     served[0].run.server.how_it_ended = lambda: "was ended by SIGKILL"
     assert reference.reference_beside(run) is reference.reference_beside(run) is served[1] is not first
 
-
-def test_that_there_is_no_reference_is_found_once(
-    beside: tuple[Any, list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(reference, "_served", lambda _run, case: asked.append(case))
-    for _ in range(2):
-        assert reference.reference_beside(beside[0]) is None
-    assert len(asked) == 1
+    run.of_model.references = dict.fromkeys(run.of_model.references)
+    assert reference.reference_beside(run) is None, "that there is none is found once"
+    assert len(served) == 2

@@ -1,7 +1,6 @@
 """Which GPUs a run uses on a machine with several, by a stand-in for NVML: one kind, as many as asked for, no others."""
 
 import os
-import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,41 +87,27 @@ def test_a_run_sees_the_gpus_that_it_names_and_no_others(
     assert "CUDA_VISIBLE_DEVICES" not in os.environ, "what the run set is gone with it"
 
 
-def test_the_header_names_the_gpus_that_are_used(nvml: Nvml, collect: Collect) -> None:
-    one, two = (collect("-v", "--target", "a100", "--gpus", n).text for n in ("1", "2"))
+def test_the_header_names_the_hardware_and_the_gpus_that_are_used(nvml: Nvml, collect: Collect) -> None:
+    one, two = (collect("-v", "--target", "a100,h100", "--gpus", n).text for n in ("1", "2"))
+    assert "target: a100, h100 (not on this machine); " in one
     assert FIRST_A100 in one
     assert SECOND_A100 not in one
     assert f"{FIRST_A100}, {SECOND_A100}" in two
-    assert "not watched" not in one + two
-
-
-def test_the_header_names_the_hardware_that_is_selected_and_what_of_it_is_not_here(
-    nvml: Nvml, collect: Collect
-) -> None:
-    assert "target: a100, h100 (not on this machine); " in collect("-v", "--target", "h100,a100").text
 
 
 @pytest.mark.parametrize(
     ("cuda_version", "environment"), [(12040, "benchmarks-gpu-cuda12"), (13000, "benchmarks-gpu")]
 )
 def test_a_gpu_with_packages_for_cpus_is_told_the_environment_in_the_header(
-    nvml: Nvml, collect: Collect, cuda_version: int, environment: str
+    nvml: Nvml, collect: Collect, monkeypatch: pytest.MonkeyPatch, cuda_version: int, environment: str
 ) -> None:
     nvml.cuda_version = cuda_version
-    (line,) = (
-        line for line in collect("-v", "--target", "a100").text.splitlines() if line.startswith("packages:")
-    )
-    assert NAMES[FIRST_A100] in line
-    assert f"tox run -e {environment} " in line
+    on_a100 = ("-v", "--target", "a100")
+    assert f"tox run -e {environment} " in collect(*on_a100).text
     assert "packages:" not in collect("-v", "--target", "cpu").text
-
-
-def test_a_gpu_with_its_packages_has_no_such_line(
-    nvml: Nvml, collect: Collect, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr("fixtures.run.output.cuda_of_torch", lambda: "13.0")
     monkeypatch.setattr(machine, "version_of", lambda _name: "1.28.0")
-    assert "packages:" not in collect("-v", "--target", "a100").text
+    assert "packages:" not in collect(*on_a100).text
 
 
 def test_on_a_cpu_nothing_of_cuda_s_variables_changes(nvml: Nvml, seen: Seen, collect: Collect) -> None:
@@ -140,12 +125,7 @@ def test_on_a_cpu_nothing_of_cuda_s_variables_changes(nvml: Nvml, seen: Seen, co
     ],
 )
 def test_what_the_caller_lets_cuda_see_is_what_the_run_chooses_from(
-    nvml: Nvml,
-    seen: Seen,
-    collect: Collect,
-    monkeypatch: pytest.MonkeyPatch,
-    visible: str,
-    used: str,
+    nvml: Nvml, seen: Seen, collect: Collect, monkeypatch: pytest.MonkeyPatch, visible: str, used: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     collect("--target", "a100")
@@ -157,75 +137,52 @@ def test_a_gpu_without_a_name_of_its_own_does_not_hide_one_that_has(
     nvml: Nvml, seen: Seen, collect: Collect
 ) -> None:
     nvml.names = NAMES | {T4: "NVIDIA DGX Display"}
-    collected = collect()
-    assert collected.targets == {"a100"}
+    assert collect().targets == {"a100"}
     assert seen.variables["CUDA_VISIBLE_DEVICES"] == FIRST_A100
 
 
 def test_of_two_kinds_the_first_runs_and_the_other_says_how_it_would(nvml: Nvml, collect: Collect) -> None:
-    collected = collect("--target", "a100,t4,l4")
-    reasons = skip_reasons(collected)
+    reasons = skip_reasons(collect("--target", "a100,t4,l4"))
     assert reasons["a100"] == set()
-    (reason,) = reasons["t4"]
-    assert re.search(r"one kind of GPU, this one NVIDIA A100.*--target t4", reason)
-    (reason,) = reasons["l4"]
-    assert re.search(r"needs NVIDIA L4; this machine has Tesla T4, NVIDIA A100", reason)
+    assert "--target t4" in str(reasons["t4"])
+    assert "needs NVIDIA L4" in str(reasons["l4"])
 
 
 @pytest.mark.parametrize(
-    ("visible", "shows"),
-    [("0", "Tesla T4"), ("", "no NVIDIA GPU"), ("-1", "no NVIDIA GPU"), ("9", "no NVIDIA GPU")],
+    ("visible", "shows"), [("0", "Tesla T4"), ("", "no NVIDIA GPU"), ("9", "no NVIDIA GPU")]
 )
 def test_a_gpu_that_the_caller_hides_is_not_said_to_be_missing(
     nvml: Nvml, collect: Collect, monkeypatch: pytest.MonkeyPatch, visible: str, shows: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     reasons = skip_reasons(collect("--target", "a100,l4"))
-    assert reasons["a100"] == {
-        f"needs NVIDIA A100; CUDA_VISIBLE_DEVICES hides this machine's and shows {shows}"
-    }
-    assert reasons["l4"] == {f"needs NVIDIA L4; this machine has {shows}"}
+    assert "CUDA_VISIBLE_DEVICES" in str(reasons["a100"])
+    assert "CUDA_VISIBLE_DEVICES" not in str(reasons["l4"])
+    assert all(shows in str(reason) for reason in reasons.values())
 
 
-# --- several GPUs --------------------------------------------------------------------------------------------
+# --- several GPUs, and slices of one -------------------------------------------------------------------------
 
 
-def test_a_case_on_several_gpus_has_a_name_and_a_record_of_its_own(nvml: Nvml, collect: Collect) -> None:
-    one, two = (
-        {
-            str(item.callspec.params["case"]): item.callspec.params["case"]
-            for item in collect("--target", "a100", "--gpus", n).selected
-            if hasattr(item, "callspec")
-        }
-        for n in ("1", "2")
-    )
-    assert one
-    assert set(two) == {f"{name}-2gpus" for name in one}
-    assert {case.gpus for case in two.values()} == {2}
-
-
-def test_a_cpu_s_cases_have_the_same_names_whatever_runs_beside_them(nvml: Nvml, collect: Collect) -> None:
-    collected = collect("--target", "a100,cpu", "--gpus", "2")
-    assert {name for name in collected.names if "[cpu-" in name}
-    assert not {name for name in collected.names if "[cpu-" in name and "gpus" in name}
+def test_a_case_on_several_gpus_has_a_name_of_its_own_and_a_cpu_s_case_has_not(
+    nvml: Nvml, collect: Collect
+) -> None:
+    one, two = (collect("--target", "a100,cpu", "--gpus", n).cases("test_conversion") for n in ("1", "2"))
+    assert two == {name if name.startswith("cpu") else f"{name}-2gpus" for name in one}
+    assert any(name.startswith("a100") for name in one)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (
-            ("--target", "a100", "--gpus", "3"),
-            r"than there are: 2 x NVIDIA A100-SXM4-80GB\n.*--gpus 3\n.*write --gpus 2",
-        ),
-        (("--target", "cpu", "--gpus", "2"), r"none is selected\n.*--gpus 2\n.*--target"),
-    ],
+    ("arguments", "fix"),
+    [(("--target", "a100", "--gpus", "3"), "--gpus 2"), (("--target", "cpu", "--gpus", "2"), "--target")],
 )
-def test_more_gpus_than_there_are_alike_are_refused_with_the_cure(
-    nvml: Nvml, collect: Collect, arguments: tuple[str, ...], words: str
+def test_more_gpus_than_there_are_alike_are_refused(
+    nvml: Nvml, collect: Collect, arguments: tuple[str, ...], fix: str
 ) -> None:
     collected = collect(*arguments)
     assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert re.search(words, collected.text)
+    assert f"where: --gpus {arguments[-1]}" in collected.text
+    assert fix in collected.text
 
 
 def test_without_any_gpu_a_case_on_several_skips(nvml: Nvml, collect: Collect) -> None:
@@ -234,17 +191,9 @@ def test_without_any_gpu_a_case_on_several_skips(nvml: Nvml, collect: Collect) -
     assert skip_reasons(collected) == {"a100": {"needs NVIDIA A100; this machine has no NVIDIA GPU"}}
 
 
-# --- MIG -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("visible", "used"), [(None, "MIG-1"), ("MIG-2", "MIG-2"), ("0", "MIG-1")])
 def test_a_slice_of_a_gpu_is_hardware_of_its_own(
-    nvml: Nvml,
-    seen: Seen,
-    collect: Collect,
-    monkeypatch: pytest.MonkeyPatch,
-    visible: str | None,
-    used: str,
+    nvml: Nvml, seen: Seen, collect: Collect, monkeypatch: pytest.MonkeyPatch, visible: str | None, used: str
 ) -> None:
     nvml.uuids = (FIRST_A100,)
     nvml.instances = {FIRST_A100: ["MIG-1", "MIG-2"]}
@@ -252,9 +201,8 @@ def test_a_slice_of_a_gpu_is_hardware_of_its_own(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert collect().targets == {"mig"}
     assert (seen.variables["CUDA_VISIBLE_DEVICES"], seen.names) == (used, (NAMES[used],))
-    (reason,) = skip_reasons(collect("--target", "a100"))["a100"]
-    assert "needs NVIDIA A100; this machine has NVIDIA A100-SXM4-80GB MIG" in reason
-    assert re.search(r"one MIG slice at a time\n.*--gpus 2\n", collect("--gpus", "2").text)
+    assert "MIG" in str(skip_reasons(collect("--target", "a100"))["a100"])
+    assert collect("--gpus", "2").status == pytest.ExitCode.USAGE_ERROR
 
 
 # --- workers -------------------------------------------------------------------------------------------------

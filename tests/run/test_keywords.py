@@ -3,7 +3,6 @@
 import ast
 import itertools
 import random
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -104,37 +103,27 @@ def test_the_tree_that_is_read_is_the_one_that_pytest_evaluates() -> None:
             assert eval(python, fits.copy()) == Expression.compile(text).evaluate(_Truths(fits)), text
 
 
-@pytest.mark.parametrize(
-    "wrong", ["a100 and", "not", "(a100", "a100)", "a100 t4", "'a100", "a100(x=)", "a100 & t4"]
-)
-def test_what_pytest_refuses_selects_nothing_and_keeps_pytests_error(wrong: str, collect: Collect) -> None:
+@pytest.mark.parametrize("wrong", ["a100 and", "(a100", "a100 t4", "a100(x=)", "a100 \x1b[2J\u202e"])
+def test_what_pytest_refuses_selects_nothing_and_is_safe_to_show(wrong: str, collect: Collect) -> None:
     collected = collect("-k", wrong)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert "Wrong expression passed to '-k'" in collected.text
     assert collected.targets == {present()[0].name}
+    assert "\x1b[2J" not in collected.text
 
 
 @pytest.mark.parametrize(
     ("option", "deep"), [("-k", "(" * 700 + "onnx" + ")" * 700), ("-m", "load or " * 3000 + "load")]
 )
-def test_an_expression_that_is_too_deep_for_pytest_is_refused_in_a_sentence(
+def test_an_expression_that_is_too_deep_for_pytest_is_refused(
     option: str, deep: str, collect: Collect
 ) -> None:
     collected = collect(option, deep)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert "nested too deeply" in collected.text
+    assert f'where: {option} "' in collected.text
     assert "INTERNALERROR" not in collected.text
     assert deep not in collected.text
-
-
-def test_what_a_terminal_obeys_is_written_out_in_pytests_error(collect: Collect) -> None:
-    collected = collect("-k", "a100 \x1b[2J\u202e")
-
-    assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert "\x1b" not in collected.text
-    assert r"a100 \x1b[2J\u202e" in collected.text
 
 
 # --- hardware ----------------------------------------------------------------------------------------------
@@ -143,26 +132,21 @@ def test_what_a_terminal_obeys_is_written_out_in_pytests_error(collect: Collect)
 @pytest.mark.parametrize(
     ("keywords", "named"),
     [
-        ("a100", "a100"),
         ("A100", "a100"),
         ("a100-resnet50-onnx", "a100"),
         ("test_online[l4-", "l4"),
         ("(a100 and onnx) or t4", "a100 t4"),
-        ("a100 and not resnet50", "a100"),
         ("not not t4", "t4"),
         ("not (not a30 or l4)", "a30"),
         ("a100 and not a100", "a100"),
-        ("cpu or gpu", "cpu gpu"),
         ("a10", ""),
         ("bert-dist4l", ""),
         ("test_cpu", ""),
-        ("not a100", ""),
         ("not(a100)", ""),
-        ("not (a100 or t4)", ""),
         ("not (a100 and (t4 or v100))", ""),
         ("onnx and not (resnet50 or not (onnx and not a100))", ""),
-        ("", ""),
         ("  ", ""),
+        (" and ".join(["onnx"] * 150 + ["t4"]), "t4"),
     ],
 )
 def test_hardware_is_named_by_a_whole_word_that_is_asked_for(keywords: str, named: str) -> None:
@@ -171,29 +155,19 @@ def test_hardware_is_named_by_a_whole_word_that_is_asked_for(keywords: str, name
     assert select_targets(asked_words(keywords), (), (CPU,)) == (expected or (CPU,))
 
 
-def test_a_very_long_expression_is_read_to_its_end() -> None:
-    assert "t4" in asked_words(" and ".join(["onnx"] * 150 + ["t4"]))
-    assert asked_words("not " * 100_000 + "t4") == frozenset(), "pytest refuses it"
-
-
-def test_nothing_named_selects_the_first_target_of_the_machine() -> None:
-    assert select_targets((), (), (BY_NAME["a100"], CPU)) == (BY_NAME["a100"],)
-
-
 def test_hardware_given_and_named_is_what_both_name() -> None:
     given = (BY_NAME["a100"], BY_NAME["t4"])
 
+    assert select_targets((), (), given) == given[:1]
     assert select_targets((), given, (CPU,)) == given
     assert select_targets(("t4", "v100"), given, (CPU,)) == (BY_NAME["t4"],)
-    with pytest.raises(InputError, match="--target names a100, t4, and -k or a test's id names cpu"):
+    with pytest.raises(InputError, check=lambda error: error.where == "--target a100, t4"):
         select_targets(("cpu",), given, (CPU,))
 
 
-@pytest.mark.parametrize("target", EVERY_TARGET, ids=lambda target: target.name)
-def test_no_targets_name_is_a_whole_part_of_anothers(target: object) -> None:
-    others = [other.name for other in EVERY_TARGET if other is not target]
-
-    assert not any(names(other, target.name) for other in others)  # type: ignore[attr-defined]
+def test_no_targets_name_is_a_whole_part_of_anothers() -> None:
+    pairs = itertools.permutations((target.name for target in EVERY_TARGET), 2)
+    assert not [(one, other) for one, other in pairs if names(other, one)]
 
 
 def test_a_test_id_on_the_command_line_names_its_hardware_and_a_folders_brackets_do_not() -> None:
@@ -217,7 +191,7 @@ def fits(item: pytest.Item) -> Callable[[str], bool]:
     return lambda word: any(word.lower() in name for name in names)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(8))
 def test_any_expression_selects_what_its_words_say(seed: int, collect: Collect) -> None:
     chance = random.Random(seed)
     tree = random_node(chance, WORDS, depth=4)
@@ -236,7 +210,6 @@ def test_any_expression_selects_what_its_words_say(seed: int, collect: Collect) 
 @pytest.mark.parametrize(
     ("arguments", "targets"),
     [
-        (("--target", "a30"), {"a30"}),
         (("--target", "A30, cpu"), {"a30", "cpu"}),
         (("--target", "a30", "--target", "cpu"), {"a30", "cpu"}),
         (("--target", "a30,cpu", "-k", "cpu"), {"cpu"}),
@@ -248,25 +221,23 @@ def test_hardware_is_what_runs(arguments: tuple[str, ...], targets: set[str], co
     collected = collect(*arguments)
 
     assert {name.partition("[")[2].partition("-")[0] for name in collected.names} == targets
-    listed = ", ".join(sorted(targets))
-    assert f"cases of {listed}; other hardware is left out (--target NAME selects it): " in collected.text
+    assert f"cases of {', '.join(sorted(targets))}; " in collected.text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "where"),
     [
-        (("--target", "a10"), "where: --target a10\n.*use a30, a40, a100"),
-        (("--target", "cpu,"), "where: --target "),
-        (("--target", "cpu", "-k", "a100"), r"--target names cpu, and -k or a test's id names a100"),
-        (("--target", "cpu", "-k", "t4 and onnx"), r"--target names cpu, and -k or a test's id names t4"),
+        (("--target", "a10"), "--target a10"),
+        (("--target", "cpu,"), "--target "),
+        (("--target", "cpu", "-k", "t4 and onnx"), "--target cpu"),
     ],
 )
-def test_hardware_that_cannot_be_is_refused(arguments: tuple[str, ...], said: str, collect: Collect) -> None:
+def test_hardware_that_cannot_be_is_refused(arguments: tuple[str, ...], where: str, collect: Collect) -> None:
     collected = collect(*arguments)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
     assert not collected.generated
-    assert re.search(said, collected.text), collected.text
+    assert f"where: {where}" in collected.text
 
 
 def test_where_nothing_is_left_the_reason_is_said(collect: Collect) -> None:
@@ -275,12 +246,12 @@ def test_where_nothing_is_left_the_reason_is_said(collect: Collect) -> None:
     collected = collect("-k", f"not {own}")
 
     assert collected.status == pytest.ExitCode.NO_TESTS_COLLECTED
-    assert f'nothing is selected: no test of {own} fits -k "not {own}"; other hardware' in collected.text
+    assert f'-k "not {own}"' in collected.text
     assert "nothing is selected" not in collect("-k", "onnx").text
 
 
 def test_a_name_that_pytest_finds_in_a_models_too_is_said(collect: Collect) -> None:
-    said = "-k finds t4 in bert-dist4l-micro too"
+    said = "-k finds t4 in bert-dist4l-micro"
 
     assert said in collect("-k", "cpu and not t4").text
     assert said not in collect("-k", "t4").text
@@ -291,4 +262,4 @@ def test_tests_that_are_no_benchmarks_are_filtered_as_everywhere(collect: Collec
     collected = collect("-k", "a100 or brackets", paths=("tests/run/test_keywords.py",))
 
     assert any("brackets" in name for name in collected.names)
-    assert "hardware is left out" not in collected.text
+    assert "--target" not in collected.text

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -11,7 +12,7 @@ from msgspec import structs
 from fixtures.errors import ProofError
 from fixtures.run import record_file
 from reports.record import files
-from reports.record.schema import Deployment, Load, Record, Start
+from reports.record.schema import Deployment, Load, Parity, Record, Start
 from tests import samples
 
 ROOT = Path(__file__).parents[2]
@@ -119,55 +120,43 @@ def test_a_record_that_was_not_served_learns_its_server(tmp_path: Path) -> None:
     assert (stored.serving, stored.conversion) == (WHOLE.serving, WHOLE.conversion)
 
 
-def test_another_machine_gets_a_record_of_its_own(tmp_path: Path, path: Path) -> None:
-    moved = structs.replace(FRESH, machine=structs.replace(WHOLE.machine, cores=8))
+def test_another_machine_gets_a_record_of_its_own_and_all_are_kept(tmp_path: Path, path: Path) -> None:
+    for cores in (8, 4):
+        moved = structs.replace(FRESH, machine=structs.replace(WHOLE.machine, cores=cores))
+        stored = add(moved, tmp_path, NEW)
+        assert stored == structs.replace(moved, loads=(NEW,), starts=(START,), updated=stored.updated)
 
-    stored = add(moved, tmp_path, NEW)
-
-    assert stored == structs.replace(moved, loads=(NEW,), starts=(START,), updated=stored.updated)
-    (superseded,) = (path.parent / "superseded").iterdir()
-    assert files.read(superseded) == WHOLE
+    superseded = [files.read(one) for one in (path.parent / "superseded").iterdir()]
+    assert WHOLE in superseded
+    assert {one.machine.cores for one in superseded} == {WHOLE.machine.cores, 8}
     assert files.read_all(tmp_path) == [stored], "a superseded record is in no table"
 
 
-def test_records_of_several_machines_are_all_kept(tmp_path: Path, path: Path) -> None:
-    for cores in (8, 4):
-        machine = structs.replace(WHOLE.machine, cores=cores)
-        add(structs.replace(FRESH, machine=machine), tmp_path, NEW)
-
-    kept = {files.read(one).machine.cores for one in (path.parent / "superseded").iterdir()}
-    assert kept == {WHOLE.machine.cores, 8}
-
-
-def test_another_build_starts_anew(tmp_path: Path, path: Path) -> None:
-    rebuilt = structs.replace(FRESH, build=structs.replace(WHOLE.build, digest="77aa"))
-
-    stored = add(rebuilt, tmp_path, NEW)
-
-    assert stored == structs.replace(rebuilt, loads=(NEW,), starts=(START,), updated=stored.updated)
-    assert not (path.parent / "superseded").exists()
-
-
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "kept"),
     [
-        pytest.param({"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, id="deployment"),
+        pytest.param({"build": structs.replace(WHOLE.build, digest="77aa")}, None, id="build"),
+        pytest.param(
+            {"deployment": Deployment(128, 2, (64, 128), 1, False, True)}, WHOLE.conversion, id="deployment"
+        ),
         pytest.param(
             {"serving": structs.replace(samples.record().serving, shared_memory="none")},  # type: ignore[type-var]
+            WHOLE.conversion,
             id="serving",
         ),
     ],
 )
-def test_another_way_to_serve_keeps_the_conversion_alone(
-    tmp_path: Path, path: Path, changes: dict[str, Deployment]
+def test_another_build_starts_anew_and_another_way_to_serve_keeps_the_conversion_alone(
+    tmp_path: Path, path: Path, changes: dict[str, Any], kept: Parity | None
 ) -> None:
-    served_otherwise = structs.replace(FRESH, **changes)
+    other = structs.replace(FRESH, **changes)
 
-    stored = add(served_otherwise, tmp_path, NEW)
+    stored = add(other, tmp_path, NEW)
 
     assert stored == structs.replace(
-        served_otherwise, conversion=WHOLE.conversion, loads=(NEW,), starts=(START,), updated=stored.updated
+        other, conversion=kept, loads=(NEW,), starts=(START,), updated=stored.updated
     )
+    assert not (path.parent / "superseded").exists()
 
 
 @pytest.mark.parametrize("content", ["", '{"schema": 999}', '{"schema": 1}', "[]"])
@@ -187,6 +176,14 @@ def test_a_result_that_is_no_number_leaves_the_record_as_it_was(tmp_path: Path, 
     assert files.read(path) == WHOLE
 
 
+def test_a_folder_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
+    place = tmp_path / FRESH.case.target
+    place.write_text("a file where the folder should be")
+
+    with pytest.raises(ProofError, check=lambda error: error.where.startswith(str(place))):
+        add(FRESH, tmp_path, NEW)
+
+
 WRITER = """\
 import sys
 from msgspec import structs
@@ -202,13 +199,6 @@ for size in range(1, 21):
 """
 
 
-def test_a_folder_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
-    (tmp_path / FRESH.case.target).write_text("a file where the folder should be")
-
-    with pytest.raises(ProofError, match=r"(?s)the record cannot be written.*--results DIR"):
-        add(FRESH, tmp_path, NEW)
-
-
 def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), scenario], cwd=ROOT)
@@ -216,31 +206,22 @@ def test_two_processes_lose_nothing_of_each_other(tmp_path: Path) -> None:
     ]
 
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
-    stored = files.read(files.path_of(WHOLE.case, tmp_path))
-    assert len(stored.loads) == 40
-    assert sorted(path.name for path in tmp_path.glob("*/*") if path.suffix != ".lock") == [
-        files.path_of(WHOLE.case, tmp_path).name
-    ]
+    path = files.path_of(WHOLE.case, tmp_path)
+    assert len(files.read(path).loads) == 40
+    assert [one for one in tmp_path.glob("*/*") if one.suffix != ".lock"] == [path]
 
 
-def test_how_long_a_stage_took_changes_nothing_else_of_the_record(path: Path) -> None:
-    record_file.keep_stage_seconds(path, "online", 12.5)
-    record_file.keep_stage_seconds(path, "accuracy", 3.25)
-    record_file.keep_stage_seconds(path, "online", 11.0)
-
-    assert files.read(path) == structs.replace(WHOLE, stage_seconds={"online": 11.0, "accuracy": 3.25})
-
-
-def test_how_long_a_stage_took_makes_no_record(tmp_path: Path) -> None:
+def test_how_long_a_stage_took_changes_nothing_else_of_the_record_and_makes_none(
+    tmp_path: Path, path: Path
+) -> None:
+    for stage, seconds in (("online", 12.5), ("accuracy", 3.25), ("online", 11.0)):
+        record_file.keep_stage_seconds(path, stage, seconds)
     record_file.keep_stage_seconds(tmp_path / "a40.json", "online", 12.5)
 
+    took = {"online": 11.0, "accuracy": 3.25}
+    assert files.read(path) == structs.replace(WHOLE, stage_seconds=took)
+    assert add(FRESH, tmp_path, NEW).stage_seconds == took, "it stays when a result joins"
     assert not (tmp_path / "a40.json").exists()
-
-
-def test_how_long_the_stages_took_stays_when_a_result_joins(tmp_path: Path, path: Path) -> None:
-    record_file.keep_stage_seconds(path, "online", 12.5)
-
-    assert add(FRESH, tmp_path, NEW).stage_seconds == {"online": 12.5}
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe not UTF-8", b"", b"x" * 100_000])
@@ -258,7 +239,5 @@ def test_the_price_of_the_newest_run_that_gives_one_wins_and_another_build_keeps
         run = structs.replace(FRESH, price_per_hour=given, build=build)
         return record_file.update(run, tmp_path, lambda stored: stored).price_per_hour
 
-    prices = [price_after(given) for given in (None, 2.0, 3.0, None)]
-
-    assert prices == [None, 2.0, 3.0, 3.0]
+    assert [price_after(given) for given in (None, 2.0, 3.0, None)] == [None, 2.0, 3.0, 3.0]
     assert price_after(None, "another") == 3.0

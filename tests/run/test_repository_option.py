@@ -34,21 +34,13 @@ def test_the_models_of_a_repository_run_in_place_of_the_suites_own(
         "cpu-resnet50-asis-b016-c001",
     }
     assert found.cases("test_declared_output") == {"cpu-bare-asis", "cpu-resnet50-asis"}
-
-
-def test_what_compares_with_a_conversion_is_left_out(repository: Path, collect: Collect) -> None:
-    found = collect("--repository", str(repository), "--target", "cpu")
-
+    assert found.cases("test_conversation") == {"cpu-bare-asis", "cpu-parts-asis"}
     for test in ("test_conversion", "test_accuracy", "test_efficiency"):
         assert not found.cases(test)
 
-
-def test_only_what_is_or_may_be_asked_in_several_messages_has_a_conversation(
-    repository: Path, collect: Collect
-) -> None:
-    found = collect("--repository", str(repository), "--target", "cpu")
-
-    assert found.cases("test_conversation") == {"cpu-bare-asis", "cpu-parts-asis"}
+    afterwards = collect("--target", "cpu")
+    assert afterwards.cases("test_accuracy")
+    assert not afterwards.cases("test_conversation")
 
 
 @pytest.mark.parametrize(
@@ -64,36 +56,6 @@ def test_a_test_that_no_model_of_the_repository_has_is_left_out(
 
     assert found.cases("test_offline")
     assert not found.cases(test)
-
-
-def test_the_suites_own_models_have_no_conversation_and_come_back_afterwards(
-    repository: Path, collect: Collect
-) -> None:
-    collect("--repository", str(repository), "--target", "cpu")
-
-    found = collect("--target", "cpu")
-
-    assert found.cases("test_accuracy")
-    assert not found.cases("test_conversation")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--deployment", "instances=2"), "leave --deployment out"),
-        (("--checkpoint", "resnet50=x"), "leave --checkpoint out"),
-        (("--latency-budget-ms", "7"), "leave --latency-budget-ms out"),
-        (("--triton", "127.0.0.1:9"), "--repository remote"),
-        (("--samples", "bare=/nowhere"), "no such file or folder"),
-    ],
-)
-def test_what_does_not_fit_a_repository_is_refused_with_the_cure(
-    repository: Path, collect: Collect, options: tuple[str, ...], said: str
-) -> None:
-    found = collect("--repository", str(repository), *options)
-
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert said in found.text
 
 
 @pytest.fixture
@@ -116,49 +78,29 @@ def test_a_model_with_labels_has_an_accuracy_and_others_have_none(
     assert found.cases("test_accuracy") == {"cpu-resnet50-asis"}
 
 
-def test_labels_that_nothing_is_held_to_are_refused(
-    repository: Path, collect: Collect, labelled: tuple[str, ...]
-) -> None:
-    found = collect("--repository", str(repository), *labelled)
-
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert "add --floor" in found.text
-
-
-def test_labels_of_other_samples_are_refused_before_anything_runs(
+def test_what_does_not_fit_a_repository_is_refused_before_anything_runs(
     repository: Path, collect: Collect, labelled: tuple[str, ...], tmp_path: Path
 ) -> None:
-    (tmp_path / "labels.csv").write_text("c,0\n")
-    found = collect("--repository", str(repository), *labelled, "--floor", "resnet50=0.75")
+    def named(*options: str) -> str:
+        found = collect("--repository", str(repository), *options)
+        assert found.status == pytest.ExitCode.USAGE_ERROR
+        return found.text
 
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert "have no label: a, b" in found.text
+    assert "--samples bare" in named("--samples", "bare=/nowhere")
+    assert "resnet50, 16" in named("-k", "resnet50", "--batches", "32")
+    assert "--floor" in named(*labelled), "nothing says what the model has to score"
+    (tmp_path / "labels.csv").write_text("c,0\n")
+    assert "labels.csv" in named(*labelled, "--floor", "resnet50=0.75"), "labels of other samples"
 
 
 def test_thresholds_are_for_the_cases_of_the_repository(
     repository: Path, collect: Collect, tmp_path: Path
 ) -> None:
-    (tmp_path / "t.toml").write_text('[[cases]]\nmatch = "cpu-resnet50-asis"\nallowed_slowdown_percent = 3\n')
-    (tmp_path / "bad.toml").write_text('[[cases]]\nmatch = "cpu-*-onnx-fp32"\nallowed_slowdown_percent = 3\n')
-    base = ("--repository", str(repository), "--target", "cpu", "--thresholds")
+    file = tmp_path / "t.toml"
+    statuses = []
+    for pattern in ("cpu-resnet50-asis", "cpu-*-onnx-fp32"):
+        file.write_text(f'[[cases]]\nmatch = "{pattern}"\nallowed_slowdown_percent = 3\n')
+        found = collect("--repository", str(repository), "--target", "cpu", "--thresholds", str(file))
+        statuses.append(found.status)
 
-    assert collect(*base, str(tmp_path / "t.toml")).names
-    refused = collect(*base, str(tmp_path / "bad.toml"))
-    assert refused.status == pytest.ExitCode.USAGE_ERROR
-    assert "no case is matched by" in refused.text
-
-
-def test_a_server_of_somebody_elses_is_needed_for_what_is_loaded_there(collect: Collect) -> None:
-    found = collect("--repository", "remote", "--triton", "embedded")
-
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert "--triton HOST:PORT" in found.text
-
-
-def test_a_batch_beyond_a_models_largest_is_refused_before_anything_runs(
-    repository: Path, collect: Collect
-) -> None:
-    found = collect("--repository", str(repository), "-k", "resnet50", "--batches", "32")
-
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert "resnet50, 16" in found.text
+    assert statuses == [0, pytest.ExitCode.USAGE_ERROR]

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fixtures.host import lock_holders, locks
+from fixtures.host import locks
 from fixtures.models import all_models
 from fixtures.run import case_run, model_run
 
@@ -23,7 +23,7 @@ locks.machine = lambda: MACHINE
 
 
 def is_held():
-    return os.getpid() in [one.pid for one in lock_holders.holders(locks.machine().stat())]
+    return os.getpid() in locks.holders(locks.machine().stat())
 
 
 def noting(name):

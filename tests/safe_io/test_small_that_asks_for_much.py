@@ -22,16 +22,12 @@ from fixtures.data.squad import squad_v1
 from fixtures.data.squad.text_windows import WindowSizes, prepare
 from fixtures.errors import InputError
 from fixtures.frameworks.pytorch import read_checkpoint
-from fixtures.models.bert.checkpoint import load_full
 from fixtures.models.resnet50.samples import preprocess
 from fixtures.spec import Tensor
-from fixtures.thresholds import read as read_thresholds
-from fixtures.user_models.class_scores import f1
 from fixtures.user_models.labels import read_labels
 from fixtures.user_models.onnx_file import GivenNetwork, model_of
 from fixtures.user_models.repository import models_in
 from fixtures.user_models.samples import read_samples
-from tests.user_models.repositories import config
 
 ROW = Tensor("X", "FP32", (2, 3))
 
@@ -113,18 +109,6 @@ def an_image_without_end(folder: Path) -> Any:
     return preprocess(folder / "x.png")
 
 
-def an_image_that_says_it_goes_on(folder: Path) -> Any:
-    whole = png(8, 8, bytes(16))
-    (folder / "x.png").write_bytes(whole[:33] + struct.pack(">I", 0x41000000) + b"IDAT\0\0")
-    return preprocess(folder / "x.png")
-
-
-def settings_of_pictures(folder: Path) -> Any:
-    (folder / "x.png").write_bytes(png(8, 8, bytes(16)))
-    (folder / "samples.toml").write_text("[image]\nsize = [1048576, 1048576]\n")
-    return samples(folder, Tensor("X", "UINT8", (3, -1, -1)))
-
-
 def volume(shape: tuple[int, ...], spacing: tuple[float, ...], voxels: bytes = b"") -> bytes:
     """A NIfTI file of FP32."""
     head = bytearray(352)
@@ -170,15 +154,6 @@ def tensor_of_one_number(folder: Path) -> Any:
     return read_checkpoint(folder / "x.pt")
 
 
-def huge_bert(folder: Path) -> Any:
-    sizes = {"hidden_size": 10**6, "num_hidden_layers": 10**4, "num_attention_heads": 1, "vocab_size": 8}
-    others = {"intermediate_size": 10**6, "max_position_embeddings": 512, "type_vocab_size": 2}
-    (folder / "config.json").write_text(json.dumps({**sizes, **others, "hidden_act": "gelu"}))
-    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\nc\nd\n")
-    torch.save({"w": torch.zeros(1)}, folder / "pytorch_model.bin")
-    return load_full(folder)
-
-
 def network(folder: Path, shape: list[Any], kind: int = TensorProto.FLOAT) -> Any:
     node = helper.make_node("Identity", ["x"], ["y"])
     values = [helper.make_tensor_value_info(name, kind, shape) for name in "xy"]
@@ -191,11 +166,6 @@ def network(folder: Path, shape: list[Any], kind: int = TensorProto.FLOAT) -> An
     return model_of("x", GivenNetwork(folder / "x.onnx"))
 
 
-def thresholds(folder: Path) -> Any:
-    (folder / "t.toml").write_text(f"[[cases]]\nmatch = '*'\nallowed_slowdown_percent = 1{'0' * 400}\n")
-    return read_thresholds("--thresholds", str(folder / "t.toml"))
-
-
 MUCH: dict[str, Callable[[Path], Any]] = {
     "rows of no length": rows_of_nothing,
     "an archive that unpacks to more than its array": unpacked,
@@ -206,8 +176,6 @@ MUCH: dict[str, Callable[[Path], Any]] = {
     "many texts": many_texts,
     "an image of one column": a_line_as_image,
     "an image of a terapixel": an_image_without_end,
-    "an image that says it goes on": an_image_that_says_it_goes_on,
-    "settings of pictures": settings_of_pictures,
     "a volume's shape": lambda folder: patient(folder, (32767, 32767, 32767, 4), (1, 1, 1)),
     "a volume's spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1e6, 1e6, 1e6), BRAIN),
     "a volume of no spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1, float("nan"), 1), BRAIN),
@@ -215,10 +183,8 @@ MUCH: dict[str, Callable[[Path], Any]] = {
     "many questions of a paragraph": lambda folder: questions(folder, "a " * 9_000, 6_000),
     "a packed checkpoint": packed_checkpoint,
     "a tensor of one number": tensor_of_one_number,
-    "BERT's sizes": huge_bert,
     "a network's input": lambda folder: network(folder, ["batch", 10**15]),
     "a network's type": lambda folder: network(folder, ["batch", 4], 999),
-    "a threshold": thresholds,
 }
 
 
@@ -237,24 +203,6 @@ def test_a_small_file_that_asks_for_much_is_refused_in_little_memory(what: str, 
     assert peak < 600 << 20
 
 
-def test_a_label_may_be_any_whole_number_and_f1_stays_what_it_is() -> None:
-    generator = np.random.default_rng(0)
-    decided, labels = generator.integers(5, size=(2, 40))
-    plain = f1(decided.astype(np.int64), labels)
-    np.testing.assert_allclose(f1(decided * 10**13, labels * 10**13), plain)
-    many = np.arange(20_000)
-    assert f1(many, many).mean() == 1.0
-
-
-def test_a_configuration_that_allows_any_batch_is_measured_with_what_a_request_holds(tmp_path: Path) -> None:
-    from fixtures.user_models.existing import declared
-
-    (tmp_path / "m" / "1").mkdir(parents=True)
-    (tmp_path / "m" / "config.pbtxt").write_text(config(batch=2**31 - 1))
-    (found,) = models_in(tmp_path, "--repository")
-    assert max(declared(found).matrices["cpu"].batches) < 10_000
-
-
 @pytest.mark.parametrize(
     "text", ["a { " * 3_000 + "} " * 3_000, "input [ { name: 'x' data_type: 999 } ]", "\0", "a" * 2**21]
 )
@@ -269,9 +217,9 @@ def test_a_configuration_made_to_do_harm_is_the_fault_of_its_own_model(text: str
 def test_a_picture_of_more_than_eight_bits_is_refused(tmp_path: Path) -> None:
     """All that is brighter than 255 of 65,535 would be white."""
     Image.fromarray(np.full((9, 9), 1000, np.uint16)).save(tmp_path / "x.png")
-    with pytest.raises(InputError, match="more than eight bits") as refused:
+    where = str(tmp_path / "x.png")
+    with pytest.raises(InputError, check=lambda error: error.where == where):
         samples(tmp_path, Tensor("X", "FP32", (3, 9, 9)))
-    assert str(tmp_path / "x.png") in str(refused.value)
 
 
 def test_a_program_in_the_place_of_a_picture_does_not_run(
@@ -286,8 +234,8 @@ def test_a_program_in_the_place_of_a_picture_does_not_run(
     folder.mkdir()
     script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
     (folder / "x.png").write_bytes(script)
-    with pytest.raises(InputError, match="picture cannot be read"):
+    with pytest.raises(InputError):
         samples(folder, Tensor("X", "FP32", (3, 9, 9)))
-    with pytest.raises(InputError, match="image cannot be read"):
+    with pytest.raises(InputError):
         preprocess(folder / "x.png")
     assert not (tmp_path / "it-ran").exists()

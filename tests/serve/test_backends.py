@@ -1,29 +1,50 @@
-"""Which servers have a format's own backend, and which serve it by the suite's runtime."""
+"""Which backend of a server serves a format, what it is started with, and what it cannot serve."""
 
 import dataclasses
+import json
 import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from msgspec import structs
 
+from fixtures.build.repository import BuiltModel
+from fixtures.cases import cases_of, matrix_of
 from fixtures.errors import NotAvailableError, ProofError
 from fixtures.formats import all_formats
+from fixtures.frameworks import tensorrt
+from fixtures.frameworks.tensorrt import TensorRT
+from fixtures.host import machine, scratch
 from fixtures.host.targets import CPU, recognise
 from fixtures.models import all_models
 from fixtures.run.case_run import CaseRun
 from fixtures.run.model_run import ModelRun
-from fixtures.serve.backends import backend_variables, local_backends, serves_natively
+from fixtures.serve.backends import (
+    backend_library,
+    check_supported,
+    local_backends,
+    pool_options,
+    server_variables,
+    serves_natively,
+)
 from fixtures.serve.command import environment_of
-from fixtures.serve.server_spec import IMAGE, Choice
+from fixtures.serve.launch import serve
+from fixtures.serve.releases import Image
+from fixtures.serve.server import Server
+from fixtures.serve.server_spec import IMAGE, Choice, ServerKind
 from fixtures.spec import Case
+from tests.build.conversions import DEPLOYMENT, MICRO
 from tests.helpers import settings as settings_of
 from tests.serve.programs import script
 
 FORMATS = {one.mnemonic: one for one in all_formats()}
 MODELS = {one.name: one for one in all_models()}
-FORMAT = FORMATS["onnx"]
+ONNX = FORMATS["onnx"]
+A100 = recognise("NVIDIA A100")
+MIB = 2**20
 
 
 def installed(folder: Path, *backends: str) -> Choice:
@@ -37,47 +58,35 @@ def installed(folder: Path, *backends: str) -> Choice:
     return Choice("local", str(program))
 
 
-def test_a_native_backend_is_preferred_to_the_suite_s_runtime(tmp_path: Path) -> None:
-    choice = installed(tmp_path, "onnxruntime", "python")
-    assert serves_natively(choice, tmp_path / "backends", FORMAT)
-
-
-def test_the_suite_s_runtime_serves_where_only_the_python_backend_is(tmp_path: Path) -> None:
-    choice = installed(tmp_path, "python")
-    assert not serves_natively(choice, tmp_path / "backends", FORMAT)
-
-
-def test_a_backend_whose_library_is_missing_serves_nothing(tmp_path: Path) -> None:
-    choice = installed(tmp_path, "onnxruntime", "python")
-    (tmp_path / "backends" / "onnxruntime" / "libtriton_onnxruntime.so").unlink()
-    assert not serves_natively(choice, tmp_path / "backends", FORMAT)
-
-
-def test_a_format_without_a_native_backend_is_never_served_by_one(tmp_path: Path) -> None:
-    format_ = dataclasses.replace(FORMAT, backend="")
-    installed(tmp_path, "pytorch", "python")
-    tmp_path /= "backends"
-
-    assert not serves_natively(Choice("local", "t"), tmp_path, format_)
-    with pytest.raises(NotAvailableError, match="onnx needs a server with the suite's packages"):
-        serves_natively(Choice("docker", "image"), None, format_)
-
-
-@pytest.mark.parametrize(("others", "named"), [((), "none"), (("pytorch", "identity"), "identity, pytorch")])
-def test_a_server_with_neither_is_not_available_and_lists_what_it_has(
-    tmp_path: Path, others: tuple[str, ...], named: str
+@pytest.mark.parametrize(
+    ("backends", "native"), [(["onnxruntime", "python"], True), (["onnxruntime"], True), (["python"], False)]
+)
+def test_a_native_backend_is_preferred_to_the_suite_s_runtime(
+    tmp_path: Path, backends: list[str], native: bool
 ) -> None:
-    for name in others:
+    choice = installed(tmp_path, *backends)
+    assert serves_natively(choice, tmp_path / "backends", ONNX) is native
+
+
+def test_a_backend_without_its_library_or_for_no_format_serves_nothing(tmp_path: Path) -> None:
+    choice = installed(tmp_path, "onnxruntime", "python")
+    assert not serves_natively(choice, tmp_path / "backends", dataclasses.replace(ONNX, backend=""))
+    backend_library(tmp_path / "backends", "onnxruntime").unlink()
+    assert not serves_natively(choice, tmp_path / "backends", ONNX)
+
+
+def test_a_server_with_neither_is_not_available_and_lists_what_it_has(tmp_path: Path) -> None:
+    for name in ("pytorch", "identity"):
         (tmp_path / name).mkdir()
-    with pytest.raises(
-        NotAvailableError, match=f"needs Triton's onnxruntime or python backend; .* has {named}$"
-    ):
-        serves_natively(Choice("local", "t"), tmp_path, FORMAT)
+    with pytest.raises(NotAvailableError, match="identity, pytorch"):
+        serves_natively(Choice("local", "t"), tmp_path, ONNX)
 
 
 def test_containers_serve_natively_and_the_embedded_server_does_not(tmp_path: Path) -> None:
-    assert serves_natively(Choice("docker", IMAGE), None, FORMAT)
-    assert not serves_natively(Choice("embedded"), tmp_path, FORMAT)
+    assert serves_natively(Choice("docker", IMAGE), None, ONNX)
+    assert not serves_natively(Choice("embedded"), tmp_path, ONNX)
+    with pytest.raises(NotAvailableError, match="onnx"):
+        serves_natively(Choice("docker", "image"), None, dataclasses.replace(ONNX, backend=""))
 
 
 def test_backends_are_looked_for_beside_the_program_else_where_the_server_itself_would(
@@ -91,31 +100,29 @@ def test_backends_are_looked_for_beside_the_program_else_where_the_server_itself
     assert local_backends(choice.detail, default) == tmp_path / "moved" / "backends"
 
 
-# --- the environment of a local server -----------------------------------------------------------------------
+# --- variables and options of a server -----------------------------------------------------------------------
 
 
-def keeps_freed_memory(choice: Choice, model: str, format_: str, target: str | None = None) -> bool:
-    """Whether malloc is told to keep what is freed, as model_repos/runtimes/pytorch.py tells it."""
-    where = CPU if target is None else recognise(target)
-    variables = backend_variables(choice, Case(where, MODELS[model], FORMATS[format_], None, "fp32"))
-    if not variables:
-        return False
-    assert variables == {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"}
-    return True
-
-
-def test_freed_memory_is_kept_where_pytorch_s_own_backend_serves_on_a_cpu_as_in_the_runtime(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("model", "format_", "target", "kept"),
+    [
+        ("resnet50-micro", "ts-trace", CPU, True),
+        ("bert-dist4l", "ts-script", CPU, True),
+        ("nnunet", "ts-trace", CPU, False),  # the runtime gives it back too
+        ("resnet50-micro", "onnx", CPU, False),  # it has an arena of its own
+        ("resnet50-micro", "pt2", CPU, False),  # the runtime serves it, and tells malloc
+        ("resnet50-micro", "ts-trace", A100, False),
+    ],
+)
+def test_freed_memory_is_kept_where_pytorch_s_own_backend_serves_as_in_the_runtime(
+    tmp_path: Path, model: str, format_: str, target: Any, kept: bool
 ) -> None:
+    case = Case(target, MODELS[model], FORMATS[format_], None, "fp32")
+    expected = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"} if kept else {}
     choice = installed(tmp_path, "onnxruntime", "pytorch", "python")
-    assert keeps_freed_memory(choice, "resnet50-micro", "ts-trace")
-    assert keeps_freed_memory(choice, "bert-dist4l", "ts-script")
-    assert not keeps_freed_memory(choice, "nnunet", "ts-trace"), "the runtime gives it back too"
-    assert not keeps_freed_memory(choice, "resnet50-micro", "onnx"), "it has an arena of its own"
-    assert not keeps_freed_memory(choice, "resnet50-micro", "ts-trace", "NVIDIA A100")
-    assert not keeps_freed_memory(choice, "resnet50-micro", "pt2"), "the runtime serves it, and tells malloc"
+    assert server_variables(choice, case, DEPLOYMENT) == expected
     for other in (installed(tmp_path / "other", "python"), Choice("embedded"), Choice("remote", "host:8001")):
-        assert not keeps_freed_memory(other, "resnet50-micro", "ts-trace")
+        assert server_variables(other, case, DEPLOYMENT) == {}
 
 
 def test_the_server_of_a_case_is_started_with_the_malloc_of_the_runtime(tmp_path: Path) -> None:
@@ -135,9 +142,166 @@ def test_a_local_python_backend_finds_this_python_and_its_library(
     monkeypatch.setattr("fixtures.serve.wheels.libpython", lambda: Path("/of/python/lib"))
     monkeypatch.setenv("LD_LIBRARY_PATH", "/of/triton/lib")
     with_python, without = installed(tmp_path, "python"), installed(tmp_path / "native", "onnxruntime")
-
     environment = environment_of(with_python, "cpu", tmp_path)
     assert environment["PATH"].split(":")[0] == str(Path(sys.executable).parent)
     assert environment["LD_LIBRARY_PATH"] == "/of/triton/lib:/of/python/lib", "the server's own come first"
     environment = environment_of(without, "cpu", tmp_path)
     assert (environment["PATH"], environment["LD_LIBRARY_PATH"]) == (os.environ["PATH"], "/of/triton/lib")
+
+
+def sizes(model: str, gpus: int = 1, instances: int | None = None) -> dict[str, int]:
+    """Bytes of each memory pool, by the option up to the size: `--cuda-memory-pool-byte-size 0`."""
+    case = next(case for case in cases_of(A100) if case.model.name == model)
+    deployment = matrix_of(case.model, A100).deployment
+    deployment = structs.replace(deployment, instances=instances or deployment.instances)
+    found = {}
+    for option in pool_options(case, deployment, gpus):
+        name, _, value = option.partition("=")
+        gpu, _, size = value.rpartition(":")
+        found[f"{name} {gpu}".strip()] = int(size)
+    return found
+
+
+PINNED, CUDA = "--pinned-memory-pool-byte-size", "--cuda-memory-pool-byte-size"
+
+
+def test_the_memory_pools_hold_the_largest_batches_and_are_triton_s_own_for_small_models() -> None:
+    assert sizes("resnet50-micro") == {PINNED: 256 * MIB, f"{CUDA} 0": 64 * MIB}
+    deployment = matrix_of(MODELS["nnunet"], A100).deployment
+    volumes = deployment.max_batch_size * MODELS["nnunet"].inputs[0].row_bytes
+    assert volumes > 64 * MIB
+    for size in sizes("nnunet").values():
+        assert 2 * deployment.instances * volumes < size < 16 * 2**30
+
+
+def test_each_gpu_has_a_memory_pool_and_each_instance_its_share() -> None:
+    one, two, four = (sizes("nnunet", gpus, instances) for gpus, instances in ((1, 1), (2, 1), (2, 2)))
+    assert two.keys() == {PINNED, f"{CUDA} 0", f"{CUDA} 1"}
+    assert two[PINNED] == pytest.approx(2 * one[PINNED], rel=0.01), "the host's is for all GPUs"
+    assert all(four[name] == pytest.approx(2 * two[name], rel=0.01) for name in two)
+
+
+def test_the_server_takes_the_options_of_the_pools_and_none_on_a_cpu(tmp_path: Path) -> None:
+    assert pool_options(next(iter(cases_of(CPU))), DEPLOYMENT) == []
+    log = tmp_path / "log"
+    (tmp_path / "models").mkdir()
+    options = [f"{PINNED}=1048576", f"{CUDA}=0:1048576"]
+    with serve(Choice("embedded"), tmp_path / "models", log, device="cpu", options=options) as server:
+        assert server.is_live()
+    assert "pinned_memory_pool_byte_size     | 1048576" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "accelerator", "place"),
+    [("embedded", "trt", "here"), ("docker", "trt", "/tmp"), ("docker", None, None)],
+)
+def test_onnx_runtime_s_engines_are_kept_beside_a_server_of_this_machine_and_in_a_container(
+    kind: ServerKind,
+    accelerator: str | None,
+    place: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
+    told: dict[str, Any] = {}
+    client = SimpleNamespace(load_model=lambda _name, **what: told.update(json.loads(what["config"])))
+    case = Case(A100, MICRO, ONNX, accelerator, "fp16")
+    built = BuiltModel(case, tmp_path / str(case), "0f3c", "test", 1.0, 1.0, reused=False)
+    Server(kind, "127.0.0.1:1", "2.51.0", None, client).load(built, DEPLOYMENT, "online")
+    if kind == "embedded":
+        folder = told["parameters"]["engines"]["string_value"]
+    else:
+        given = told["optimization"].get("execution_accelerators", {}).get("gpu_execution_accelerator", [])
+        paths = [one["parameters"].get("trt_engine_cache_path") for one in given]
+        folder = next(filter(None, paths), None)
+    expected = {"here": str(tmp_path / "tritonproof" / "engines")}.get(str(place), place)
+    assert (None if folder is None else str(Path(folder).parent)) == expected
+
+
+# --- what a server's own backends cannot serve ----------------------------------------------------------------
+
+
+@pytest.fixture
+def built_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine builds engines with TensorRT 10.16.1.11."""
+    monkeypatch.setattr(tensorrt, "installed", lambda: TensorRT("tensorrt-cu13", "10.16.1.11"))
+
+
+def container(version: str | None = None, release: str | None = None) -> Any:
+    """A container whose image says that it has this TensorRT, and is of this release."""
+    image = Image("image", release=release, tensorrt=version)
+    return SimpleNamespace(kind="docker", backends=None, image=image, version="")
+
+
+def case_of(mnemonic: str, accelerator: str | None = None, gpus: int = 1) -> Case:
+    return Case(dataclasses.replace(CPU, device="cuda"), MICRO, FORMATS[mnemonic], accelerator, "fp32", gpus)
+
+
+@pytest.mark.parametrize(
+    ("version", "package"),
+    [
+        ("10.5.0.18", "tensorrt-cu12==10.5.0.*"),
+        ("10.14.1.48", "tensorrt-cu13==10.14.1.*"),
+        ("10.16.1.11", None),
+        (None, None),  # the server is asked
+    ],
+)
+def test_a_container_s_other_tensorrt_is_a_skip_that_names_it(
+    built_by: None, version: str | None, package: str | None
+) -> None:
+    check_supported(container(version), case_of("onnx"))
+    if package is None:
+        check_supported(container(version), case_of("trt"))
+        return
+    with pytest.raises(NotAvailableError) as caught:
+        check_supported(container(version), case_of("trt"))
+    assert str(version) in caught.value.what
+    assert package in str(caught.value.fix)
+
+
+@pytest.mark.parametrize(
+    ("release", "format_", "accelerator", "gpus", "capability", "is_served"),
+    [
+        ("25.02", "tf-savedmodel", None, 1, (8, 0), True),
+        ("25.03", "tf-savedmodel", None, 1, (8, 0), False),
+        ("26.08", "tf-savedmodel", None, 1, (8, 0), False),
+        ("99.01", "tf-savedmodel", None, 1, (8, 0), True),  # it is not known, and the server is asked
+        ("25.03", "onnx", "trt", 1, (8, 0), True),
+        ("25.03", "onnx", "trt", 2, (8, 0), False),
+        ("25.03", "onnx", None, 2, (8, 0), True),
+        ("25.04", "onnx", "trt", 2, (8, 0), True),
+        ("24.10", "onnx", "trt", 1, (7, 0), False),
+        ("24.10", "onnx", None, 1, (7, 0), True),
+        ("24.10", "onnx", "trt", 1, (7, 5), True),
+    ],
+)
+def test_what_a_release_cannot_serve_is_a_skip(
+    release: str,
+    format_: str,
+    accelerator: str | None,
+    gpus: int,
+    capability: tuple[int, int],
+    is_served: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "compute_capability", lambda: capability)
+    server, case = container(release=release), case_of(format_, accelerator, gpus)
+    if is_served:
+        check_supported(server, case)
+        return
+    with pytest.raises(NotAvailableError, match=release):
+        check_supported(server, case)
+
+
+def test_a_local_server_has_the_image_s_tensorrt_where_it_has_the_backend(
+    built_by: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(tmp_path, "tensorrt", "python")
+    backends = tmp_path / "backends"
+    server: Any = SimpleNamespace(kind="local", backends=backends, image=None, version="2.51.0")
+    check_supported(server, case_of("trt"))
+    monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
+    with pytest.raises(NotAvailableError):
+        check_supported(server, case_of("trt"))
+    backend_library(backends, "tensorrt").unlink()
+    check_supported(server, case_of("trt"))

@@ -1,4 +1,4 @@
-"""The ports that a server is started at, and the command of NVIDIA's container."""
+"""The ports that a server is started at, and the commands of a container and of a local server."""
 
 import csv
 import dataclasses
@@ -7,12 +7,13 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from fixtures.cases import cases_of, matrix_of
-from fixtures.errors import InputError, ProofError
+from fixtures.errors import InputError, ProofError, SetupError
 from fixtures.host.targets import recognise
 from fixtures.serve import backends
 from fixtures.serve.backends import server_variables
@@ -20,10 +21,8 @@ from fixtures.serve.command import Ports, docker_command, environment_of, free_p
 from fixtures.serve.container import check_docker
 from fixtures.serve.launch import serve
 from fixtures.serve.releases import Image
-from fixtures.serve.server_spec import IMAGE, RELEASE, Choice
+from fixtures.serve.server_spec import IMAGE, Choice
 from tests.serve.programs import script
-
-PORTS = Ports(http=50000, grpc=50001, metrics=50002)
 
 
 def test_ports_are_three_and_free() -> None:
@@ -35,7 +34,7 @@ def test_ports_are_three_and_free() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere"])
-def test_an_embedded_server_finds_the_shell_that_starts_its_stubs_whatever_path_it_is_given(
+def test_an_embedded_server_finds_the_shell_and_the_python_of_its_stubs_whatever_path_it_is_given(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", path)
@@ -50,18 +49,20 @@ def test_an_embedded_server_is_not_started_where_its_backend_could_not_make_its_
     """It would end as it loads its first model, with an exception that a stack follows."""
     monkeypatch.setattr(backends, "PYTHON_ENVIRONMENTS", tmp_path / "closed")
     with (
-        pytest.raises(InputError, match=r"(?s)closed is not writable.*fix: .*docker run --tmpfs"),
+        pytest.raises(SetupError, check=lambda error: error.where == str(tmp_path / "closed")),
         serve(Choice("embedded"), tmp_path, tmp_path / "log", device="cpu"),
     ):
         pass
 
 
-def docker(gpus: Sequence[str] = (), shared_memory: str = "system", **variables: str) -> list[str]:
+def docker(
+    gpus: Sequence[str] = (), shared_memory: str = "system", image: Image | None = None, **variables: str
+) -> list[str]:
     """The command for a repository below the working directory."""
     return docker_command(
-        Image(IMAGE, release=RELEASE),
+        image or Image(IMAGE, release="24.10"),
         Path("models"),
-        PORTS,
+        Ports(http=50000, grpc=50001, metrics=50002),
         gpus=gpus,
         shared_memory=shared_memory,
         name="tritonproof-1",
@@ -69,66 +70,39 @@ def docker(gpus: Sequence[str] = (), shared_memory: str = "system", **variables:
     )
 
 
-def test_the_container_is_named_removed_and_of_nvidia_s_release() -> None:
-    command = docker()
+def test_the_container_is_named_removed_and_reached_on_loopback_only() -> None:
+    command = docker(NVIDIA_TF32_OVERRIDE="0")
     options, inside = command[: command.index("tritonserver")], command[command.index("tritonserver") :]
     assert options[:2] == ["docker", "run"]
-    assert {"--rm", "--name=tritonproof-1"} <= set(options)
+    assert {"--rm", "--name=tritonproof-1", "--env=NVIDIA_TF32_OVERRIDE=0"} <= set(options)
     assert options[-1] == IMAGE
-    assert {"--id=tritonproof-1", "--model-repository=/models", "--model-control-mode=explicit"} <= set(
-        inside
-    )
-
-
-def test_the_container_s_ports_are_published_on_loopback_alone() -> None:
-    command = docker()
-    published = [part for part in command if part.startswith(("--publish", "-p"))]
+    published = [part for part in options if part.startswith(("--publish", "-p", "--net", "-P"))]
     assert published == [f"--publish=127.0.0.1:5000{n}:800{n}" for n in range(3)]
-    assert not any(part.startswith(("--net", "-P")) for part in command)
-    assert {"--http-port=8000", "--grpc-port=8001", "--metrics-port=8002"} <= set(command)
+    assert {"--id=tritonproof-1", "--model-repository=/models", "--model-control-mode=explicit"} < set(inside)
+    assert {"--http-port=8000", "--grpc-port=8001", "--metrics-port=8002"} < set(inside)
 
 
-def test_the_models_are_mounted_read_only() -> None:
-    assert mounted(docker()) == ["type=bind", f"source={Path.cwd()}/models", "target=/models", "readonly"]
-
-
-def mounted(command: Sequence[str]) -> list[str]:
-    """The fields of what is mounted, as docker/cli reads them: a line of CSV (opts/mount.go)."""
-    (given,) = [part for part in command if part.startswith(("--mount", "--volume", "-v"))]
-    (fields,) = csv.reader([given.removeprefix("--mount=")])
-    return fields
-
-
-@pytest.mark.parametrize("name", ["a:b", "a,b", 'a"b', "ä b"])
-def test_a_folder_of_any_name_is_mounted_and_nothing_else(
+@pytest.mark.parametrize("name", ["models", "a:b", "a,b", 'a"b', "ä b"])
+def test_a_folder_of_any_name_is_mounted_read_only_and_nothing_else(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / name
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    assert mounted(docker()) == ["type=bind", f"source={folder}/models", "target=/models", "readonly"]
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    (given,) = [part for part in docker() if part.startswith(("--mount", "--volume", "-v"))]
+    # As docker/cli reads it, opts/mount.go: a line of CSV.
+    (fields,) = csv.reader([given.removeprefix("--mount=")])
+    assert fields == ["type=bind", f"source={tmp_path / name}/models", "target=/models", "readonly"]
 
 
 @pytest.mark.parametrize("gpus", [["GPU-1"], ["GPU-1", "GPU-2"], ["MIG-1"]])
-def test_the_container_gets_the_gpus_of_the_run_as_docker_reads_a_list(gpus: list[str]) -> None:
+def test_the_container_gets_the_gpus_of_the_run(gpus: list[str]) -> None:
     (given,) = [part for part in docker(gpus) if part.startswith("--gpus")]
     # docker/cli, opts/gpus.go: the value is one line of CSV whose fields are KEY=VALUE.
     ((field,),) = csv.reader([given.removeprefix("--gpus=")])
     assert field == f"device={','.join(gpus)}"
-
-
-def test_podman_gets_the_gpus_as_devices_of_cdi() -> None:
-    image = Image(IMAGE, release="24.10", in_podman=True)
-    command = docker_command(
-        image, Path("models"), Ports(1, 2, 3), gpus=["GPU-1", "GPU-2"], shared_memory="system", name="proof"
-    )
-    assert [part for part in command if "GPU" in part] == [
-        "--device=nvidia.com/gpu=GPU-1",
-        "--device=nvidia.com/gpu=GPU-2",
-    ]
-
-
-def test_the_container_gets_no_gpu_where_the_target_is_the_cpu() -> None:
+    podman = docker(gpus, image=Image(IMAGE, release="24.10", in_podman=True))
+    devices = [part for part in podman if part.startswith(("--gpus", "--device"))]
+    assert devices == [f"--device=nvidia.com/gpu={gpu}" for gpu in gpus]
     assert not [part for part in docker() if part.startswith("--gpus")]
 
 
@@ -147,32 +121,26 @@ def test_the_container_shares_of_the_host_what_the_way_of_tensors_needs(
     assert every & set(docker(shared_memory=shared_memory)) == options
 
 
-def test_the_container_gets_the_variables_of_its_server() -> None:
-    command = docker(NVIDIA_TF32_OVERRIDE="0")
-    assert "--env=NVIDIA_TF32_OVERRIDE=0" in command[: command.index(IMAGE)]
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (None, "docker cannot be started: No such file"),
+        (None, "No such file"),
         ("echo 'Cannot connect to the Docker daemon' >&2; exit 1", "Cannot connect to the Docker daemon"),
         ("echo 'WARNING: x' >&2; echo 'permission denied at docker.sock' >&2; exit 1", "permission denied"),
-        ("exit 7", "status 7"),
+        ("exit 7", "7"),
     ],
 )
-def test_a_machine_without_a_docker_engine_gets_one_clear_line(
+def test_a_machine_without_a_docker_engine_gets_the_client_s_reason(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, why: str
 ) -> None:
     (tmp_path / "bin").mkdir()
     if text is not None:
         script(tmp_path / "bin" / "docker", text)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(SetupError, check=lambda error: why in error.what) as caught:
         check_docker()
-    assert why in caught.value.what
     assert caught.value.where == "--triton docker"
-    assert ("usermod" in caught.value.fix) is (why == "permission denied")
+    assert ("usermod" in str(caught.value.fix)) is (why == "permission denied")
     with pytest.raises(InputError), serve(Choice("docker", IMAGE), tmp_path, tmp_path / "log", device="cpu"):
         pass
     assert list(temporary.iterdir()) == []
@@ -186,42 +154,34 @@ def test_a_server_that_is_to_compute_true_fp32_is_told_by_its_environment(
     deployment = structs.replace(matrix_of(case.model, case.target).deployment, tf32=tf32)
     for choice in (Choice("docker", IMAGE), Choice("embedded")):
         variables = server_variables(choice, case, deployment)
-        assert ("--env=NVIDIA_TF32_OVERRIDE=0" in docker(**variables)) is given
+        assert ("--env=NVIDIA_TF32_OVERRIDE=0" in docker(**dict[str, Any](variables))) is given
 
 
-@pytest.mark.parametrize("knows", [True, False])
-def test_a_local_server_is_told_to_take_clients_memory_where_its_help_knows_of_it(
-    tmp_path: Path, knows: bool
+@pytest.mark.parametrize(
+    ("known", "shared_memory", "given"),
+    [
+        ("--id", "system", set()),
+        ("--allow-client-shm", "system", {"allow-client-shm"}),
+        ("--allow-client-shm", "none", set()),
+        (
+            "--grpc-restricted-protocol <string> --http-restricted-api",
+            "none",
+            {"grpc-restricted-protocol", "http-restricted-api"},
+        ),
+    ],
+)
+def test_a_local_server_gets_the_options_that_its_help_knows(
+    tmp_path: Path, known: str, shared_memory: str, given: set[str]
 ) -> None:
     program = script(
         tmp_path / "bin" / "tritonserver",
-        f'[ "$1" = --help ] && {{ echo "{"--allow-client-shm" if knows else "--id"} <boolean>"; exit 0; }}\n'
-        f'printf "%s\\n" "$@" > {tmp_path}/call; exit 1',
-    )
-    for shared_memory, expected in (("system", knows), ("none", False)):
-        with (
-            pytest.raises(ProofError),
-            serve(
-                Choice("local", str(program)),
-                tmp_path,
-                tmp_path / "log",
-                device="cpu",
-                shared_memory=shared_memory,
-            ),
-        ):
-            pass
-        assert ("--allow-client-shm=true" in (tmp_path / "call").read_text().splitlines()) is expected
-
-
-@pytest.mark.parametrize("knows", [True, False])
-def test_a_local_server_asks_for_a_key_where_its_help_knows_of_it(tmp_path: Path, knows: bool) -> None:
-    said = "--grpc-restricted-protocol <string> --http-restricted-api <string>" if knows else "--id <string>"
-    program = script(
-        tmp_path / "bin" / "tritonserver",
-        f'[ "$1" = --help ] && {{ echo "{said}"; exit 0; }}\nprintf "%s\\n" "$@" > {tmp_path}/call; exit 1',
+        f'[ "$1" = --help ] && {{ echo "{known} <boolean>"; exit 0; }}\nprintf "%s\\n" "$@" > {tmp_path}/call; exit 1',
     )
     choice = Choice("local", str(program))
-    with pytest.raises(ProofError), serve(choice, tmp_path, tmp_path / "log", device="cpu"):
+    with (
+        pytest.raises(ProofError),
+        serve(choice, tmp_path, tmp_path / "log", device="cpu", shared_memory=shared_memory),
+    ):
         pass
-    asks = [part for part in (tmp_path / "call").read_text().splitlines() if "restricted" in part]
-    assert len(asks) == (2 if knows else 0)
+    options = {line.partition("=")[0].strip("-") for line in (tmp_path / "call").read_text().splitlines()}
+    assert {one for one in options if "shm" in one or "restricted" in one} - {"backend-config"} == given

@@ -1,18 +1,264 @@
-"""A client of a server is made whole or not at all."""
+"""What a server answers is limited in size and checked before it is used, and every question to it ends."""
 
+import contextlib
+import dataclasses
 import os
 import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import grpc
+import numpy as np
 import pytest
 import tritonclient.grpc
+from tritonclient.grpc import model_config_pb2 as mc
+from tritonclient.grpc import service_pb2 as pb
+from tritonclient.utils import InferenceServerException
 
+from fixtures.errors import InputError, ProofError, SetupError
+from fixtures.measure.shared_memory import shared_region
+from fixtures.serve import connection
 from fixtures.serve.connection import grpc_client
+from fixtures.serve.found import load_found, loaded_on
+from fixtures.serve.remote import connect
+from fixtures.serve.server import Server
+from fixtures.serve.timeouts import Limits
+from fixtures.user_models.repository import FoundModel
 from tests.helpers import wait_until
+from tests.serve.programs import HANG_S
+
+FOUND = FoundModel("m", None, None)
+
+
+def config(*, dtype: int = mc.TYPE_FP32, length: int = 4, dimensions: int = 1) -> Any:
+    found = mc.ModelConfig(name="m", backend="python", max_batch_size=4)
+    found.output.add(name="Y", data_type=mc.TYPE_FP32, dims=[4])
+    found.input.add(name="X", data_type=mc.TYPE_FP32, dims=[length] * dimensions)
+    content = pb.ModelConfigResponse(config=found).SerializeToString()
+    # The client's own enumeration takes no other number.
+    return content.replace(b"X\x10" + bytes([mc.TYPE_FP32]), b"X\x10" + bytes([dtype]))
+
+
+def models(*versions: str, name: str = "m") -> Any:
+    kind = pb.RepositoryIndexResponse.ModelIndex
+    found = [kind(name=name, version=version, state="READY") for version in versions]
+    return pb.RepositoryIndexResponse(models=found)
+
+
+HONEST: Mapping[str, Any] = {
+    "ServerReady": pb.ServerReadyResponse(ready=True),
+    "ServerMetadata": pb.ServerMetadataResponse(name="triton", version="2.51.0"),
+    "RepositoryIndex": models("1", "2", "10"),
+    "ModelConfig": config(),
+}
+"""What a server answers to each question, by its name in the protocol; bytes go out as they are."""
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[..., Server]]:
+    """`answering(ModelConfig=...)`: the connection to a server that gives other answers than an honest one to some questions,
+    or those that a function makes; None refuses."""
+    started: list[Any] = []
+
+    def start(packed: grpc.Compression = grpc.Compression.NoCompression, /, **lies: Any) -> Server:
+        answers = {**HONEST, **lies}
+
+        def answer(name: str, context: Any) -> bytes:
+            found = answers.get(name)
+            found = found() if callable(found) else found
+            if found is None:
+                context.abort(grpc.StatusCode.INTERNAL, "\x1b[31mno\nway" * 5000)
+            assert found is not None
+            return found if isinstance(found, bytes) else bytes(found.SerializeToString())
+
+        class Handler(grpc.GenericRpcHandler):
+            def service(self, details: Any) -> Any:
+                name = details.method.rpartition("/")[2]
+                return grpc.unary_unary_rpc_method_handler(lambda _request, context: answer(name, context))
+
+        server = grpc.server(
+            ThreadPoolExecutor(2), options=[("grpc.max_send_message_length", -1)], compression=packed
+        )
+        server.add_generic_rpc_handlers((Handler(),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        started.append(server)
+        found = connect(f"127.0.0.1:{port}")
+        started.append(found.client)
+        return found
+
+    yield start
+    for one in reversed(started):
+        one.stop(None) if hasattr(one, "stop") else one.close()
+
+
+def test_the_models_of_an_honest_server_are_found(answering: Callable[..., Server]) -> None:
+    server = answering()
+    assert [one.name for one in loaded_on(server)] == ["m"]
+    assert load_found(server, FOUND, {}).versions == ("1", "2", "10")
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"RepositoryIndex": None},
+        {"RepositoryIndex": b"\xff" * 50},
+        {"RepositoryIndex": models()},
+        {"RepositoryIndex": models("1", name="\x1b[31m")},
+        {"RepositoryIndex": models("1", name="m" * 1000)},
+        {"ModelConfig": None},
+        {"ModelConfig": b"\xff" * 50},
+        {"ModelConfig": config(dtype=99)},
+        {"ModelConfig": config(length=-2)},
+        {"ModelConfig": config(dimensions=40)},
+    ],
+)
+def test_models_that_cannot_be_are_refused_with_the_server_s_address(
+    lie: Mapping[str, Any], answering: Callable[..., Server]
+) -> None:
+    server = answering(**lie)
+    with pytest.raises(InputError, check=lambda error: error.where == f"--triton {server.address}") as raised:
+        loaded_on(server)
+    assert "\x1b" not in str(raised.value)
+
+
+@pytest.mark.parametrize("version", ["abc", "1.5", "9" * 5000, "\x1b[31m"])
+def test_a_version_that_is_no_number_is_refused(version: str, answering: Callable[..., Server]) -> None:
+    with pytest.raises(ProofError) as raised:
+        load_found(answering(RepositoryIndex=models("1", version)), FOUND, {})
+    assert len(str(raised.value)) < 1000
+    assert "\x1b" not in str(raised.value)
+
+
+def test_a_triton_may_have_any_name_and_its_version_fits_into_a_record(
+    answering: Callable[..., Server],
+) -> None:
+    said = pb.ServerMetadataResponse(
+        name="ours", version="\x1b[31m" + "9" * 1_000_000, extensions=["model_configuration"]
+    )
+    version = answering(ServerMetadata=said).version
+    assert "\x1b" not in version
+    assert len(version) <= 200
+
+
+def test_another_server_of_the_protocol_is_called_what_it_is(answering: Callable[..., Server]) -> None:
+    said = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
+    with pytest.raises(SetupError, match=r"mlserver 1\.7\.1"):
+        answering(ServerMetadata=said)
+
+
+@pytest.fixture
+def largest_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How large answers may be except for tensors: smaller than usual, as those take seconds to send."""
+    monkeypatch.setattr(connection, "LARGEST_REPORT_BYTES", 2**20)
+    return connection.LARGEST_REPORT_BYTES
+
+
+@pytest.mark.parametrize("packed", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
+def test_an_answer_of_more_than_any_true_one_has_is_not_read(
+    packed: grpc.Compression, answering: Callable[..., Server], largest_bytes: int
+) -> None:
+    larger = pb.ServerMetadataResponse(version="v" * (largest_bytes + 1)).SerializeToString()
+    server = answering(packed, ModelConfig=larger, ModelStatistics=larger)
+    for ask in (loaded_on, Server.statistics, lambda _server: answering(packed, ServerMetadata=larger)):
+        with pytest.raises(ProofError, match=r"larger than \d+ MiB") as raised:
+            ask(server)
+        assert len(str(raised.value)) < 1000
+
+
+def test_tensors_are_read_however_large_they_are(
+    answering: Callable[..., Server], largest_bytes: int
+) -> None:
+    values = np.ones((1, largest_bytes // 4 + 1), np.float32)
+    answer = pb.ModelInferResponse(raw_output_contents=[values.tobytes()])
+    answer.outputs.add(name="Y", datatype="FP32", shape=values.shape)
+    result = answering(ModelInfer=answer).client.infer("m", [], client_timeout=HANG_S)
+    assert result.as_numpy("Y").nbytes == values.nbytes
+
+
+@pytest.mark.parametrize("answer", [None, b"\xff" * 50], ids=["refused", "noise"])
+def test_counts_that_a_server_does_not_give_are_an_error(
+    answer: object, answering: Callable[..., Server]
+) -> None:
+    server = answering(ModelStatistics=answer)
+    with pytest.raises(ProofError, check=lambda error: error.where == "m"):
+        server.statistics("m")
+
+
+class Dripping:
+    """A way to a server that lets a byte of its answers through every 2 s, from when it is told to."""
+
+    def __init__(self, address: str, drips: threading.Event) -> None:
+        host, _, port = address.rpartition(":")
+        self._server = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.drips, self.ended = drips, threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(self._server)
+                threading.Thread(target=self._pass, args=(near, far, threading.Event()), daemon=True).start()
+                threading.Thread(target=self._pass, args=(far, near, self.drips), daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket, drips: threading.Event) -> None:
+        with contextlib.suppress(OSError):
+            while content := source.recv(65536):
+                while content and drips.is_set() and not self.ended.wait(2):
+                    sink.sendall(content[:1])
+                    content = content[1:]
+                sink.sendall(content)
+
+    def close(self) -> None:
+        self.ended.set()
+        self._listener.close()
+
+
+QUESTIONS: Mapping[str, Callable[[Server], object]] = {
+    "health": lambda server: server.is_live(),
+    "counts": lambda server: server.statistics("m"),
+    "models": loaded_on,
+    "configuration": lambda server: load_found(server, FOUND, {}),
+    "unloading": lambda server: server.unload("m"),
+    "shared memory": lambda server: shared_region(server, 4096, "m").__enter__(),
+    "letting go": lambda server: dataclasses.replace(server, kind="embedded").forget_shared_memory(),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_server_that_answers_a_byte_at_a_time_is_given_up(
+    question: str, answering: Callable[..., Server]
+) -> None:
+    drips = threading.Event()
+
+    def configured() -> Any:
+        drips.set()
+        return config()
+
+    with contextlib.closing(Dripping(answering(ModelConfig=configured).address, drips)) as way:
+        server = dataclasses.replace(connect(way.address), limits=Limits(answer_s=0.2, unload_s=0.2))
+        answered = threading.Event()
+
+        def ask() -> None:
+            with contextlib.suppress(ProofError, InferenceServerException):
+                QUESTIONS[question](server)
+            answered.set()
+
+        with contextlib.closing(server.client):
+            if question != "configuration":  # another question comes before
+                drips.set()
+            threading.Thread(target=ask, daemon=True).start()
+            assert answered.wait(HANG_S)
 
 
 def test_a_ctrl_c_leaves_no_client_that_is_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is half made prints a Python trace into the end of the run when it is forgotten."""
+    """A half-made one prints a Python trace into the end of the run when it is collected."""
     made: list[str] = []
 
     class Client:
@@ -27,6 +273,5 @@ def test_a_ctrl_c_leaves_no_client_that_is_half_made(monkeypatch: pytest.MonkeyP
             grpc_client("127.0.0.1:1")
     finally:
         signal.signal(signal.SIGINT, before)
-
     wait_until(lambda: made)
     assert made == ["127.0.0.1:1"]

@@ -16,7 +16,7 @@ from fixtures.errors import InputError, ProofError, SetupError
 from fixtures.serve import cleanup, launch, wheels
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
-from fixtures.serve.remote import check_accepts_models, connect
+from fixtures.serve.remote import check_accepts_models
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import Choice, parse_choice
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
@@ -92,7 +92,7 @@ def test_a_temporary_folder_without_room_is_named(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(launch, "scratch_folder", full)
     with (
-        pytest.raises(InputError, match=rf"No space left on device\n.*{tempfile.gettempdir()}\n.*TMPDIR"),
+        pytest.raises(SetupError, check=lambda error: error.where == tempfile.gettempdir()),
         serve(EMBEDDED, tmp_path, tmp_path / "log", device="cpu"),
     ):
         pass
@@ -103,7 +103,7 @@ def test_no_free_port_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
     monkeypatch.setattr(socket.socket, "bind", none)
-    with pytest.raises(InputError, match=r"no three ports .*Address already in use\n.*127\.0\.0\.1\n.*fix"):
+    with pytest.raises(SetupError, check=lambda error: error.where == "127.0.0.1"):
         free_ports()
 
 
@@ -131,28 +131,16 @@ def test_a_local_server_serves_from_its_own_backends(
         assert doubled_by(server, doubling)
 
 
-def test_a_server_that_refuses_models_is_an_input_error(
-    models: Path, doubling: BuiltModel, tmp_path: Path
-) -> None:
-    (tmp_path / "empty").mkdir()
-    choice = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
-    with (
-        serve(choice, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as theirs,
-        pytest.raises(InputError, match=r"does not accept models\n.*\n.*--model-control-mode=explicit"),
-    ):
-        connect(theirs.address).load(doubling, DEPLOYMENT, "online")
-
-
 def test_whether_a_server_takes_models_is_known_before_one_is_built(models: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refusing = Choice("local", str(wrapper(tmp_path, "--model-control-mode=none")))
     taking = Choice("embedded")
     with serve(refusing, tmp_path / "empty", tmp_path / "log", device="cpu", open_to_all=True) as theirs:
-        with pytest.raises(SetupError, match="does not accept models"):
+        with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {theirs.address}"):
             check_accepts_models(theirs.address)
         places = {"repos": tmp_path / "repos", "results": tmp_path / "results"}
         run = suite("-k", TRACE, "-m", "not load", "--triton", theirs.address, **places)
-        assert (run.status, "does not accept models" in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
+        assert (run.status, theirs.address in run.text) == (pytest.ExitCode.USAGE_ERROR, True)
         assert not list(places["repos"].glob("cpu-*")), "nothing was built"
     check_accepts_models(theirs.address)  # what does not answer is told by what needs it
     with serve(taking, models, tmp_path / "log", device="cpu", open_to_all=True) as theirs:
@@ -187,24 +175,22 @@ def start(program: Path, tmp_path: Path, **options: Any) -> None:
         raise AssertionError("it is taken for a server")
 
 
-def test_a_server_that_ends_at_once_is_an_error_with_its_output(tmp_path: Path, temporary: Path) -> None:
-    program = script(tmp_path / "bin" / "tritonserver", "echo 'libcudart.so.12: cannot open'; exit 1")
-    with pytest.raises(ProofError, match=r"Triton ended with status 1 .*\n.*the end of .*\n  \| libcudart"):
-        start(program, tmp_path)
-    assert list(temporary.glob("*/runs/*")) == []
-
-
-def test_a_server_that_a_signal_ends_says_which(tmp_path: Path) -> None:
-    program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; kill -SEGV $$")
-    with pytest.raises(ProofError, match="Triton was ended by SIGSEGV before it was ready"):
-        start(program, tmp_path)
-
-
-def test_a_local_server_gets_the_variables_of_its_backend(tmp_path: Path) -> None:
-    program = script(tmp_path / "bin" / "tritonserver", f'echo "$MALLOC_MMAP_MAX_" > {tmp_path}/seen; exit 1')
-    with pytest.raises(ProofError, match="ended with status 1"):
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("echo 'libcudart.so.12: cannot open'; exit 3", ["status 3", "  | libcudart.so.12"]),
+        (f"{HELP}; kill -SEGV $$", ["SIGSEGV"]),
+        ('echo "malloc $MALLOC_MMAP_MAX_"; exit 1', ["malloc 0"]),
+    ],
+)
+def test_a_server_that_ends_at_once_is_an_error_with_its_output(
+    tmp_path: Path, temporary: Path, text: str, named: list[str]
+) -> None:
+    program = script(tmp_path / "bin" / "tritonserver", text)
+    with pytest.raises(ProofError) as caught:
         start(program, tmp_path, variables={"MALLOC_MMAP_MAX_": "0"})
-    assert (tmp_path / "seen").read_text() == "0\n"
+    assert [one for one in named if one not in caught.value.what] == []
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_what_killed_servers_leave_is_cleaned_up_when_a_server_ends(
@@ -216,18 +202,10 @@ def test_what_killed_servers_leave_is_cleaned_up_when_a_server_ends(
     assert (tmp_path / "cleaned up").exists()
 
 
-def test_only_the_last_lines_of_a_long_log_are_shown(tmp_path: Path) -> None:
-    program = script(tmp_path / "bin" / "tritonserver", "seq 1000; exit 1")
-    with pytest.raises(ProofError) as caught:
-        start(program, tmp_path)
-    assert str(caught.value).splitlines()[2:] == [f"  | {n}" for n in range(986, 1001)]
-    assert (tmp_path / "log").read_text().startswith("1\n2\n")
-
-
 def test_a_program_that_cannot_run_is_an_error_with_the_reason(tmp_path: Path) -> None:
     program = script(tmp_path / "bin" / "tritonserver", "exit 0")
     program.write_bytes(b"\x7fELF")
-    with pytest.raises(ProofError, match=r"cannot start .*: Exec format error"):
+    with pytest.raises(ProofError, match="Exec format error"):
         start(program, tmp_path)
 
 
@@ -242,7 +220,7 @@ def test_a_taken_port_is_tried_again_with_others(tmp_path: Path, temporary: Path
     program = script(
         tmp_path / "bin" / "tritonserver", f'echo "$@" >> {tmp_path}/starts; echo "{words}"; exit 1'
     )
-    with pytest.raises(ProofError, match=r"found its ports in use, 3 times\n.*\n  \| "):
+    with pytest.raises(ProofError, match=words):
         start(program, tmp_path)
     starts = [one for one in (tmp_path / "starts").read_text().splitlines() if one != "--help"]
     assert len(set(starts)) == 3
@@ -260,7 +238,7 @@ def test_the_real_server_s_words_for_a_taken_port_are_known(
             dataclasses.replace(free_ports(), **{which: port}) for which in ("http", "grpc", "metrics")
         ]
         with (
-            pytest.raises(ProofError, match="found its ports in use, 3 times"),
+            pytest.raises(ProofError, match="ports"),
             serve(EMBEDDED, models, tmp_path / "log", device="cpu", find_ports=lambda: attempts.pop()),
         ):
             pass
@@ -271,13 +249,13 @@ def test_the_real_server_s_words_for_a_taken_port_are_known(
 def test_another_triton_at_the_ports_is_not_taken_for_ours(server: Server, tmp_path: Path) -> None:
     theirs = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; sleep 600")
-    with pytest.raises(ProofError, match="not ready within 1 s"):
+    with pytest.raises(ProofError):
         start(program, tmp_path, ready_s=1.0, find_ports=lambda: theirs)
 
 
 def test_a_server_that_never_gets_ready_is_given_up(tmp_path: Path, temporary: Path) -> None:
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
-    with pytest.raises(ProofError, match=r"not ready within 1 s\n.*\n  \| loading the world"):
+    with pytest.raises(ProofError, match="loading the world"):
         start(program, tmp_path, ready_s=1.0)
     assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []
     assert list(temporary.glob("*/runs/*")) == []

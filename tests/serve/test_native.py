@@ -13,7 +13,7 @@ from fixtures.build.repository import BuiltModel
 from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
 from fixtures.host.targets import CPU
-from fixtures.serve.backends import backend_library, backend_variables, local_backends
+from fixtures.serve.backends import backend_library, local_backends, server_variables
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice, parse_choice
 from fixtures.spec import Case, Weights
@@ -71,7 +71,7 @@ def test_a_native_backend_answers_as_in_process_whenever_the_model_is_loaded_ane
     beside = dataclasses.replace(
         native, model=dataclasses.replace(native.model, run=lambda _network, inputs: run(inputs))
     )
-    variables = backend_variables(choice, native)
+    variables = server_variables(choice, native, deployment)
     with serve(choice, built.folder.parent, tmp_path / "log", device="cpu", variables=variables) as server:
         for scenario in ("offline", "online", "offline"):
             assert server.load(built, deployment, scenario) == native.format.backend

@@ -1,6 +1,7 @@
 """Sequences, and models that give any number of answers, on a real Triton and on one that forgets."""
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from fixtures.accuracy.same_replay import compare_conversations
 from fixtures.errors import ProofError
-from fixtures.serve.found_samples import sized
+from fixtures.serve.found import sized
 from fixtures.serve.launch import serve
 from fixtures.serve.replay import Answers, Message, converse
 from fixtures.serve.server import Server
@@ -113,7 +114,7 @@ def test_answers_that_go_missing_the_second_time_are_found(models: tuple[Server,
     found = compare_conversations(server, by_name["parts"], SAMPLES, say=forget)
 
     assert not found.passed
-    assert "request 1 got 2 answers, and 1" in found.difference
+    assert "request 1" in found.difference
 
 
 # --- models that are made up ---------------------------------------------------------------------------------
@@ -142,25 +143,23 @@ def parts(message: Message) -> Answers:
     return [{"OUT": np.array([value], np.float32)} for value in message.rows["IN"].reshape(-1)]
 
 
-@pytest.mark.parametrize("every", [20, 50])
-def test_a_part_that_every_so_many_requests_lack_is_found(
-    models: tuple[Server, dict[str, Model]], every: int
-) -> None:
-    def lacking(number: int, message: Message) -> Answers:
-        return parts(message)[: 2 if number % every == every - 1 else 3]
+def lacking(every: int, number: int, message: Message) -> Answers:
+    """Without the last part, once in so many requests."""
+    return parts(message)[: 2 if number % every == every - 1 else 3]
 
+
+def off(every: int, number: int, message: Message) -> Answers:
+    """Off by a thousandth, once in so many requests."""
+    factor = np.float32(1.001 if number % every == every - 1 else 1)
+    return [{"OUT": factor * one["OUT"]} for one in parts(message)]
+
+
+@pytest.mark.parametrize(("fault", "every"), [(lacking, 20), (lacking, 50), (off, 30)])
+def test_a_part_that_is_missing_or_off_now_and_then_is_found(
+    models: tuple[Server, dict[str, Model]], fault: Callable[[int, int, Message], Answers], every: int
+) -> None:
     assert conversation(models, "parts", lambda _number, message: parts(message)).passed
-    assert not conversation(models, "parts", lacking).passed
-
-
-def test_a_part_that_is_off_by_a_thousandth_now_and_then_is_found(
-    models: tuple[Server, dict[str, Model]],
-) -> None:
-    def off(number: int, message: Message) -> Answers:
-        factor = np.float32(1.001 if number % 30 == 29 else 1)
-        return [{"OUT": factor * one["OUT"]} for one in parts(message)]
-
-    assert not conversation(models, "parts", off).passed
+    assert not conversation(models, "parts", functools.partial(fault, every)).passed
 
 
 class Summing:

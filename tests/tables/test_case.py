@@ -203,7 +203,7 @@ def test_serving_cost_names_the_peak_s_share_and_its_digits() -> None:
     _, found = efficiency_section(seen(efficiency=(one,)))
     assert isinstance(found, Table)
     assert found.texts == [
-        ["offline, batch 8", "1573.6", "1748.4", "8", "90 % (88 to 92)", "8.2", "18000", "72 %"]
+        ["offline, batch 8", "1573.6", "1748.4", "8", "90 % (88 to 92)", "0.508", "8.2", "18000", "72 %"]
     ]
 
 

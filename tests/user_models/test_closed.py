@@ -1,4 +1,4 @@
-"""What a user gives and may not read, by another's modes, is refused by its path: no part of it is taken for all."""
+"""What a user gives and may not read, by its modes, is refused by its path: no part of it is taken for all."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,6 @@ from fixtures.data.speech import ljspeech
 from fixtures.errors import InputError
 from fixtures.model_files.adding import with_models_of
 from fixtures.models.bert.checkpoint import checkpoint_files
-from fixtures.models.bert.samples import squad
 from fixtures.models.resnet50_tf.tf1_checkpoint import read_checkpoint
 from fixtures.spec import Tensor
 from fixtures.user_models.linked import link_repository
@@ -26,7 +25,7 @@ from tests.user_models.repositories import config, write_model
 
 
 def samples(folder: Path) -> Callable[[], Any]:
-    for name in ("a", "more/b", "more/deep/c"):
+    for name in ("a", "more/b"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         np.save(folder / f"{name}.npy", np.ones(3, np.float32))
     (folder / "samples.toml").touch()
@@ -34,7 +33,6 @@ def samples(folder: Path) -> Callable[[], Any]:
 
 
 def network(folder: Path) -> Callable[[], Any]:
-    (folder / "onnx").mkdir(parents=True)
     linear(folder / "onnx" / "model.onnx")
     return lambda: model_of("net", GivenNetwork(folder)).inputs
 
@@ -42,10 +40,8 @@ def network(folder: Path) -> Callable[[], Any]:
 def repository(folder: Path) -> Callable[[], Any]:
     write_model(folder, "calling", "NAME = 'called'\n", config())
     (folder / "calling" / "1" / "parts").mkdir()
-    (folder / "calling" / "1" / "parts" / "more.py").write_text("NAME = 'bare'\n")
+    (folder / "calling" / "1" / "parts" / "more.py").write_text("NAME = 'called'\n")
     write_model(folder, "called", "", config())
-    (folder / "bare" / "1").mkdir(parents=True)
-    (folder / "bare" / "1" / "model.onnx").touch()
     places = iter(range(100))
 
     def read() -> Any:
@@ -87,75 +83,42 @@ def brains(folder: Path) -> Callable[[], Any]:
     return lambda: brats.patients(folder, "evaluation")
 
 
-def models(folder: Path) -> Callable[[], Any]:
-    (folder / "package").mkdir(parents=True)
-    for path in (folder / "own.py", folder / "package" / "__init__.py"):
-        path.write_text("MODELS = []\n")
-
-    def read() -> Any:
-        with with_models_of([folder], ()) as models:
-            return models
-
-    return read
-
-
 KINDS = {one.__name__: one for one in (samples, network, repository, bert, sentences, brains)}
 
 
-def said_or(read: Callable[[], Any]) -> Any:
-    """What is read, or the error for the reader."""
-    try:
-        return read()
-    except InputError as error:
-        return error
-
-
-@pytest.mark.parametrize("mode", [0, 0o444, 0o111])
+@pytest.mark.parametrize("mode", [0, 0o111])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_folder_of_another_s_is_refused_or_read_as_if_it_were_open(
-    kind: str, mode: int, tmp_path: Path
-) -> None:
+def test_a_closed_folder_is_refused_or_read_as_if_it_were_open(kind: str, mode: int, tmp_path: Path) -> None:
     given = tmp_path / "given"
     read = KINDS[kind](given)
     whole = read()
     for folder in (given, *(path for path in sorted(given.rglob("*")) if path.is_dir())):
         with closed(folder, mode):
-            found = said_or(read)
+            try:
+                found = read()
+            except InputError as error:
+                found = error
         if isinstance(found, InputError):
             assert str(folder) in str(found)
-            assert "permission denied" in str(found)
             assert "namei -l" in found.fix
         else:
             assert found == whole
 
 
-@pytest.mark.parametrize("mode", [0, 0o111])
-def test_a_folder_of_checkpoints_that_may_not_be_listed_is_not_one_of_none(mode: int, tmp_path: Path) -> None:
-    folder = tmp_path / "given"
-    folder.mkdir()
-    (folder / "model.ckpt-1.index").touch()
-    for path in (folder, folder / "model.ckpt-1"):
-        with closed(folder, mode), pytest.raises(InputError, match=f"permission denied\n.*{folder}"):
-            read_checkpoint(path)
-
-
-@pytest.mark.parametrize("split", ["evaluation", "training"])
-def test_a_data_set_of_questions_is_refused_by_its_file(split: Any, tmp_path: Path) -> None:
-    read = bert(tmp_path / "checkpoint")
-    assert read()
-    (tmp_path / "checkpoint" / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n")
-    data = tmp_path / "data"
-    data.mkdir()
-    for name in ("dev-v1.1.json", "train-v1.1.json"):
-        (data / name).write_text('{"data": []}')
-    with closed(data), pytest.raises(InputError, match=f"permission denied\n.*{data}"):
-        squad(split, data, tmp_path / "checkpoint")
+@pytest.mark.parametrize("name", ["", "model.ckpt-1"])
+def test_a_folder_of_checkpoints_that_may_not_be_listed_is_not_one_of_none(name: str, tmp_path: Path) -> None:
+    (tmp_path / "model.ckpt-1.index").touch()
+    with closed(tmp_path, 0o111), pytest.raises(InputError, check=lambda error: "namei -l" in error.fix):
+        read_checkpoint(tmp_path / name)
 
 
 def test_a_package_beside_files_of_models_is_refused_by_its_file(tmp_path: Path) -> None:
-    read = models(tmp_path / "given")
+    (tmp_path / "package").mkdir()
+    for path in (tmp_path / "own.py", tmp_path / "package" / "__init__.py"):
+        path.write_text("MODELS = []\n")
     with (
-        closed(tmp_path / "given" / "package"),
-        pytest.raises(InputError, match=r"denied\n.*package/__init__\.py"),
+        closed(tmp_path / "package"),
+        pytest.raises(InputError, check=lambda error: "package/__init__.py" in error.where),
+        with_models_of([tmp_path], ()),
     ):
-        read()
+        pass

@@ -95,6 +95,7 @@ def test_it_computes_the_same_converted_quantised_and_served(tmp_path: Path) -> 
 
 def test_texts_reach_the_network_as_they_are_and_its_own_come_back(tmp_path: Path) -> None:
     model = of_texts(tmp_path)
+    assert "openvino" in model.excluded, "it has no texts"
     inputs = model.samples("evaluation", None, None).load(range(len(TEXTS)))
     said = [[text.encode()] for (text,) in TEXTS.tolist()]
     for answers in (
@@ -104,23 +105,9 @@ def test_texts_reach_the_network_as_they_are_and_its_own_come_back(tmp_path: Pat
     ):
         assert answers["meaning"].tolist() == MEANINGS
         assert answers["said"].tolist() == said
-
-
-def test_the_process_beside_the_server_is_given_the_texts_as_they_are(tmp_path: Path) -> None:
-    model = of_texts(tmp_path)
-    texts = model.samples("evaluation", None, None).load(range(len(TEXTS)))
-    build = built(model, tmp_path / "repos")
-    with in_process(build, matrix_of(model, CPU).deployment, texts) as worker:
+    with in_process(built(model, tmp_path / "repos"), matrix_of(model, CPU).deployment, inputs) as worker:
         worker.wait_ready()
         assert worker.batches_per_s(2, 0.01, 1) > 0
-
-
-def test_openvino_is_a_format_of_networks_whose_types_it_has(tmp_path: Path) -> None:
-    path = networks.linear(tmp_path / "linear.onnx")
-    model = model_of("mine", GivenNetwork(path))
-    assert "openvino" not in model.excluded
-    texts = of_texts(tmp_path)
-    assert "BYTES" in texts.excluded["openvino"]
 
 
 def test_a_row_that_is_a_single_number_is_served_with_an_axis(tmp_path: Path) -> None:
@@ -138,9 +125,6 @@ def test_a_row_that_is_a_single_number_is_served_with_an_axis(tmp_path: Path) ->
     assert (tmp_path / "exact.onnx").read_bytes() == path.read_bytes()
     for name, values in served(model, tmp_path, inputs).items():
         np.testing.assert_allclose(values, expected[name], rtol=1e-5)
-    with in_process(built(model, tmp_path / "repos"), matrix_of(model, CPU).deployment, inputs) as worker:
-        worker.wait_ready()
-        assert worker.batches_per_s(2, 0.01, 1) > 0
 
 
 def test_a_single_number_beside_no_batch_gets_an_axis_in_the_graph(tmp_path: Path) -> None:

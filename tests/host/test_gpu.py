@@ -1,0 +1,230 @@
+"""What the GPUs do over a stretch of time, by a stand-in for NVML: which are watched, who else is on them, and their energy."""
+
+import dataclasses
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pynvml as NVML  # noqa: N812 - not the stand-in
+import pytest
+
+from fixtures.host import gpu, machine
+from fixtures.host.nvml import Gpu, gpu_handles, visible_gpus
+from fixtures.measure import validity
+from fixtures.serve.server import Server
+from fixtures.spec import Device
+from tests.host.fake_nvml import Clock, Nvml, S, between, watched
+
+HANG_S = 60.0  # bounds a hang
+SERVER = Server("embedded", "127.0.0.1:1", "2.51.0", None, None, device="cuda")
+
+
+@pytest.fixture
+def server_process() -> Iterator[int]:
+    """Stands for the server, below this process."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process.pid
+        process.kill()
+
+
+# --- who is on them ----------------------------------------------------------------------------------------
+
+
+def test_other_programs_on_the_gpu_are_counted(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, server_process: int
+) -> None:
+    parent = os.getppid()
+    nvml.pids = lambda _handle: [server_process, os.getpid(), 2] + ([parent] if 1 < clock.now_s < 1.1 else [])
+    watch = watched(clock, monkeypatch, roots=tuple(gpu.roots_of(server_process)))
+    stretches = [between(watch, 0.5, 1.5), between(watch, 1.2, 1.5)]
+    assert [gpu.count_strangers(one.readings) for one in stretches] == [2, 1]
+    assert [[mark.code for mark in validity.marks_of_gpu([one])] for one in stretches] == [["gpu-shared"]] * 2
+
+
+@pytest.mark.parametrize(("worker", "count"), [(None, 1), ("gw0", 0)])
+def test_another_worker_of_this_run_is_no_other_program(
+    nvml: Nvml,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    server_process: int,
+    worker: str | None,
+    count: int,
+) -> None:
+    nvml.pids = lambda _handle: [server_process, os.getppid()]
+    if worker:
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
+    watch = watched(clock, monkeypatch, roots=tuple(gpu.roots_of(server_process)))
+    assert gpu.count_strangers(between(watch, 0.5, 1.5).readings) == count
+
+
+def test_nothing_is_said_of_others_where_the_own_process_is_not_seen(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.pids = lambda _handle: [1]
+    watch = watched(clock, monkeypatch, roots=(os.getpid(),))
+    assert validity.marks_of_gpu([between(watch, 0.5, 1.5)]) == []
+    with gpu.watch(None) as unknown:
+        pass
+    assert unknown is not None
+    assert not unknown.readings[0].ours | unknown.readings[0].strangers
+
+
+# --- which are watched -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("visible", "handles"),
+    [
+        (None, ["GPU-aaaa", "GPU-abbb"]),
+        ("1", ["GPU-abbb"]),
+        ("1,0", ["GPU-abbb", "GPU-aaaa"]),
+        ("GPU-ab", ["GPU-abbb"]),
+        ("GPU-a", []),
+        ("MIG-1", ["MIG-1"]),
+        ("MIG-9", []),
+        ("0,7,1", ["GPU-aaaa"]),
+        ("", []),
+        ("-1", []),
+    ],
+)
+def test_cuda_s_gpus_are_found(nvml: Nvml, visible: str | None, handles: list[str]) -> None:
+    nvml.uuids = ("GPU-aaaa", "GPU-abbb")
+    nvml.instances = {"GPU-aaaa": ["MIG-1"]}
+    assert gpu_handles(visible) == handles
+
+
+def test_every_gpu_of_the_run_is_watched_and_stamped_and_no_other(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.uuids = ("GPU-aaaa", "GPU-bbbb", "GPU-cccc")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-cccc,GPU-aaaa")
+    for server in (SERVER, dataclasses.replace(SERVER, kind="docker")):
+        with server.watch_gpu() as watch:
+            assert watch is not None
+            assert watch.gpus == (Gpu("GPU-cccc", "GPU-cccc"), Gpu("GPU-aaaa", "GPU-aaaa"))
+    assert machine.gpu_names() == ("NVIDIA GPU-cccc", "NVIDIA GPU-aaaa")
+    assert list(machine.stamp("cuda").gpu_uuids) == ["GPU-cccc", "GPU-aaaa"]
+    assert list(machine.stamp("cpu").gpu_uuids) == []
+
+
+@pytest.mark.parametrize("device", ["cpu", None])
+def test_no_gpu_is_watched_for_a_server_that_uses_none(nvml: Nvml, device: Device | None) -> None:
+    with dataclasses.replace(SERVER, device=device).watch_gpu() as watch:
+        assert watch is None
+
+
+def test_several_gpus_of_which_one_is_divided_are_not_watched(nvml: Nvml) -> None:
+    """CUDA shows one instance then, and nobody says which."""
+    nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
+    nvml.instances = {"GPU-bbbb": ["MIG-1"]}
+    with gpu.watch(None) as watch:
+        assert watch is None
+
+
+def test_a_machine_without_a_driver_is_not_watched(nvml: Nvml) -> None:
+    nvml.refused = {"nvmlInit"}
+    with gpu.watch(1) as watch:
+        assert watch is None
+
+
+@pytest.mark.parametrize("visible", [None, "0", "MIG-1"])
+def test_an_instance_of_a_gpu_has_clocks_but_not_the_board_s_energy(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, visible: str | None
+) -> None:
+    nvml.instances = {"GPU-aaaa": ["MIG-1", "MIG-2"]}
+    nvml.reasons = lambda _now: 0x4
+    assert visible_gpus(visible) == (Gpu("MIG-1", "GPU-aaaa"),)
+    visible_gpus.cache_clear()
+    stretch = between(watched(clock, monkeypatch), 0.5, 1.5)
+    use = validity.gpu_use([stretch], 100)
+    assert use is not None
+    assert (use.energy_j_per_1000, use.power_w, use.energy_from) == (None, None, None)
+    assert use.sm_clock_mhz == 1410
+    assert [mark.code for mark in validity.marks_of_gpu([stretch])] == ["gpu-throttled"]
+
+
+def test_the_watch_samples_from_the_beginning_to_the_end_of_its_block(nvml: Nvml) -> None:
+    with gpu.watch(None) as watch:
+        assert watch is not None
+        opened_ns = time.time_ns()
+        deadline = time.monotonic() + HANG_S
+        while len(watch.readings) < 5 and time.monotonic() < deadline:
+            time.sleep(gpu.PERIOD_S)
+        closed_ns = time.time_ns()
+    count = len(watch.readings)
+    assert count > 5, "some in the block, and one at its end"
+    assert watch.between(opened_ns, closed_ns) is not None
+    time.sleep(3 * gpu.PERIOD_S)
+    assert len(watch.readings) == count
+    assert watch.readings == sorted(watch.readings, key=lambda one: one.time_ns)
+
+
+def test_nvidia_s_own_package_has_every_name_that_is_used_of_it() -> None:
+    # The stand-in has whatever a test needs; of the real one only the names are looked at.
+    source = Path(gpu.__file__).with_name("nvml.py").read_text()
+    used = set(re.findall(r"pynvml\.(\w+)", source))
+    assert "nvmlDeviceGetUUID" in used
+    assert {name for name in used if not hasattr(NVML, name)} == set()
+
+
+# --- their energy ------------------------------------------------------------------------------------------
+
+
+def test_energy_is_the_counter_s_between_the_edges_of_the_stretch(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.counter_step_s = 0.1
+    nvml.refused = {"nvmlDeviceGetPowerUsage"}
+    stretch = between(watched(clock, monkeypatch), 0.53, 1.27)
+    assert stretch.energy_from == "counter"
+    assert stretch.energy_j == pytest.approx(74, rel=0.05)
+    assert stretch.duration_s == pytest.approx(0.74)
+    assert all(0.53 * S <= one.time_ns <= 1.27 * S for one in stretch.readings)
+
+
+def test_a_counter_that_last_moved_before_the_end_is_continued(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.counter_step_s = 0.3
+    assert between(watched(clock, monkeypatch), 0.1, 1.99).energy_j == pytest.approx(189, rel=0.06)
+
+
+def test_what_the_gpu_drew_outside_of_the_stretch_does_not_count(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        nvml,
+        "nvmlDeviceGetTotalEnergyConsumption",
+        lambda _handle: round(1e3 * (50 * clock.now_s + 250 * min(max(clock.now_s - 0.5, 0), 1))),
+    )
+    watch = watched(clock, monkeypatch)
+    assert between(watch, 0.5, 1.5).energy_j == pytest.approx(300, rel=0.01)
+    assert between(watch, 0.0, 0.5).energy_j == pytest.approx(25, rel=0.05)
+
+
+def test_without_a_counter_energy_is_the_integral_of_the_power(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.refused = {"nvmlDeviceGetTotalEnergyConsumption"}
+    monkeypatch.setattr(nvml, "nvmlDeviceGetPowerUsage", lambda _handle: round(1e3 * 100 * clock.now_s))
+    stretch = between(watched(clock, monkeypatch), 0.53, 1.27)
+    assert stretch.energy_from == "power"
+    assert stretch.energy_j == pytest.approx(50 * (1.27**2 - 0.53**2), rel=0.01)
+
+
+def test_a_counter_that_begins_anew_gives_no_energy(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    falling = {"nvmlDeviceGetTotalEnergyConsumption": lambda _handle: round(1e6 - 1e3 * clock.now_s)}
+    monkeypatch.setattr(nvml, *falling.popitem())
+    assert between(watched(clock, monkeypatch), 0.5, 1.5).energy_j is None
+
+
+def test_a_stretch_that_was_not_watched_has_no_figures(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = watched(clock, monkeypatch)
+    assert [watch.between(*edges) for edges in ((-1, S), (S, 3 * S), (S, S))] == [None] * 3

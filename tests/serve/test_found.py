@@ -1,0 +1,277 @@
+"""Models as they were found, on a real Triton: loaded untouched, asked for what they are, and refused with the reason."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fixtures.accuracy.compare_answers import Closeness, expect
+from fixtures.errors import InputError, NotAvailableError, ProofError
+from fixtures.measure import perf_analyzer
+from fixtures.measure.job import Check, Job, SharedMemory
+from fixtures.measure.load_data import input_data
+from fixtures.measure.verifying import ask_once, verify
+from fixtures.serve.found import LoadedModel, Sized, ask_each_version, load_found, loaded_on, sized
+from fixtures.serve.launch import serve
+from fixtures.serve.server import Server
+from fixtures.serve.server_spec import Choice
+from fixtures.spec import Arrays, LoadPoint, Model, Tensor
+from fixtures.user_models.existing import declared, with_config
+from fixtures.user_models.linked import link_repository
+from fixtures.user_models.repository import FoundModel, models_in
+from tests.user_models.repositories import CALLING, COMPLETING, ENSEMBLE, code, config, contents, write_model
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of sound and of broken models."""
+    root = tmp_path_factory.mktemp("repository")
+    write_model(root, "doubler", code("2 * values"), config())
+    write_model(root, "caller", CALLING, config())
+    write_model(root, "chain", None, config(more=ENSEMBLE))
+    write_model(root, "completing", COMPLETING, None)
+    write_model(root, "texts", code("values[::-1]"), config("STRING", "-1", batch=0))
+    write_model(root, "choosy", code("{}[int(values[0, 0])]"), config("INT32"))
+    write_model(root, "faulty", code("values[:, 9]"), config())
+    broken = write_model(root, "broken", code("values"), config(), versions=("1", "2"))
+    (broken / "config.pbtxt").write_text(config() + "version_policy { all {} }")
+    (broken / "2" / "model.py").write_text("raise RuntimeError('planted')")
+    write_model(root, "elsewhere", None, config(more='backend: "unheard_of"'))
+    return root
+
+
+@pytest.fixture(scope="module")
+def found(repository: Path) -> dict[str, FoundModel]:
+    """The repository's models by their names."""
+    return {one.name: one for one in models_in(repository, "--repository")}
+
+
+@pytest.fixture(scope="module")
+def server(found: dict[str, FoundModel], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A Triton for that repository."""
+    linked = link_repository(found.values(), tmp_path_factory.mktemp("linked"))
+    log = tmp_path_factory.mktemp("logs") / "log"
+    with serve(Choice("embedded"), linked, log, device="cpu", completes=True) as started:
+        yield started
+
+
+def load(server: Server, found: dict[str, FoundModel], name: str) -> tuple[LoadedModel, Model]:
+    others = {other: one for other, one in found.items() if other != name}
+    loaded = load_found(server, found[name], others)
+    return loaded, with_config(declared(found[name]), loaded.config)
+
+
+@pytest.mark.parametrize("name", ["chain", "caller"])
+def test_what_a_model_calls_is_loaded_with_it_and_nothing_is_written(
+    server: Server, found: dict[str, FoundModel], repository: Path, name: str
+) -> None:
+    before = contents(repository)
+    loaded, model = load(server, found, name)
+    samples = sized(server, model, None).samples
+    answer = server.infer(name, model, samples.load([0]))
+    assert loaded.called == ("doubler",)
+    assert answer["OUT"] == pytest.approx((4 if name == "chain" else 2) * samples.load([0])["IN"])
+    assert contents(repository) == before
+
+
+def test_what_no_file_says_is_asked_of_the_server(server: Server, found: dict[str, FoundModel]) -> None:
+    _, model = load(server, found, "completing")
+    tensors = [(one.name, one.dtype, one.shape) for one in (*model.inputs, *model.outputs)]
+    assert tensors == [("IN", "FP32", (3,)), ("OUT", "FP32", (3,))]
+    assert model.matrices["cpu"].deployment.max_batch_size == 2
+
+
+def test_texts_of_any_length_without_batches_are_made_up_and_answered(
+    server: Server, found: dict[str, FoundModel]
+) -> None:
+    _, model = load(server, found, "texts")
+    asked = sized(server, model, None)
+    rows = asked.samples.load([0])
+    assert server.infer("texts", model, rows)["OUT"].tolist() == rows["IN"][:, ::-1].tolist()
+    assert len({str(asked.samples.load([number])["IN"]) for number in range(4)}) == 4
+
+
+@pytest.mark.parametrize("shared_memory", ["system", "none"])
+def test_the_load_generator_sends_texts_and_variable_lengths(
+    server: Server, found: dict[str, FoundModel], shared_memory: SharedMemory
+) -> None:
+    _, model = load(server, found, "texts")
+    samples = sized(server, model, None).samples
+    with input_data(model, samples, server.scratch) as data:
+        point = LoadPoint("offline", 1, 1)
+        check = Check(expect(data.ids, {"OUT": data.rows["IN"][:, ::-1]}), Closeness(1e-4, 1e-4, 1.0))
+        job = Job(server, "texts", model, point, shared_memory, data, 0.01, check)
+        run = perf_analyzer.take(job, 0.06)
+        # Each once, however long that takes.
+        answers = verify(check, ask_once(job, data.requests(point.batch)), 1.0)
+    assert len(run.timeline.starts) > 0
+    assert (answers.wrong, answers.first_wrong) == (0, None)
+    assert answers.verified == len(data.ids) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "named"),
+    [("broken", ProofError, "planted"), ("elsewhere", NotAvailableError, "unheard_of")],
+)
+def test_what_does_not_load_is_named_with_the_reason(
+    server: Server, found: dict[str, FoundModel], name: str, error: type[ProofError], named: str
+) -> None:
+    with pytest.raises(error, match=named) as refused:
+        load(server, found, name)
+    assert type(refused.value) is error
+
+
+@pytest.mark.parametrize(("name", "kind"), [("choosy", NotAvailableError), ("faulty", ProofError)])
+def test_a_model_that_takes_nothing_made_up_asks_for_samples_where_its_type_leaves_it_open(
+    server: Server, found: dict[str, FoundModel], name: str, kind: type[ProofError]
+) -> None:
+    _, model = load(server, found, name)
+    with pytest.raises(ProofError) as refused:
+        sized(server, model, None)
+    assert type(refused.value) is kind
+    assert (f"--samples {name}=DIR" in str(refused.value)) == (kind is NotAvailableError)
+
+
+def test_every_version_that_is_served_has_to_answer(server: Server, found: dict[str, FoundModel]) -> None:
+    _, model = load(server, found, "doubler")
+    samples = sized(server, model, None).samples
+    ask_each_version(server, model, ["1", "1"], samples)
+    with pytest.raises(ProofError, match="version 7"):
+        ask_each_version(server, model, ["7", "1"], samples)
+
+
+def test_a_server_says_which_models_it_has_loaded(server: Server, found: dict[str, FoundModel]) -> None:
+    load(server, found, "doubler")
+    loaded = {one.name: one for one in loaded_on(server)}
+    assert "elsewhere" not in loaded
+    assert declared(loaded["doubler"]).inputs[0].shape == (4,)
+
+
+# --- models that are refused as they were found ---------------------------------------------------------------
+
+WITHOUT_DIMS = """
+backend: "python"
+input { name: "IN" data_type: TYPE_FP32 dims: 4 }
+output { name: "OUT" data_type: TYPE_FP32 }
+"""
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of models none of which loads."""
+    root = tmp_path_factory.mktemp("refused")
+    write_model(root, "shapeless", code("values"), WITHOUT_DIMS)
+    write_model(root, "renamed", code("values"), f'name: "former"\n{config()}')
+    on_gpu = 'backend: "python" instance_group [{ kind: KIND_GPU }]'
+    write_model(root, "doubler", code("2 * values"), config(more=on_gpu))
+    write_model(root, "chain", None, config(more=ENSEMBLE))
+    write_model(root, "empty", None, config())
+    inside = write_model(root, "inside", None, None)
+    (inside / "1" / "config.pbtxt").write_text(config(more=ENSEMBLE))
+    return root
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["completes", "strict"])
+def refusing(
+    request: pytest.FixtureRequest, refused: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A Triton that completes configurations, and one that does not."""
+    log = tmp_path_factory.mktemp("logs") / "log"
+    with serve(Choice("embedded"), refused, log, device="cpu", completes=request.param) as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "fix"),
+    [("shapeless", "dims", None), ("renamed", "former", "name"), ("inside", "inside", "inside/1")],
+)
+def test_the_first_line_says_why(
+    refusing: Server, refused: Path, name: str, reason: str, fix: str | None
+) -> None:
+    with pytest.raises(ProofError) as caught:
+        refusing.load_as_found(refused / name)
+    first = caught.value.what.splitlines()[0]
+    assert reason in first
+    assert "failed to poll" not in first
+    assert fix is None or fix in str(caught.value.fix)
+
+
+def test_what_cannot_load_here_is_not_waited_for(refusing: Server, refused: Path) -> None:
+    models = {one.name: one for one in models_in(refused, "--repository")}
+    for name in ("doubler", "chain"):
+        others = {other: one for other, one in models.items() if other != name}
+        with pytest.raises(NotAvailableError, match="doubler"):
+            load_found(refusing, models[name], others)
+    with pytest.raises(ProofError, match=r"model\.py"):
+        load_found(refusing, models["empty"], {})
+    assert refusing.is_live()
+
+
+# --- samples that are made up, for a model that is made up ----------------------------------------------------
+
+
+class Asked:
+    """A server's model that takes some lengths of its dimensions only, needs some inputs, and notes what it was asked."""
+
+    def __init__(self, *taken: int, needed: str = "IN") -> None:
+        self.taken, self.needed = taken, needed
+        self.lengths, self.inputs = list[int](), set[frozenset[str]]()
+
+    def infer(self, _name: str, _model: Model, rows: Arrays) -> dict[str, Any]:
+        length = rows["IN"].shape[-1]
+        self.lengths.append(length)
+        self.inputs.add(frozenset(rows))
+        if length not in self.taken or self.needed not in rows:
+            raise ProofError(f"a request failed: {length} is no length of mine")
+        return {"OUT": np.full((1, 2), len(rows) - 1, np.float32)}
+
+    def is_live(self) -> bool:
+        return True
+
+
+def ask(server: Any, *inputs: Tensor) -> Sized:
+    model = declared(FoundModel("choosy", None, None))
+    tensors = {"inputs": inputs, "outputs": (Tensor("OUT", "FP32", (2,)),)}
+    return sized(server, Model(**{**vars(model), **tensors}), None)
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "asked"),
+    [(1, [16, 224, 640, 1]), (5, [16, 1])],  # at 224 a row of five dimensions takes 2 TiB
+)
+def test_lengths_are_tried_in_order_and_those_that_no_request_holds_passed_over(
+    dimensions: int, asked: list[int]
+) -> None:
+    server = Asked(1)
+    found = ask(server, Tensor("IN", "FP32", (-1,) * dimensions))
+    assert server.lengths == asked
+    assert found.samples.load([0])["IN"].shape == (1,) * (dimensions + 1)
+
+
+def test_a_model_that_takes_no_length_says_so_in_its_own_words() -> None:
+    with pytest.raises(NotAvailableError, match="16 is no length of mine"):
+        ask(Asked(), Tensor("IN", "FP32", (-1,) * 5))
+
+
+@pytest.mark.parametrize("dtype", ["FP32", "INT64"])
+def test_a_row_that_is_too_large_at_any_length_is_refused(dtype: str) -> None:
+    server = Asked()
+    with pytest.raises(InputError):
+        ask(server, Tensor("IN", dtype, (100_000, 100_000)))
+    assert server.lengths == []
+
+
+@pytest.mark.parametrize("needed", ["IN", "MORE"])
+def test_an_optional_input_is_left_out_once_and_that_it_is_needed_is_a_fault(needed: str) -> None:
+    server = Asked(2, needed=needed)
+    inputs = Tensor("IN", "FP32", (2,)), Tensor("MORE", "FP32", (2,), optional=True)
+    if needed == "MORE":
+        with pytest.raises(ProofError, match="MORE"):
+            ask(server, *inputs)
+        return
+    found = ask(server, *inputs)
+    assert found.first is not None
+    assert found.first["OUT"].tolist() == [[1.0, 1.0]], "the first answer is kept, with all inputs"
+    assert server.inputs == {frozenset({"IN", "MORE"}), frozenset({"IN"})}
