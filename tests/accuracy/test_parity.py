@@ -264,6 +264,15 @@ def test_rows_whose_integers_differ_are_left_out_of_what_is_off_and_of_what_it_i
     assert by_name[LARGE].compared_limit > 0.8
 
 
+def test_rows_whose_integers_the_precision_changes_are_no_part_of_its_cost() -> None:
+    def longer(one: Arrays, number: int) -> None:
+        shares_off(0.001, 0.001)(one, number)
+        one[LENGTH][:4] += 1
+        one[toy.OUTPUT][:4] += 100
+
+    assert found(off(0), emulated=longer, precision="fp16").precision_cost == pytest.approx(0.001, rel=0.01)
+
+
 def test_integers_that_no_decision_uses_hide_no_error() -> None:
     """The length beside the classes is off in most rows, and so are the numbers there."""
 

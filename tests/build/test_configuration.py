@@ -23,6 +23,7 @@ def test_the_configuration_holds_every_setting() -> None:
     assert config.max_batch_size == 32
     assert config.instance_group[0].count == 1
     assert config.instance_group[0].kind == pb.ModelInstanceGroup.KIND_CPU
+    assert not config.instance_group[0].gpus
     assert list(config.dynamic_batching.preferred_batch_size) == [16, 32]
     assert config.dynamic_batching.max_queue_delay_microseconds == 1_000
     assert [one.batch_size for one in config.model_warmup] == [1, 32]
@@ -127,11 +128,6 @@ def test_a_gpu_case_is_served_on_its_own_gpus_and_not_on_all_that_the_server_see
     assert group.count == 3, "on each"
 
 
-def test_a_cpu_case_names_no_gpu() -> None:
-    (group,) = model_config(case_with(writing("")), DEPLOYMENT, native=False).instance_group
-    assert not group.gpus
-
-
 def test_the_configuration_survives_as_text_and_as_json() -> None:
     config = model_config(case_with(writing("")), DEPLOYMENT, native=False)
     assert text_format.Parse(configuration.config_text(config), pb.ModelConfig()) == config
@@ -140,21 +136,26 @@ def test_the_configuration_survives_as_text_and_as_json() -> None:
     assert plain["dynamic_batching"]["preferred_batch_size"] == [16, 32]
 
 
-def test_cores_are_shared_out_among_instances(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
-    monkeypatch.setattr(machine, "cgroup_cores", lambda: None)
-    shares = [runtimes.threads_per_instance(structs.replace(DEPLOYMENT, instances=n)) for n in (1, 2, 3, 16)]
-    assert shares == [8, 4, 2, 1]
-
-
-@pytest.mark.parametrize(("quota", "cores"), [(None, 8), (100.0, 8), (8.0, 8), (3.2, 4), (1.0, 1), (0.5, 1)])
-def test_no_more_threads_are_used_than_a_control_group_pays_for(
-    quota: float | None, cores: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("quota", "instances", "threads"),
+    [
+        (None, 1, 8),
+        (None, 2, 4),
+        (None, 3, 2),
+        (None, 16, 1),
+        (100.0, 1, 8),
+        (8.0, 1, 8),
+        (3.2, 1, 4),
+        (0.5, 1, 1),
+    ],
+)
+def test_the_cores_that_a_control_group_pays_for_are_shared_out_among_instances(
+    quota: float | None, instances: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pod's limit of CPUs is a quota, and its affinity is the whole node."""
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
     monkeypatch.setattr(machine, "cgroup_cores", lambda: quota)
-    assert runtimes.threads_per_instance(structs.replace(DEPLOYMENT, instances=1)) == cores
+    assert runtimes.threads_per_instance(structs.replace(DEPLOYMENT, instances=instances)) == threads
 
 
 @pytest.mark.parametrize(("tf32", "told"), [(True, "1"), (False, "0"), (None, "1")])

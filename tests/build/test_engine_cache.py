@@ -46,17 +46,13 @@ def test_every_tensorrt_and_every_cuda_of_the_driver_has_a_folder_of_its_own(
     assert len(folders) == 4
 
 
-def test_nobody_else_can_read_or_write_an_engine() -> None:
+def test_nobody_else_can_put_an_engine_there(tmp_path: Path) -> None:
+    """An engine holds code, which its reader runs."""
     folder = Path(engine_folder(CASE, "0f3c"))
     for one in (folder, folder.parent):
         assert stat.S_IMODE(one.stat().st_mode) == 0o700
-
-
-def test_a_folder_that_somebody_else_may_have_put_there_is_refused(tmp_path: Path) -> None:
-    """An engine holds code, which its reader runs."""
-    folder = Path(engine_folder(CASE, "0f3c"))
     folder.with_name(folder.name.replace("0f3c", "77aa")).symlink_to(tmp_path)
-    with pytest.raises(SetupError, match="symbolic link"):
+    with pytest.raises(SetupError):
         engine_folder(CASE, "77aa")
 
 

@@ -1,7 +1,6 @@
 """A build that is used stays as it was taken, whatever is done to the folder that it comes from."""
 
 import dataclasses
-import os
 import stat
 import subprocess
 import sys
@@ -9,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.build.in_use import FOLDER, in_use, take
+from fixtures.build.in_use import FOLDER, in_use, remove_unfinished, take
 from fixtures.errors import ProofError
+from fixtures.host import locks
+from fixtures.spec import ConversionJob
 from tests.build.conversions import WEIGHTS, build, case_with, writing
 
 ROOT = Path(__file__).parents[2]
@@ -44,10 +45,7 @@ def test_an_edit_of_the_code_in_mid_run_does_not_reach_one_in_use(tmp_path: Path
 def test_one_that_was_built_anew_before_it_is_taken_is_refused(tmp_path: Path) -> None:
     first = build(case_with(writing("before")), tmp_path)
     build(case_with(writing("after")), tmp_path, OTHER_WEIGHTS)
-    with (
-        pytest.raises(ProofError, match=r"(?s)another run has built the case anew.*--model-repos"),
-        in_use(first),
-    ):
+    with pytest.raises(ProofError, check=lambda error: error.where == str(first.folder)), in_use(first):
         pass
     assert left_in(tmp_path) == []
 
@@ -58,6 +56,20 @@ def test_one_in_use_is_read_by_whom_the_repository_is_read_by(tmp_path: Path) ->
         built.folder.parent.chmod(mode)
         with in_use(built) as taken:
             assert stat.S_IMODE(taken.folder.parent.stat().st_mode) == mode
+
+
+def test_another_run_that_builds_it_is_waited_for_and_named(tmp_path: Path) -> None:
+    built, told = build(case_with(writing("converted")), tmp_path), list[str]()
+    lock = locks.hold_file(locks.lock_beside(built.folder))
+    lock.__enter__()
+
+    def let_go(who: str) -> None:
+        told.append(who)
+        lock.__exit__(None, None, None)
+
+    with take(built.folder, report=let_go) as taken:
+        assert (taken / "1" / "model.onnx").read_text() == "converted"
+    assert len(told) == 1
 
 
 def left_in(root: Path) -> list[str]:
@@ -88,29 +100,23 @@ def test_nothing_is_left_but_of_a_killed_run_and_that_goes_with_the_next(tmp_pat
         assert not set(killed) & set(left_in(tmp_path))
         assert one.artifact.is_file(), "it lives, and is left alone by the other"
         assert another.folder != one.folder
+        assert remove_unfinished(tmp_path) == []
     assert left_in(tmp_path) == []
 
 
-@pytest.mark.parametrize("what", ["pipe", "link", "link to itself"])
-@pytest.mark.parametrize("name", ["extra", "1/extra"])
-def test_one_that_holds_more_than_files_and_folders_is_refused_by_its_path(
-    name: str, what: str, tmp_path: Path
-) -> None:
-    built = build(case_with(writing("converted")), tmp_path)
-    place = built.folder / name
-    if what == "pipe":
-        os.mkfifo(place)
-    else:
-        place.symlink_to("/etc" if what == "link" else ".")
+def test_what_nobody_builds_any_more_goes_and_what_is_built_right_now_stays(tmp_path: Path) -> None:
+    half_made, export = tmp_path / "cpu" / ".unfinished-cpu-a-0", tmp_path / ".against" / ".unfinished-0"
+    (half_made / "cpu-a" / "1").mkdir(parents=True)
+    export.mkdir(parents=True)
+    (tmp_path / "cpu" / "cpu-b").mkdir()
+    (tmp_path / "cpu" / ".unfinished-link").symlink_to("cpu-b")
+    assert remove_unfinished(tmp_path) == [export, half_made]
+    assert (tmp_path / "cpu" / "cpu-b").is_dir()
+    seen: list[list[Path]] = []
 
-    with pytest.raises(ProofError, match=r"(?s)a build holds a link.*where: .*extra"), take(built.folder):
-        pass
-    assert left_in(tmp_path) == []
+    def convert(_job: ConversionJob, path: Path) -> None:
+        seen.append(remove_unfinished(tmp_path))
+        path.write_text("converted")
 
-
-def test_a_pipe_in_the_place_of_the_builds_in_use_makes_way(tmp_path: Path) -> None:
-    built = build(case_with(writing("converted")), tmp_path)
-    os.mkfifo(built.folder.parent / FOLDER)
-
-    with in_use(built) as taken:
-        assert taken.artifact.read_text() == "converted"
+    assert build(case_with(convert), tmp_path).artifact.read_text() == "converted"
+    assert seen == [[]]

@@ -229,6 +229,26 @@ def test_a_few_integers_of_a_long_output_may_differ_and_what_follows_them_is_lef
     assert of(0, 1.0).wrong == 1
 
 
+def test_the_share_of_integers_that_differ_is_bounded_over_all_rows() -> None:
+    masks = np.arange(2000).reshape(20, 100)
+    near = Closeness(0.01, 0.01, 0.99)
+
+    def wrong(rows: int) -> int:
+        given = masks + (np.arange(20) < rows)[:, None] * (np.arange(100) < 3)
+        return compared({"MASK": masks}, {"MASK": given}, range(20), near).wrong
+
+    assert [wrong(rows) for rows in (6, 7, 20)] == [0, 7, 20]
+
+
+def test_no_limit_makes_the_answer_of_one_sample_that_of_another() -> None:
+    wide = Closeness(4.0, np.inf, 1.0)
+    given = ROWS.copy()
+    given[[3, 7]] = ROWS[[7, 3]]
+
+    assert compared({"OUT": ROWS}, {"OUT": ROWS + np.float32(0.1)}, range(20), wide).wrong == 0
+    assert compared({"OUT": ROWS}, {"OUT": given}, range(20), wide).wrong == 2
+
+
 def test_no_number_twice_is_the_same_answer() -> None:
     right = np.where(np.arange(4) == 1, np.nan, ROWS)
 

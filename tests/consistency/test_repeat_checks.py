@@ -17,7 +17,7 @@ from fixtures.measure.load_data import LoadData
 from fixtures.spec import Arrays, Tensor
 from reports.record.schema import AnswerGate
 from tests.consistency.stand_in import IDS, NEAR, ROWS, Model, Server, alone, served_model, sound
-from tests.consistency.wrong_rows import FAULTS, Fault
+from tests.consistency.wrong_rows import FAULTS
 from tests.consistency.wrong_rows import NEAR as WIDE
 
 Gate = Callable[..., tuple[AnswerGate, Server]]
@@ -120,12 +120,6 @@ def test_in_batches_samples_have_several_places_and_neighbours(gate: Gate, count
         assert len(places) >= 3
 
 
-def test_a_model_takes_batches_where_it_has_an_axis_for_them_and_more_than_one_row() -> None:
-    assert served_model(largest=2).takes_batches
-    assert not served_model(largest=1).takes_batches
-    assert not served_model(largest=4, batched=False).takes_batches
-
-
 # --- what is found -------------------------------------------------------------------------------------------
 
 
@@ -201,24 +195,6 @@ def test_what_only_a_batch_does_to_answers_is_found(gate: Gate, fault: Model) ->
     assert gate("repeated", fault, near=WIDE)[0].wrong == ""
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-@pytest.mark.parametrize("name", ["batches", "in_flight"])
-def test_wrong_rows_are_found_where_the_server_forms_batches(
-    gate: Gate, name: str, fault: tuple[Arrays, Fault]
-) -> None:
-    right, spoil = fault
-
-    def answer(samples: np.ndarray, in_flight: int, spoil: Fault = spoil) -> Arrays:
-        # What is in flight together has each sample beside the next one.
-        joined = np.append(samples, (samples[-1] + 1) % 8) if in_flight > 1 else samples
-        rows: Arrays = {name: values[joined] for name, values in right.items()}
-        rows = spoil(rows) if len(joined) > 1 else rows
-        return {name: values[: len(samples)] for name, values in rows.items()}
-
-    assert "answers differ" in gate(name, answer, near=WIDE)[0].wrong
-    assert gate(name, lambda samples, _: answer(samples, 1, lambda rows: rows), near=WIDE)[0].wrong == ""
-
-
 def test_numbers_that_are_random_are_no_noise_but_a_fault(gate: Gate) -> None:
     right, spoil = FAULTS["random scores beside pixel coordinates"]
 
@@ -249,14 +225,6 @@ def test_an_honest_model_that_is_noisy_is_held_to_its_noise(gate: Gate, name: st
         return 2 * ROWS[samples] + 1e-4 * generator.standard_normal((len(samples), 4)).astype(np.float32)
 
     assert gate(name, noisy, near=WIDE)[0].wrong == ""
-
-
-def test_where_all_samples_get_one_answer_that_is_on_record(gate: Gate) -> None:
-    found, _ = gate("batches", lambda samples, _in_flight: np.zeros((len(samples), 4), np.float32))
-
-    assert found.wrong == ""
-    assert found.same is not None
-    assert not found.same.tells_apart
 
 
 def test_a_model_of_which_no_answer_could_be_read_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,6 @@ from fixtures.models.fastpitch import samples as utterances
 def test_symbols_are_the_published_148_in_order() -> None:
     assert len(alphabet.SYMBOLS) == len(set(alphabet.SYMBOLS)) == 148
     assert "".join(alphabet.SYMBOLS[:12]) == "_-!'(),.:;? "
-    assert alphabet.SYMBOLS[12] == "A"
-    assert alphabet.SYMBOLS[38] == "a"
     assert alphabet.SYMBOLS[63:67] == ("z", "@AA", "@AA0", "@AA1")
     assert alphabet.SYMBOLS[-4:] == ("@W", "@Y", "@Z", "@ZH")
 
@@ -50,12 +48,6 @@ def test_text_becomes_the_numbers_of_the_published_table() -> None:
     assert alphabet.encode('a_b"~*c') == [38, 39, 40], "what is no symbol is left out, and so is the padding"
 
 
-def test_texts_are_padded_with_zeros() -> None:
-    symbols, counts = alphabet.padded([[5, 6], [7, 8, 9]], 4)
-    assert symbols.tolist() == [[5, 6, 0, 0], [7, 8, 9, 0]]
-    assert counts.tolist() == [[2], [3]]
-
-
 def test_the_filterbank_is_librosas() -> None:
     # librosa 0.11: filters.mel(sr=22050, n_fft=1024, n_mels=80, fmin=0, fmax=8000)
     bank = spectrogram.filterbank()
@@ -78,11 +70,6 @@ def test_a_spectrogram_is_the_logarithm_of_banded_magnitudes() -> None:
     for frame in (0, 7, 19):
         magnitudes = np.abs(np.fft.rfft(padded[256 * frame : 256 * frame + 1024] * window))
         np.testing.assert_allclose(mel[:, frame], np.log(spectrogram.filterbank() @ magnitudes), atol=1e-4)
-
-
-def test_silence_is_clipped() -> None:
-    mel = spectrogram.log_mel(np.zeros(2048, np.float32))
-    np.testing.assert_allclose(mel, np.log(1e-5), rtol=1e-6)
 
 
 def mel_of(*values: float) -> np.ndarray:
@@ -171,6 +158,9 @@ def test_evaluation_is_the_test_part_without_long_texts_and_training_is_the_rest
         len(alphabet.encode(f"sentence {n}.")) for n in ("45", "1")
     ]
     assert tuple(utterances.speech("training", dataset).ids) == TRAINING
+    (dataset / "around").mkdir()
+    (dataset / "around" / "LJSpeech-1.1").symlink_to(dataset)
+    assert tuple(utterances.speech("evaluation", dataset / "around").ids) == SHORT
 
 
 def test_references_are_the_recordings_spectrograms(dataset: Path) -> None:
@@ -179,14 +169,6 @@ def test_references_are_the_recordings_spectrograms(dataset: Path) -> None:
     expected = np.random.default_rng(1).integers(-8000, 8000, 4000) / 32768
     np.testing.assert_array_equal(labels[1], spectrogram.log_mel(expected.astype(np.float32)))
     assert [mel.shape for mel in labels] == [(80, 16), (80, 16)]
-
-
-def test_the_folder_around_the_data_set_will_do(
-    dataset: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    around = tmp_path_factory.mktemp("around")
-    (around / "LJSpeech-1.1").symlink_to(dataset)
-    assert tuple(utterances.speech("evaluation", around).ids) == SHORT
 
 
 def write_list(dataset: Path, change: Callable[[list[str]], list[str]]) -> None:
@@ -230,16 +212,12 @@ def test_a_data_set_that_is_not_ljspeech_is_refused(
     spoil: Callable[[Path], object], at: str, dataset: Path
 ) -> None:
     spoil(dataset)
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, check=lambda e: e.where.startswith(str(dataset)) and at in e.where):
         list(utterances.speech("evaluation", dataset).labels)
-    assert str(dataset) in raised.value.where
-    assert at in raised.value.where
-    assert raised.value.fix
 
 
 def test_a_missing_sound_is_named_before_the_evaluation(dataset: Path) -> None:
     path = dataset / "wavs" / f"{SHORT[1]}.wav"
     path.unlink()
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, check=lambda error: error.where == str(path)):
         utterances.speech("evaluation", dataset)  # not only when it comes to it
-    assert raised.value.where == str(path)

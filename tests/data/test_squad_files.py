@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.data.squad import invented, squad_v1, word_pieces, wording
+from fixtures.data.squad import invented, squad_v1, word_pieces
 from fixtures.data.squad.text_windows import WindowSizes, prepare
 from fixtures.errors import InputError
 from tests.data.original_bert import VOCABULARY
@@ -26,64 +26,55 @@ def written(content: object, folder: Path) -> Path:
 
 
 def test_a_file_is_read_as_it_is(content: dict[str, Any], tmp_path: Path) -> None:
-    assert squad_v1.read(written(content, tmp_path)) == content["data"]
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda qas: qas[0].pop("answers"),
-        lambda qas: qas[0].update(answers=[]),
-        lambda qas: qas[0].pop("question"),
-        lambda qas: qas[1].update(id=qas[0]["id"]),
-        lambda qas: qas.clear(),
-    ],
-)
-def test_a_file_that_is_not_squad_is_refused(
-    spoil: Callable[[list[Any]], object], content: dict[str, Any], tmp_path: Path
-) -> None:
-    content["data"] = content["data"][:1]
-    spoil(content["data"][0]["paragraphs"][0]["qas"])
-    path = written(content, tmp_path)
-    with pytest.raises(InputError) as raised:
-        squad_v1.read(path)
-    assert raised.value.where.startswith(str(path))
-
-
-def test_a_paragraph_that_nothing_is_asked_about_is_passed_over_whatever_it_lacks(
-    content: dict[str, Any], tmp_path: Path
-) -> None:
+    # A paragraph that nothing is asked about may lack its text.
     content["data"][0]["paragraphs"].insert(0, {"qas": []})
     articles = squad_v1.read(written(content, tmp_path))
-    assert (
-        len(prepare(articles, wording.vocabulary(), WindowSizes(128, 64)).questions) == 2 * invented.QUESTIONS
-    )
+    assert articles == content["data"]
+    asked = prepare(articles, invented.vocabulary(), WindowSizes(128, 64)).questions
+    assert len(asked) == 2 * invented.QUESTIONS
 
 
-@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"data": 3}', '{"version": "1.1"}'])
-def test_a_damaged_file_is_refused(damaged: str, tmp_path: Path) -> None:
-    path = written(damaged, tmp_path)
-    with pytest.raises(InputError) as raised:
-        squad_v1.read(path)
-    assert raised.value.where.startswith(str(path))
-
-
-def test_a_vocabulary_is_read_line_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "vocab.txt"
-    path.write_text("\n".join(VOCABULARY) + "\n", "utf-8")
-    assert word_pieces.read_vocabulary(path) == VOCABULARY
+def of_questions(spoil: Callable[[list[Any]], object]) -> str:
+    content = invented.as_squad(invented.paragraphs("evaluation", 1))
+    spoil(content["data"][0]["paragraphs"][0]["qas"])
+    return json.dumps(content)
 
 
 @pytest.mark.parametrize(
-    "tokens",
-    ["", "[UNK]\n[CLS]\n[SEP]\n", "[PAD]\nthe\n", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\nof\nthe\n", "\xff"],
+    "text",
+    [
+        *("", "{", "[]", '{"data": 3}', '{"version": "1.1"}'),
+        of_questions(lambda qas: qas[0].pop("answers")),
+        of_questions(lambda qas: qas[0].update(answers=[])),
+        of_questions(lambda qas: qas[0].pop("question")),
+        of_questions(lambda qas: qas[1].update(id=qas[0]["id"])),
+        of_questions(lambda qas: qas.clear()),
+    ],
 )
-def test_a_file_that_is_no_vocabulary_is_refused(tokens: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_squad_is_refused(text: str, tmp_path: Path) -> None:
+    path = written(text, tmp_path)
+    with pytest.raises(InputError, check=lambda error: error.where.startswith(str(path))):
+        squad_v1.read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "tokens"),
+    [
+        ("\n".join(VOCABULARY) + "\n", VOCABULARY),
+        *((text, None) for text in ("", "[UNK]\n[CLS]\n[SEP]\n", "[PAD]\nthe\n", "\udcff")),
+        ("[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\nof\nthe\n", None),
+    ],
+)
+def test_a_vocabulary_is_read_line_by_line(
+    content: str, tokens: tuple[str, ...] | None, tmp_path: Path
+) -> None:
     path = tmp_path / "vocab.txt"
-    path.write_bytes(tokens.encode("latin-1"))
-    with pytest.raises(InputError) as raised:
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    if tokens:
+        assert word_pieces.read_vocabulary(path) == tokens
+        return
+    with pytest.raises(InputError, check=lambda error: error.where.startswith(str(path))):
         word_pieces.read_vocabulary(path)
-    assert raised.value.where.startswith(str(path))
 
 
 def test_generated_answers_stand_in_their_paragraphs_where_the_file_says() -> None:
@@ -96,16 +87,12 @@ def test_generated_answers_stand_in_their_paragraphs_where_the_file_says() -> No
 
 
 def test_no_name_is_in_both_splits() -> None:
-    names = [
-        {
-            statement.entity
-            for paragraph in invented.paragraphs(split, 300)
-            for statement in paragraph.statements
-        }
+    training, evaluation = (
+        {one.entity for paragraph in invented.paragraphs(split, 300) for one in paragraph.statements}
         for split in ("training", "evaluation")
-    ]
-    assert min(map(len, names)) > 500
-    assert not names[0] & names[1]
+    )
+    assert min(len(training), len(evaluation)) > 500
+    assert not training & evaluation
 
 
 def test_every_answer_stands_beside_others_of_its_kind() -> None:
@@ -116,9 +103,9 @@ def test_every_answer_stands_beside_others_of_its_kind() -> None:
 
 def test_generated_text_is_all_in_the_vocabulary_and_some_takes_several_windows() -> None:
     data = invented.as_squad(invented.paragraphs("evaluation"))["data"]
-    reading = prepare(data, wording.vocabulary(), WindowSizes(128, 64))
+    reading = prepare(data, invented.vocabulary(), WindowSizes(128, 64))
     assert all("[UNK]" not in window.tokens for window in reading.windows)
-    assert len(wording.vocabulary()) == len(set(wording.vocabulary()))
+    assert len(invented.vocabulary()) == len(set(invented.vocabulary()))
     windows_of = np.bincount(reading.items)
     assert (windows_of == 1).sum() >= 300
     assert (windows_of > 1).sum() >= 30

@@ -29,16 +29,6 @@ def test_windows_are_those_of_the_original(sizes: WindowSizes) -> None:
             assert array.dtype == np.int32
 
 
-def test_every_token_of_a_paragraph_is_central_in_one_window() -> None:
-    reading = prepare(articles(2), VOCABULARY, SMALL)
-    whole = prepare(articles(2), VOCABULARY, WindowSizes(sequence=5000, query=24))
-    several = np.flatnonzero(np.bincount(reading.items) > 1)
-    assert len(several) > 20
-    for question in several:
-        own = [window for window in reading.windows if window.question == question]
-        assert sum(int(window.central.sum()) for window in own) == len(whole.windows[question].words)
-
-
 @pytest.mark.parametrize("kind", ["smooth", "ties"])
 def test_answers_are_those_of_the_original_for_any_logits(kind: str) -> None:
     data = articles(3)

@@ -1,13 +1,11 @@
-"""Several at once: two runs of one case, another checkpoint in mid-run."""
+"""Several that use one build: two runs of one case, another checkpoint in mid-run, a file that was changed."""
 
 from tests.faults.classifier import write_network
 from tests.faults.place import (
     MODEL,
-    ONE_POINT,
     OWN,
     OWN_PROOF,
     OWN_SERVED,
-    SLOW,
     SLOW_PROOF,
     Ended,
     Place,
@@ -15,34 +13,32 @@ from tests.faults.place import (
 from tests.faults.scenario import PASSED, Scenario
 
 
-def _both(place: Place, first: "tuple[str, ...]", second: "tuple[str, ...]", **how: object) -> Ended:
+def _both(place: Place, options: tuple[str, ...]) -> Ended:
     """Two runs beside each other; returns how the second ended, after the first has passed."""
-    one = place.start(*first)
+    one = place.start(*options)
     log = place.log
-    two = place.run(*second, **how)  # type: ignore[arg-type]
+    two = place.run(*options)
     status = one.wait(240)
     assert status == PASSED, f"the other ended with {status}:\n{log.read_text()}"
     return two
 
 
+def _changed_build(place: Place) -> Ended:
+    """What is not what was built is built anew, and never served."""
+    path = place.build / "1" / "runtime.py"
+    path.write_text(f"import time\n{path.read_text()}\ntime.sleep(0.05)\n")
+    ended = place.run(*OWN_PROOF)
+    assert "unchanged, reused" not in ended.text, "what was changed was served"
+    return ended
+
+
 def _one_case(place: Place) -> Ended:
-    return _both(place, SLOW_PROOF, SLOW_PROOF)
+    return _both(place, SLOW_PROOF)
 
 
 def _one_case_not_built(place: Place) -> Ended:
     (place.folder / "repos").mkdir()
-    return _both(place, OWN_PROOF, OWN_PROOF)
-
-
-def _two_temporary_folders(place: Place) -> Ended:
-    other = place.household.temporary.with_name("another")
-    other.mkdir()
-    options = (*ONE_POINT, "--point-budget-s", "4")
-    ended = _both(
-        place, options, options, environment={"TMPDIR": str(other)}, results=place.folder / "others"
-    )
-    assert "answers" not in " ".join(mark.code for load in place.record(SLOW).loads for mark in load.marks)
-    return ended
+    return _both(place, OWN_PROOF)
 
 
 def _rebuilt_meanwhile(place: Place) -> Ended:
@@ -63,6 +59,6 @@ def _rebuilt_meanwhile(place: Place) -> Ended:
 SCENARIOS = [
     Scenario("two runs of one case", _one_case, (PASSED,)),
     Scenario("two runs that convert one case", _one_case_not_built, (PASSED,)),
-    Scenario("two runs with a TMPDIR each measure", _two_temporary_folders, (PASSED,)),
     Scenario("another run converts another checkpoint meanwhile", _rebuilt_meanwhile, (PASSED,)),
+    Scenario("another's runtime.py is in the build", _changed_build, (PASSED,)),
 ]

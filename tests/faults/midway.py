@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from reports.record.arguments import UNREADABLE
 from tests.faults import own_machine
 from tests.faults.another_user import become, cannot_become_one_who_reads
-from tests.faults.place import DOUBLER, OWN_SERVED, PROOF, SLOW, SLOW_PROOF, Ended, Place
+from tests.faults.place import OWN_SERVED, PROOF, SLOW, SLOW_PROOF, Ended, Place
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario
 from tests.faults.signals import reach
 
@@ -49,19 +48,6 @@ def _gone(name: str, options: tuple[str, ...], said: str, what: Callable[[Place]
         return place.ends()
 
     return Scenario(f"{name} is deleted in mid-run", act, (PASSED, *_FAILED))
-
-
-def _record_spoilt(place: Place) -> Ended:
-    """The record is no record any more when the run comes to its end."""
-    path = place.results / "cpu" / f"{DOUBLER}.json"
-    spoil = f"def pytest_sessionfinish():\n    Path({str(path)!r}).write_text('[')\n"
-    place.file("spoiling.py", f"from pathlib import Path\n{spoil}")
-    summary = place.folder / "run.md"
-    ended = place.run(
-        *PROOF, "-p", "spoiling", "--summary", str(summary), environment={"PYTHONPATH": str(place.folder)}
-    )
-    assert summary.is_file(), "there is no summary of what ran"
-    return ended
 
 
 def _temporary_gone(place: Place) -> Ended:
@@ -153,15 +139,16 @@ SCENARIOS = [
         "shared memory is full while it measures",
         _memory_fills,
         (*_INTERRUPTED, *_FAILED),
-        needs=_needs_own_memory,
+        "",
+        _needs_own_memory,
     ),
     Scenario(
         "the disk is full when a record is written",
         _disk_fills,
         (*_INTERRUPTED, *_FAILED),
-        needs=_needs_own_memory,
+        "",
+        _needs_own_memory,
     ),
-    Scenario("the record is made unreadable at the end", _record_spoilt, (UNREADABLE,)),
     Scenario("another run holds the machine and is killed", _holder_is_killed, (PASSED,)),
     Scenario(
         "another user's run holds the machine and is killed",

@@ -12,7 +12,7 @@ import numpy as np
 
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
-from tests.faults.place import OWN, OWN_POINT, OWN_SERVED, Ended, Place
+from tests.faults.place import OWN, OWN_SERVED, Ended, Place
 from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario
 
 _Answer = Callable[[socket.socket], None]
@@ -36,12 +36,6 @@ def _listening(answer: _Answer) -> Iterator[str]:
 def _quietly(answer: _Answer, connection: socket.socket) -> None:
     with contextlib.suppress(OSError), connection:
         answer(connection)
-
-
-def _drip(connection: socket.socket) -> None:
-    for byte in b"\x00\x00\x12\x04\x00\x00\x00\x00\x00" * 100:
-        connection.send(bytes([byte]))
-        time.sleep(1)
 
 
 def _speak_http(connection: socket.socket) -> None:
@@ -113,36 +107,13 @@ def _remote_killed(place: Place) -> Ended:
     return ended
 
 
-def _their_regions(place: Place) -> Ended:
-    """Another client's regions of shared memory stay registered."""
-    from tritonclient.utils import shared_memory
-
-    with _shared(place) as server:
-        region = shared_memory.create_shared_memory_region("theirs", f"/theirs-{place.folder.name}", 64)
-        try:
-            server.client.register_system_shared_memory("theirs", f"/theirs-{place.folder.name}", 64)
-            remote = ("--triton", server.address, "--shared-memory", "system")
-            ended = place.run(*OWN_POINT, "--point-budget-s", "1", *remote)
-            regions = server.client.get_system_shared_memory_status().regions
-            assert "theirs" in regions, "somebody else's region is gone"
-        finally:
-            shared_memory.destroy_shared_memory_region(region)
-    return ended
-
-
 SCENARIOS = [
     _none("says nothing", lambda _connection: time.sleep(600)),
     _none("speaks HTTP", _speak_http),
-    _none("drips", _drip),
     Scenario(
         "a remote server serves somebody's model of the case's name",
         _same_name,
         (PASSED, REFUSED, INFRASTRUCTURE),
     ),
     Scenario("SIGKILL to pytest with a remote server", _remote_killed, (-signal.SIGKILL,)),
-    Scenario(
-        "shared memory with a remote server that others use",
-        _their_regions,
-        (PASSED, REFUSED, INFRASTRUCTURE),
-    ),
 ]

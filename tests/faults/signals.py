@@ -21,7 +21,6 @@ from tests.whole_runs.suite import ROOT, TRACE, command
 
 _STAGES = {
     "converting": (("-v", "-k", f"{TRACE} and conversion"), "convert"),
-    "starting the server": (SLOW_PROOF, "start Triton"),
     "evaluating": (SLOW_PROOF, "answers without labels"),
     "measuring": (
         (*ONE_POINT, "--precision-target", "0.01", "--point-budget-s", "60"),
@@ -29,7 +28,6 @@ _STAGES = {
     ),
 }
 """The options of a run, and what it says when it is there."""
-_CLEAN_ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 def reach(place: Place, stage: str) -> None:
@@ -53,7 +51,7 @@ def _ended(stage: str, sign: signal.Signals) -> Scenario:
         reach(place, stage)
         place.runs[-1].send_signal(sign)
         ended = place.ends(90)
-        if sign in _CLEAN_ENDS:
+        if sign == signal.SIGINT:
             assert (place.folder / "junit.xml").is_file(), ended.text
             assert "nded before its end" in (place.folder / "run.md").read_text()
         if stage == "measuring":
@@ -61,13 +59,8 @@ def _ended(stage: str, sign: signal.Signals) -> Scenario:
             assert load.marks[0].code == "unfinished"
         return ended
 
-    statuses = (ENDED,) if sign in _CLEAN_ENDS else (-sign,)
-    return Scenario(
-        f"{sign.name} to pytest while {stage}",
-        act,
-        statuses,
-        may_leave=sign == signal.SIGKILL,
-    )
+    statuses = (ENDED,) if sign == signal.SIGINT else (-sign,)
+    return Scenario(f"{sign.name} to pytest while {stage}", act, statuses, may_leave=sign == signal.SIGKILL)
 
 
 def _stopped(victim: str, program: str, seconds: float) -> Scenario:
@@ -96,18 +89,20 @@ def _killed(victim: str, program: str, stage: str) -> Scenario:
         place.hit(program, signal.SIGKILL)
         return place.ends()
 
-    return Scenario(f"SIGKILL to {victim} while {stage}", act, (INFRASTRUCTURE, PASSED))
+    return Scenario(f"SIGKILL to {victim} while {stage}", act, (INFRASTRUCTURE,))
 
 
-def _twice(place: Place) -> Ended:
-    reach(place, "evaluating")
-    for _ in range(3):
-        os.killpg(place.runs[-1].pid, signal.SIGINT)
-        time.sleep(0.3)
-    return place.ends(90)
+def _load_generator_killed(place: Place) -> Ended:
+    """The pass is repeated, and the record says so."""
+    reach(place, "measuring")
+    place.hit("perf_analyzer", signal.SIGKILL)
+    ended = place.ends()
+    (load,) = place.record(SLOW).loads
+    assert "damaged-passes" in [mark.code for mark in load.marks]
+    return ended
 
 
-def _tox(place: Place, group: bool, sign: signal.Signals) -> Ended:
+def _tox(place: Place) -> Ended:
     """A run through the real tox, with the timeouts of this project's tox.ini."""
     own = ConfigParser()
     own.read(ROOT / "tox.ini")
@@ -124,10 +119,7 @@ def _tox(place: Place, group: bool, sign: signal.Signals) -> Ended:
     config = ["--root", str(place.folder), "-c", str(place.folder / "tox.ini")]
     place.start(words=[str(tox_program()), "run", "-e", "py", *config])
     place.says("answers without labels")
-    if group:
-        os.killpg(place.runs[-1].pid, sign)
-    else:
-        place.runs[-1].send_signal(sign)
+    os.killpg(place.runs[-1].pid, signal.SIGINT)
     place.ends(90)
     assert place.household.left(60) == [], "processes are left"
     text = place.log.read_text(errors="replace")
@@ -143,30 +135,17 @@ def tox_program() -> Path | None:
     return beside if beside.exists() else Path(found) if found else None
 
 
-def _no_tox() -> str:
-    return "" if tox_program() else "needs tox"
-
-
 SCENARIOS = [
-    *(_ended(stage, signal.SIGINT) for stage in _STAGES),
+    _ended("converting", signal.SIGINT),
+    _ended("measuring", signal.SIGINT),
     _ended("measuring", signal.SIGKILL),
-    _killed("the server", "tritonserver", "evaluating"),
-    _killed("the server", "tritonserver", "measuring"),
     _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "evaluating"),
-    _killed("the load generator", "perf_analyzer", "measuring"),
+    Scenario("SIGKILL to the load generator while measuring", _load_generator_killed, (PASSED,)),
     _killed("a guard", "guard.py", "evaluating"),
     Scenario("the server is stopped for good while evaluating", _hangs, (INFRASTRUCTURE,)),
-    _stopped("pytest", "pytest", 3),
     _stopped("the server", "tritonserver", 20),
     _stopped("the load generator", "perf_analyzer", 5),
-    Scenario("Ctrl-C three times, to all of the run", _twice, (ENDED,)),
     Scenario(
-        "Ctrl-C in the terminal of tox",
-        lambda place: _tox(place, True, signal.SIGINT),
-        (ENDED,),
-        needs=_no_tox,
-    ),
-    Scenario(
-        "SIGKILL to tox alone", lambda place: _tox(place, False, signal.SIGKILL), (ENDED,), needs=_no_tox
+        "Ctrl-C in the terminal of tox", _tox, (ENDED,), needs=lambda: "" if tox_program() else "needs tox"
     ),
 ]

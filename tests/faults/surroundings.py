@@ -1,10 +1,8 @@
 """What a run finds around it: folders, limits, terminals, clocks, and other programs on the machine."""
 
 import os
-import resource
 import shutil
 import subprocess
-import sys
 
 from tests.faults.another_user import (
     BECOME,
@@ -12,7 +10,7 @@ from tests.faults.another_user import (
     give,
 )
 from tests.faults.place import OWN_PROOF, OWN_SERVED, PROOF, Ended, Place
-from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, program, root_and
+from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, root_and
 from tests.whole_runs.suite import ROOT
 
 _ODD = "a blank, a 'quote' and an ümlaut"
@@ -51,11 +49,6 @@ def _no_ports(place: Place) -> Ended:
     return place.run(*PROOF, before=("unshare", "--net", "sh", "-c", f'{few}; exec "$@"', "sh"))
 
 
-def _few_files(place: Place) -> Ended:
-    place.quiet = True
-    return place.run(*PROOF, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
-
-
 def _as_another_user(place: Place) -> Ended:
     """Who does not own the environment proves a case."""
     give(place)
@@ -77,13 +70,6 @@ def _with_environment(name: str, changes: dict[str, str | None]) -> Scenario:
     return Scenario(name, lambda place: place.run(*PROOF, environment=changes), (PASSED,))
 
 
-def _terminal(place: Place) -> Ended:
-    run = ["stty", "cols", "0", "2>/dev/null", ";", sys.executable, "-m", "pytest", "benchmarks"]
-    run += ["-p", "no:cacheprovider", *PROOF[:3], "--repository", str(place.repository)]
-    run += ["-k", f"'{PROOF[-1]}'", "--results", str(place.results)]
-    return place.run(words=["script", "-qec", " ".join(run), os.devnull])
-
-
 def _nobody_reads(place: Place) -> Ended:
     place.quiet = True
     reader, writer = os.pipe()
@@ -98,29 +84,13 @@ SCENARIOS = [
         (PASSED, *_FAILED),
     ),
     _mounted("/dev/shm has 1 MiB", "mount -t tmpfs -o size=1m none /dev/shm", (PASSED, *_FAILED)),
-    _mounted("/dev/shm is read-only", "mount -t tmpfs -o ro none /dev/shm", _FAILED),
     _mounted(
-        "the folder of records is on a full disk",
-        "mount -t tmpfs -o size=16k none $HERE/results; head -c 99999 /dev/zero > $HERE/results/full",
-        _FAILED,
-    ),
-    _mounted(
-        "the folder of models is read-only",
-        "mount -t tmpfs -o ro none $HERE/repos",
-        _FAILED,
-        OWN_PROOF,
+        "the folder of models is read-only", "mount -t tmpfs -o ro none $HERE/repos", _FAILED, OWN_PROOF
     ),
     Scenario("odd characters in the path of the checkout", _odd_checkout, (PASSED,)),
-    Scenario(
-        "a user who does not own the environment",
-        _as_another_user,
-        (PASSED,),
-        needs=cannot_become,
-    ),
-    Scenario("ulimit -n 64", _few_files, (PASSED, *_FAILED)),
+    Scenario("a user who does not own the environment", _as_another_user, (PASSED,), needs=cannot_become),
     _with_environment("an empty PATH and no HOME", {"PATH": "", "HOME": None}),
     _with_environment("the locale C", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
     Scenario("no free port", _no_ports, _FAILED, needs=_can_mount),
-    Scenario("a terminal of no columns", _terminal, (PASSED,), needs=program("script")),
     Scenario("nobody reads standard output", _nobody_reads, (PASSED, 1, 3, INFRASTRUCTURE, 120)),
 ]

@@ -15,7 +15,6 @@ from fixtures.host import locks
 from fixtures.host.segments import is_unused
 from tests.faults import (
     at_once,
-    builds,
     classifier,
     given,
     killed,
@@ -33,7 +32,7 @@ from tests.whole_runs.suite import ROOT, suite
 
 SCENARIOS = [
     *(signals.SCENARIOS + killed.SCENARIOS + given.SCENARIOS + surroundings.SCENARIOS + midway.SCENARIOS),
-    *(builds.SCENARIOS + at_once.SCENARIOS + servers.SCENARIOS),
+    *(at_once.SCENARIOS + servers.SCENARIOS),
 ]
 _MEMORY = Path("/dev/shm")
 _TRACE = r"Traceback \(most recent call last\)|INTERNALERROR|^E   [A-Za-z.]*(Error|Exception)\b"

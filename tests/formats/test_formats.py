@@ -1,6 +1,7 @@
 """Every format computes what the framework computes, at any batch, and calibrates on training samples alone."""
 
 import dataclasses
+import errno
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,14 +61,14 @@ def test_a_format_computes_what_the_framework_computes_at_any_batch(
 
     calibration = dataclasses.replace(training, load=load)
     converted, steps = convert(format_, precision, model, network, tmp_path, calibration)
-    assert steps, "a conversion says what it is doing"
+    assert steps
     evaluation = samples_of("evaluation")
     for batch in (1, 3, 8):
         inputs = evaluation.load(range(batch))
         expected = model.run(network, inputs)["y"]
         error = np.abs(converted(inputs)["y"] - expected).max() / np.abs(expected).max()
         assert error <= format_.tolerances[precision].relative_error
-        assert (precision != "fp32") == (error > 1e-4), "FP32 does not round so far, the others do"
+        assert (precision != "fp32") == (error > 1e-4), "FP32 does not round so far"
     # INT8 sees every training sample once, and the others none.
     assert sorted(loaded) == (list(range(40)) if precision == "int8" else [])
 
@@ -89,7 +90,7 @@ def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
 ) -> None:
     artifact = tmp_path / FORMATS[mnemonic].artifact
     artifact.symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left on device"):
+    with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC):
         FORMATS[mnemonic].convert(job, artifact)
 
 
@@ -125,10 +126,8 @@ class Refused(nn.Module):
         return x.flatten(1)
 
 
-def test_what_torchscript_refuses_is_said_in_a_sentence(job: ConversionJob, tmp_path: Path) -> None:
-    with pytest.raises(
-        ProofError, match=r"^TorchScript cannot convert the model: 'Any' object.*\n  where: small\n  fix: "
-    ):
+def test_what_torchscript_refuses_is_one_line(job: ConversionJob, tmp_path: Path) -> None:
+    with pytest.raises(ProofError, check=lambda e: e.where == "small" and "\n" not in e.what):
         FORMATS["ts-script"].convert(dataclasses.replace(job, network=Refused()), tmp_path / "model.pt")
 
 
@@ -140,42 +139,33 @@ def install(monkeypatch: pytest.MonkeyPatch, torch_cuda: str = "", **versions: s
     monkeypatch.setattr(pytorch_conversion, "cuda_of_torch", lambda: torch_cuda)
 
 
-@pytest.mark.parametrize("mnemonic", ["onnx", "ts-trace", "ts-script", "pt2"])
-def test_packages_for_cpus_on_a_gpu_are_a_skip_that_names_the_environment_for_it(
-    mnemonic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CXX", str(shutil.which("env")))
-    install(monkeypatch, onnxruntime="1.31.1")
-    assert FORMATS[mnemonic].missing("cpu", None, "fp32") is None
-    said = str(FORMATS[mnemonic].missing("cuda", None, "fp16"))
-    assert "the build for CPUs: .venv/bin/tox run -e benchmarks-gpu " in said
-
-    install(monkeypatch, "13.0", onnxruntime_gpu="1.28.0")
-    assert FORMATS[mnemonic].missing("cuda", None, "fp16") is None
+FOR_CPUS: dict[str, str] = {"onnxruntime": "1.31.1"}
+FOR_GPUS: dict[str, str] = {"torch_cuda": "13.0", "onnxruntime_gpu": "1.28.0"}
+TRT: list[dict[str, str]] = [{name.replace("-", "_"): "10.16.1.11"} for name in tensorrt.DISTRIBUTIONS]
 
 
-def test_onnx_on_a_gpu_needs_the_onnx_runtime_for_gpus_beside_pytorch_s(
+@pytest.mark.parametrize(
+    ("mnemonic", "accelerator", "installed", "environment"),
+    [
+        *((one, None, FOR_CPUS, "benchmarks-gpu") for one in ("onnx", "ts-trace", "ts-script", "pt2")),
+        *((one, None, FOR_GPUS, None) for one in ("onnx", "ts-trace", "ts-script", "pt2")),
+        # A session would find no provider, whatever PyTorch is for.
+        ("onnx", None, FOR_CPUS | {"torch_cuda": "13.0"}, "benchmarks-gpu"),
+        *((*one, FOR_GPUS, "benchmarks-gpu-trt") for one in (("trt", None), ("onnx", "trt"))),
+        *((*one, FOR_GPUS | more, None) for one in (("trt", None), ("onnx", "trt")) for more in TRT),
+    ],
+)
+def test_a_format_on_a_gpu_names_the_environment_that_has_what_it_needs(
+    mnemonic: str,
+    accelerator: str | None,
+    installed: dict[str, str],
+    environment: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With the one for CPUs a session would find no provider, whatever PyTorch is for."""
-    install(monkeypatch, "13.0", onnxruntime="1.31.1")
-    said = str(FORMATS["onnx"].missing("cuda", None, "fp32"))
-    assert said.startswith("needs onnxruntime-gpu")
-    assert "tox run -e benchmarks-gpu " in said
-
-
-@pytest.mark.parametrize(("mnemonic", "accelerator"), [("trt", None), ("onnx", "trt")])
-def test_tensorrt_s_formats_name_the_environment_that_has_it(
-    mnemonic: str, accelerator: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gpu = {"torch_cuda": "13.0", "onnxruntime_gpu": "1.28.0"}
-    install(monkeypatch, **gpu)
-    said = str(FORMATS[mnemonic].missing("cuda", accelerator, "fp16"))
-    assert "needs TensorRT" in said
-    assert "tox run -e benchmarks-gpu-trt" in said
-    for name in tensorrt.DISTRIBUTIONS:
-        install(monkeypatch, **gpu, **{name.replace("-", "_"): "10.16.1.11"})
-        assert FORMATS[mnemonic].missing("cuda", accelerator, "fp16") is None
+    monkeypatch.setenv("CXX", str(shutil.which("env")))
+    install(monkeypatch, **installed)
+    missing = FORMATS[mnemonic].missing("cuda", accelerator, "fp16")
+    assert missing is None if environment is None else f"tox run -e {environment} " in str(missing)
 
 
 def test_a_tensorrt_under_another_name_is_another_build() -> None:
@@ -194,15 +184,8 @@ def test_every_format_has_its_runtime_file_and_a_source() -> None:
 def test_onnx_runtime_without_cuda_is_an_error_and_no_slow_run(job: ConversionJob, tmp_path: Path) -> None:
     artifact = tmp_path / "model.onnx"
     FORMATS["onnx"].convert(job, artifact)
-    settings = {
-        "device": "cuda",
-        "device_id": "0",
-        "threads": "1",
-        "accelerator": "",
-        "precision": "fp32",
-        "large": "0",
-        "tf32": "1",
-        "tensors": "torch",
-    }
-    with pytest.raises(RuntimeError, match="fell back to CPUExecutionProvider"):
-        runtimes.load_runtime("onnx.py").load(artifact, settings)
+    settings = {"device": "cuda", "device_id": "0", "threads": "1", "accelerator": "", "precision": "fp32"}
+    with pytest.raises(RuntimeError):
+        runtimes.load_runtime("onnx.py").load(
+            artifact, settings | {"large": "0", "tf32": "1", "tensors": "torch"}
+        )

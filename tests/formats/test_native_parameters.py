@@ -96,11 +96,6 @@ def test_the_table_has_every_backend_with_parameters_and_no_gap_between_releases
         assert all(before[1] < after[0] for before, after in itertools.pairwise(ranges))
 
 
-def test_no_release_lets_onnx_runtime_s_threads_be_kept_from_spinning() -> None:
-    names = {name for one in RELEASES if one.backend == "onnxruntime" for name in one.reads}
-    assert not {name for name in names if "spin" in name}, "then set it, and drop `spinning` in process"
-
-
 def test_large_tensors_on_a_cpu_have_memory_given_back_as_in_the_runtime() -> None:
     (onnx,) = [one for one in NATIVE if one.mnemonic == "onnx"]
     off = {"enable_mem_arena": "0", "enable_mem_pattern": "0"}

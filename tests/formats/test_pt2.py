@@ -5,7 +5,6 @@ import errno
 import os
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,14 @@ import pytest
 import torch
 from torch import nn
 
-from fixtures.build import repository, runtimes
+from fixtures.build import runtimes
 from fixtures.errors import NotAvailableError, ProofError
 from fixtures.formats import pt2
 from fixtures.frameworks.pytorch import run
-from fixtures.host import machine
-from fixtures.host.targets import CPU
 from fixtures.models import all_models
-from fixtures.spec import Arrays, Case, ConversionJob, Deployment, Model, Samples, Tensor
+from fixtures.spec import Arrays, ConversionJob, Model, Samples, Tensor
 
 MOST = 6
-DEPLOYMENT = Deployment(MOST, 1, (), 100, False, True)
 OUTPUTS = ("scores", "class")
 SETTINGS = {"device": "cpu", "device_id": "0", "threads": "2", "large": "0", "tf32": "1", "tensors": "numpy"}
 
@@ -154,12 +150,6 @@ def test_inputs_may_lie_in_memory_as_they_like(package: Path, network: Small) ->
     assert_equal_to_framework(network, inputs, predict({"x": shifted, "word": inputs["word"]}))
 
 
-def test_the_kernels_are_not_bound_to_the_threads_of_the_conversion(package: Path) -> None:
-    with zipfile.ZipFile(package) as archive:
-        sources = [archive.read(name).decode() for name in archive.namelist() if name.endswith(".kernel.cpp")]
-    assert any("#pragma omp parallel" in source for source in sources)
-
-
 def test_batch_normalisation_is_folded_into_the_convolutions_weights(package: Path) -> None:
     constants = torch._C._aoti.AOTIModelPackageLoader(str(package), "model", False, 1, -1).get_constant_fqns()
     assert "words.weight" in constants, "what nothing is folded into keeps its name"
@@ -184,7 +174,7 @@ def test_a_conversion_to_bf16_is_silent_leaves_one_file_and_rounds_as_far_as_all
     capfd.readouterr()
     steps: list[str] = []
     pt2.convert(job_of(network, model_of(), precision="bf16", report=steps.append), build / "model.pt2")
-    assert steps, "a conversion says what it is doing"
+    assert steps
     assert capfd.readouterr() == ("", "")
     assert dict(os.environ) == environment
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [build / "model.pt2"]
@@ -209,28 +199,15 @@ def test_a_package_is_opened_without_a_compiler_and_leaves_nothing_to_clean_up(
     assert list(tmp_path.iterdir()) == [], "what is unpacked would stay when the process is killed"
 
 
-def test_without_a_compiler_the_format_says_which_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_the_format_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
-    assert pt2.FORMAT.missing("cpu", None, "fp32") == "needs a C++ compiler: install g++ (g++ is not on PATH)"
+    assert "g++" in str(pt2.FORMAT.missing("cpu", None, "fp32"))
     monkeypatch.undo()
     monkeypatch.setenv("CXX", "no-such-compiler")
-    assert "no-such-compiler is not on PATH" in str(pt2.FORMAT.missing("cpu", None, "fp32"))
+    assert "no-such-compiler" in str(pt2.FORMAT.missing("cpu", None, "fp32"))
     monkeypatch.setenv("CXX", str(shutil.which("env")))
     assert pt2.FORMAT.missing("cpu", None, "fp32") is None
-
-
-@pytest.mark.parametrize("package_name", ["torch", "triton"])
-def test_another_pytorch_or_kernel_compiler_makes_another_build(
-    package_name: str, network: Small, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case_ = Case(CPU, model_of(), pt2.FORMAT, None, "fp32")
-    weights = dataclasses.replace(all_models()[0].load(None), network=network)
-    versions = {"torch": "2.13.0", "triton": "3.7.0"}
-    monkeypatch.setattr(machine, "version_of", versions.get)
-    before = repository.content_of(case_, weights.digest, DEPLOYMENT)
-    versions[package_name] += ".post1"
-    assert repository.content_of(case_, weights.digest, DEPLOYMENT) != before
 
 
 # --- failures ----------------------------------------------------------------------------------------------
@@ -250,60 +227,22 @@ class Pairing(nn.Module):
         return x.reshape(2, -1) * 2
 
 
-@pytest.mark.parametrize(
-    ("refused", "reason"),
-    [(Branching, "data-dependent expression"), (Pairing, r"Constraints violated \(batch\)")],
-)
+@pytest.mark.parametrize("refused", [Branching, Pairing])
 def test_a_network_that_cannot_be_exported_is_refused_in_one_line(
-    refused: type[nn.Module], reason: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    refused: type[nn.Module], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(
-        ProofError, match=rf"^AOTInductor cannot convert the model: .*{reason}.*\n  where: refused"
-    ):
+    with pytest.raises(ProofError, check=lambda e: e.where == "refused" and "\n" not in e.what):
         pt2.convert(job_of(refused(), model_of("refused", count=1)), tmp_path / "model.pt2")
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("output", "error", "message"),
-    [
-        ("m.cpp:7:1: error: 'at' is no member", ProofError, "m.cpp:7:1: error: 'at' is no member\n"),
-        ("fatal error: error writing to m.s: No space left on device", OSError, "No space left on device"),
-    ],
-)
-def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(
-    output: str,
-    error: type[Exception],
-    message: str,
-    network: Small,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # It fails on the model alone: what PyTorch learns of the CPU by compiling, it keeps for the whole process.
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    compiler = programs / "g++"
-    compiler.write_text(
-        f'#!/bin/sh\ncase "$*" in *wrapper.cpp*) echo "{output}" >&2; exit 1;; esac\n'
-        f'exec {shutil.which("g++")} "$@"\n'
-    )
-    compiler.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    build = tmp_path / "build"
-    build.mkdir()
-    with pytest.raises(error) as caught:
-        pt2.convert(job_of(network, model_of()), build / "model.pt2")
-    assert message in str(caught.value)
-    assert list(build.iterdir()) == []
-
-
-def compile_at_once(monkeypatch: pytest.MonkeyPatch, problem: Exception | None = None) -> None:
+def compile_at_once(monkeypatch: pytest.MonkeyPatch, problem: str = "") -> None:
     """In place of the compiler: a package of one byte, or a problem."""
 
     def compiled(_exported: object, *, package_path: Any, **_options: object) -> None:
         if problem:
-            raise problem
+            raise RuntimeError(problem)
         package_path.write(b"x")
 
     monkeypatch.setattr(torch._inductor, "aoti_compile_and_package", compiled)
@@ -314,26 +253,33 @@ def test_a_full_disk_is_an_exception_and_not_the_end_of_the_process(
 ) -> None:
     compile_at_once(monkeypatch)
     (tmp_path / "model.pt2").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space left on device") as caught:
+    with pytest.raises(OSError, check=lambda error: error.errno == errno.ENOSPC):
         pt2.convert(job_of(network, model_of()), tmp_path / "model.pt2")
-    assert caught.value.errno == errno.ENOSPC
 
 
 @pytest.mark.parametrize(
-    "problem",
+    ("problem", "on_cpu", "on_gpu"),
     [
-        "CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
-        "model.cpp:1:10: fatal error: cuda_runtime.h: No such file or directory",
-        "/usr/bin/ld: cannot find -lcuda: No such file or directory",
+        ("CUDA_HOME environment variable is not set. Please set it.", ProofError, NotAvailableError),
+        ("m.cpp:1:10: fatal error: cuda_runtime.h: No such file or directory", ProofError, NotAvailableError),
+        ("/usr/bin/ld: cannot find -lcuda: No such file or directory", ProofError, NotAvailableError),
+        ("much\nm.cpp:7:1: error: 'at' is no member\nmore", ProofError, ProofError),
+        ("fatal error: error writing to m.s: No space left on device", OSError, OSError),
     ],
 )
-def test_a_gpu_build_without_the_cuda_toolkit_is_not_available(
-    problem: str, network: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_compiler_that_fails_leaves_nothing_and_its_reason_decides_the_error(
+    problem: str,
+    on_cpu: type[Exception],
+    on_gpu: type[Exception],
+    network: Small,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    compile_at_once(monkeypatch, RuntimeError(problem))
-    on_cpu = pt2.network_and_inputs(job_of(network, model_of()))
-    monkeypatch.setattr(pt2, "network_and_inputs", lambda _job: on_cpu)
-    with pytest.raises(NotAvailableError, match="needs the CUDA toolkit's headers"):
-        pt2.convert(job_of(network, model_of(), device="cuda"), tmp_path / "model.pt2")
-    with pytest.raises(ProofError, match="cannot convert"):
-        pt2.convert(job_of(network, model_of()), tmp_path / "model.pt2")
+    compile_at_once(monkeypatch, problem)
+    inputs = pt2.network_and_inputs(job_of(network, model_of()))
+    monkeypatch.setattr(pt2, "network_and_inputs", lambda _job: inputs)
+    for device, error in (("cpu", on_cpu), ("cuda", on_gpu)):
+        with pytest.raises(error) as caught:
+            pt2.convert(job_of(network, model_of(), device=device), tmp_path / "model.pt2")
+        assert "'at' is no member" in str(caught.value) or "m.cpp:7" not in problem
+    assert list(tmp_path.iterdir()) == []

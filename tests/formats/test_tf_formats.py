@@ -17,7 +17,7 @@ import pytest
 from fixtures.build import runtimes
 from fixtures.errors import ProofError
 from fixtures.formats import onnx, tf_savedmodel, tf_trt
-from fixtures.frameworks import tensorflow, tensorflow_build
+from fixtures.frameworks import tensorflow
 from fixtures.host import machine
 from fixtures.host.targets import CPU
 from fixtures.models import resnet50_tf
@@ -88,7 +88,7 @@ def convert(job: ConversionJob, tmp_path: Path) -> Convert:
         artifact = tmp_path / "1" / format_.artifact
         artifact.parent.mkdir()
         format_.convert(dataclasses.replace(job, precision=precision, report=steps.append), artifact)
-        assert steps, "a conversion says what it is doing"
+        assert steps
         assert [path.name for path in artifact.parent.iterdir()] == [format_.artifact]
         case = Case(CPU, job.model, format_, None, precision)
         return runtimes.open_in_process(case, artifact, DEPLOYMENT)
@@ -127,7 +127,7 @@ def test_what_onnx_cannot_express_is_an_error_and_no_broken_file(job: Conversion
     broken = keras.Model(
         {"x": x}, {"y": keras.ops.argmax(keras.ops.mean(x, axis=(1, 2)), axis=1), "largest": x}
     )
-    with pytest.raises(ProofError, match="Bitcast"):
+    with pytest.raises(ProofError, check=lambda error: error.where == "small"):
         onnx.export(dataclasses.replace(job, network=broken), tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
 
@@ -152,14 +152,8 @@ def test_a_saved_model_is_frozen_and_gives_its_outputs_in_the_order_that_is_aske
 @pytest.mark.skipif(bool(machine.gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
 def test_tensorflow_without_a_gpu_is_an_error_and_no_slow_run(tmp_path: Path) -> None:
     runtime = runtimes.load_runtime("tf_savedmodel.py")
-    with pytest.raises(RuntimeError, match="finds 0 GPUs"):
+    with pytest.raises(RuntimeError):
         runtime.load(tmp_path, SETTINGS | {"device": "cuda"})
-
-
-def test_tensorflow_uses_the_cores_of_this_process() -> None:
-    threads = tensorflow.import_tensorflow().config.threading
-    assert threads.get_intra_op_parallelism_threads() == machine.cores()
-    assert threads.get_inter_op_parallelism_threads() == 1
 
 
 # NNPACK, which is left out, warns on a virtual machine that does not tell the sizes of its caches.
@@ -198,24 +192,12 @@ def no_memory() -> Iterator[None]:
     """What was read of the installed TensorFlow is read anew, before and after."""
 
     def forget() -> None:
-        tensorflow_build.about.cache_clear()
-        tensorflow_build.missing_on_gpu.cache_clear()
+        tensorflow.about.cache_clear()
+        tensorflow.missing_on_gpu.cache_clear()
 
     forget()
     yield
     forget()
-
-
-def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tf_savedmodel.missing("cpu", None, "fp32") is None
-    monkeypatch.setattr(machine, "version_of", lambda name: "2.17.1" if name == "tensorflow" else None)
-    assert tf_savedmodel.missing("cpu", None, "fp32") is None
-    monkeypatch.setattr(machine, "version_of", lambda _name: None)
-    monkeypatch.setattr(tensorflow_build, "is_installed", lambda: False)
-    for one in (tf_savedmodel, tf_trt):
-        assert str(one.missing("cuda", None, "fp32")).startswith(
-            "needs TensorFlow: .venv/bin/tox run -e benchmarks"
-        )
 
 
 def play_build(monkeypatch: pytest.MonkeyPatch, folder: Path, **about: bool) -> None:
@@ -227,53 +209,62 @@ def play_build(monkeypatch: pytest.MonkeyPatch, folder: Path, **about: bool) -> 
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: spec)
 
 
+def test_a_tensorflow_of_either_name_is_enough_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for versions, is_missing in (
+        ({"tensorflow-cpu": "2.19.0"}, False),
+        ({"tensorflow": "2.17.1"}, False),
+        ({}, True),
+    ):
+        monkeypatch.setattr(machine, "version_of", versions.get)
+        assert bool(tf_savedmodel.missing("cpu", None, "fp32")) == is_missing
+
+
+CUDNN = 'nvidia-cudnn-cu12==9.3.0.75; extra == "and-cuda"'
+
+
 @pytest.mark.usefixtures("no_memory")
-@pytest.mark.parametrize("libraries", [True, False])
-@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(
+    ("built", "libraries", "cudnn", "found"),
+    [
+        (True, True, None, True),
+        (True, False, "9.3.0.75", True),
+        (True, False, "9.10.0.56", False),
+        (True, False, None, False),
+        (False, True, "9.3.0.75", False),
+    ],
+)
 def test_tensorflow_skips_on_a_gpu_that_it_would_not_find(
-    built: bool, libraries: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    built: bool,
+    libraries: bool,
+    cudnn: str | None,
+    found: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
+    """It finds the libraries of the system, or of the packages of its extra in the versions that the extra names."""
     play_build(monkeypatch, tmp_path, is_cuda_build=built)
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if libraries else None)
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _name: ["numpy>=1", CUDNN])
+    monkeypatch.setattr(machine, "version_of", lambda name: cudnn if "cudnn" in name else "2.19.0")
 
-    missing = tf_savedmodel.missing("cuda", None, "fp32")
-
-    assert missing is None if built and libraries else "needs TensorFlow with CUDA 12" in str(missing)
+    assert bool(tf_savedmodel.missing("cuda", None, "fp32")) != found
     assert tf_savedmodel.missing("cpu", None, "fp32") is None
 
 
 @pytest.mark.usefixtures("no_memory")
-@pytest.mark.parametrize("whole", [True, False])
-def test_tensorflow_finds_the_packages_of_its_extra(
-    whole: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    play_build(monkeypatch, tmp_path, is_cuda_build=True)
-    lines = ["numpy>=1", 'nvidia-cudnn-cu12==9.3.0.75; extra == "and-cuda"']
-    monkeypatch.setattr(importlib.metadata, "requires", lambda _name: lines)
-    monkeypatch.setattr(ctypes.util, "find_library", lambda _name: None)
-    version = "9.3.0.75" if whole else "9.10.0.56"
-    monkeypatch.setattr(tensorflow_build, "version_of", lambda _name: version)
-
-    assert (tensorflow_build.missing_on_gpu() is None) == whole
-
-
-@pytest.mark.usefixtures("no_memory")
 @pytest.mark.parametrize("built", [True, False])
-def test_tf_trt_is_out_of_reach_but_for_a_tensorflow_built_with_tensorrt(
+def test_tf_trt_needs_a_tensorflow_built_with_tensorrt(
     built: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     play_build(monkeypatch, tmp_path, is_cuda_build=True, is_tensorrt_build=built)
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so")
-
-    missing = tf_trt.missing("cuda", None, "fp16")
-
-    assert missing is None if built else str(missing).startswith("out of reach: TF-TRT needs")
+    assert bool(tf_trt.missing("cuda", None, "fp16")) != built
 
 
 @pytest.mark.usefixtures("no_memory")
 def test_what_the_build_file_says_is_what_tensorflow_says() -> None:
     info = tensorflow.import_tensorflow().sysconfig.get_build_info()
-    assert dict(tensorflow_build.about()) == dict(info)
+    assert dict(tensorflow.about()) == dict(info)
 
 
 def test_tf_trt_builds_engines_for_the_smallest_and_the_largest_batch(

@@ -32,15 +32,6 @@ def test_every_name_of_tensorrt_that_is_used_is_in_its_bindings(source: Path, ve
     assert not unknown
 
 
-def test_what_is_used_is_followed_from_the_import_to_the_last_object() -> None:
-    names = LISTED["tensorrt-cu13-bindings 11.4.0.106"]
-    building, running = (used_names(source.read_text(), names) for source in SOURCES)
-
-    assert ("IBuilderConfig", "add_optimization_profile") in building
-    assert ("IExecutionContext", "execute_async_v3") in running
-    assert (MODULE, "Runtime") in running
-
-
 @pytest.mark.parametrize(
     ("line", "unknown"),
     [
@@ -193,14 +184,12 @@ def test_the_builder_computes_in_tf32_as_is_its_default_unless_it_is_told_not_to
     )
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"), [({"parses": False}, "no such operator"), ({"builds": False}, "built no engine")]
-)
+@pytest.mark.parametrize("fault", [{"parses": False}, {"builds": False}])
 def test_what_tensorrt_refuses_is_said_and_leaves_no_export_behind(
-    fault: dict[str, bool], said: str, job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    fault: dict[str, bool], job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     play(monkeypatch, **fault)
 
-    with pytest.raises(ProofError, match=said):
+    with pytest.raises(ProofError, check=lambda error: error.where == job.model.name):
         trt.convert(job, tmp_path / "model.plan")
     assert not list(tmp_path.iterdir())

@@ -2,7 +2,6 @@
 
 import io
 import pickle
-import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +16,8 @@ WEIGHTS = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2)}
 
 
 def refused(path: Path) -> None:
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, check=lambda error: error.where == str(path)):
         read_checkpoint(path)
-    assert raised.value.where == str(path)
-    assert raised.value.fix
 
 
 class Exploit:
@@ -107,28 +104,18 @@ def cut_short(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def in_a_tar_file(path: Path) -> None:
-    with tarfile.open(path, "w") as tar:
-        tar.addfile(tarfile.TarInfo("storages"))
-
-
 NO_CHECKPOINT: dict[str, Callable[[Path], object]] = {
     "missing": lambda _path: None,
     "a folder": Path.mkdir,
     "empty": Path.touch,
     "other bytes": lambda path: path.write_bytes(b"\x80\x04damaged"),
     "cut short": cut_short,
-    "a tar file as of PyTorch before 0.1.10": in_a_tar_file,
     "no weights": lambda path: torch.save({"epoch": 3}, path),
 }
 
 
 @pytest.mark.parametrize("put", NO_CHECKPOINT.values(), ids=NO_CHECKPOINT)
-def test_what_is_no_checkpoint_is_refused(
-    put: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Unpacked, a pipe in the place of a member would keep its reader waiting for ever.
-    monkeypatch.setattr(tarfile.TarFile, "extract", lambda *_, **__: pytest.fail("it was unpacked"))
+def test_what_is_no_checkpoint_is_refused(put: Callable[[Path], object], tmp_path: Path) -> None:
     put(tmp_path / "x.pt")
     refused(tmp_path / "x.pt")
 

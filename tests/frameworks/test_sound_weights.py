@@ -54,12 +54,8 @@ def test_a_checkpoint_whose_weights_no_training_leaves_is_refused(
     key = KERNEL[model.name]
     path = spoilt(model, tmp_path, **{key: FAULTS[fault](load_file(model.weights)[key])})
 
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):
         model.load(path)
-
-    assert key in caught.value.what
-    assert caught.value.where == str(path)
-    assert caught.value.fix
 
 
 def test_fresh_norms_and_zero_biases_are_such_as_a_training_starts_with(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from fixtures.frameworks import pytorch
 from fixtures.host.targets import recognise
 from fixtures.models import all_models
 from fixtures.spec import Arrays, Case, Model, Tolerance
-from tests.frameworks.emulated_tf32 import EmulatedTf32, rounded
+from tests.frameworks.emulated_tf32 import EmulatedTf32
 from tests.toy import compare_conversion
 
 ROWS = {"nnunet-micro": 4}
@@ -45,29 +45,6 @@ def test_the_tolerance_of_tf32_is_what_its_products_need(model: Model) -> None:
     assert agreement >= tolerance(model, "tf32").agreement
     if error is not None:
         assert tolerance(model, "fp32").relative_error < error <= tolerance(model, "tf32").relative_error
-
-
-def test_the_emulation_keeps_eleven_significant_bits() -> None:
-    values = torch.tensor([1.0, 1 + 2**-10, 1 + 2**-11, 1 + 2**-12, -3.0, 2.0**-120, 0.0])
-    assert rounded(values).tolist() == [1.0, 1 + 2**-10, 1 + 2**-10, 1.0, -3.0, 2.0**-120, 0.0]
-    assert rounded(torch.tensor([7])).tolist() == [7], "integers have no mantissa"
-
-
-def test_every_product_of_two_tensors_is_emulated() -> None:
-    """A bias is added in FP32; a sum and a product by elements take no tensor cores."""
-    fine = torch.full((1, 1), 1 + 2**-12)
-    one = torch.ones(1, 1)
-    with EmulatedTf32():
-        products = [
-            fine @ one,
-            torch.matmul(one, fine),
-            torch.nn.functional.linear(fine, one, torch.zeros(1)),
-            torch.nn.functional.conv2d(fine[None, None], one[None, None]),
-            torch.nn.functional.scaled_dot_product_attention(one[None], one[None], fine[None]),
-        ]
-        others = [fine + 0, fine * one, torch.nn.functional.linear(one, one, fine[0] - 1) - 0]
-    assert [float(one) for one in products] == [1.0] * 5
-    assert [float(one) for one in others] == [1 + 2**-12] * 3
 
 
 class Noting(torch.nn.Module):

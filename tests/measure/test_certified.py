@@ -119,8 +119,8 @@ def test_the_percentiles_that_can_be_asked_for(text: str, percent: float) -> Non
 
 
 @pytest.mark.parametrize("text", ["95", "100", ""])
-def test_another_one_is_refused_with_those_there_are(text: str) -> None:
+def test_another_one_is_refused_with_those_that_can_be(text: str) -> None:
     with pytest.raises(InputError) as raised:
         settings(certify=text)
     assert raised.value.where.startswith("--certify")
-    assert "99, 99.9" in str(raised.value.fix)
+    assert "99.9" in str(raised.value.fix)

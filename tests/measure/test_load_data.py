@@ -63,8 +63,9 @@ def test_requests_walk_through_all_samples_in_turn(
     if concurrency == 1:
         assert found[: 2 * len(expected)] == 2 * expected
     else:
-        counts = [found.count(request) for request in expected]
-        assert max(counts) <= 2 * min(counts) + 4, "none comes far more often than another"
+        for thread in range(concurrency):  # a busy machine may let one wait longer than another
+            counts = [found.count(request) for request in expected[thread::concurrency]]
+            assert max(counts) - min(counts) <= 2, "each sends its own in turn"
 
 
 def data_of(row_bytes: int, count: int = 64) -> LoadData:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fixtures.data.squad import wording
+from fixtures.data.squad import invented
 from fixtures.spec import Arrays, Model, Samples
 from tests.models import published
 from tests.models.published import State
@@ -23,7 +23,7 @@ CONFIG: dict[str, Any] = {
     "type_vocab_size": 2,
     "vocab_size": 744,
 }
-WORDS = wording.vocabulary()
+WORDS = invented.vocabulary()
 
 
 def small_state() -> State:

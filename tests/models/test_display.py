@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from PIL import Image
 
 from fixtures.data.squad import answers
 from fixtures.models import all_models, bert, fastpitch, nnunet, resnet50, resnet50_tf
-from fixtures.models.bert import display
 from fixtures.spec import Model, Samples
 from reports.record.per_sample import Part
 
@@ -34,14 +34,14 @@ def shown(
     return model.show(of, 0, framework, served)
 
 
-def micro(models: Sequence[Model]) -> Model:
-    return next(model for model in models if model.micro)
+def micro(family: Any) -> tuple[Model, Samples]:
+    (model,) = (one for one in family.MODELS if one.micro)
+    return model, model.samples("evaluation", None, None)
 
 
 @pytest.mark.parametrize("family", [resnet50, resnet50_tf])
 def test_a_digit_is_shown_with_its_label_and_both_answers(family: object) -> None:
-    model = micro(family.MODELS)  # type: ignore[attr-defined]
-    of = model.samples("evaluation", None, None)
+    model, of = micro(family)
 
     parts = shown(model, of, {"classes": np.array([3])}, {"classes": np.array([5])})
 
@@ -52,8 +52,7 @@ def test_a_digit_is_shown_with_its_label_and_both_answers(family: object) -> Non
 
 
 def test_a_volume_is_shown_where_the_masks_differ_most() -> None:
-    model = micro(nnunet.MODELS)
-    of = model.samples("evaluation", None, None)
+    model, of = micro(nnunet)
     served = of.labels.copy()
     served[0, 9, 4:8, 4:8] = 2
 
@@ -72,8 +71,7 @@ def test_a_volume_is_shown_where_the_masks_differ_most() -> None:
 
 
 def test_a_question_is_shown_with_what_was_accepted_and_both_answers() -> None:
-    model = micro(bert.MODELS)
-    of = model.samples("evaluation", None, None)
+    model, of = micro(bert)
     question, window = of.labels.questions[0], of.labels.windows[0]
 
     def pointing_at(word: int) -> dict[str, np.ndarray]:
@@ -89,19 +87,8 @@ def test_a_question_is_shown_with_what_was_accepted_and_both_answers() -> None:
     assert "the silver ring" in parts["Paragraph"]
 
 
-def test_a_long_paragraph_is_cut_between_words() -> None:
-    words = tuple(f"word{i}" for i in range(300))
-
-    text = display.excerpt(words, ("word150",))
-
-    assert text.startswith("… word")
-    assert text.endswith(" …")
-    assert {part in words for part in text.strip("… ").split()} == {True}
-
-
 def test_an_utterance_is_shown_as_both_mels() -> None:
-    model = micro(fastpitch.MODELS)
-    of = model.samples("evaluation", None, None)
+    model, of = micro(fastpitch)
     frames = of.labels[0].shape[1]
     mels = np.zeros((len(of), 80, 128), np.float32)
     counts = np.full((len(of), 1), frames + 5)

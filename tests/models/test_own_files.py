@@ -11,27 +11,19 @@ from fixtures.models import all_models
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("NO_MODELS = ()", "has no MODELS"),
-        ("\nimport no_such_package_anywhere", "no_such_package_anywhere"),
-        ("MODELS = (5,)", "holds a int"),
-        ("def (", "cannot be imported"),
-    ],
+    "content",
+    ["NO_MODELS = ()", "\nimport no_such_package_anywhere", "MODELS = (5,)", "MODELS = ()", "def ("],
 )
-def test_a_file_of_the_suites_own_that_defines_no_model_is_named_with_the_cure(
-    content: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_file_of_the_suites_own_that_defines_no_model_is_named(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "somebodys.py").write_text(content)
     monkeypatch.setattr(models, "__path__", [str(tmp_path)])
     monkeypatch.setattr(models, "__file__", str(tmp_path / "__init__.py"))
     all_models.cache_clear()
     try:
-        with pytest.raises(InputError) as refused:
+        with pytest.raises(InputError, check=lambda e: e.where.startswith(str(tmp_path / "somebodys.py"))):
             all_models()
     finally:
         sys.modules.pop("fixtures.models.somebodys", None)
         all_models.cache_clear()
-    assert said in str(refused.value)
-    assert str(tmp_path / "somebodys.py") in str(refused.value)
-    assert refused.value.fix

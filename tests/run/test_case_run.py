@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.run.once import known, once
+from fixtures.run.model_run import known, once
 from tests.helpers import ROOT
 
 

@@ -45,33 +45,21 @@ def look(repos: Path, *arguments: str) -> Looked:
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "are_converted_first"),
     [
-        ("-k", "cpu and (resnet50-micro or fastpitch-micro)"),
-        ("-k", "cpu and (resnet50-micro or fastpitch-micro) and offline"),
-        (*PAIR, "--convert-only"),
+        pytest.param(("-k", "cpu and (resnet50-micro or fastpitch-micro)"), True, id="all stages"),
+        pytest.param(("-k", "cpu and resnet50-micro and offline"), True, id="one stage"),
+        pytest.param((*PAIR, "--convert-only"), True, id="converting alone"),
+        pytest.param(("--target", "a100", "-k", "resnet50"), False, id="on a GPU, which has one memory"),
+        pytest.param((*PAIR, "--tx", "popen"), False, id="workers of xdist, which convert what they run"),
     ],
-    ids=["all stages", "one stage", "converting alone"],
 )
-def test_all_cases_are_converted_first_in_the_order_of_the_tests(
-    arguments: tuple[str, ...], tmp_path: Path
+def test_the_cases_of_a_cpu_are_converted_first_in_the_order_of_the_tests(
+    arguments: tuple[str, ...], are_converted_first: bool, tmp_path: Path
 ) -> None:
     found = look(tmp_path, *arguments)
     assert len(found.cases) > 1
-    assert found.first == found.cases
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("--target", "a100", "-k", "resnet50"), (*PAIR, "--tx", "popen")],
-    ids=["on a GPU", "workers of xdist"],
-)
-def test_those_that_share_a_gpu_and_those_of_other_processes_are_not(
-    arguments: tuple[str, ...], tmp_path: Path
-) -> None:
-    found = look(tmp_path, *arguments)
-    assert found.cases
-    assert not found.first
+    assert found.first == (found.cases if are_converted_first else [])
 
 
 @pytest.mark.parametrize(

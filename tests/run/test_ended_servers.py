@@ -9,8 +9,8 @@ import pytest
 
 from fixtures.cases import cases_of, reference_of
 from fixtures.host.targets import CPU
-from fixtures.run import reference
-from fixtures.run.reference import ServedReference
+from fixtures.run import efficiency
+from fixtures.run.efficiency import ServedReference
 from fixtures.spec import Case, LoadPoint
 from tests.helpers import ROOT, WITHOUT
 
@@ -78,12 +78,12 @@ def test_a_reference_is_served_once_and_again_where_its_server_ended(monkeypatch
         served.append(ServedReference(case, beside, LoadPoint("online", 1, 1), 0.001))
         return served[-1]
 
-    monkeypatch.setattr(reference, "_served", serve)
-    first = reference.reference_beside(run)
-    assert reference.reference_beside(run) is first
+    monkeypatch.setattr(efficiency, "_served", serve)
+    first = efficiency.reference_beside(run)
+    assert efficiency.reference_beside(run) is first
     served[0].run.server.how_it_ended = lambda: "was ended by SIGKILL"
-    assert reference.reference_beside(run) is reference.reference_beside(run) is served[1] is not first
+    assert efficiency.reference_beside(run) is efficiency.reference_beside(run) is served[1] is not first
 
     run.of_model.references = dict.fromkeys(run.of_model.references)
-    assert reference.reference_beside(run) is None, "that there is none is found once"
+    assert efficiency.reference_beside(run) is None, "that there is none is found once"
     assert len(served) == 2

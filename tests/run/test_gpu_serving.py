@@ -14,7 +14,6 @@ from fixtures.efficiency.interleaved import PeakKind
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.run import case_run, efficiency, selection
-from fixtures.run.case_run import Deployed
 from fixtures.serve.releases import Image
 from fixtures.spec import Deployment
 from reports.record.schema import Estimate
@@ -149,32 +148,28 @@ def test_the_server_has_memory_ready_on_each_of_its_gpus(tmp_path: Path) -> None
     assert any(option.startswith("--pinned-memory-pool-byte-size=") for option in SEEN["options"])
 
 
-def test_the_record_names_the_image_and_the_libraries_of_its_native_backends(tmp_path: Path) -> None:
-    assert run(tmp_path, "a100-resnet50-micro-onnx-fp32") == 0
-    deployed: Deployed = SEEN["deployed"]
-    assert (deployed.serving.image, deployed.serving.image_digest) == (
-        "tritonserver:25.02-py3",
-        "sha256:0f3c",
-    )
-    assert deployed.serving.versions["onnxruntime"] == "1.20.1"
-    assert deployed.serving.versions["tensorrt"] == "10.8.0.43"
-
-
-def test_the_record_names_the_tensorrt_of_the_container_that_the_suite_runs_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kind", "backend", "image", "tensorrt"),
+    [
+        ("docker", "onnxruntime", "tritonserver:25.02-py3", "10.8.0.43"),
+        ("local", "onnxruntime", None, "10.5.0.18"),  # the suite runs in a container that says so
+        ("docker", "python", "tritonserver:25.02-py3", None),  # it computes with this machine's libraries
+    ],
+)
+def test_the_record_names_the_image_and_the_libraries_of_native_backends(
+    kind: str,
+    backend: str,
+    image: str | None,
+    tensorrt: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TRT_VERSION", "10.5.0.18")
-    SEEN["kind"] = "local"
+    SEEN["kind"], SEEN["backend"] = kind, backend
     assert run(tmp_path, "a100-resnet50-micro-onnx-fp32") == 0
-    deployed: Deployed = SEEN["deployed"]
-    assert deployed.serving.versions["tensorrt"] == "10.5.0.18"
-
-
-def test_of_the_suite_s_runtimes_the_libraries_are_those_of_this_machine(tmp_path: Path) -> None:
-    SEEN["backend"] = "python"
-    assert run(tmp_path, "a100-resnet50-micro-onnx-fp32") == 0
-    deployed: Deployed = SEEN["deployed"]
-    assert not deployed.serving.versions
+    serving = SEEN["deployed"].serving
+    assert serving.image == image
+    assert serving.versions.get("tensorrt") == tensorrt
 
 
 def test_an_engine_that_the_server_would_refuse_is_not_sent_to_it(

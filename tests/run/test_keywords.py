@@ -12,7 +12,7 @@ from _pytest.mark.expression import Expression
 from fixtures.cases import names, select_targets
 from fixtures.errors import InputError
 from fixtures.host.targets import CPU, EVERY_TARGET, present
-from fixtures.run.keywords import asked_words, id_words, syntax_tree, words_of
+from fixtures.run.selection import asked_words, id_words, syntax_tree, words_of
 from tests.helpers import Collect
 
 BY_NAME = {target.name: target for target in EVERY_TARGET}

@@ -21,7 +21,7 @@ from fixtures.host.machine import version_of
 from fixtures.host.targets import EVERY_TARGET
 from fixtures.models import all_models
 from fixtures.run import selection
-from fixtures.run.keywords import asked_words
+from fixtures.run.selection import asked_words
 from fixtures.run.stages import stage_of
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published

@@ -17,7 +17,7 @@ from fixtures.data.squad import squad_v1, word_pieces
 from fixtures.errors import InputError
 from fixtures.frameworks.onnx_files import read_interface
 from fixtures.frameworks.pytorch import read_checkpoint
-from fixtures.models.bert.checkpoint import read_config as read_bert_config
+from fixtures.models.bert.network import read_config as read_bert_config
 from fixtures.models.resnet50.samples import preprocess
 from fixtures.safe_io import files
 from fixtures.spec import Tensor

@@ -12,16 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from onnx import TensorProto, helper
 from PIL import Image
 
 from fixtures.consistency import recorded
 from fixtures.data.brains import brats
-from fixtures.data.squad import squad_v1
-from fixtures.data.squad.text_windows import WindowSizes, prepare
 from fixtures.errors import InputError
-from fixtures.frameworks.pytorch import read_checkpoint
 from fixtures.models.resnet50.samples import preprocess
 from fixtures.spec import Tensor
 from fixtures.user_models.labels import read_labels
@@ -130,30 +126,6 @@ def patient(folder: Path, shape: tuple[int, ...], spacing: tuple[float, ...], vo
 BRAIN = np.ones(256, np.float32).tobytes()
 
 
-def questions(folder: Path, context: str, count: int) -> Any:
-    asked = [
-        {"id": str(number), "question": "a ?", "answers": [{"text": "a", "answer_start": 0}]}
-        for number in range(count)
-    ]
-    content = {"data": [{"title": "t", "paragraphs": [{"context": context, "qas": asked}]}]}
-    (folder / "dev.json").write_text(json.dumps(content))
-    return prepare(
-        squad_v1.read(folder / "dev.json"), ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"], WindowSizes()
-    )
-
-
-def packed_checkpoint(folder: Path) -> Any:
-    torch.save({"w": torch.zeros(1 << 22)}, folder / "plain.pt")
-    with zipfile.ZipFile(folder / "plain.pt") as plain:
-        archive(folder / "x.pt", {one: plain.read(one) for one in plain.namelist()})
-    return read_checkpoint(folder / "x.pt")
-
-
-def tensor_of_one_number(folder: Path) -> Any:
-    torch.save({"w": torch.zeros(1).expand(10**12)}, folder / "x.pt")
-    return read_checkpoint(folder / "x.pt")
-
-
 def network(folder: Path, shape: list[Any], kind: int = TensorProto.FLOAT) -> Any:
     node = helper.make_node("Identity", ["x"], ["y"])
     values = [helper.make_tensor_value_info(name, kind, shape) for name in "xy"]
@@ -179,10 +151,6 @@ MUCH: dict[str, Callable[[Path], Any]] = {
     "a volume's shape": lambda folder: patient(folder, (32767, 32767, 32767, 4), (1, 1, 1)),
     "a volume's spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1e6, 1e6, 1e6), BRAIN),
     "a volume of no spacing": lambda folder: patient(folder, (4, 4, 4, 4), (1, float("nan"), 1), BRAIN),
-    "a long paragraph": lambda folder: questions(folder, "a " * 30_000, 1),
-    "many questions of a paragraph": lambda folder: questions(folder, "a " * 9_000, 6_000),
-    "a packed checkpoint": packed_checkpoint,
-    "a tensor of one number": tensor_of_one_number,
     "a network's input": lambda folder: network(folder, ["batch", 10**15]),
     "a network's type": lambda folder: network(folder, ["batch", 4], 999),
 }

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from fixtures.build.repository import BuiltModel
-from fixtures.errors import InputError, ProofError, SetupError
+from fixtures.errors import ProofError, SetupError
 from fixtures.serve import cleanup, launch, wheels
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
@@ -86,16 +86,24 @@ def test_models_are_served_whatever_the_paths_hold(
     assert not server.scratch.exists()
 
 
-def test_a_temporary_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_arguments: Any, **_options: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+@pytest.mark.parametrize("missing", ["room", "library"])
+def test_what_is_missing_before_the_start_is_an_error_and_leaves_nothing(
+    missing: str, models: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: Any, **_options: Any) -> None:
+        raise (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if missing == "room" else SetupError("libpython")
+        )
 
-    monkeypatch.setattr(launch, "scratch_folder", full)
-    with (
-        pytest.raises(SetupError, check=lambda error: error.where == tempfile.gettempdir()),
-        serve(EMBEDDED, tmp_path, tmp_path / "log", device="cpu"),
-    ):
-        pass
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            launch if missing == "room" else wheels,
+            "scratch_folder" if missing == "room" else "libpython",
+            fail,
+        )
+        with pytest.raises(SetupError), serve(EMBEDDED, models, tmp_path / "log", device="cpu"):
+            pass
+    assert list(temporary.glob("*/runs/*")) == []
 
 
 def test_no_free_port_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,14 +217,8 @@ def test_a_program_that_cannot_run_is_an_error_with_the_reason(tmp_path: Path) -
         start(program, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "failed to start HTTP service: Unavailable - Socket '127.0.0.1:1' already in use",
-        "Bind for 127.0.0.1:1 failed: port is already allocated",
-    ],
-)
-def test_a_taken_port_is_tried_again_with_others(tmp_path: Path, temporary: Path, words: str) -> None:
+def test_docker_s_words_for_a_taken_port_are_tried_again_with_others(tmp_path: Path, temporary: Path) -> None:
+    words = "Bind for 127.0.0.1:1 failed: port is already allocated"
     program = script(
         tmp_path / "bin" / "tritonserver", f'echo "$@" >> {tmp_path}/starts; echo "{words}"; exit 1'
     )
@@ -246,28 +248,14 @@ def test_the_real_server_s_words_for_a_taken_port_are_known(
     assert list(temporary.glob("*/runs/*")) == []
 
 
-def test_another_triton_at_the_ports_is_not_taken_for_ours(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_server_that_never_gets_ready_is_given_up_and_another_triton_not_taken_for_it(
+    server: Server, tmp_path: Path, temporary: Path, taken: bool
+) -> None:
+    before = list(temporary.glob("*/runs/*"))
     theirs = Ports(*(port_of(server, service) for service in ("http", "grpc", "metrics")))
-    program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; sleep 600")
-    with pytest.raises(ProofError):
-        start(program, tmp_path, ready_s=1.0, find_ports=lambda: theirs)
-
-
-def test_a_server_that_never_gets_ready_is_given_up(tmp_path: Path, temporary: Path) -> None:
     program = script(tmp_path / "bin" / "tritonserver", f"{HELP}; echo loading the world; sleep 600")
     with pytest.raises(ProofError, match="loading the world"):
-        start(program, tmp_path, ready_s=1.0)
+        start(program, tmp_path, ready_s=1.0, find_ports=lambda: theirs if taken else free_ports())
     assert [p for p in psutil.Process().children(recursive=True) if str(program) in command_line(p)] == []
-    assert list(temporary.glob("*/runs/*")) == []
-
-
-def test_a_missing_library_leaves_no_folder_behind(
-    models: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing() -> Path:
-        raise InputError("no libpython")
-
-    monkeypatch.setattr(wheels, "libpython", missing)
-    with pytest.raises(InputError), serve(EMBEDDED, models, tmp_path / "log", device="cpu"):
-        pass
-    assert list(temporary.glob("*/runs/*")) == []
+    assert list(temporary.glob("*/runs/*")) == before

@@ -1,4 +1,4 @@
-"""What whoever trains by the command line is told where it cannot begin."""
+"""What whoever trains by the command line is told where it cannot begin or end."""
 
 import errno
 import os
@@ -11,45 +11,39 @@ from fixtures.spec import Model
 from reports.record.arguments import INPUT
 
 
-def test_a_python_without_the_packages_is_told_which_to_use(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: object
+def lacks_a_package(_model: Model, _output: Path) -> float:
+    raise ModuleNotFoundError("No module named 'safetensors'", name="safetensors")
+
+
+def fills_the_disk(_model: Model, output: Path) -> float:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(output))
+
+
+def trains(_model: Model, _output: Path) -> float:
+    pytest.fail("it is trained")
+
+
+@pytest.mark.parametrize(
+    ("training", "output", "named"),
+    [
+        (lacks_a_package, "weights.safetensors", ".tox/benchmarks/bin/python"),
+        (fills_the_disk, "weights.safetensors", "weights.safetensors"),
+        (trains, "file/weights.safetensors", "file/weights.safetensors"),
+    ],
+    ids=["no package", "disk full afterwards", "no place to write to, before the training"],
+)
+def test_what_keeps_a_training_from_its_weights_is_named(
+    training: object,
+    output: str,
+    named: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def lacks(_model: Model, _output: object) -> float:
-        raise ModuleNotFoundError("No module named 'safetensors'", name="safetensors")
-
-    monkeypatch.setattr(train, "train", lacks)
-    with pytest.raises(SystemExit):
-        train.main(["resnet50-micro", "--output", f"{tmp_path}/weights.safetensors"])
-
-    said = capsys.readouterr().err
-    assert "safetensors" in said
-    assert ".tox/benchmarks/bin/python" in said
-
-
-def test_a_place_that_cannot_be_written_to_is_refused_before_the_training(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(train, "train", lambda *_: pytest.fail("it is trained"))
+    monkeypatch.setattr(train, "train", training)
     (tmp_path / "file").touch()
-
     with pytest.raises(SystemExit) as ended:
-        train.main(["resnet50-micro", "--output", f"{tmp_path}/file/weights.safetensors"])
+        train.main(["resnet50-micro", "--output", f"{tmp_path}/{output}"])
 
     assert ended.value.code == INPUT
-    assert "weights.safetensors cannot be written: " in capsys.readouterr().err
-
-
-def test_a_disk_that_is_full_after_the_training_is_told_in_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    def fill(_model: Model, output: Path) -> float:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(output))
-
-    monkeypatch.setattr(train, "train", fill)
-    with pytest.raises(SystemExit) as ended:
-        train.main(["resnet50-micro", "--output", f"{tmp_path}/weights.safetensors"])
-
-    assert ended.value.code == INPUT
-    assert (
-        "weights.safetensors cannot be written: No space left on device. Make room" in capsys.readouterr().err
-    )
+    assert named in capsys.readouterr().err

@@ -107,18 +107,6 @@ def without_batch(path: Path) -> Path:
     return _save(path, graph, weights=_random(4, 2))
 
 
-def endless(path: Path) -> Path:
-    """A network that gives back its input after a loop that takes longer than anybody waits."""
-    graph = """(float[batch, 4] x) => (float[batch, 4] y) {
-        y = Loop<body = again (int64 turn, bool go_on_in, float[batch, 4] x_in)
-            => (bool go_on_out, float[batch, 4] x_out) {
-            go_on_out = Identity(go_on_in)
-            x_out = Identity(x_in)
-        }>(turns, go_on, x)
-    }"""
-    return _save(path, graph, turns=np.array(2**62), go_on=np.array(True))
-
-
 def classifier(path: Path) -> Path:
     """x, [batch, 4], and its weight, [batch], to a label, [batch], and to scores, [batch, 3], as scikit-learn's are."""
     graph = """(float[batch, 4] x, float[batch] weight) => (int64[batch] label, float[batch, 3] scores) {

@@ -11,7 +11,7 @@ from fixtures.data.brains import brats
 from fixtures.data.speech import ljspeech
 from fixtures.errors import InputError
 from fixtures.model_files.adding import with_models_of
-from fixtures.models.bert.checkpoint import checkpoint_files
+from fixtures.models.bert.network import checkpoint_files
 from fixtures.models.resnet50_tf.tf1_checkpoint import read_checkpoint
 from fixtures.spec import Tensor
 from fixtures.user_models.linked import link_repository

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from fixtures.measure import perf_analyzer
-from fixtures.run import case_run
+from fixtures.run import proving
 from fixtures.serve.server import Server
 
 KILLED = "KILLED_AT"
@@ -26,7 +26,7 @@ def kill(server: Server) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     asked = os.environ[KILLED]
-    take, evaluate = perf_analyzer.take, case_run.evaluate_through_server
+    take, evaluate = perf_analyzer.take, proving.evaluate_through_server
     passes = evaluations = 0
 
     def kill_and_take(job: Any, window_s: float) -> Any:
@@ -46,4 +46,4 @@ def pytest_configure(config: pytest.Config) -> None:
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
     patch.setattr(perf_analyzer, "take", kill_and_take)
-    patch.setattr(case_run, "evaluate_through_server", kill_and_evaluate)
+    patch.setattr(proving, "evaluate_through_server", kill_and_evaluate)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from reports.run.outcomes import STATUS
 from tests.user_models import networks
 from tests.whole_runs.suite import GIVEN, suite
 
@@ -17,17 +16,6 @@ from fixtures.host import machine
 from fixtures.run import converting
 
 machine.cores, converting._WORKER_BYTES = lambda: 2, 1
-"""
-UNCONVERTIBLE = """
-from fixtures.errors import ProofError
-from fixtures.formats import onnx
-
-
-def export(*_):
-    raise ProofError("it cannot be exported")
-
-
-onnx.export = export
 """
 
 
@@ -69,16 +57,3 @@ def test_both_cases_are_converted_before_the_first_is_proven_and_later_runs_find
     assert "2 passed" in alone.text
     assert "start Triton" not in alone.text
     assert "records:" not in alone.text
-
-
-@pytest.mark.campaign
-def test_a_model_that_cannot_be_converted_is_a_failure_of_converting_alone(
-    given: tuple[str, ...], plugins: Path, tmp_path: Path
-) -> None:
-    (plugins / "unconvertible.py").write_text(UNCONVERTIBLE)
-    options = ("-p", "unconvertible", "-k", GIVEN, "--convert-only")
-
-    done = suite(*given, *options, repos=tmp_path / "models", results=tmp_path)
-
-    assert done.status == STATUS["infrastructure"], done.text
-    assert f"test_build[{GIVEN}]" in done.text

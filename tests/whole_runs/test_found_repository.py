@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from reports.record import files
 from tests.user_models.repositories import code, config, write_model
-from tests.whole_runs.suite import Run, suite
+from tests.whole_runs.suite import suite
 
 LEAKING = code("values + self.before(values)") + (
     "\n    kept = 0\n\n    def before(self, values):\n"
@@ -15,31 +13,21 @@ LEAKING = code("values + self.before(values)") + (
 ONE_LONG = code("values if values.shape[-1] == 1 else None[0]")
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run without load over NVIDIA's identity_fp32, a model of five dimensions of any length, one whose rows no request can
-    hold, one that leaks, and one that does not load. In the order of their names each comes after one that fails."""
-    root = tmp_path_factory.mktemp("repository")
+def test_no_model_hides_another_and_each_that_is_served_is_on_record(tmp_path: Path) -> None:
+    """NVIDIA's identity_fp32, a model of five dimensions of any length, one whose rows no request can hold, one that leaks,
+    and one that does not load. In the order of their names each comes after one that fails."""
+    root, results = tmp_path / "repository", tmp_path / "results"
     write_model(root, "broken", code("values"), f'name: "other"\n{config()}')
     write_model(root, "huge", code("values"), config(dims="100000, 100000"))
     write_model(root, "identity_fp32", code("values"), config(dims="-1", batch=64))
     write_model(root, "leaking", LEAKING, config())
     write_model(root, "non_contiguous", ONE_LONG, config(dims="-1, -1, -1, -1, -1", batch=0))
     chosen = ("-m", "not load", "-k", "same_answer_again or declared", "--triton", "embedded")
-    return suite("--repository", str(root), *chosen, results=tmp_path_factory.mktemp("results"))
 
+    run = suite("--repository", str(root), *chosen, results=results)
 
-def test_the_status_is_that_of_the_worst_failure_of_any_model(run: Run) -> None:
     assert run.status == 12, run.text
-
-
-def test_every_model_that_is_served_is_on_record(run: Run) -> None:
-    found = {record.case.model: record for record in files.read_all(run.results)}
-
+    found = {record.case.model: record for record in files.read_all(results)}
     assert found.keys() == {"identity_fp32", "leaking", "non_contiguous"}
     assert found["identity_fp32"].build.inputs == {"IN": (-1,)}
-    assert "1 long" in found["non_contiguous"].build.requests
-
-
-def test_nothing_is_left_of_a_model_that_was_refused(run: Run) -> None:
-    assert not [path for path in Path(run.results).rglob("*.json") if "huge" in path.name]
+    assert not list(results.rglob("*huge*.json"))

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -12,17 +11,8 @@ from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from reports import history
 from reports.record import schema
-from reports.text.speed import efficiency_text
 from tests.faults.classifier import write_network
 from tests.whole_runs.suite import FAST, GIVEN, ONNX, Run, suite
-
-
-def says_what_the_record_says(run: Run) -> bool:
-    """Whether the line of test_efficiency ends in what the record says, beside in process and the machine's peak."""
-    (one,) = run.record().efficiency
-    assert one.peak_flops_per_s is not None
-    text = re.escape(efficiency_text([one], "fp32"))
-    return re.search(rf"test_efficiency\[.*\] (\n.*)*PASSED {text}", run.text) is not None
 
 
 def test_a_run_converts_serves_proves_and_measures(first: Run) -> None:
@@ -41,12 +31,8 @@ def test_a_run_converts_serves_proves_and_measures(first: Run) -> None:
         ("offline", 8, 1),
         ("online", 1, 4),
     ]
-
-
-def test_a_record_says_how_long_each_stage_took(first: Run) -> None:
-    found = first.record(ONNX).stage_seconds
-    assert set(found) == {"conversion", "accuracy", "answers", "online", "offline", "reload", "efficiency"}
-    assert all(seconds > 0 for seconds in found.values())
+    stages = {"conversion", "accuracy", "answers", "online", "offline", "reload", "efficiency"}
+    assert set(found.stage_seconds) == stages
 
 
 def test_every_load_point_has_intervals_and_components_that_add_up(first: Run) -> None:
@@ -61,55 +47,34 @@ def test_every_load_point_has_intervals_and_components_that_add_up(first: Run) -
 
 def test_each_measurement_of_a_run_is_in_the_history_of_its_records(first: Run) -> None:
     found = history.read(first.results / "history")
-    record = first.record(ONNX)
-    assert not found.damaged
-    assert {row.at for row in found.rows if row.kind == "load"} == {
-        "offline b001-c001",
-        "offline b008-c001",
-        "online b001-c004",
-    }
-    assert record.accuracy is not None
-    assert record.accuracy.origin is not None
-    assert {row.run for row in found.rows} == {record.accuracy.origin.run}
+    accuracy = first.record(ONNX).accuracy
+    assert accuracy is not None
+    assert accuracy.origin is not None
+    assert {row.run for row in found.rows} == {accuracy.origin.run}
     assert {row.kind for row in found.rows} == {"load", "accuracy", "efficiency"}
+    assert len({row.at for row in found.rows if row.kind == "load"}) == 3
 
 
 def test_pytest_benchmark_holds_the_real_latencies(first: Run) -> None:
     entries = json.loads((first.results / "benchmark.json").read_text())["benchmarks"]
-    loads = first.record(ONNX).loads
-    assert len(entries) == len(loads)
-    for load in loads:
-        (entry,) = (
-            e
-            for e in entries
-            if e["extra_info"]["batch"] == load.batch and e["extra_info"]["scenario"] == load.scenario
+    held = {
+        (one["extra_info"]["scenario"], one["extra_info"]["batch"]): (
+            one["stats"]["rounds"],
+            pytest.approx(one["stats"]["mean"] * 1e3),
+            pytest.approx(one["stats"]["median"] * 1e3),
+            one["extra_info"]["throughput_per_s"],
         )
-        assert entry["stats"]["rounds"] == load.requests
-        assert entry["stats"]["mean"] * 1e3 == pytest.approx(load.latency_ms["avg"].value)
-        assert entry["stats"]["median"] * 1e3 == pytest.approx(load.latency_ms["p50"].value)
-        assert entry["extra_info"]["throughput_per_s"] == load.throughput_per_s.value
-        assert entry["extra_info"]["server_compute_infer_ms"] > 0
-
-
-def test_junit_carries_the_figures(first: Run) -> None:
-    cases = ElementTree.parse(first.results / "junit.xml").getroot().iter("testcase")
-    figures = {
-        str(case.get("name")): {str(one.get("name")): str(one.get("value")) for one in case.iter("property")}
-        for case in cases
+        for one in entries
     }
-    found = first.record(ONNX)
-    assert found.accuracy is not None
-    offline = figures[f"test_offline[{ONNX}-b008-c001]"]
-    assert "infer/s" in offline["figure"]
-    assert float(offline["throughput_per_s"]) == found.loads[1].throughput_per_s.value
-    p99_ms = found.loads[1].latency_ms["p99"]
-    assert float(offline["latency_p99_low_ms"]) == p99_ms.low
-    assert ("latency_p99_high_ms" in offline) is not p99_ms.open_above
-    assert float(offline.get("latency_p99_high_ms", p99_ms.high)) == p99_ms.high
-    served = figures[f"test_accuracy[{ONNX}]"]["top-1_served_percent"]
-    assert float(served) == pytest.approx(100 * found.accuracy.scores[0].served)
-    assert any("_in_process_per_s" in name for name in figures[f"test_efficiency[{ONNX}]"])
-    assert {each.get("record") for each in figures.values()} == {f"cpu/{ONNX}.json"}
+    assert held == {
+        (load.scenario, load.batch): (
+            load.requests,
+            load.latency_ms["avg"].value,
+            load.latency_ms["p50"].value,
+            load.throughput_per_s.value,
+        )
+        for load in first.record(ONNX).loads
+    }
 
 
 def test_the_converted_model_is_measured_in_process_at_the_best_point_of_the_run(first: Run) -> None:
@@ -120,7 +85,6 @@ def test_the_converted_model_is_measured_in_process_at_the_best_point_of_the_run
     assert (one.scenario, one.batch, one.concurrency) == (best.scenario, best.batch, best.concurrency)
     assert one.flops_per_inference == pytest.approx(40.95e6, rel=0.01)
     assert one.pairs >= 5
-    assert says_what_the_record_says(first), first.text
 
 
 @pytest.fixture

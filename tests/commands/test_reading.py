@@ -1,0 +1,155 @@
+"""Which records the commands read: all of them the same, and what cannot be read is named and never passed over in silence."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fixtures.fleet.groups import earlier_durations
+from reports.record import files
+from reports.record.arguments import UNREADABLE
+from reports.record.schema import case_id
+from tests import samples
+from tests.conftest import Reports
+
+WHOLE = samples.measured_at(samples.origin(), samples.record())
+OTHER = samples.random_weights()
+PAGE = "report.html"
+SHOWING: dict[str, Callable[[Path], list[object]]] = {
+    "tables": lambda results: ["tables", "--results", results],
+    "html": lambda results: ["html", "--results", results, "--output", PAGE],
+    "csv": lambda results: ["csv", "--results", results],
+    "export": lambda results: ["export", "--format", "bencher", "--results", results],
+    "published": lambda results: ["published", "--format", "csv", "--other-formats", "--results", results],
+    "plots": lambda results: ["plots", "--results", results, "--output", results.parent / "plots"],
+    "compare": lambda results: ["compare", results, results.parent / "other"],
+    "trend": lambda results: ["trend", "--history", results.parent / "history", "--add", results],
+}
+"""Commands that show what they can read."""
+
+
+def _readme(results: Path) -> list[object]:
+    page = results.parent / "page.md"
+    page.write_text("<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n")
+    return ["readme", page, "--results", results]
+
+
+WRITING: dict[str, Callable[[Path], list[object]]] = {
+    "merge": lambda results: ["merge", results, "--output", results.parent / "out"],
+    "readme": _readme,
+}
+"""Commands whose output takes the place of records, or of what was made of them."""
+READING = SHOWING | WRITING
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of two records, and another with the first of them, to be compared with it."""
+    monkeypatch.chdir(tmp_path)
+    samples.store(tmp_path / "other", WHOLE)
+    return samples.store(tmp_path / "results", WHOLE, OTHER)
+
+
+# --- damaged records ---------------------------------------------------------------------------------------
+
+
+def _into_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "is empty": lambda path: path.write_bytes(b""),
+    "is cut": lambda path: path.write_bytes(path.read_bytes()[:200]),
+    "is a folder": _into_folder,
+    "has a value that is none": lambda path: path.write_text(
+        path.read_text().replace('"build_time_s": ', '"build_time_s": -')
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("reader", "damage"), [*((one, "is cut") for one in SHOWING), *(("tables", one) for one in DAMAGE)]
+)
+def test_what_can_be_read_is_shown_and_the_status_says_that_something_is_missing(
+    reader: str, damage: str, results: Path, reports: Reports
+) -> None:
+    damaged = files.path_of(OTHER.case, results)
+    DAMAGE[damage](damaged)
+
+    ended = reports(*SHOWING[reader](results))
+
+    assert ended.status == UNREADABLE
+    assert f"{damaged}: " in ended.err
+    assert case_id(WHOLE.case) in (Path(PAGE).read_text() if reader == "html" else ended.out)
+
+
+def test_the_page_has_every_case_but_one_whose_samples_are_damaged(results: Path, reports: Reports) -> None:
+    samples_file = files.path_of(WHOLE.case, results).with_suffix(files.SAMPLES_SUFFIX)
+    samples_file.write_text("{")
+
+    ended = reports(*SHOWING["html"](results))
+
+    assert ended.status == UNREADABLE
+    assert f"{samples_file}: " in ended.err
+    page = Path(PAGE).read_text()
+    assert case_id(OTHER.case) in page
+    assert case_id(WHOLE.case) not in page
+
+
+def test_a_damaged_record_of_a_case_that_nobody_asked_for_is_not_named(
+    results: Path, reports: Reports
+) -> None:
+    files.path_of(OTHER.case, results).write_text("{")
+
+    ended = reports("tables", "--results", results, "-k", case_id(WHOLE.case))
+
+    assert (ended.status, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize("reader", [*WRITING, "tables"])
+def test_what_would_lose_a_record_for_good_is_refused_and_so_are_damaged_records_alone(
+    reader: str, results: Path, refused: Callable[..., str]
+) -> None:
+    for record in (OTHER,) if reader in WRITING else (WHOLE, OTHER):
+        files.path_of(record.case, results).write_text("{")
+
+    assert str(files.path_of(OTHER.case, results)) in refused(*READING[reader](results))
+
+
+# --- folders -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reader", READING)
+@pytest.mark.parametrize("is_link", [True, False], ids=["a linked target", "a record beside the targets"])
+def test_a_folder_of_which_a_part_would_not_be_read_is_refused(
+    is_link: bool, reader: str, results: Path, refused: Callable[..., str]
+) -> None:
+    place = results / ("t4" if is_link else "x.json")
+    if is_link:
+        place.symlink_to(results.parent / "other" / "a40")
+    else:
+        files.write(samples.record(loads=()), place)
+
+    assert refused(*READING[reader](results)).startswith(f"error: {place}: ")
+
+
+def test_a_linked_folder_that_is_given_itself_is_read(results: Path, printed: Callable[..., str]) -> None:
+    (results.parent / "link").symlink_to(results.parent / "other")
+    printed("tables", "--results", results.parent / "link")
+    printed("merge", results.parent / "link" / "a40", "--output", results.parent / "out")
+    assert len(files.record_paths(results.parent / "out")) == 1
+
+
+def test_how_long_tests_take_is_not_learnt_from_a_linked_folder(results: Path) -> None:
+    (results / "t4").symlink_to(results.parent / "other" / "a40")
+    assert earlier_durations(results) == {}
+
+
+def test_files_that_are_no_records_are_passed_over(results: Path, printed: Callable[..., str]) -> None:
+    (results / "after.json").write_text('{"machine_info": {}, "benchmarks": [{"case": 1}]}')
+    files.replace(results / "a40" / "a40-of-before.search" / "samples.json", b"{}")
+    files.replace(results / "a40" / "superseded" / "old.json", b"{}")
+
+    assert case_id(WHOLE.case) in printed("tables", "--results", results)
+    assert "1 case" in printed("compare", results.parent / "other", results / "a40")

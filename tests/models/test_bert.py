@@ -1,0 +1,218 @@
+"""BERT: its arithmetic, the layouts of its checkpoints, and the folders that it refuses."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fixtures.errors import InputError
+from fixtures.models import bert
+from tests.models.bert_folder import CONFIG, WORDS
+from tests.models.published import State
+
+Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def tanh_gelu(x: torch.Tensor) -> torch.Tensor:
+    return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def exact_gelu(x: torch.Tensor) -> torch.Tensor:
+    return x / 2 * (1 + torch.erf(x / math.sqrt(2)))
+
+
+def reference(
+    state: State, batch: Batch, gelu: Callable[[torch.Tensor], torch.Tensor] = tanh_gelu
+) -> torch.Tensor:
+    """NVIDIA's BERT written apart from the product, as a function of its state dictionary: [2, N, L]."""
+
+    ids, segments, mask = batch
+
+    def linear(x: torch.Tensor, name: str) -> torch.Tensor:
+        return x @ state[f"{name}.weight"].T + state[f"{name}.bias"]
+
+    def norm(x: torch.Tensor, name: str) -> torch.Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        scale = (centred.square().mean(-1, keepdim=True) + 1e-12).sqrt()
+        return state[f"{name}.weight"] * centred / scale + state[f"{name}.bias"]
+
+    def heads(x: torch.Tensor) -> torch.Tensor:
+        return x.unflatten(-1, (CONFIG["num_attention_heads"], -1)).transpose(1, 2)
+
+    def table(name: str, rows: torch.Tensor) -> torch.Tensor:
+        return state[f"bert.embeddings.{name}_embeddings.weight"][rows.long()]
+
+    x = table("word", ids) + table("position", torch.arange(ids.shape[1])) + table("token_type", segments)
+    x = norm(x, "bert.embeddings.LayerNorm")
+    for number in range(CONFIG["num_hidden_layers"]):
+        at = f"bert.encoder.layer.{number}"
+        query, key, value = (
+            heads(linear(x, f"{at}.attention.self.{name}")) for name in ("query", "key", "value")
+        )
+        scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+        scores = scores + (1 - mask[:, None, None].float()) * -10000
+        read = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
+        x = norm(linear(read, f"{at}.attention.output.dense") + x, f"{at}.attention.output.LayerNorm")
+        inner = gelu(linear(x, f"{at}.intermediate.dense_act"))
+        x = norm(linear(inner, f"{at}.output.dense") + x, f"{at}.output.LayerNorm")
+    return linear(x, "qa_outputs").permute(2, 0, 1)
+
+
+@pytest.fixture(scope="module")
+def batch() -> Batch:
+    """Ids, segments and mask of three rows of different lengths."""
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(0, 700, (3, 384), generator=generator, dtype=torch.int32)
+    place = torch.arange(384)
+    mask = (place < torch.tensor([[384], [120], [9]])).int()
+    return ids, mask * (place > 5).int(), mask
+
+
+def layouts(state: State) -> dict[str, object]:
+    """The same weights as NVIDIA's scripts may have saved them."""
+    heads = {"cls.predictions.bias": torch.zeros(744), "bert.embeddings.position_ids": torch.arange(400)}
+    tensorflow = {
+        key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
+        for key, value in state.items()
+    }
+    return {
+        "wrapped": {"model": state},
+        "parallel": {f"module.{key}": value for key, value in state.items()},
+        "without bert": {key.removeprefix("bert."): value for key, value in state.items()},
+        "without pooler": {key: value for key, value in state.items() if "pooler" not in key},
+        "with the heads of pre-training": state | heads,
+        "with TensorFlow's names": tensorflow,
+        "with all of TensorFlow's names": {k.replace("dense_act", "dense"): v for k, v in tensorflow.items()},
+        "half": {key: value.half() for key, value in state.items()},
+    }
+
+
+def test_the_network_gives_the_reference_networks_logits(state: State, folder: Path, batch: Batch) -> None:
+    weights = bert.load_full(folder)
+    assert weights.trained
+    assert not weights.network.training
+    with torch.inference_mode():
+        outputs = torch.stack(weights.network(*batch))
+    torch.testing.assert_close(outputs, reference(state, batch), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", layouts({}))
+def test_weights_and_activation_are_the_same_in_every_published_layout(
+    layout: str, state: State, folder: Path
+) -> None:
+    flat = bert.load_full(folder).network
+    torch.save(layouts(state)[layout], folder / "pytorch_model.bin")
+    network = bert.load_full(folder).network
+    assert network.model.config.hidden_act == flat.model.config.hidden_act
+    for key, value in flat.state_dict().items():
+        expected = value.half().float() if layout == "half" else value
+        assert torch.equal(network.state_dict()[key], expected), key
+
+
+def test_a_checkpoint_with_transformers_names_has_its_exact_gelu(
+    state: State, folder: Path, batch: Batch
+) -> None:
+    theirs = {key.replace("dense_act", "dense"): value for key, value in state.items()}
+    torch.save(theirs, folder / "pytorch_model.bin")
+    with torch.inference_mode():
+        outputs = torch.stack(bert.load_full(folder).network(*batch))
+    expected = reference(state, batch, gelu=exact_gelu)
+    torch.testing.assert_close(outputs, expected, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(expected, reference(state, batch), rtol=1e-4, atol=1e-4)
+
+
+def test_a_checkpoint_is_named_in_the_record_with_its_digest(folder: Path) -> None:
+    weights = bert.load_full(folder)
+    digest = hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()
+    assert weights.origin == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
+
+
+def test_the_digest_changes_with_the_weights_and_with_the_sizes(state: State, folder: Path) -> None:
+    digests = [bert.load_full(folder).digest]
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "num_attention_heads": 6}))
+    digests.append(bert.load_full(folder).digest)
+    torch.save(state | {"qa_outputs.bias": torch.zeros(2)}, folder / "pytorch_model.bin")
+    digests.append(bert.load_full(folder).digest)
+    assert len(set(digests)) == 3
+
+
+def test_random_weights_are_the_published_size() -> None:
+    network = bert.load_full(None).network
+    shapes = {name: tuple(value.shape) for name, value in network.model.state_dict().items()}
+    assert shapes["bert.embeddings.word_embeddings.weight"] == (30528, 288)
+    assert shapes["bert.encoder.layer.3.intermediate.dense.weight"] == (1152, 288)
+    assert not any(name.startswith("bert.encoder.layer.4") for name in shapes)
+    assert network.model.config.num_attention_heads == 12
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def with_config(**changes: Any) -> Callable[[Path], object]:
+    """Writes config.json anew; without the entries that are None."""
+    config = {key: value for key, value in {**CONFIG, **changes}.items() if value is not None}
+    return lambda folder: (folder / "config.json").write_text(json.dumps(config))
+
+
+def with_tensor_twice(other: str, own: str) -> Callable[[Path], object]:
+    """Adds a second tensor that is one to the network: either may be the wrong one."""
+
+    def change(folder: Path) -> None:
+        state = torch.load(folder / "pytorch_model.bin")
+        torch.save({other: state[own] + 1, **state}, folder / "pytorch_model.bin")
+
+    return change
+
+
+REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
+    *(
+        (lambda folder, name=name: (folder / name).unlink(), name, "")
+        for name in ("config.json", "pytorch_model.bin", "vocab.txt")
+    ),
+    (lambda folder: (folder / "vocab.txt").write_text("\n".join(WORDS[:700])), "vocab.txt", "704"),
+    (with_config(hidden_size=50), "config.json", "hidden_size"),
+    (with_config(hidden_size=None), "config.json", "hidden_size"),
+    (with_config(max_position_embeddings=128), "config.json", "max_position_embeddings"),
+    (with_config(type_vocab_size=1), "config.json", "type_vocab_size"),
+    (with_config(num_hidden_layers=0), "config.json", "num_hidden_layers"),
+    (with_config(hidden_act="mish"), "config.json", "hidden_act"),
+    (with_config(vocab_size=None), "config.json", "vocab_size"),
+    (with_config(num_attention_heads=True), "config.json", "num_attention_heads"),
+    (with_config(num_attention_heads=4.5), "config.json", "num_attention_heads"),
+    (with_config(num_attention_heads="3"), "config.json", "num_attention_heads"),
+    (
+        with_tensor_twice(
+            "bert.encoder.layer.0.output.LayerNorm.gamma", "bert.encoder.layer.0.output.LayerNorm.weight"
+        ),
+        "pytorch_model.bin",
+        "bert.encoder.layer.0.output.LayerNorm.weight",
+    ),
+    (with_tensor_twice("module.qa_outputs.bias", "qa_outputs.bias"), "pytorch_model.bin", "qa_outputs.bias"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "file", "named"), REFUSED)
+def test_a_folder_that_is_not_a_whole_bert_is_refused(
+    spoil: Callable[[Path], object], file: str, named: str, folder: Path
+) -> None:
+    spoil(folder)
+    with pytest.raises(
+        InputError, check=lambda error: error.where == str(folder / file) and named in error.what
+    ):
+        bert.load_full(folder)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "nothing"])
+def test_what_is_no_folder_is_refused(name: str, folder: Path) -> None:
+    with pytest.raises(InputError, check=lambda error: error.where == str(folder / name)):
+        bert.load_full(folder / name)
+
+
+def test_the_vocabulary_is_rounded_up_to_a_multiple_of_8(folder: Path) -> None:
+    with_config(vocab_size=739)(folder)
+    assert bert.load_full(folder).network.model.config.vocab_size == 744

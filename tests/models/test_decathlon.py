@@ -1,0 +1,187 @@
+"""Brain tumours of the Medical Segmentation Decathlon: which cases count, how they are prepared, what is refused."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+
+from fixtures.data.brains import brats
+from fixtures.errors import InputError
+from fixtures.models import nnunet
+from fixtures.spec import Arrays
+from tests.models.decathlon import LABELS, describe, volume, write
+
+FULL, _ = nnunet.MODELS
+
+
+@pytest.fixture
+def decathlon(tmp_path: Path) -> Path:
+    """Ten cases in the data set's layout, of different sizes, named out of order."""
+    names = [f"BRATS_{number:03d}" for number in (7, 1, 10, 3, 2, 9, 4, 8, 5, 6)]
+    for name in names:
+        number = int(name[-3:])
+        image, label = volume(number, (6 + number, 9, 12))
+        write(tmp_path / "imagesTr" / f"{name}.nii.gz", image)
+        write(tmp_path / "labelsTr" / f"{name}.nii.gz", label)
+    describe(tmp_path, names)
+    return tmp_path
+
+
+def test_fold_two_of_five_is_evaluated_and_the_rest_calibrates(decathlon: Path) -> None:
+    training, evaluation = (nnunet.tumours(split, decathlon).ids for split in ("training", "evaluation"))
+    names = [f"BRATS_{number:03d}" for number in range(1, 11)]
+    _, chosen = list(KFold(5, shuffle=True, random_state=12345).split(names))[2]
+    assert list(evaluation) == [names[i] for i in chosen]
+    assert sorted([*training, *evaluation]) == names
+
+
+def test_cases_are_read_when_they_are_asked_for_and_their_labels_are_small(decathlon: Path) -> None:
+    contents = {file: file.read_bytes() for file in decathlon.glob("*/*.nii.gz")}
+    for file in contents:
+        file.write_bytes(b"not read yet")
+    samples = nnunet.tumours("evaluation", decathlon)
+    for file, content in contents.items():
+        file.write_bytes(content)
+    images = samples.load([1, 0])[nnunet.INPUT]
+    assert images.shape == (2, 4, 128, 128, 128)
+    assert images.dtype == np.float32
+    assert [label.dtype for label in samples.labels] == [np.uint8, np.uint8]
+    image, label = brats.prepare(brats.patients(decathlon, "evaluation")[1])
+    np.testing.assert_array_equal(images[0], image)
+    np.testing.assert_array_equal(samples.labels[1], label)
+    kept: Arrays = {"classes": np.stack([samples.labels[0], np.zeros_like(label)])}
+    assert FULL.metrics[0].score(kept, samples.labels, kept).tolist() == [1, 0]
+
+
+def each(folder: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    """Changes what is in the files of a folder of the data set."""
+
+    def spoil(root: Path) -> None:
+        for file in (root / folder).iterdir():
+            file.write_bytes(change(file.read_bytes()))
+
+    return spoil
+
+
+def anew(
+    folder: str, voxels: Callable[[tuple[int, ...]], np.ndarray], z_mm: float = 1
+) -> Callable[[Path], None]:
+    """Writes the volumes of a folder of the data set anew, each from the shape that it had."""
+
+    def spoil(root: Path) -> None:
+        for file in (root / folder).iterdir():
+            write(file, voxels(nibabel.load(file).shape), (1, 1, z_mm))  # type: ignore[attr-defined]
+
+    return spoil
+
+
+Damage = Callable[[Path], object]
+PROBLEMS: dict[str, tuple[Damage, str]] = {
+    "no description": (lambda root: (root / "dataset.json").unlink(), "dataset.json"),
+    "not JSON": (lambda root: (root / "dataset.json").write_text("{"), "dataset.json"),
+    "no cases": (lambda root: (root / "dataset.json").write_text("{}"), "dataset.json"),
+    "another task": (lambda root: describe(root, [], modality={"0": "CT"}), "dataset.json"),
+    "modalities in another order": (
+        lambda root: describe(root, [], modality={"0": "T1w", "1": "FLAIR", "2": "t1gd", "3": "T2w"}),
+        "dataset.json",
+    ),
+    "labels in another order": (
+        lambda root: describe(root, [], labels=dict(zip("1032", LABELS.values(), strict=True))),
+        "dataset.json",
+    ),
+    "too few": (lambda root: describe(root, ["BRATS_001"]), "dataset.json"),
+    "a missing label": (
+        lambda root: (root / "labelsTr/BRATS_004.nii.gz").unlink(),
+        "labelsTr/BRATS_004.nii.gz",
+    ),
+    "a missing image": (
+        lambda root: (root / "imagesTr/BRATS_004.nii.gz").unlink(),
+        "imagesTr/BRATS_004.nii.gz",
+    ),
+    "truncated": (each("imagesTr", lambda file: file[:-400]), "imagesTr"),
+    "cut inside": (each("imagesTr", lambda file: gzip.compress(gzip.decompress(file)[:-400])), "imagesTr"),
+    "damaged": (each("imagesTr", lambda file: file[:200] + b"\xff" * 50 + file[250:]), "imagesTr"),
+    "another checksum": (each("labelsTr", lambda file: file[:-8] + bytes(4) + file[-4:]), "labelsTr"),
+    "a byte behind": (
+        each("labelsTr", lambda file: gzip.compress(gzip.decompress(file) + b"\0")),
+        "labelsTr",
+    ),
+    "not NIfTI": (each("imagesTr", lambda _file: b"no volume"), "imagesTr"),
+    "five modalities": (anew("imagesTr", lambda _shape: np.ones((5, 5, 5, 5), np.float32)), "imagesTr"),
+    "one modality": (anew("imagesTr", lambda _shape: np.ones((5, 5, 5), np.float32)), "imagesTr"),
+    "a label of another shape": (anew("labelsTr", lambda _shape: np.zeros((5, 5, 5), np.uint8)), "labelsTr"),
+    "a label out of range": (anew("labelsTr", lambda shape: np.full(shape, 4, np.uint8)), "labelsTr"),
+    "a label that is no number": (
+        anew("labelsTr", lambda shape: np.full(shape, np.nan, np.float32)),
+        "labelsTr",
+    ),
+    "no foreground": (anew("imagesTr", lambda shape: np.zeros(shape, np.float32)), "imagesTr"),
+    "infinite": (anew("imagesTr", lambda shape: np.full(shape, np.inf, np.float32)), "imagesTr"),
+    "other voxels": (anew("imagesTr", lambda shape: np.ones(shape, np.float32), z_mm=4), "imagesTr"),
+}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_data_set_that_does_not_fit_is_refused(problem: str, decathlon: Path) -> None:
+    spoil, place = PROBLEMS[problem]
+    spoil(decathlon)
+
+    def use() -> None:
+        samples = nnunet.tumours("evaluation", decathlon)
+        samples.load(range(len(samples)))
+
+    with pytest.raises(InputError, check=lambda error: error.where.startswith(str(decathlon / place))):
+        use()
+
+
+# --- preparation ------------------------------------------------------------------------------------------------
+
+
+def prepared(root: Path, image: np.ndarray, label: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    write(root / "image.nii.gz", image)
+    write(root / "label.nii.gz", label)
+    return brats.prepare(brats.Patient("a", root / "image.nii.gz", root / "label.nii.gz"), size)
+
+
+def test_preparation_crops_to_the_foreground_normalises_and_turns_the_axes_to_z_y_x(tmp_path: Path) -> None:
+    image, label = volume(0, (6, 7, 9))
+    found, classes = prepared(tmp_path, image, label, 16)
+    inner = image[1:-1, 1:-1, 1:-1].transpose(3, 2, 1, 0).astype(np.float64)
+    expected = (inner - inner.mean((1, 2, 3), keepdims=True)) / inner.std((1, 2, 3), keepdims=True)
+    # 7 x 5 x 4 voxels in 16 x 16 x 16: an odd rest goes behind.
+    box = (slice(4, 11), slice(5, 10), slice(6, 10))
+    np.testing.assert_allclose(found[:, *box], expected, atol=1e-5)
+    np.testing.assert_array_equal(classes[box], label[1:-1, 1:-1, 1:-1].T)
+    assert not found[:, 11:].any()
+    assert np.abs(found).sum() == pytest.approx(np.abs(expected).sum(), rel=1e-5)
+
+
+def test_air_inside_the_crop_counts_in_the_normalisation(tmp_path: Path) -> None:
+    image, label = volume(0, (6, 6, 6))
+    image[2:4, 2:4, 2:4] = 0
+    found, _ = prepared(tmp_path, image, label, 4)
+    assert found.mean((1, 2, 3)) == pytest.approx(0, abs=1e-5)
+    assert found.std((1, 2, 3)) == pytest.approx(1, abs=1e-5)
+
+
+def test_what_is_larger_is_cropped_about_the_centre(tmp_path: Path) -> None:
+    image = np.ones((8, 8, 13, 4), np.float32)
+    image[..., 0] = np.arange(13)[None, None] + 1
+    label = np.zeros((8, 8, 13), np.uint8)
+    label[2:6, 2:6, 5:9] = 2  # 13 - 4 leaves 9 voxels: five before, four behind
+    found, classes = prepared(tmp_path, image, label, 4)
+    assert (classes == 2).all()
+    expected = (np.arange(13) - 6) / np.arange(13).std()
+    np.testing.assert_allclose(found[0, :, 0, 0], expected[5:9], atol=1e-5)
+
+
+def test_without_a_data_set_there_are_phantoms_of_full_size_and_no_labels() -> None:
+    samples = nnunet.tumours("evaluation", None)
+    image = samples.load([1])[nnunet.INPUT]
+    assert samples.labels is None
+    assert (image.shape, image.dtype) == ((1, 4, 128, 128, 128), np.float32)
+    assert image[0][:, image[0, 0] != 0].std(axis=1) == pytest.approx(1, abs=1e-3)

@@ -1,0 +1,331 @@
+"""Every micro size: its committed weights keep its limits, and a fault on the way costs it a limit or its parity."""
+
+import copy
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from fixtures.data.speech import synthesiser
+from fixtures.frameworks.pytorch import in_precision
+from fixtures.frameworks.pytorch_conversion import TOLERANCES
+from fixtures.models import all_models, bert, nnunet
+from fixtures.models.fastpitch.metrics import DURATIONS, FRAME_COUNT, MEL
+from fixtures.models.fastpitch.samples import synthesised
+from fixtures.spec import Arrays, Model, Samples
+
+MICRO = {model.name: model for model in all_models() if model.micro}
+NUMPY = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64}
+ROWS = {"resnet50-micro": 100, "nnunet-micro": 8}
+"""Evaluation rows that a fault is tried on, where all take long; of nnU-Net weights off by 5 % agree on 0.9987 of their
+voxels, another slope on 0.9997 and BF16 on 0.99989, as on all 24."""
+
+
+class Run(NamedTuple):
+    """A micro model with its committed weights, and what they give for its evaluation part."""
+
+    model: Model
+    samples: Samples
+    inputs: Arrays
+    network: Any
+    outputs: Arrays
+
+
+@functools.cache
+def committed(name: str) -> Run:
+    model = MICRO[name]
+    samples = model.samples("evaluation", None, None)
+    inputs, network = samples.load(range(len(samples))), model.load(None).network
+    return Run(model, samples, inputs, network, model.run(network, inputs))
+
+
+def first(run: Run, arrays: Arrays) -> Arrays:
+    """The rows of `arrays` that a fault is tried on."""
+    return {name: values[: ROWS.get(run.model.name)] for name, values in arrays.items()}
+
+
+def scores(run: Run, outputs: Arrays) -> list[float]:
+    """The mean of each metric for all rows, or for the first."""
+    count = len(next(iter(outputs.values())))
+    labels = run.samples.labels if count == len(run.samples) else run.samples.labels[:count]
+    kept, framework = (run.model.keep(dict(one)) for one in (outputs, run.outputs))
+    framework = {name: values[:count] for name, values in framework.items()}
+    return [float(metric.score(kept, labels, framework).mean()) for metric in run.model.metrics]
+
+
+def broken_limits(run: Run, outputs: Arrays, slack: float = 0.0) -> list[bool]:
+    """For each metric, whether it misses its FP32 limit by more than `slack`, a share of the limit."""
+    return [
+        score < (1 - slack) * limit if metric.better == "higher" else score > (1 + slack) * limit
+        for metric, score in zip(run.model.metrics, scores(run, outputs), strict=True)
+        for limit in (metric.limits["fp32"].value,)
+    ]
+
+
+def breaks_parity(run: Run, outputs: Arrays, precision: str) -> bool:
+    """Whether outputs are beyond the tolerance of a precision, by their values or by the decisions."""
+    tolerance = run.model.tolerances.get(precision) or TOLERANCES[precision]
+    expected = {name: values[: len(outputs[name])] for name, values in run.outputs.items()}
+    errors = [
+        np.abs(outputs[name] - values).max() / np.abs(values).max()
+        for name, values in expected.items()
+        if values.dtype.kind == "f"
+    ]
+    decided, wanted = (run.model.decide(run.model.keep(one)) for one in (outputs, expected))
+    return (
+        max(errors, default=0) > tolerance.relative_error or (decided == wanted).mean() < tolerance.agreement
+    )
+
+
+@pytest.mark.parametrize("name", MICRO)
+def test_committed_weights_keep_every_limit(name: str) -> None:
+    run = committed(name)
+    assert not any(broken_limits(run, run.outputs))
+    assert run.model.load(None).origin.startswith("trained by recipe, ")
+
+
+@pytest.mark.parametrize("name", MICRO)
+def test_outputs_are_as_declared_at_any_batch(name: str) -> None:
+    run = committed(name)
+    for rows in (1, 3):
+        outputs = run.model.run(run.network, {key: values[:rows] for key, values in run.inputs.items()})
+        assert list(outputs) == [tensor.name for tensor in run.model.outputs]
+        for tensor in run.model.outputs:
+            assert outputs[tensor.name].shape == (rows, *tensor.shape)
+            assert outputs[tensor.name].dtype == NUMPY[tensor.dtype]
+
+
+@pytest.mark.parametrize("name", MICRO)
+def test_no_sample_is_trained_on_and_evaluated(name: str) -> None:
+    def rows(samples: Samples) -> set[object]:
+        if "resnet50" in name:  # of which two people may have written the same digit
+            return set(samples.ids)
+        arrays = samples.load(range(len(samples))).values()
+        return {tuple(values[row].tobytes() for values in arrays) for row in range(len(samples))}
+
+    training, evaluation = (MICRO[name].samples(split, None, None) for split in ("training", "evaluation"))
+    assert not rows(training) & rows(evaluation)
+
+
+# --- faults ----------------------------------------------------------------------------------------------------
+
+
+def other_inputs(**changes: Callable[[Arrays], np.ndarray]) -> Callable[[Arrays], Arrays]:
+    return lambda inputs: {**inputs, **{name: change(inputs) for name, change in changes.items()}}
+
+
+ORDERS = [order for order in itertools.permutations(range(3)) if order != (0, 1, 2)]
+OF_INPUTS: list[tuple[str, str, Callable[[Arrays], Arrays], float]] = [
+    # BGR for RGB is the commonest fault of preparation: it must cost more than a hair.
+    *(
+        (
+            "resnet50-micro",
+            "".join("RGB"[i] for i in order),
+            other_inputs(INPUT__0=lambda inputs, order=order: inputs["INPUT__0"][:, order]),  # type: ignore[misc]
+            0.3,
+        )
+        for order in ORDERS
+    ),
+    (
+        "resnet50-micro",
+        "grey",
+        other_inputs(INPUT__0=lambda inputs: inputs["INPUT__0"].mean(1, keepdims=True).repeat(3, 1)),
+        0.3,
+    ),
+    ("resnet50-tf-micro", "BGR", other_inputs(input=lambda inputs: inputs["input"][..., ::-1]), 0.3),
+    (
+        "nnunet-micro",
+        "modalities in another order",
+        other_inputs(INPUT__0=lambda inputs: inputs["INPUT__0"][:, [1, 0, 2, 3]]),
+        0.5,
+    ),
+    ("bert-dist4l-micro", "no segments", other_inputs(input__1=lambda inputs: 0 * inputs["input__1"]), 0.05),
+    (
+        "bert-dist4l-micro",
+        "segments for mask",
+        other_inputs(input__1=lambda i: i["input__2"], input__2=lambda i: i["input__1"]),
+        0.05,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "slack"),
+    [(n, c, s) for n, _, c, s in OF_INPUTS],
+    ids=[f"{n}-{i}" for n, i, *_ in OF_INPUTS],
+)
+def test_inputs_in_disorder_fail_a_limit(name: str, change: Callable[[Arrays], Arrays], slack: float) -> None:
+    run = committed(name)
+    wrong = {key: np.ascontiguousarray(values) for key, values in change(first(run, run.inputs)).items()}
+    assert broken_limits(run, run.model.run(run.network, wrong), slack)[0]
+
+
+def test_a_lost_mask_costs_parity_and_padding_is_not_read() -> None:
+    run = committed("bert-dist4l-micro")
+    mask, noise = (
+        run.inputs["input__2"],
+        np.random.default_rng(0).integers(0, 700, run.inputs["input__0"].shape),
+    )
+    padded = np.where(mask == 1, run.inputs["input__0"], noise.astype(np.int32))
+    assert breaks_parity(
+        run, run.model.run(run.network, {**run.inputs, "input__2": np.ones_like(mask)}), "fp16"
+    )
+    for name, values in run.model.run(run.network, {**run.inputs, "input__0": padded}).items():
+        np.testing.assert_allclose(values[mask == 1], run.outputs[name][mask == 1], atol=1e-4)
+
+
+OF_OUTPUTS: list[tuple[str, str, Callable[[Arrays], Arrays], float]] = [
+    ("nnunet-micro", "turned", lambda o: {nnunet.OUTPUT: o[nnunet.OUTPUT].transpose(0, 3, 2, 1)}, 0.5),
+    (
+        "bert-dist4l-micro",
+        "swapped",
+        lambda o: dict(zip(bert.OUTPUTS, reversed(list(o.values())), strict=True)),
+        0.1,
+    ),
+    ("bert-dist4l-micro", "shifted", lambda o: {k: np.roll(v, 1, axis=1) for k, v in o.items()}, 0.1),
+    (
+        "fastpitch-micro",
+        "rows in another order",
+        lambda o: {k: np.roll(v, 1, axis=0) for k, v in o.items()},
+        0.5,
+    ),
+    ("fastpitch-micro", "bands in another order", lambda o: {**o, MEL: o[MEL][:, ::-1]}, 0.5),
+    ("fastpitch-micro", "a frame late", lambda o: {**o, MEL: np.roll(o[MEL], 1, axis=2)}, 0.5),
+    ("fastpitch-micro", "a frame lost", lambda o: {**o, FRAME_COUNT: o[FRAME_COUNT] - 1}, 0.5),
+    ("fastpitch-micro", "louder", lambda o: {**o, MEL: o[MEL] + 0.2}, 0.5),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "slack"),
+    [(n, c, s) for n, _, c, s in OF_OUTPUTS],
+    ids=[f"{n}-{i}" for n, i, *_ in OF_OUTPUTS],
+)
+def test_outputs_in_disorder_fail_their_limits(
+    name: str, change: Callable[[Arrays], Arrays], slack: float
+) -> None:
+    run = committed(name)
+    assert all(broken_limits(run, change(run.outputs), slack)[:2])
+
+
+def perturbed(network: Any, share: float) -> Any:
+    """A copy of the network whose weights are off by a share of their deviation."""
+    if not isinstance(network, torch.nn.Module):
+        import keras
+
+        other, generator = keras.models.clone_model(network), np.random.default_rng(0)
+        other.set_weights(network.get_weights())
+        for variable in other.trainable_variables:
+            values = variable.numpy()
+            variable.assign(values + share * values.std() * generator.normal(0, 1, values.shape))
+        return other
+    other = copy.deepcopy(network)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter += share * parameter.std(correction=0) * torch.randn_like(parameter)
+    return other
+
+
+@pytest.mark.parametrize("name", MICRO)
+def test_weights_off_by_a_twentieth_break_the_parity_of_every_precision(name: str) -> None:
+    run = committed(name)
+    outputs = run.model.run(perturbed(run.network, 0.05), first(run, run.inputs))
+    precisions = ("fp32", "fp16", *({"bf16"} & set(run.model.precisions)))
+    assert all(breaks_parity(run, outputs, precision) for precision in precisions)
+
+
+@pytest.mark.parametrize("name", ["resnet50-micro", "resnet50-tf-micro", "fastpitch-micro"])
+def test_weights_off_by_more_fail_their_limit(name: str) -> None:
+    run = committed(name)
+    assert broken_limits(run, run.model.run(perturbed(run.network, 0.4), run.inputs))[0]
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.02])
+def test_another_slope_of_the_activation_breaks_parity(slope: float) -> None:
+    run = committed("nnunet-micro")
+    network = copy.deepcopy(run.network)
+    for module in network.modules():
+        if isinstance(module, torch.nn.LeakyReLU):
+            module.negative_slope = slope
+    assert breaks_parity(run, run.model.run(network, first(run, run.inputs)), "fp32")
+
+
+def test_a_lost_pitch_fails_both_distances() -> None:
+    run = committed("fastpitch-micro")
+    monotonous = copy.deepcopy(run.network)
+    torch.nn.init.zeros_(monotonous.pitch_emb.weight)
+    assert broken_limits(run, run.model.run(monotonous, run.inputs), slack=1)[:2] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        ("resnet50-micro", "fp16"),
+        ("nnunet-micro", "bf16"),
+        ("bert-dist4l-micro", "fp16"),
+        ("fastpitch-micro", "fp16"),
+        ("fastpitch-micro", "bf16"),
+    ],
+)
+def test_a_cast_network_takes_and_gives_the_same_types_within_its_tolerance(
+    name: str, precision: str
+) -> None:
+    run = committed(name)
+    outputs = run.model.run(in_precision(run.network, precision), first(run, run.inputs))
+    assert [values.dtype for values in outputs.values()] == [values.dtype for values in run.outputs.values()]
+    assert not breaks_parity(run, outputs, precision)
+    assert any((values != run.outputs[key][: len(values)]).any() for key, values in outputs.items())
+
+
+# --- what the micro sizes are made of --------------------------------------------------------------------------
+
+
+def test_digits_are_stratified_and_their_class_is_shape_and_ink() -> None:
+    from fixtures.models.resnet50.samples import class_of, inked
+
+    run = committed("resnet50-micro")
+    assert len(run.samples) == 500
+    assert 40 <= np.bincount(run.samples.labels).min() <= np.bincount(run.samples.labels).max() <= 60
+    # Red is the digit itself, green three more, blue six, modulo ten.
+    assert class_of(np.array([0, 4, 9]), np.array([0, 1, 2])).tolist() == [0, 7, 5]
+    assert inked(np.ones((3, 32, 32), np.float32), np.arange(3))[:, :, 0, 0].argmax(axis=1).tolist() == [
+        0,
+        1,
+        2,
+    ]
+
+
+def test_tensorflows_digits_are_pytorchs_as_bytes() -> None:
+    run, other = committed("resnet50-tf-micro"), committed("resnet50-micro")
+    assert list(run.samples.ids) == list(other.samples.ids)
+    assert (run.inputs["input"].min(), run.inputs["input"].max()) == (0, 255)
+    pixels = run.inputs["input"].transpose(0, 3, 1, 2) / 127.5 - 1
+    np.testing.assert_allclose(pixels, other.inputs["INPUT__0"], atol=1e-6)
+
+
+def test_every_phantom_holds_every_class() -> None:
+    for split in ("training", "evaluation"):
+        labels = MICRO["nnunet-micro"].samples(split, None, None).labels
+        assert min(np.bincount(label.ravel(), minlength=4).min() for label in labels) >= 20
+
+
+def test_the_synthesiser_speaks_as_its_rules_say_and_durations_come_out_exactly() -> None:
+    spoken, flat = synthesiser.speak("tadan?"), synthesiser.speak("tadan.")
+    assert spoken.durations.tolist() == [2, 5, 2, 7, 3, 6]
+    assert spoken.pitch[[0, 5]].tolist() == [0, 0]
+    assert spoken.pitch[3] == pytest.approx(flat.pitch[3] + 1.2)
+    utterances = synthesised("evaluation")
+    assert (len(utterances), len(synthesised("training"))) == (256, 3000)
+    found = committed("fastpitch-micro").outputs[DURATIONS]
+    for durations, utterance in zip(found, utterances, strict=True):
+        assert durations[: len(utterance.text)].tolist() == utterance.durations.tolist()
+        assert utterance.durations.sum() == utterance.mel.shape[1] <= 128
+
+
+def test_calibration_of_bert_takes_training_questions() -> None:
+    assert 250 <= len(MICRO["bert-dist4l-micro"].samples("training", None, None)) <= 300

@@ -1,0 +1,157 @@
+"""ResNet50 v1.5: its arithmetic, the layouts of its checkpoints, and ImageNet as it sees it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from PIL import Image
+
+from fixtures.errors import InputError, NotAvailableError
+from fixtures.models import resnet50
+from fixtures.models.resnet50 import samples as samples_of
+from tests.models import published
+from tests.models.published import State, saved
+
+
+def reference(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """ResNet50 v1.5 written apart from the product, as a function of a state dictionary."""
+
+    def normed(x: torch.Tensor, name: str) -> torch.Tensor:
+        mean, var = state[f"{name}.running_mean"], state[f"{name}.running_var"]
+        return F.batch_norm(x, mean, var, state[f"{name}.weight"], state[f"{name}.bias"], eps=1e-5)
+
+    x = F.relu(normed(F.conv2d(x, state["conv1.weight"], stride=2, padding=3), "bn1"))
+    x = F.max_pool2d(x, 3, stride=2, padding=1)
+    for stage, blocks in enumerate((3, 4, 6, 3), start=1):
+        for block in range(blocks):
+            at = f"layer{stage}.{block}"
+            stride = 2 if block == 0 and stage > 1 else 1
+            y = F.relu(normed(F.conv2d(x, state[f"{at}.conv1.weight"]), f"{at}.bn1"))
+            y = F.conv2d(y, state[f"{at}.conv2.weight"], stride=stride, padding=1)
+            y = F.relu(normed(y, f"{at}.bn2"))
+            y = normed(F.conv2d(y, state[f"{at}.conv3.weight"]), f"{at}.bn3")
+            if block == 0:
+                x = normed(
+                    F.conv2d(x, state[f"{at}.downsample.0.weight"], stride=stride), f"{at}.downsample.1"
+                )
+            x = F.relu(x + y)
+    return F.linear(x.mean(dim=(2, 3)), state["fc.weight"], state["fc.bias"])
+
+
+@pytest.fixture(scope="module")
+def state() -> State:
+    """NVIDIA's and torchvision's layout in its published shape, with random values."""
+    return published.drawn(published.layout("resnet50"), gain=2**0.5)
+
+
+def later_keys(state: State) -> State:
+    """The key style of NVIDIA's code since 4f2c6922 of November 2021: stages called layers.0 to layers.3."""
+    return {
+        key if not key.startswith("layer") else f"layers.{int(key[5]) - 1}{key[6:]}": value
+        for key, value in state.items()
+    }
+
+
+def test_the_network_gives_the_reference_networks_outputs(state: State, tmp_path: Path) -> None:
+    # 64 x 64 pixels leave 2 x 2 before the mean, which is enough to tell the arithmetic.
+    x = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(1))
+    network = resnet50.load_full(saved(state, tmp_path / "x.pt")).network
+    with torch.inference_mode():
+        torch.testing.assert_close(network(x), reference(state, x), rtol=1e-4, atol=1e-4)
+
+
+LAYOUTS = {
+    "later": later_keys,
+    "parallel": lambda state: {f"module.{key}": value for key, value in state.items()},
+    "later, of training": lambda state: published.of_training(later_keys(state)),
+    "early": lambda state: {k: v for k, v in state.items() if not k.endswith("num_batches_tracked")},
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_weights_are_the_same_in_every_published_layout(layout: str, state: State, tmp_path: Path) -> None:
+    network = resnet50.load_full(saved(LAYOUTS[layout](state), tmp_path / "x.pth.tar")).network
+    for key, value in network.state_dict().items():
+        assert key.endswith("num_batches_tracked") or torch.equal(value, state[key]), key
+
+
+# --- ImageNet ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def imagenet(tmp_path: Path) -> Path:
+    """A folder in ImageNet's layout: 1000 synsets, five images in two of them."""
+    for number in range(1000):
+        (tmp_path / f"n{number:08d}").mkdir()
+    for number, synset in enumerate((3, 3, 3, 998, 998)):
+        pixels = np.random.default_rng(number).integers(0, 256, (300 + number, 260, 3), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"n{synset:08d}" / f"image_{number}.png")
+    return tmp_path
+
+
+def test_every_image_counts_and_is_labelled_by_its_synset(imagenet: Path) -> None:
+    samples = resnet50.imagenet("evaluation", imagenet)
+    assert len(samples) == 5
+    assert samples.labels is not None
+    assert samples.labels.tolist() == [3, 3, 3, 998, 998]
+    assert samples.ids[3] == "n00000998/image_3.png"
+    assert samples.load([4, 0])[resnet50.INPUT].shape == (2, 3, 224, 224)
+
+
+def test_train_and_val_are_told_apart(imagenet: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    root = tmp_path_factory.mktemp("both")
+    (root / "val").symlink_to(imagenet)
+    assert len(resnet50.imagenet("evaluation", root)) == 5
+    with pytest.raises(NotAvailableError):
+        resnet50.imagenet("training", root)
+
+
+# Width and height of an image, to which torchvision resizes it, and where it begins to crop: int(256 * long / short)
+# for the longer side, int(round((side - 224) / 2.0)) for the margin, where Python rounds a half to the even number
+# (torchvision/transforms/functional.py, _compute_resized_output_size and center_crop; 0.9.0, which NVIDIA's container
+# 21.03 has, writes the first in functional_pil.py, resize).
+CROPS = [
+    ((500, 375), (341, 256), (58, 16)),
+    ((375, 500), (256, 341), (16, 58)),
+    ((500, 333), (384, 256), (80, 16)),
+    ((334, 500), (256, 383), (16, 80)),
+    ((500, 400), (320, 256), (48, 16)),
+    ((256, 343), (256, 343), (16, 60)),
+    ((120, 90), (341, 256), (58, 16)),
+]
+
+
+@pytest.mark.parametrize(("size", "resized", "first"), CROPS, ids=str)
+def test_a_crop_is_torchvisions_to_the_pixel_and_normalised(
+    size: tuple[int, int], resized: tuple[int, int], first: tuple[int, int], tmp_path: Path
+) -> None:
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8))
+    image.save(tmp_path / "noise.png")
+    found = samples_of.preprocess(tmp_path / "noise.png")
+    left, top = first
+    expected = image.resize(resized, Image.Resampling.BILINEAR).crop((left, top, left + 224, top + 224))
+    wanted = (np.asarray(expected) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    np.testing.assert_allclose(found, wanted.transpose(2, 0, 1), atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["empty", "flat", "no images", "a subset", "numbers"])
+def test_a_folder_that_is_not_imagenet_is_refused(layout: str, tmp_path: Path) -> None:
+    if layout == "flat":
+        Image.new("RGB", (10, 10)).save(tmp_path / "a.jpeg")
+    for number in range({"no images": 1000, "a subset": 10}.get(layout, 0)):
+        (tmp_path / f"n{number:08d}").mkdir()
+    for number in range(1000 if layout == "numbers" else 0):  # in the order of their names 10 comes before 2
+        (tmp_path / str(number)).mkdir()
+    with pytest.raises(InputError, check=lambda error: error.where == str(tmp_path)):
+        resnet50.imagenet("evaluation", tmp_path)
+
+
+def test_a_picture_of_more_than_eight_bits_is_refused(tmp_path: Path) -> None:
+    """All that is brighter than 255 of 65,535 would be white."""
+    path = tmp_path / "grey.png"
+    Image.fromarray(np.full((300, 300), 1000, np.uint16)).save(path)
+    with pytest.raises(InputError, check=lambda error: error.where == str(path)):
+        samples_of.preprocess(path)

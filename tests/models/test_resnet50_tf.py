@@ -1,0 +1,307 @@
+"""ResNet50 v1.5 in TensorFlow: its arithmetic, the checkpoints that it loads or refuses, and its images."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from PIL import Image
+
+from fixtures.errors import InputError
+from fixtures.frameworks.tensorflow import import_tensorflow
+from fixtures.models import resnet50_tf
+from fixtures.models.resnet50_tf import network, tf1_checkpoint
+
+FULL, MICRO = resnet50_tf.MODELS
+State = dict[str, np.ndarray]
+
+
+def variables_of(width: int, classes: int, stem: int) -> State:
+    """Every variable of NVIDIA's network in its shape, with random values: 267, of which 161 are trained.
+
+    From the scopes and layers of DeepLearningExamples 169b0818, TensorFlow/Classification/ConvNets: model/resnet.py
+    and model/blocks/; tf.layers calls a convolution conv2d and tf.contrib.layers a normalisation BatchNorm.
+    """
+    generator = np.random.default_rng(0)
+    found: State = {}
+
+    def convolution(scope: str, kernel: int, inner: int, outer: int) -> None:
+        deviation = (2 / (inner * kernel**2)) ** 0.5
+        found[f"{scope}/conv2d/kernel"] = generator.normal(0, deviation, (kernel, kernel, inner, outer))
+        found[f"{scope}/BatchNorm/gamma"] = generator.uniform(0.25, 0.75, outer)
+        found[f"{scope}/BatchNorm/beta"] = generator.normal(0, 0.1, outer)
+        found[f"{scope}/BatchNorm/moving_mean"] = generator.normal(0, 0.1, outer)
+        found[f"{scope}/BatchNorm/moving_variance"] = generator.uniform(0.5, 1.5, outer)
+
+    convolution("resnet50/conv2d", stem, 3, width)
+    inner = width
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        channels = width * 2**stage
+        for block in range(blocks):
+            scope = f"resnet50/btlnck_block_{stage}_{block}"
+            if block == 0:
+                convolution(f"{scope}/shortcut/conv2d", 1, inner, 4 * channels)
+            convolution(f"{scope}/bottleneck_1", 1, inner, channels)
+            convolution(f"{scope}/bottleneck_2", 3, channels, channels)
+            convolution(f"{scope}/bottleneck_3", 1, channels, 4 * channels)
+            inner = 4 * channels
+    found["resnet50/output/dense/kernel"] = generator.normal(0, 0.05, (inner, classes))
+    found["resnet50/output/dense/bias"] = generator.normal(0, 0.1, classes)
+    return {name: values.astype(np.float32) for name, values in found.items()}
+
+
+def of_training(state: Mapping[str, np.ndarray]) -> State:
+    """What the training adds: Momentum's slot of each trained variable, the step, and with several GPUs a flag.
+
+    From model/resnet.py and runtime/runner.py of the same commit; TensorFlow's automatic mixed precision adds the
+    loss scale and the steps since it was changed.
+    """
+    slots = {f"{name}/Momentum": values for name, values in state.items() if "/moving_" not in name}
+    return slots | {
+        "global_step": np.asarray(np.int64(112590)),
+        "current_loss_scale": np.asarray(np.float32(2**15)),
+        "good_steps": np.asarray(np.int64(7)),
+        "signal_handler_var": np.array([0], np.int32),
+    }
+
+
+def save(state: Mapping[str, np.ndarray], prefix: Path) -> Path:
+    """A checkpoint as TensorFlow 1 writes it: by a Saver, from a graph with a session."""
+    tf = import_tensorflow().compat.v1
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    with tf.Graph().as_default(), tf.Session() as session:
+        places = {name: tf.placeholder(values.dtype, values.shape) for name, values in state.items()}
+        saved = {name: tf.Variable(place, name=name, use_resource=False) for name, place in places.items()}
+        session.run(tf.global_variables_initializer(), {places[name]: state[name] for name in state})
+        tf.train.Saver(list(saved.values())).save(session, str(prefix))
+    return prefix
+
+
+def reference(state: Mapping[str, np.ndarray], images: np.ndarray) -> torch.Tensor:
+    """Logits of ResNet50 v1.5 written apart from the product, in PyTorch, from a TensorFlow checkpoint."""
+
+    def tensor(name: str) -> torch.Tensor:
+        return torch.from_numpy(state[name])
+
+    def padded(x: torch.Tensor, kernel: int, stride: int, value: float = 0.0) -> torch.Tensor:
+        """What TensorFlow calls SAME, from its documentation."""
+        side = x.shape[-1]
+        total = max((-(-side // stride) - 1) * stride + kernel - side, 0)
+        return F.pad(x, (total // 2, total - total // 2) * 2, value=value)
+
+    def convolution(x: torch.Tensor, scope: str, stride: int = 1) -> torch.Tensor:
+        kernel = tensor(f"{scope}/conv2d/kernel").permute(3, 2, 0, 1)
+        x = F.conv2d(padded(x, kernel.shape[-1], stride), kernel, stride=stride)
+        mean, var, gamma, beta = (
+            tensor(f"{scope}/BatchNorm/{name}")
+            for name in ("moving_mean", "moving_variance", "gamma", "beta")
+        )
+        return F.batch_norm(x, mean, var, gamma, beta, eps=1e-5)
+
+    mean, deviation = torch.tensor([123.68, 116.28, 103.53]), torch.tensor([58.395, 57.120, 57.385])
+    x = ((torch.from_numpy(images) - mean) / deviation).permute(0, 3, 1, 2)
+    x = F.relu(convolution(x, "resnet50/conv2d", 2))
+    x = F.max_pool2d(padded(x, 3, 2, -torch.inf), 3, stride=2)
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        for block in range(blocks):
+            scope = f"resnet50/btlnck_block_{stage}_{block}"
+            stride = 2 if block == 0 and stage > 0 else 1
+            y = F.relu(convolution(x, f"{scope}/bottleneck_1"))
+            y = F.relu(convolution(y, f"{scope}/bottleneck_2", stride))
+            y = convolution(y, f"{scope}/bottleneck_3")
+            if block == 0:
+                x = convolution(x, f"{scope}/shortcut/conv2d", stride)
+            x = F.relu(x + y)
+    return x.mean(dim=(2, 3)) @ tensor("resnet50/output/dense/kernel") + tensor("resnet50/output/dense/bias")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[State, Path]:
+    """A folder as NVIDIA publishes it: with optimizer slots and counters, trained on another machine."""
+    folder = tmp_path_factory.mktemp("rn50_tf_amp_ckpt")
+    state = variables_of(64, 1001, 7)
+    some = dict(list(state.items())[:3])  # of a hundred megabytes of slots
+    save(state | of_training(some), folder / "model.ckpt-112590")
+    (folder / "checkpoint").write_text(
+        'model_checkpoint_path: "/raid/results/model.ckpt-112590"\n'
+        'all_model_checkpoint_paths: "/raid/results/model.ckpt-0"\n'
+    )
+    return state, folder
+
+
+def test_a_published_folder_gives_the_reference_networks_outputs(published: tuple[State, Path]) -> None:
+    state, folder = published
+    assert (len(state), len(of_training(state))) == (267, 161 + 4)
+    images = np.random.default_rng(1).uniform(0, 255, (1, 224, 224, 3)).astype(np.float32)
+    logits = reference(state, images)
+    weights = FULL.load(folder)
+    outputs = FULL.run(weights.network, {"input": images})
+    np.testing.assert_allclose(outputs["probabilities"], logits.softmax(1), rtol=1e-3, atol=1e-7)
+    np.testing.assert_array_equal(outputs["classes"], logits.argmax(1, keepdim=True))
+    assert weights.trained
+    assert weights.origin == f"model.ckpt-112590, sha256 {weights.digest[:12]}"
+
+
+# --- checkpoints, at micro size ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small() -> State:
+    return variables_of(8, 11, 3)
+
+
+@pytest.fixture(scope="module")
+def prefix(small: State, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(small | of_training(small), tmp_path_factory.mktemp("small") / "model.ckpt-5")
+
+
+@pytest.fixture
+def folder(prefix: Path, tmp_path: Path) -> Path:
+    """A copy to damage."""
+    for file in prefix.parent.iterdir():
+        shutil.copy(file, tmp_path)
+    return tmp_path
+
+
+def test_folder_prefix_and_index_file_name_the_same_checkpoint(small: State, prefix: Path) -> None:
+    read = [tf1_checkpoint.read_checkpoint(path) for path in (prefix.parent, prefix, Path(f"{prefix}.index"))]
+    assert len({digest for _, _, digest in read}) == 1
+    for state, name, _ in read:
+        assert name == "model.ckpt-5"
+        assert state.keys() == small.keys()
+        np.testing.assert_array_equal(
+            state["resnet50/output/dense/bias"], small["resnet50/output/dense/bias"]
+        )
+
+
+def test_other_weights_have_another_digest(small: State, prefix: Path, tmp_path: Path) -> None:
+    bias = small["resnet50/output/dense/bias"]
+    other = save(small | {"resnet50/output/dense/bias": bias + 1}, tmp_path / "model.ckpt-5")
+    assert tf1_checkpoint.read_checkpoint(other)[2] != tf1_checkpoint.read_checkpoint(prefix)[2]
+
+
+def cut(folder: Path) -> Path:
+    data = next(folder.glob("*.data-*"))
+    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
+    return folder / "model.ckpt-5"
+
+
+def flipped(folder: Path) -> Path:
+    """One bit in the middle of the weights: TensorFlow stores a checksum of each."""
+    data = next(folder.glob("*.data-*"))
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+    return folder / "model.ckpt-5"
+
+
+def without_data(folder: Path) -> Path:
+    next(folder.glob("*.data-*")).unlink()
+    return folder / "model.ckpt-5"
+
+
+def with_index(content: bytes) -> Callable[[Path], Path]:
+    def change(folder: Path) -> Path:
+        (folder / "model.ckpt-5.index").write_bytes(content)
+        return folder / "model.ckpt-5"
+
+    return change
+
+
+def two_without_a_list(folder: Path) -> Path:
+    for file in list(folder.glob("model.ckpt-5.*")):
+        shutil.copy(file, folder / file.name.replace("-5", "-9"))
+    assert tf1_checkpoint.read_checkpoint(folder)[1] == "model.ckpt-5", "the one that the list names"
+    (folder / "checkpoint").unlink()
+    return folder
+
+
+def empty(folder: Path) -> Path:
+    (folder / "empty.safetensors").mkdir()
+    return folder / "empty.safetensors"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        *(
+            cut,
+            flipped,
+            without_data,
+            with_index(b""),
+            with_index(b"no checkpoint at all"),
+            two_without_a_list,
+            empty,
+        ),
+        lambda folder: folder / "model.ckpt-6",
+        lambda folder: folder / "weights.safetensors",
+        lambda folder: folder / ("model" * 60),
+    ],
+)
+def test_what_is_no_whole_checkpoint_is_refused(spoil: Callable[[Path], Path], folder: Path) -> None:
+    path = spoil(folder)
+    with pytest.raises(InputError, check=lambda error: error.where == str(path)):
+        MICRO.load(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("resnet50/output/dense/bias", np.zeros(5, np.float32)),
+        (
+            "resnet50/signal_handler_var",
+            np.zeros(1, np.int32),
+        ),  # what training adds is known by its whole name
+    ],
+)
+def test_a_variable_that_does_not_fit_is_named(
+    key: str, values: np.ndarray, small: State, tmp_path: Path
+) -> None:
+    path = save(small | {key: values}, tmp_path / "model.ckpt")
+    with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):
+        MICRO.load(path)
+
+
+# --- images -----------------------------------------------------------------------------------------------------
+
+
+def test_images_are_the_files_own_pixels_in_rgb_with_the_labels_of_their_synsets(tmp_path: Path) -> None:
+    for number in range(1000):
+        (tmp_path / f"n{number:08d}").mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 256, 256, 3), np.uint8)
+    for image, synset in zip(pixels, (3, 998), strict=True):
+        Image.fromarray(image).save(tmp_path / f"n{synset:08d}" / "image.png")
+    samples = FULL.samples("evaluation", tmp_path, None)
+    images = samples.load([0, 1])["input"]
+    assert images.dtype == np.float32
+    # Shorter side 256 as it is, so only the centre is cut out: every value must come back exactly.
+    np.testing.assert_array_equal(images, pixels[:, 16:240, 16:240].astype(np.float32))
+    assert list(samples.labels) == [3, 998]
+
+
+def test_without_a_data_set_there_are_plausible_images_and_no_labels() -> None:
+    evaluation, training = (FULL.samples(split, None, None) for split in ("evaluation", "training"))
+    images = evaluation.load([0, 1])["input"]
+    assert images.shape == (2, 224, 224, 3)
+    assert images.min() >= 0
+    assert images.max() <= 255
+    assert 40 < images.std() < 70
+    assert evaluation.labels is None
+    assert not np.array_equal(images, training.load([0, 1])["input"])
+
+
+def test_random_weights_are_seeded_and_give_sane_outputs() -> None:
+    weights = FULL.load(None)
+    assert not weights.trained
+    assert weights.origin == f"random, seed {network.SEED}"
+    samples = FULL.samples("evaluation", None, None)
+    outputs = FULL.run(weights.network, samples.load(range(2)))
+    assert outputs["probabilities"].max() < 0.5, "logits so large that only one class has a probability"
+    assert outputs["probabilities"].std(axis=0).max() > 1e-4, "the image does not matter"
+    # The kernels are the generator's; what BatchNorm makes of them is arithmetic.
+    stem = network.variables(weights.network)["resnet50/conv2d/conv2d/kernel"].numpy()
+    generator = np.random.default_rng(network.SEED)
+    np.testing.assert_allclose(stem, generator.normal(0, (2 / 147) ** 0.5, (7, 7, 3, 64)), rtol=1e-5)
