@@ -93,13 +93,6 @@ def test_a_worse_accuracy_comes_before_all_else(
     assert status_of(tmp_path, at(1000, soak=soak(NO_LEAK)), after, *WORSE) == status
 
 
-def test_what_is_allowed_is_not_called_slower_in_the_text_either(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert status_of(tmp_path, at(1000), at(900), "--allow-slowdown", "20") == 0
-    assert "**slower**" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("text", ["-1", "100", "150", "three", "nan"])
 def test_a_slow_down_that_is_no_percentage_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:

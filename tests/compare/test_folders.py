@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import structs
@@ -25,14 +24,6 @@ def test_each_further_folder_is_set_against_the_first(tmp_path: Path, printed: C
     assert re.search(r"1000\.0 \| +1100\.0", text)
 
 
-def test_the_folder_of_a_target_and_a_single_record_will_do(
-    tmp_path: Path, printed: Callable[..., str]
-) -> None:
-    before = sample.store(tmp_path / "a", sample.record(), sample.random_weights()) / "a40"
-    after = sample.store(tmp_path / "b", sample.record()) / "a40" / f"{CASE}.json"
-    assert f"\n## {CASE}\n" in printed("compare", before, after)
-
-
 def test_two_records_of_a_model_are_compared_whatever_their_format(
     tmp_path: Path, printed: Callable[..., str], refused: Callable[..., str]
 ) -> None:
@@ -44,22 +35,7 @@ def test_two_records_of_a_model_are_compared_whatever_their_format(
     assert refused("compare", first, nnunet).startswith(f"error: {nnunet}: ")
 
 
-def test_a_selection_leaves_the_other_cases_out(shown: Any) -> None:
-    both = [sample.record(), sample.random_weights()]
-    text = shown(both, both, "-k", "nnunet")
-    assert CASE not in text
-    assert "## cpu-nnunet-ts-trace-fp32" in text
-
-
 # What cannot be compared.
-
-
-@pytest.mark.parametrize("arguments", [0, 1])
-def test_fewer_than_two_folders_are_refused_with_what_is_needed(
-    arguments: int, tmp_path: Path, refused: Callable[..., str]
-) -> None:
-    folders = [sample.store(tmp_path, sample.record())] * arguments
-    assert refused("compare", *folders)
 
 
 def test_nothing_in_common_is_an_error_with_the_names(

@@ -166,12 +166,6 @@ def test_scipy_finds_the_same_chances(count: int) -> None:
     assert paired_chance(mine, theirs, 0.97) == pytest.approx(wilcoxon)
 
 
-def test_looks_are_few() -> None:
-    apart = [2.0] * 200, [1.0] * 200
-    looks = [count for count in range(1, 200) if is_settled(apart[0][:count], apart[1][:count], OTHER)]
-    assert looks == [8, 16, 32, 64, 128]
-
-
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [

@@ -9,7 +9,7 @@ from msgspec import structs
 from fixtures.spec import LoadPoint
 from reports.export import bencher, bigger_is_better, smaller_is_better
 from reports.record import files
-from reports.record.figures import of_accuracy, of_efficiency, of_load, of_search
+from reports.record.figures import of_accuracy, of_load, of_search
 from reports.record.schema import GpuUse, Record
 from reports.text.publishable import publishable
 from tests import samples
@@ -36,14 +36,6 @@ def test_bencher_has_each_point_with_its_bounds_in_benchers_own_units() -> None:
     assert point["latency"]["value"] == pytest.approx(2_031_200), "nanoseconds"
     assert point["latency_p99_ms"]["upper_value"] == load.latency_ms["p99"].high
     assert found["a40-resnet50-onnx-trt-fp16"] == {"top-1_served_percent": {"value": 96.25}}
-
-
-def test_every_number_for_bencher_is_named_as_its_schema_asks() -> None:
-    for measures in bencher([publishable(samples.record())]).values():
-        for metric in measures.values():
-            assert "value" in metric
-            assert set(metric) <= {"value", "lower_value", "upper_value"}
-            assert all(isinstance(number, float) for number in metric.values())
 
 
 def test_the_same_point_of_both_scenarios_and_of_rates_has_names_of_its_own() -> None:
@@ -129,12 +121,6 @@ def test_a_comparison_and_a_gpu_are_among_the_figures_of_points_that_have_them()
     assert not [
         name for name in of_load(samples.load("offline", 8, 1500.0)) if "gpu" in name or "_ratio" in name
     ]
-
-
-def test_what_serving_costs_is_told_apart_by_scenario() -> None:
-    found = of_efficiency([samples.efficiency(), samples.efficiency("online", ratio=samples.estimate(0.5))])
-    assert (found["offline_in_process_ratio"], found["online_in_process_ratio"]) == (0.9, 0.5)
-    assert found["offline_in_process_per_s"] == 1748.4
 
 
 def test_a_search_has_its_winner_and_what_proves_it() -> None:

@@ -37,26 +37,6 @@ def test_the_command_prints_csv_that_pandas_reads_back(tmp_path: Path, printed: 
     pd.testing.assert_frame_equal(read, load_points([publishable(one)]), check_dtype=False)
 
 
-def test_a_rate_and_marks_have_columns_where_there_are_any() -> None:
-    load = samples.load(
-        "online",
-        0,
-        118.0,
-        request_rate_per_s=120.0,
-        arrivals="poisson",
-        slip_ms=0.1,
-        marks=samples.marks("a", "b"),
-    )
-
-    (row,) = load_points([publishable(samples.record(loads=(load,)))]).to_dict("records")
-
-    assert (row["request_rate_per_s"], row["arrivals"], row["slip_ms"]) == (120.0, "poisson", 0.1)
-    assert row["marks"] == "damaged-passes damaged-passes"
-    assert not {"request_rate_per_s", "arrivals", "slip_ms", "marks"} & set(
-        load_points([publishable(samples.record())])
-    )
-
-
 def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
     ratio = samples.comparison(ratio=schema.Estimate(0.94, 0.92, 0.96))
     beside = schema.Efficiency(

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from reports import history, readme
-from reports.record.schema import Estimate, Growth, case_id
+from reports.record.schema import Estimate, case_id
 from reports.run.outcomes import STATUS
 from reports.text.publishable import publishable
 from tests import samples
@@ -44,17 +44,6 @@ def test_csv_has_it_in_the_row_of_its_load_point(
     assert (row["scenario"], row["batch"], row["concurrency"]) == ("online", 1, 16)
     assert row["growth_memory_of_its_stubs_per_request_bytes"] == 1034.0
     assert (row["soak_verdict"], row["soak_requests"], row["soak_s"]) == ("failed", 300_000, 600.0)
-
-
-def test_csv_of_a_wrong_model_has_no_speed_of_its_soak(tmp_path: Path, printed: Callable[..., str]) -> None:
-    wrong = record(soak(LEAK), loads=ONLINE, accuracy=samples.failed_accuracy())
-    samples.store(tmp_path, wrong)
-
-    text = printed("csv", "--results", tmp_path)
-
-    (row,) = pd.read_csv(io.StringIO(text)).to_dict("records")
-    assert row["soak_verdict"] == "failed"
-    assert not {"soak_s", "speed_end_over_begin"} & row.keys()
 
 
 def test_a_service_gets_the_growth_with_its_bounds(tmp_path: Path, printed: Callable[..., str]) -> None:
@@ -113,24 +102,3 @@ def test_two_runs_side_by_side_say_what_leaks_now(tmp_path: Path, printed: Calla
     assert "B a request" in worse
     assert "→ **" not in same
     assert "| leak |" in same
-
-
-def test_a_soak_of_one_side_alone_is_said(tmp_path: Path, printed: Callable[..., str]) -> None:
-    before = samples.store(tmp_path / "before", samples.record())
-    after = samples.store(tmp_path / "after", record(soak(CLEAN), loads=ONLINE))
-
-    text = printed("compare", before, after)
-
-    assert "Only B has a soak" in text
-    assert "| Soak" not in text
-
-
-def test_what_was_watched_on_one_side_alone_is_left_out(tmp_path: Path, printed: Callable[..., str]) -> None:
-    other = Growth("open files", "number", "request", Estimate(0.0, 0.0, 0.0, 0.99), 9.0, 9.0, 100, "passed")
-    before = samples.store(tmp_path / "before", record(soak(CLEAN)))
-    after = samples.store(tmp_path / "after", record(soak(CLEAN, other)))
-
-    text = printed("compare", before, after)
-
-    assert "memory of the server" in text
-    assert "open files" not in text

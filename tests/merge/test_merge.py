@@ -160,13 +160,6 @@ def test_a_link_that_is_given_itself_is_followed(tmp_path: Path) -> None:
     assert content(tmp_path / "out") == content(shard) | content(other)
 
 
-def test_cases_on_two_gpus_of_one_machine_are_joined(tmp_path: Path) -> None:
-    second_gpu = structs.replace(WHOLE.machine, gpu_uuids=("GPU-2",))
-    other = {"case": Case("a40", "nnunet", "onnx", None, "fp16"), "machine": second_gpu}
-    merge(shards(tmp_path, {}, other), tmp_path / "out")
-    assert {tuple(one.machine.gpu_uuids) for one in files.read_all(tmp_path / "out")} == {(), ("GPU-2",)}
-
-
 CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "build": ({"build": structs.replace(WHOLE.build, digest="77aa")}, "build.digest 0f3c 77aa"),
     "deployment": (
@@ -213,15 +206,6 @@ def test_two_machines_of_one_target_are_refused_in_different_cases_too(
     assert not any(line.startswith("::") for line in text.splitlines())
 
 
-def test_every_contradiction_is_named_at_once(tmp_path: Path, refused: Callable[..., str]) -> None:
-    def shard(name: str, speed: float) -> Path:
-        loads = tuple(samples.load("offline", batch, speed) for batch in (1, 2))
-        other = structs.replace(on("t4"), loads=loads[:1])
-        return samples.store(tmp_path / name, structs.replace(WHOLE, loads=loads), other)
-
-    assert refused(shard("a", 1000), shard("b", 1001)).count("\n- ") == 3
-
-
 @pytest.mark.parametrize("name", [CONFIG, SAMPLES])
 def test_files_beside_the_records_that_differ_are_a_contradiction(
     name: str, tmp_path: Path, refused: Callable[..., str]
@@ -232,15 +216,6 @@ def test_files_beside_the_records_that_differ_are_a_contradiction(
         path = folder / "a40" / name
         per_sample.write(found, path) if name == SAMPLES else files.replace(path, str(score).encode())
     assert str(both[0] / "a40" / name) in refused(*both)
-
-
-def test_a_record_of_another_case_than_its_name_says_is_refused(
-    tmp_path: Path, refused: Callable[..., str]
-) -> None:
-    (shard,) = shards(tmp_path, {})
-    path = files.path_of(WHOLE.case, shard)
-    path.rename(path.with_name("other.json"))
-    assert str(path.with_name("other.json")) in refused(shard)
 
 
 @pytest.mark.parametrize("place", ["", "a40", "new", "new/deep", "link"])
@@ -293,23 +268,6 @@ def test_a_damaged_file_stops_the_merge(suffix: str, tmp_path: Path, refused: Ca
     damaged = folders[1] / "t4" / f"t4-resnet50-onnx-trt-fp16{suffix}"
     files.replace(damaged, b'{"case": ')
     assert str(damaged) in refused(*folders)
-
-
-def test_a_write_that_fails_leaves_nothing(
-    tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write, written = Path.write_bytes, []
-
-    def full(path: Path, data: bytes) -> int:
-        written.append(path)
-        if len(written) == 2:
-            raise OSError(28, "No space left on device", str(path))
-        return write(path, data)
-
-    folders = [samples.store(tmp_path / name, on(name)) for name in ("a100", "t4")]
-    monkeypatch.setattr(Path, "write_bytes", full)
-    assert "No space left on device" in refused(*folders)
-    assert len(written) == 2
 
 
 @pytest.mark.parametrize("mode", [0, 0o111])

@@ -13,7 +13,7 @@ from reports import published
 from reports.published.matching import PublishedRow, served_as
 from reports.published.names import column_of, names_of
 from reports.record.schema import COMPONENTS, Artifact, Case, Deployment, Load, Record
-from reports.tables.case import case_section, configuration_list, parameters_table
+from reports.tables.case import configuration_list, parameters_table
 from reports.tables.points import points_table
 from reports.text.publishable import publishable
 from tests import samples
@@ -182,20 +182,6 @@ def test_settings_have_the_published_values(model: str) -> None:
         assert bullets["Precision"] == row["precision"].upper()
 
 
-def test_formats_are_named_as_in_each_source() -> None:
-    bullets = {model: bullet_list(measured(published_tables(model)[0]), "offline") for model in PARAMETERS}
-    assert bullets["resnet50"]["Model format"] == "ONNX"
-    assert bullets["resnet50-tf"]["Model format"] == "TensorFlow SavedModel"
-    assert bullets["resnet50-tf"]["Model binding"] == "TF-TRT"
-    assert bullets["resnet50-tf"]["Backend"] == "TensorFlow, in Triton's Python backend"
-    assert bullets["nnunet"]["Model Format"] == bullets["fastpitch"]["Model format"] == "TorchScript"
-    assert bullets["nnunet"]["Conversion variant"] == "Script"
-    assert bullets["nnunet"]["Image resolution"] == "4x128x128x128"
-    assert bullets["fastpitch"]["Conversion variant"] == "Trace"
-    section = as_markdown(case_section(publishable(measured(published_tables("resnet50-tf")[0]))))
-    assert section.startswith("#### Offline: NVIDIA A40, TF-TRT with FP16\n")
-
-
 def test_bert_has_all_settings_in_one_table_as_published() -> None:
     for rows in published_tables("bert-dist4l"):
         row, record = rows[0], measured(rows)
@@ -216,32 +202,6 @@ def test_bert_has_all_settings_in_one_table_as_published() -> None:
             "Accuracy",
             "Measured",
         ]
-
-
-def test_bert_online_says_how_it_was_batched() -> None:
-    _, *rows = cells(
-        as_markdown(parameters_table(publishable(measured(published_tables("bert-dist4l")[0])), "online"))
-    )
-    assert rows[-2:] == [["Triton Max Queue Delay", "0 µs"], ["Triton Preferred Batch Sizes", "none"]]
-
-
-def test_a_micro_bert_is_not_said_to_be_scored_on_squad() -> None:
-    record = samples.record(case=Case("cpu", "bert-dist4l-micro", "onnx", None, "fp32"))
-    rows = dict(cells(as_markdown(parameters_table(publishable(record), "offline"))))
-    assert rows["F1 Score"] == "96.25"
-    assert "CPU" in rows
-    assert not {"SQuAD v1.1 F1 Score", "GPU"} & set(rows)
-
-
-def test_a_score_that_was_not_measured_is_not_a_number() -> None:
-    record = samples.random_weights(case=Case("a30", "bert-dist4l", "onnx", None, "fp16"))
-    rows = dict(cells(as_markdown(parameters_table(publishable(record), "offline"))))
-    assert rows["SQuAD v1.1 F1 Score"] == "random weights"
-
-
-def test_a_record_that_does_not_say_its_inputs_leaves_the_sequence_length_open() -> None:
-    record = samples.record(case=Case("a40", "fastpitch", "ts-trace", None, "fp16"))
-    assert [row[1] for row in table_of(record, "offline")] == ["Sequence Length", "-", "-", "-"]
 
 
 def test_a_model_without_publication_has_the_tables_of_resnet50() -> None:

@@ -1,7 +1,6 @@
 """Measured figures beside the published ones: rows, ratios, differences, and what has no counterpart."""
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from msgspec import structs
 from reports.published.comparison import COLUMNS, differences
 from reports.published.matching import match, published_ratio
 from reports.record import schema
-from reports.record.schema import Accuracy, Deployment, Estimate, Record, Score
+from reports.record.schema import Deployment, Estimate, Record
 from reports.text.publishable import publishable
 from tests import samples
 from tests.conftest import Reports
@@ -91,17 +90,6 @@ def test_a_row_has_both_numbers_and_their_ratio(point: schema.Load, row: list[st
     assert (tidy["notes"] == "saturated") == ("*" in row[1])
 
 
-def test_scores_of_the_published_metric_are_both_in_percent_and_no_other_metric_is() -> None:
-    f1 = Score("F1", "higher", 0.8341, 0.834, 0.8339, limits=(), passed=True)
-    exact = structs.replace(f1, metric="exact match", served=0.7412)
-    ledger = Accuracy((exact, f1), samples=100, disagreements=(), requests=10, passed=True)
-    one = case_on("a30 bert-dist4l onnx trt fp16", accuracy=ledger)
-    assert "\n- F1: 83.39 % served, 83.34 % published\n" in written(one)
-    (row,) = joined(one).to_dict("records")
-    assert (row["score_percent"], row["published_score_percent"]) == (pytest.approx(83.39), 83.34)
-    assert joined(case_on("a30 bert-dist4l onnx trt fp16"))["score_percent"].isna().all()
-
-
 # --- what is compared with what ----------------------------------------------------------------------------
 
 
@@ -160,27 +148,6 @@ def test_a_scenario_is_not_the_other_at_the_same_batch_and_concurrency() -> None
     assert figures["online"] != 20.3
 
 
-@pytest.mark.parametrize(
-    ("name", "labels", "said"),
-    [
-        ("a100 nnunet ts-script - fp16", [A100], f"Measured on NVIDIA A100; published on {A100}.\n"),
-        (
-            "cpu nnunet ts-script - fp16",
-            [V100, A40, T4, A100],
-            f"Core Processor; published on {V100}, {A40}, {T4}, {A100}. It is other hardware",
-        ),
-    ],
-)
-def test_each_published_gpu_is_a_table_and_other_hardware_is_said(
-    name: str, labels: list[str], said: str
-) -> None:
-    text = written(case_on(name, load("offline", 1, 52.2)))
-    assert said in text
-    assert [title for title in titles(text) if title.startswith("### ")] == [
-        f"### Beside {label}" for label in labels
-    ]
-
-
 def test_another_format_is_compared_where_it_is_asked_for_and_says_so_wherever_its_numbers_stand() -> None:
     one = case_on("a40 resnet50 onnx - fp32")
     assert joined(one).empty
@@ -223,13 +190,6 @@ def test_a_part_of_a_gpu_and_several_of_them_stand_beside_no_published_figure(
     assert match(publishable(whole)).rows
     assert said in match(publishable(other)).missing
     assert not match(publishable(other)).rows
-
-
-def test_models_without_published_figures_share_one_line() -> None:
-    text = written(*(case_on(f"cpu resnet50-micro onnx - {precision}") for precision in ("fp32", "int8")))
-    assert titles(text) == ["# Measured beside published", "## Not compared"]
-    assert text.count("\n- ") == 1
-    assert "`cpu-resnet50-micro-onnx-fp32`, `cpu-resnet50-micro-onnx-int8`: " in text
 
 
 # --- what differs ------------------------------------------------------------------------------------------
@@ -277,30 +237,6 @@ def test_settings_that_differ_are_named_with_both_values(
     one = publishable(case_on(name, load("offline", 8, 100), **changes))
     row = next(row for row in match(one).rows if row["scenario"] == "offline")
     assert differences(one, row) == found
-
-
-def test_a_difference_of_one_scenario_says_so() -> None:
-    points = (load("offline", 8, 100), load("online", 32, 100))
-    one = case_on("a40 resnet50 onnx trt fp16", *points, deployment=deployed(64, 1, (64, 128), 100, False))
-    assert (
-        "- Differs: max batch size 64, published 128; max queue delay in µs 100, published 1 (online only)"
-        in (written(one))
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("a40 fastpitch ts-trace - fp16", "published 128"),
-        ("t4 bert-dist4l trt - fp16", "published 384"),
-        ("a40 resnet50 onnx trt fp16", None),
-    ],
-)
-def test_a_published_sequence_length_is_stated(name: str, said: str | None) -> None:
-    one = case_on(name)
-    build = structs.replace(one.build, inputs={"tokens": (64,)})
-    text = written(structs.replace(one, build=build))
-    assert (f"- Sequence length: 64, {said}\n" in text) == (said is not None)
 
 
 # --- points without a counterpart --------------------------------------------------------------------------
@@ -370,14 +306,6 @@ def store(results: Path, *records: Record) -> list[str]:
     return ["published", "--results", str(samples.store(results, *records))]
 
 
-def test_the_command_prints_every_selected_case(tmp_path: Path, printed: Callable[..., str]) -> None:
-    arguments = store(
-        tmp_path, case_on("a40 resnet50 onnx - fp32"), case_on("cpu resnet50-micro onnx - fp32")
-    )
-    assert titles(printed(*arguments, "--other-formats"))[1] == "## a40-resnet50-onnx-fp32"
-    assert titles(printed(*arguments, "-k", "micro")) == ["# Measured beside published", "## Not compared"]
-
-
 def test_csv_is_tidy_and_the_rest_goes_to_standard_error(tmp_path: Path, reports: Reports) -> None:
     points = (load("offline", 1, 50), load("offline", 3, 50))
     one = case_on("h200 nnunet ts-script - fp16", *points)
@@ -391,10 +319,3 @@ def test_csv_is_tidy_and_the_rest_goes_to_standard_error(tmp_path: Path, reports
         "`h200-nnunet-ts-script-fp16`:",
         "`cpu-resnet50-micro-onnx-fp32`:",
     ]
-
-
-def test_csv_without_rows_has_its_columns_and_a_reason(tmp_path: Path, reports: Reports) -> None:
-    arguments = store(tmp_path, case_on("a40 resnet50 onnx - fp32"))
-    status, out, err = reports(*arguments, "--format", "csv")
-    assert (status, out) == (0, f"{','.join(COLUMNS)}\n")
-    assert "published" in err

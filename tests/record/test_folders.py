@@ -26,14 +26,6 @@ def test_it_is_found_as_by_pathlib(tree: Path) -> None:
     assert matching(tree / "none", "*") == list(below(tree / "a" / "one.json")) == []
 
 
-def test_what_is_not_to_be_entered_is_not_looked_into(tree: Path) -> None:
-    with closed(tree / "b"):
-        found = sorted(below(tree, lambda folder: folder.name != "b"))
-    assert found == sorted(
-        path for path in tree.rglob("*") if path.parent != tree / "b" and "deep" not in path.parts
-    )
-
-
 @pytest.mark.parametrize("mode", [0, 0o111])
 @pytest.mark.parametrize("find", [lambda folder: matching(folder, "*/*"), lambda folder: list(below(folder))])
 def test_a_folder_that_may_not_be_listed_is_named(

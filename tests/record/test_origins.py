@@ -1,11 +1,9 @@
 """What readers are told of where measurements come from, and what they are not told where names are left out."""
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from msgspec import structs
 
@@ -34,30 +32,6 @@ def one_machine(tmp_path: Path) -> Path:
     return samples.store(tmp_path / "one", measured())
 
 
-def test_tables_say_host_commit_and_start_of_the_run(one_machine: Path, printed: Callable[..., str]) -> None:
-    text = printed("tables", "--results", one_machine)
-    line = next(line for line in text.splitlines() if line.startswith("- Measured: "))
-    assert HOST in line
-    assert "c0ffee000000" in line
-    assert "2026-03-01 00:00 UTC" in line
-
-
-def test_a_checkout_that_was_changed_is_said_to_be(tmp_path: Path, printed: Callable[..., str]) -> None:
-    where = structs.replace(samples.origin(), clean=False)
-    text = printed(
-        "tables", "--results", samples.store(tmp_path, samples.measured_at(where, samples.record()))
-    )
-    assert "c0ffee000000, changed" in text
-
-
-def test_rows_of_csv_say_which_machine_and_run_they_are_of(
-    one_machine: Path, printed: Callable[..., str]
-) -> None:
-    rows = pd.read_csv(io.StringIO(printed("csv", "--results", one_machine)))
-    expected = {"host": HOST, "gpu_uuids": UUID, "commit": "c0ffee" + "0" * 34, "clean": True}
-    assert {name: set(rows[name]) for name in expected} == {name: {one} for name, one in expected.items()}
-
-
 COMMANDS = [
     ["tables"],
     ["csv"],
@@ -75,16 +49,6 @@ def test_nothing_anonymous_names_a_host_or_a_gpu(
     assert text
     assert "secret" not in text
     assert "5ec2e70d" not in text
-
-
-def test_an_anonymous_page_names_no_host_or_gpu(
-    one_machine: Path, tmp_path: Path, printed: Callable[..., str]
-) -> None:
-    page = tmp_path / "page.html"
-    for names, flag in ((False, ["--anonymous"]), (True, [])):
-        printed("html", "--results", one_machine, *flag, "--output", page)
-        assert ("secret" in page.read_text()) == names
-        assert "5ec2e70d" not in page.read_text() or names
 
 
 def test_a_readme_names_hosts_only_where_it_is_asked_to(

@@ -89,8 +89,3 @@ def test_two_values_are_told_apart(one: float, other: float) -> None:
     for quantity in (SCORE, ERROR):
         first, second = quantity.apart(one, other)
         assert first != second
-
-
-def test_the_half_width_of_nothing_is_a_dash() -> None:
-    assert THROUGHPUT.cell_with_half_width(Estimate(0.0, 0.0, 0.0)) == "0 ± -"
-    assert THROUGHPUT.text_with_half_width(Estimate(2080.9, 1975.0, 2187.0)) == "2,080.9 infer/s ± 5.1 %"

@@ -6,8 +6,7 @@ from typing import Literal
 import pytest
 from msgspec import structs
 
-from reports.record.schema import Soak, Verdict, soak_verdict
-from reports.text.soak import length_text
+from reports.record.schema import Verdict, soak_verdict
 from tests.soak.made_up import CLEAN, soak
 
 Found = tuple[Literal["request", "loading"], Verdict]
@@ -32,7 +31,3 @@ def test_a_soak_leaks_where_anything_does_and_passes_where_all_that_requests_use
     growth = [structs.replace(CLEAN, per=per, verdict=one) for per, one in found]
 
     assert soak_verdict(soak(*growth)) == verdict
-
-
-def test_a_record_that_says_nothing_of_loadings_has_none() -> None:
-    assert length_text(Soak("online", 1, 4, 60.0, 1200, 20, ())) == "1,200 requests"

@@ -90,15 +90,17 @@ def test_one_of_several_sessions_takes_no_more_memory_than_it_needs(monkeypatch:
 
 
 @pytest.mark.parametrize("tf32", [True, False])
-def test_fp32_is_computed_in_tf32_or_not(tf32: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = providers(monkeypatch, tf32=tf32)
-    assert asked["CUDAExecutionProvider"]["use_tf32"] == str(int(tf32))
-
-
-@pytest.mark.parametrize("tf32", [True, False])
-def test_tensorrt_which_has_no_option_is_told_by_the_environment(
+def test_fp32_is_computed_in_tf32_or_not_by_the_runtime_by_tensorrt_and_by_the_backend(
     tf32: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked = providers(monkeypatch, tf32=tf32)
+    assert asked["CUDAExecutionProvider"]["use_tf32"] == str(int(tf32))
+    config = model_config(case_of(None, "fp32"), structs.replace(DEPLOYMENT, tf32=tf32), native=True)
+    (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
+    assert accelerator.name == "cuda"
+    assert accelerator.parameters["use_tf32"] == str(int(tf32))
+    assert set(accelerator.parameters) <= set(KNOWN["execution_providers"]["CUDAExecutionProvider"])
+    # TensorRT has no option for it, and is told by the environment.
     assert not any("tf32" in name for name in KNOWN["execution_providers"]["TensorrtExecutionProvider"])
     providers(monkeypatch, "trt", tf32=tf32)
     assert os.environ.get("NVIDIA_TF32_OVERRIDE") == (None if tf32 else "0")
@@ -110,16 +112,6 @@ def test_cuda_graphs_are_captured_where_the_deployment_asks_for_them(
 ) -> None:
     asked = providers(monkeypatch, cuda_graphs=graphs)["CUDAExecutionProvider"]
     assert ("enable_cuda_graph" in asked) is graphs
-
-
-@pytest.mark.parametrize("tf32", [True, False])
-def test_the_backend_computes_fp32_in_tf32_or_not(tf32: bool) -> None:
-    deployment = structs.replace(DEPLOYMENT, tf32=tf32)
-    config = model_config(case_of(None, "fp32"), deployment, native=True)
-    (accelerator,) = config.optimization.execution_accelerators.gpu_execution_accelerator
-    assert accelerator.name == "cuda"
-    assert accelerator.parameters["use_tf32"] == str(int(tf32))
-    assert set(accelerator.parameters) <= set(KNOWN["execution_providers"]["CUDAExecutionProvider"])
 
 
 def test_engines_and_what_was_timed_for_them_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,8 @@
 """The history on disk: every measurement once, nothing lost and nothing half written, whoever adds at the same time."""
 
-import fcntl
 import json
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import msgspec
@@ -61,17 +59,6 @@ def test_what_is_added_again_is_there_once(tmp_path: Path) -> None:
     assert added(tmp_path, measured(structs.replace(ORIGIN, run="run-2"))) == 6
 
 
-def test_a_history_that_lies_in_two_files_is_read_once(tmp_path: Path) -> None:
-    history.append(tmp_path, past.rows([1.0, 2.0]))
-    (tmp_path / "copy.jsonl").write_bytes((tmp_path / "cpu.jsonl").read_bytes())
-    assert [row.run for row in history.read(tmp_path).rows] == ["run-0", "run-1"]
-
-
-def test_twins_of_one_run_are_kept_apart(tmp_path: Path) -> None:
-    added(tmp_path, measured())
-    assert added(tmp_path, measured(structs.replace(ORIGIN, host="node-8"))) == 6
-
-
 def test_a_wrong_case_has_its_score_in_the_history_and_no_speed(tmp_path: Path) -> None:
     added(tmp_path, measured(accuracy=samples.failed_accuracy()))
     (row,) = history.read(tmp_path).rows
@@ -89,18 +76,6 @@ def test_a_line_that_a_kill_cut_off_is_told_of_and_loses_no_other(tmp_path: Path
 
     assert history.append(tmp_path, past.rows([1.0, 2.0, 3.0])) == 2
     assert sorted(row.run for row in history.read(tmp_path).rows) == ["run-0", "run-1", "run-2"]
-
-
-def test_damaged_lines_of_a_long_history_are_named_by_their_numbers(tmp_path: Path) -> None:
-    history.append(tmp_path, past.rows([1.0] * 1000) + past.rows([1.0] * 1000, host="ci-2"))
-    path = tmp_path / "cpu.jsonl"
-    lines = path.read_bytes().splitlines()
-    for number in (3, 1500, 2000):
-        lines[number - 1] = lines[number - 1][:90]
-    path.write_bytes(b"\n".join(lines))
-    found = history.read(tmp_path)
-    assert len(found.rows) == 1997
-    assert [one.split(":")[0] for one in found.damaged] == [f"{path}, line {n}" for n in (3, 1500, 2000)]
 
 
 def test_a_file_that_is_no_history_does_not_flood_the_terminal(tmp_path: Path) -> None:
@@ -151,23 +126,3 @@ def test_processes_that_add_at_once_write_whole_lines_and_each_row_once(tmp_path
     assert [one.wait(timeout=120) for one in started] == [0, 0, 0]
     lines = (tmp_path / "cpu.jsonl").read_bytes().splitlines()
     assert len({row.key for row in history.read(tmp_path).rows}) == len(lines) == 80
-
-
-def test_who_adds_waits_for_another_that_does_and_sees_what_it_added(tmp_path: Path) -> None:
-    added_by_thread: list[int] = []
-    adding = threading.Thread(
-        target=lambda: added_by_thread.append(history.append(tmp_path, past.rows([1.0])))
-    )
-    with (tmp_path / "cpu.jsonl").open("ab") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        adding.start()
-        adding.join(timeout=0.3)  # time to add without waiting, which would be wrong
-        other.write(msgspec.json.encode(past.row(0, 1.0)) + b"\n")
-    adding.join(timeout=60)
-    assert added_by_thread == [0]
-
-
-def test_the_history_of_scratch_records_is_not_that_of_the_checkout(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
-    assert history.folder_of(root / "reports" / "results") == root / "reports" / "history"
-    assert history.folder_of(tmp_path) == tmp_path / "history"

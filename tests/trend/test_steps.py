@@ -100,17 +100,6 @@ def test_a_step_of_all_cases_is_found_in_them() -> None:
     assert [[step.after.commit for step in one.steps] for one in found] == [[past.COMMITS[60]]] * 12
 
 
-def test_a_step_of_some_cases_is_none_of_the_others() -> None:
-    rows = [
-        row
-        for point in range(12)
-        for row in past.rows(
-            past.stepped(100, 60, 0.95 if point < 8 else 1.0, seed=point), at=f"online b001-c{point:03d}"
-        )
-    ]
-    assert [len(one.steps) for one in all_series(rows)] == [1] * 8 + [0] * 4
-
-
 def test_a_lost_sample_that_lasts_is_a_step_of_the_accuracy() -> None:
     scores = [0.98] * 30 + [0.974] * 10
     rows = [
@@ -132,15 +121,6 @@ def test_a_growth_is_no_step_below_what_a_soak_calls_a_leak() -> None:
         ]
         (one,) = all_series(found)
         assert [step.after.commit for step in one.steps] == [past.COMMITS[30]] * is_step
-
-
-def test_a_step_is_named_where_it_is_though_one_run_beside_it_was_far_off() -> None:
-    values = past.stepped(80, 40, 0.97, spread=0.006)
-    values[38] *= 0.8
-    values[42] *= 1.2
-    (one,) = all_series(past.rows(values))
-    (step,) = one.steps
-    assert step.after.commit == past.COMMITS[40]
 
 
 def test_two_steps_ten_runs_apart_are_both_found() -> None:
@@ -202,12 +182,3 @@ def test_a_new_level_is_found_the_later_the_more_noise_there_is(spread: float) -
         shares.append((later, round(one.found / one.planted, 2)))
     print(spread, shares)
     assert shares[-1][1] >= shares[0][1]
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize("runs", [20, 50, 100, 300])
-def test_short_histories_have_no_false_step_either(runs: int) -> None:
-    tallies = [tally(*history(seed, 0.02, runs, share=0.0)) for seed in range(5)]
-    print(runs, *tallies, sep="\n")
-    # Of 5 histories of 200 series: at most one false step in 1,000 commits of a series.
-    assert sum(one.false for one in tallies) <= runs * 200 * 5 / 1000
