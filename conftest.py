@@ -12,7 +12,7 @@ _NAMES = (
     "fixtures.run.recorder",
     "fixtures.run.output",
     "fixtures.run.ending",
-    "fixtures.run.fleet.running",
+    "fixtures.run.fleet",
     "reports.run.plugin",
     "reports.run.history",
 )

@@ -1,4 +1,4 @@
-"""What the nodes run is the checkout of the controller, as it is, and what their tasks import is there and nothing else."""
+"""What the nodes run is the checkout of the controller, as it is now."""
 
 import subprocess
 import sys
@@ -32,13 +32,9 @@ def root(tmp_path: Path) -> Path:
 def test_a_node_gets_the_files_as_they_are_now_and_none_that_git_ignores(root: Path, tmp_path: Path) -> None:
     checkout.unpack(checkout.packed(root), tmp_path / "node")
 
-    found = {
-        str(path.relative_to(tmp_path / "node")): path.read_text()
-        for path in (tmp_path / "node").rglob("*")
-        if path.is_file()
-    }
-    assert found.pop(".gitignore")
-    assert found == {
+    paths = [path for path in (tmp_path / "node").rglob("*") if path.is_file()]
+    assert {str(path.relative_to(tmp_path / "node")): path.read_text() for path in paths} == {
+        ".gitignore": "ignored\n",
         "committed": "committed",
         "changed": "anew",
         "new": "new",
@@ -58,14 +54,14 @@ def test_a_checkout_without_git_is_taken_too(root: Path, tmp_path: Path) -> None
 
 
 def test_the_same_files_are_the_same_archive(root: Path) -> None:
-    before = checkout.packed_code(root)
+    before = checkout.packed(root)
     (root / "fixtures" / "code.py").touch()
 
-    assert checkout.packed_code(root) == before
+    assert checkout.packed(root) == before
 
 
-def test_a_process_that_has_nothing_of_this_project_can_import_it(root: Path, tmp_path: Path) -> None:
-    code = checkout.packed_code(root)
+def test_a_process_that_has_nothing_of_this_project_can_import_its_code(root: Path, tmp_path: Path) -> None:
+    code = checkout.packed(root, code_alone=True)
     call = (
         f"import sys; sys.path[:0] = [{str(Path(__file__).parents[2])!r}]\n"
         "from fixtures.fleet import checkout\n"
@@ -75,29 +71,10 @@ def test_a_process_that_has_nothing_of_this_project_can_import_it(root: Path, tm
         "import fixtures.code\n"
         "print(fixtures.code.VALUE, fixtures.code.__file__)"
     )
+    variables = {"TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache")}
 
-    texts = [
-        subprocess.run(
-            [sys.executable, "-c", call],
-            cwd=tmp_path,
-            env={"TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache")},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for _ in range(2)
-    ]
-
-    assert texts[0].startswith(f"7 {tmp_path / 'cache'}")
-    assert texts[0] == texts[1]
-
-
-def test_records_of_a_checkout_that_differs_from_its_commit_will_say_so(root: Path) -> None:
-    assert checkout.variables(root)["TRITONPROOF_COMMIT"].endswith("-dirty")
-
-    git(root, "add", ".")
-    git(root, "commit", "-m", "second")
-    from fixtures.host import origin
-
-    origin.commit_of.cache_clear()
-    assert not checkout.variables(root)["TRITONPROOF_COMMIT"].endswith("-dirty")
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", call], cwd=tmp_path, env=variables, capture_output=True, check=True
+        )
+        assert done.stdout.decode().startswith(f"7 {tmp_path / 'cache'}")

@@ -1,4 +1,4 @@
-"""What a task of Ray does on its node: tasks of one node take turns, and the one that waits says behind whom."""
+"""A task on a node runs the suite, and sends each test's end with the files that it wrote."""
 
 import sys
 import tempfile
@@ -10,88 +10,94 @@ from typing import Any
 import pytest
 
 from fixtures.fleet import checkout, environment
-from fixtures.fleet.ledger import Attempt
-from fixtures.fleet.node_work import Order, work_off
+from fixtures.fleet.node_work import Order, run_tests
+from fixtures.fleet.progress import Mailbox, Message
 
-NODE = "c0ffee" * 8
-
-
-class _Asked:
-    """What Ray makes of an actor's method: it is called by `remote`."""
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self.remote = method
+Run = Callable[..., tuple[str, list[Message]]]
 
 
 @pytest.fixture
-def ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As much of Ray as a task asks that gets no work."""
-    context = types.SimpleNamespace(get_node_id=lambda: NODE, get_assigned_resources=dict)
-    module = types.SimpleNamespace(get_runtime_context=lambda: context, get=lambda answer: answer)
-    monkeypatch.setitem(sys.modules, "ray", module)
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a shell script in place of the suite's Python; it finds the folder of results and the file of events in
+    $RESULTS and $EVENTS. Returns why the run ended, and what was posted."""
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    (suite / "mine.py").write_text("mine\n")
+    packed = checkout.packed(suite)
+    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(get=lambda answer: answer))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(environment, "variables_of_node", lambda: {"PATH": "/bin:/usr/bin"})
+    monkeypatch.setenv(environment.CACHE, str(tmp_path))
+
+    def run(script: str, *, files: dict[str, bytes] | None = None, wanted: bool = True) -> Any:
+        python = tmp_path / "python"
+        python.write_text(
+            "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in\n--fleet-report) EVENTS=$2;; --results) RESULTS=$2;;\n"
+            f"esac; shift; done\nmkdir -p $RESULTS/cpu\n{script}\n"
+        )
+        python.chmod(0o700)
+        mailbox = Mailbox()
+        mailbox.expect(0, 1 if wanted else 2)
+        handle = types.SimpleNamespace(post=types.SimpleNamespace(remote=mailbox.post))
+        variables = {environment.PYTHON: str(python)}
+        why = run_tests(Order(0, 1, ("a.py::test",), "cpu", (), variables, files or {}), packed, handle)
+        return why, mailbox.collect()
+
+    return run
 
 
-class _LedgerOfAnAttempt:
-    """A ledger that has one attempt, and keeps what is told of it."""
-
-    def __init__(self, files: dict[str, bytes]) -> None:
-        self.problems: list[str | None] = []
-        attempt = Attempt(0, 1, ("a.py::test",), files)
-        self.begin = _Asked(lambda _group, _node: attempt)
-        self.tell = _Asked(lambda _attempt, _told, _log: True)
-        self.end = _Asked(lambda _attempt, problem: self.problems.append(problem))
-        self.wait = _Asked(lambda *_: None)
+def finished(test: str) -> str:
+    """The line of a script that tells of a test's end."""
+    return f"""echo '{{"finished": "{test}", "reports": []}}' >> $EVENTS"""
 
 
-def _work_off(line: str, files: dict[str, bytes], folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The problem that the ledger is told of where the run on the node writes a line into the pipe."""
-    python = folder / "python"
-    python.write_text(
-        f"#!/bin/sh\nwhile [ $1 != --fleet-report ]; do shift; done\nprintf '%s\\n' '{line}' > $2\n"
+def test_the_end_of_a_test_comes_with_what_changed_in_the_results(run: Run) -> None:
+    before = {"cpu/kept": b"1", "cpu/changed": b"1", "cpu/moved": b"1"}
+
+    why, messages = run(
+        "cat mine.py; cd $RESULTS/cpu; echo 22 > changed; echo new > new; echo x > .hidden; rm moved\n"
+        + finished("a.py::test")
+        + "\nexit 3",
+        files=before,
     )
-    python.chmod(0o700)
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(environment, "python_for", lambda *_: python)
-    monkeypatch.setenv(environment.CACHE, str(folder))
-    ledger = _LedgerOfAnAttempt(files)
-    (folder / "checkout").mkdir()
-    (folder / "checkout" / "a.py").touch()
-    work_off(0, "cpu", ledger, Order((), {}, checkout.packed(folder / "checkout")))
-    (problem,) = ledger.problems
-    assert problem is not None
-    return problem
+
+    (files,) = [message.files for message in messages if message.files]
+    assert files == {"cpu/changed": b"22\n", "cpu/new": b"new\n", "cpu/moved": None}
+    assert [event for message in messages for event in message.events] == [
+        {"began": 1},
+        {"finished": "a.py::test", "reports": []},
+    ]
+    assert [line for message in messages for line in message.log] == ["mine"]
+    assert "3" in why
 
 
-@pytest.mark.usefixtures("ray")
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{",
-        "[1]",
-        "3",
-        "[" * 100_000,
-        '{"files": 3}',
-        '{"files": {"a": 3}}',
-        '{"files": {"a": "+"}}',
-        "\x1b[2J",
-    ],
-    ids=lambda line: line[:20],
-)
-def test_a_line_of_the_run_that_is_damaged_ends_the_attempt_in_a_sentence(
-    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_no_finished_test_has_written_is_not_sent(run: Run) -> None:
+    _, messages = run("""echo half > $RESULTS/cpu/half; echo '{"started": "a.py::test"}' >> $EVENTS""")
+
+    assert all(message.files == {} for message in messages)
+
+
+def test_a_run_that_is_not_wanted_does_not_begin(run: Run, tmp_path: Path) -> None:
+    run(f"touch {tmp_path}/began", wanted=False)
+
+    assert not (tmp_path / "began").exists()
+
+
+def test_a_run_that_is_no_longer_wanted_is_ended(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = _work_off(line, {}, tmp_path, monkeypatch)
+    monkeypatch.setattr(Mailbox, "post", lambda _, message: bool(message.events))
 
-    assert "told of its tests in a line that is damaged" in problem
-    assert "fix:" in problem
-    assert "\x1b" not in problem
+    run(f"echo $$ > {tmp_path}/pid; sleep 600")
+
+    pid = (tmp_path / "pid").read_text().strip()
+    assert not Path(f"/proc/{pid}").exists()
 
 
-@pytest.mark.usefixtures("ray")
-def test_a_file_of_another_node_whose_name_leads_elsewhere_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problem = _work_off("{}", {"../../elsewhere": b"code"}, tmp_path, monkeypatch)
+def test_a_python_that_is_not_there_is_why_a_run_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "python_for", lambda *_: Path("/no/such/python"))
 
-    assert "a name that is none" in problem
-    assert list(tmp_path.rglob("elsewhere")) == []
+    why, messages = run("")
+
+    assert "127" in why
+    assert any("/no/such/python" in line for message in messages for line in message.log)

@@ -27,7 +27,7 @@ def some_cases(seed: int, *, most: int = 60) -> list[Group]:
 
 
 def names_in(shards: list[list[Group]]) -> list[str]:
-    return [name for shard in shards for case in shard for name in case.items]
+    return [name for shard in shards for case in shard for name in case.tests]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

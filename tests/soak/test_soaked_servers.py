@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.soak.record_entry import record_entry
-from fixtures.soak.under_load import Trace, keep_loaded, load_again
+from fixtures.soak.under_load import Trace, keep_loaded, load_again, record_entry
 from fixtures.soak.usage import MEMORY, usage_of, watch
 from reports.record.schema import Soak
 from reports.text.soak import soak_text

@@ -117,9 +117,10 @@ def test_a_segment_that_another_program_uses_is_not_the_servers(start: Callable[
 
 
 def test_processes_below_the_servers_count_too(start: Callable[..., Program]) -> None:
-    # This process is the server here, and the program its child.
-    program = start()
-    watched = watch(server_of(os.getpid()))
+    program, watched = (
+        start(),
+        watch(server_of(os.getpid())),
+    )  # this process is the server, the program its child
     before = usage_of(watched)
 
     program.use("memory")

@@ -1,0 +1,43 @@
+"""A fleet that cannot be had is refused at once."""
+
+import socket
+import sys
+
+import pytest
+
+from fixtures.errors import InputError, SetupError
+from fixtures.fleet import cluster
+from tests.helpers import Collect
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("nonsense", "ray://host", "host:", ":1", "a b:c"),
+        *("..:6379", f"{'x' * 64}:6379", "\u202e:6379"),
+        "nobody listens",
+    ],
+)
+def test_what_is_no_address_and_one_at_which_nothing_answers_is_refused(address: str) -> None:
+    if address == "nobody listens":
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            address = f"127.0.0.1:{server.getsockname()[1]}"
+
+    with pytest.raises(InputError, check=lambda error: error.where.startswith("--fleet ")):
+        cluster.check_answers(address)
+
+
+def test_without_ray_the_environment_that_has_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+
+    with pytest.raises(SetupError, check=lambda error: "tox run -e fleet" in error.fix):
+        cluster.ray_module()
+
+
+@pytest.mark.parametrize("given", [("--against", "HEAD"), ("--against-triton", "embedded"), ("-n", "2")])
+def test_an_option_for_one_machine_is_refused(given: tuple[str, ...], collect: Collect) -> None:
+    """Left out silently, a comparison would look like one that found nothing."""
+    found = collect("--fleet", "local", "--target", "cpu", *given)
+
+    assert found.status == pytest.ExitCode.USAGE_ERROR
+    assert f"where: --fleet {given[0]}" in found.text

@@ -1,0 +1,79 @@
+"""What comes back from a node: reports are those of a run here, and records lie where a run here would have put them."""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from fixtures.cases import cases_of
+from fixtures.host.targets import CPU
+from fixtures.run import record_file
+from fixtures.run.fleet import keep, records_of, report_from
+from reports.record import files
+from reports.record.schema import Start
+from tests.samples import load, record
+
+
+@pytest.mark.parametrize(
+    ("outcome", "longrepr"),
+    [("passed", None), ("failed", "slower"), ("skipped", ("file", 3, "Skipped: needs an NVIDIA T4"))],
+)
+def test_a_report_says_what_it_said_on_the_node(
+    pytestconfig: pytest.Config, outcome: Any, longrepr: Any
+) -> None:
+    name = "benchmarks/test_online.py::test_online[a100-bert-onnx-fp16-b001-c008]"
+    location = ("benchmarks/test_online.py", 9, "test_online")
+    properties: list[tuple[str, object]] = [("figure", "100 infer/s"), ("failure", "speed")]
+    original = pytest.TestReport(name, location, {}, outcome, longrepr, "call", user_properties=properties)
+    sent = pytestconfig.hook.pytest_report_to_serializable(config=pytestconfig, report=original)
+
+    arrived = report_from(pytestconfig, json.loads(json.dumps(sent)))
+
+    for field in ("nodeid", "outcome", "longrepr", "when", "duration"):
+        assert getattr(arrived, field) == getattr(original, field), field
+    assert dict(arrived.user_properties) == dict(properties)
+
+
+def test_a_node_gets_the_records_of_its_cases_with_what_stands_beside_them(tmp_path: Path) -> None:
+    mine, other = list(cases_of(CPU))[:2]
+    for case in (mine, other):
+        path = files.path_of(case.key, tmp_path)
+        files.write(record(case=case.key), path)
+        path.with_suffix(files.CONFIG_SUFFIX).write_text("name")
+        path.with_suffix(".server.log").write_text("long")
+
+    assert set(records_of([mine], tmp_path)) == {f"cpu/{mine}.json", f"cpu/{mine}{files.CONFIG_SUFFIX}"}
+
+
+def test_what_a_node_wrote_and_removed_is_written_and_removed_here(tmp_path: Path) -> None:
+    keep({"a40/case.json": b"old", "a40/gone": b"old"}, tmp_path)
+    keep({"a40/case.json": b"new", "a40/case.search/config.pbtxt": b"name", "a40/gone": None}, tmp_path)
+
+    found = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == {Path("a40/case.json"), Path("a40/case.search/config.pbtxt")}
+    assert (tmp_path / "a40" / "case.json").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize(
+    ("other", "of_fleet", "kept"),
+    [
+        ({"gpu_uuids": ("GPU-2",)}, True, [1, 4]),
+        ({"gpu_uuids": ("GPU-2",), "cores": 3}, True, [4]),
+        ({"gpu_uuids": ("GPU-2",)}, False, [4]),
+    ],
+)
+def test_a_case_that_moved_to_a_twin_keeps_what_was_measured_before(
+    tmp_path: Path, other: dict[str, Any], of_fleet: bool, kept: list[int]
+) -> None:
+    """A node of another kind is another machine, whose record is one of its own."""
+    machine = structs.replace(record().machine, gpu_uuids=("GPU-1",))
+    start = Start("offline", 1.0, 2.0, 3.0)
+    for batch, here in ((1, machine), (4, structs.replace(machine, **other))):
+        loads = [load("offline", batch, 10.0)]
+        change = functools.partial(record_file.with_loads, start=start, loads=loads)
+        found = record_file.update(record(loads=(), machine=here), tmp_path, change, of_fleet=of_fleet)
+
+    assert [one.batch for one in found.loads] == kept

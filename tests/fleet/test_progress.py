@@ -1,0 +1,95 @@
+"""What is done is done once, whoever dies, and what fails too often is given up."""
+
+import pytest
+
+from fixtures.fleet.groups import Group
+from fixtures.fleet.nodes import Node
+from fixtures.fleet.progress import TRIES, Mailbox, Message, Progress
+
+TESTS = ("a.py::test_a[x]", "b.py::test_b[x]", "c.py::test_c[x]")
+NODES = [Node(name, "host", 8, 1, ("T4",)) for name in ("one", "two")]
+
+
+@pytest.fixture
+def progress() -> Progress:
+    """A group of three tests that a node works on."""
+    found = Progress(Group("t4", "bert", TESTS, 3.0))
+    found.begin(NODES[0])
+    return found
+
+
+def test_another_node_gets_only_what_is_left(progress: Progress) -> None:
+    progress.finish(TESTS[0])
+    progress.running = TESTS[1]
+
+    assert progress.lose() == []
+    assert progress.left == list(TESTS[1:])
+    assert progress.choose(NODES, busy=()) == NODES[1]
+
+
+def test_a_node_that_lost_the_group_gets_it_again_only_where_there_is_no_other(progress: Progress) -> None:
+    progress.lose()
+
+    assert progress.choose(NODES, busy={"two"}) is None
+    assert progress.choose(NODES[:1], busy=()) == NODES[0]
+
+
+def test_a_test_that_loses_its_node_each_time_is_given_up_and_the_rest_goes_on(progress: Progress) -> None:
+    given_up = []
+    for _ in range(TRIES):
+        progress.begin(NODES[0])
+        progress.running = TESTS[0]
+        given_up += progress.lose()
+
+    assert given_up == [TESTS[0]]
+    assert progress.left == list(TESTS[1:])
+
+
+def test_a_group_that_cannot_start_is_given_up_whole(progress: Progress) -> None:
+    assert progress.lose() == []
+    assert progress.lose() == list(TESTS)
+    assert progress.left == []
+
+
+def test_nodes_that_die_between_tests_cost_no_test_while_the_group_gets_on(progress: Progress) -> None:
+    for test in TESTS[:2]:
+        progress.begin(NODES[0])
+        progress.finish(test)
+        assert progress.lose() == []
+
+    assert progress.left == [TESTS[2]]
+
+
+# --- the mailbox -------------------------------------------------------------------------------------------------
+
+
+def message(attempt: int) -> Message:
+    """A message of the first group."""
+    return Message(0, attempt, [], [], {})
+
+
+def test_a_message_is_collected_once() -> None:
+    mailbox = Mailbox()
+    mailbox.expect(0, 1)
+
+    assert mailbox.post(message(1))
+    assert mailbox.collect() == [message(1)]
+    assert mailbox.collect() == []
+
+
+def test_a_node_that_comes_back_after_another_took_over_is_told_to_end() -> None:
+    mailbox = Mailbox()
+    mailbox.expect(0, 1)
+    mailbox.expect(0, 2)
+
+    assert not mailbox.post(message(1))
+    assert mailbox.post(message(2))
+    assert mailbox.collect() == [message(2)]
+
+
+def test_every_node_is_told_when_the_run_is_over() -> None:
+    mailbox = Mailbox()
+    mailbox.expect(0, 1)
+    mailbox.close()
+
+    assert not mailbox.post(message(1))
