@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from reports import readme
-from reports.__main__ import main
 from reports.tables.case import case_section
 from reports.tables.summary import machine_blocks, summary
 from reports.text.publishable import publishable
@@ -90,13 +89,6 @@ def test_a_file_with_windows_line_ends_keeps_them() -> None:
     assert readme.sync(synced, SEEN) == synced
 
 
-def test_a_stray_line_end_outside_of_the_markers_stays() -> None:
-    page = "one\r\ntwo\rthree\x0cfour\u2028five\n<!-- tritonproof:machine -->\n<!-- /tritonproof:machine -->\nsix\r\n"
-    synced = readme.sync(page, SEEN)
-    assert synced.startswith(page.partition("<!--")[0])
-    assert synced.endswith("<!-- /tritonproof:machine -->\nsix\r\n")
-
-
 def test_drifted_regions_are_named() -> None:
     synced = readme.sync(PAGE, SEEN)
     assert readme.drifted(PAGE, SEEN) == ["machine", "summary", f"case {CASE}"]
@@ -105,19 +97,6 @@ def test_drifted_regions_are_named() -> None:
         f"case {CASE}",
     ]
     assert readme.drifted(synced.replace("cores", "CORES"), SEEN) == ["machine"]
-
-
-def test_other_records_are_drift() -> None:
-    synced = readme.sync(PAGE, SEEN)
-    assert "summary" in readme.drifted(
-        synced, [publishable(samples.record(accuracy=samples.failed_accuracy())), publishable(RECORDS[1])]
-    )
-
-
-def test_a_long_difference_is_cut() -> None:
-    lines = readme.difference(PAGE, readme.sync(PAGE, SEEN), limit=5).splitlines()
-    assert len(lines) == 6
-    assert lines[-1].startswith("... and ")
 
 
 @pytest.mark.parametrize(
@@ -154,35 +133,10 @@ def test_what_cannot_be_written_is_an_error_with_its_line(page: str, message: st
         readme.sync(page, SEEN)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "<!-- tritonproof:case {long} -->\n",
-        "<!-- /tritonproof:case {long} -->\n",
-        "a <!-- tritonproof:case {long} --> b\n",
-        "<!-- tritonproof:{long} -->\n",
-        "<!-- tritonproof:case {long} -->\n<!-- /tritonproof:case {long} -->\n",
-    ],
-)
-def test_an_error_shows_no_more_of_a_long_line_than_tells_which_it_is(page: str) -> None:
-    with pytest.raises(readme.ReadmeError, match=r"^line 1: ") as raised:
-        readme.sync(page.format(long="[" * 6000), [publishable(one) for one in RECORDS])
-
-    assert len(str(raised.value)) < 1500
-
-
 @pytest.mark.parametrize("name", ["summary", "machine"])
 def test_without_records_there_is_nothing_to_show(name: str) -> None:
     with pytest.raises(readme.ReadmeError, match=r"^line 1: there are no records.*tox run -e benchmarks"):
         readme.sync(f"<!-- tritonproof:{name} -->\n<!-- /tritonproof:{name} -->\n", [])
-
-
-def test_the_pasted_example_works() -> None:
-    assert readme.drifted(readme.EXAMPLE.format(case=CASE), SEEN) == [
-        "machine",
-        "summary",
-        f"case {CASE}",
-    ]
 
 
 def test_the_command_writes_the_file(sync_page: Reports, page: Path) -> None:
@@ -212,20 +166,6 @@ def test_the_check_shows_the_drift_and_writes_nothing(sync_page: Reports, page: 
     assert page.read_bytes() == before
 
 
-def test_writing_that_breaks_off_leaves_the_file_alone(
-    sync_page: Reports, page: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", str(page))
-
-    monkeypatch.setattr("os.fsync", full)
-    status, _, said = sync_page()
-    assert status == 4
-    assert said.startswith(f"error: {page}: No space left on device")
-    assert page.read_bytes() == PAGE.encode()
-    assert sorted(path.name for path in page.parent.iterdir()) == ["README.md", "results"]
-
-
 @pytest.mark.parametrize("options", [[], ["--check"]], ids=["write", "check"])
 @pytest.mark.parametrize(
     ("content", "message"),
@@ -252,18 +192,3 @@ def test_an_error_names_the_file_and_leaves_it_alone(
     assert (status, output) == (4, "")
     assert errors.startswith(f"error: {page}: {message}")
     assert (page.read_bytes() if page.exists() else None) == content
-
-
-def test_a_broken_record_is_an_error(sync_page: Reports, results: Path) -> None:
-    (results / "a40" / "broken.json").write_text("{")
-    status, _, errors = sync_page("--check")
-    assert status == 4
-    assert errors.startswith(f"error: {results}/a40/broken.json: not JSON")
-
-
-def test_the_file_is_the_readme_of_the_folder_one_stands_in(
-    page: Path, results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(page.parent)
-    assert main(["readme", "--results", str(results)]) == 0
-    assert "3166.7" in page.read_text()
