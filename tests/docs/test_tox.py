@@ -43,7 +43,7 @@ def test_every_environment_of_the_benchmarks_is_looked_at() -> None:
 
 @pytest.mark.parametrize("environment", EXTRAS)
 def test_an_environment_has_the_extras_of_its_name(environment: str) -> None:
-    assert set(lines_of(TOX["testenv"]["extras"], environment)) == EXTRAS[environment]
+    assert set(lines_of(TOX["testenv"]["extras"], environment)) == EXTRAS[environment] | {"server", "models"}
 
 
 @pytest.mark.parametrize("environment", EXTRAS)
@@ -82,9 +82,9 @@ def test_whoever_names_some_of_the_tests_gets_these_alone(environment: str) -> N
     assert not [word for word in command.split() if word.startswith("tests")]
 
 
-def test_what_proves_a_repository_has_the_project_s_own_versions_and_no_framework() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    asked = set(project["dependency-groups"]["prove"])
+def test_what_proves_a_repository_needs_no_framework() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["server"]]
 
-    assert asked <= set(project["project"]["dependencies"])
+    assert lines_of(TOX["testenv:prove"]["extras"], "prove") == ["server"]
     assert not [one for one in asked if re.match("torch|tensorflow|onnx|transformers", one)]

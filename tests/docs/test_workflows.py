@@ -143,7 +143,7 @@ def test_what_is_uploaded_is_what_the_commands_write() -> None:
     written = {word.partition("=")[2] for words in RUNS for word in words if "=" in word}
     uploads = [step["with"]["path"].split() for step in steps() if "upload" in step.get("uses", "")]
     for paths in [*uploads, *(GITLAB[job]["artifacts"]["paths"] for job in GITLAB_JOBS)]:
-        assert set(paths) <= written | {"reports/results", "reports/history"}
+        assert set(paths) <= written | {"reports/results", "reports/history", "dist"}
     assert {GITLAB[job]["artifacts"]["reports"]["junit"] for job in GITLAB_JOBS} <= written
 
 

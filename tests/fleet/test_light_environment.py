@@ -28,8 +28,12 @@ sys.exit(pytest.main(["benchmarks", "--collect-only", "-q", "-p", "no:cacheprovi
 
 
 def packages_of(group: str) -> set[str]:
-    """The distributions of a dependency group and all that they need, as far as they are installed here."""
-    pending = list(tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"][group])
+    """The distributions of the fleet's environment or of the one without a framework, and all that they need, as far as
+    they are installed here."""
+    tables = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = tables["project"]
+    of_prove = [*project["dependencies"], *project["optional-dependencies"]["server"]]
+    pending = list({"fleet": tables["dependency-groups"]["fleet"], "prove": of_prove}[group])
     found: set[str] = set()
     while pending:
         requirement = Requirement(pending.pop())

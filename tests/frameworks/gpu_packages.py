@@ -22,9 +22,9 @@ SETS = {"gpu": (13, "trt"), "gpu-cuda12": (12, "trt-cuda12")}
 def requirements(extra: str) -> list[Requirement]:
     """What an extra asks for, with what every environment does."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return [
-        Requirement(line) for line in [*project["dependencies"], *project["optional-dependencies"][extra]]
-    ]
+    extras = project["optional-dependencies"]
+    asked = [*project["dependencies"], *extras["server"], *extras["models"], *extras[extra]]
+    return [Requirement(line) for line in asked]
 
 
 def admitted(extra: str, distribution: str) -> dict[str, Mapping[str, Any]]:

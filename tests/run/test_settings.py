@@ -9,7 +9,6 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.run.options import check_python
 from fixtures.run.settings import Settings, option
 from fixtures.search.candidates import Goal
 from tests.helpers import Collect, parsed, parser, settings
@@ -183,14 +182,6 @@ def test_options_that_do_not_fit_each_other_are_named(given: dict[str, Any], whe
         settings(**given)
     assert raised.value.where.startswith(where)
     assert raised.value.fix
-
-
-def test_a_python_without_wheels_for_numpy_1_is_refused() -> None:
-    check_python((3, 11))
-    check_python((3, 12))
-    for version in ((3, 10), (3, 13)):
-        with pytest.raises(InputError):
-            check_python(version)
 
 
 def test_tf32_is_on_unless_the_option_or_the_environment_turns_it_off(

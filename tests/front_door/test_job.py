@@ -1,0 +1,18 @@
+"""The Kubernetes Job: its fields are those of Kubernetes, and it runs what the image has."""
+
+from pathlib import Path
+
+import kubernetes_validate
+import yaml
+
+JOB = Path(__file__).parents[2] / "ci" / "job.yaml"
+
+
+def test_the_job_is_one_of_kubernetes() -> None:
+    job = yaml.safe_load(JOB.read_text())
+
+    kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["args"][0] == "prove"
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in job["spec"]["template"]["spec"]["volumes"]}

@@ -1,0 +1,130 @@
+"""The wheel: what is in it, and what its command and its pytest option do in a folder that has nothing of the checkout."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODELS = Path(__file__).with_name("models")
+FAST = ("-k", "declared or in_batches")
+
+Call = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (file,) = folder.glob("*.whl")
+    return file
+
+
+@pytest.fixture(scope="module")
+def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, installed."""
+    folder = tmp_path_factory.mktemp("installed") / "site-packages"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.fixture
+def call(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Calls a module of the installed package in a folder whose packages have the names of the suite's."""
+    for name in ("fixtures", "reports", "benchmarks"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('another program\\'s package')")
+    environment = {**os.environ, "PYTHONPATH": str(packages)}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", *arguments]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
+def test_the_wheel_holds_the_tree_and_no_general_name(wheel: Path) -> None:
+    places = ("benchmarks", "fixtures", "model_repos/runtimes", "reports", "conftest.py", "pyproject.toml")
+    listed = subprocess.run(
+        ["git", "ls-files", *places], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    wanted = {f"tritonproof/suite/{name}" for name in listed.stdout.split() if "reports/h200/" not in name}
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if not Path(name).name.startswith(".")}
+
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"tritonproof"}
+    assert {name for name in names if name.startswith("tritonproof/suite/")} == {
+        name for name in wanted if not Path(name).name.startswith(".")
+    }
+
+
+def test_a_repository_is_proven_where_the_command_is_called(
+    call: Call, packages: Path, tmp_path: Path
+) -> None:
+    before = {path for path in packages.rglob("*") if "__pycache__" not in path.parts}
+
+    done = call("tritonproof", "prove", str(MODELS), "--junit-xml=junit.xml", *FAST)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len([*ElementTree.parse(tmp_path / "junit.xml").iter("testcase")]) == 2
+    assert (tmp_path / "reports" / "results" / "cpu" / "cpu-double-asis.json").is_file()
+    assert {path for path in packages.rglob("*") if "__pycache__" not in path.parts} == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("prove",), ("prove", "missing"), ("unknown",), ("report", "tables", "--results", "missing")],
+)
+def test_what_cannot_be_used_ends_with_status_4(call: Call, arguments: tuple[str, ...]) -> None:
+    assert call("tritonproof", *arguments).returncode == 4
+
+
+def test_one_test_is_run_by_its_id(call: Call) -> None:
+    name = "benchmarks/test_online.py::test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
+
+    done = call("tritonproof", "run", name, "--collect-only", "-qq", "--no-header")
+
+    assert [line for line in done.stdout.splitlines() if line.startswith("benchmarks/")] == [name]
+
+
+def test_another_suite_proves_a_repository_beside_its_own_tests(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text("def test_mine(): pass\n")
+    models = tmp_path / "models"
+    for name, factor in (
+        ("right", "2"),
+        ("wrong", "float(len(requests) + len(pb.get_input_tensor_by_name(requests[0], 'IN').as_numpy()))"),
+    ):
+        (models / name / "1").mkdir(parents=True)
+        text = (MODELS / "double" / "1" / "model.py").read_text()
+        (models / name / "1" / "model.py").write_text(text.replace("2 * pb", f"{factor} * pb"))
+        (models / name / "config.pbtxt").write_text((MODELS / "double" / "config.pbtxt").read_text())
+
+    options = ("--triton-prove", "models", "-k", "mine or in_batches")
+    done = call("pytest", "-q", *options, "--junit-xml=junit.xml")
+
+    found = {
+        str(case.get("name")): case.find("failure") is None
+        for case in ElementTree.parse(tmp_path / "junit.xml").iter("testcase")
+    }
+    assert found == {
+        "test_mine": True,
+        "test_same_answer_in_batches[cpu-right-asis]": True,
+        "test_same_answer_in_batches[cpu-wrong-asis]": False,
+    }, done.stdout + done.stderr
+
+
+def test_without_the_option_nothing_is_added(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(
+        "import sys\n\n\ndef test_mine():\n    assert 'fixtures' not in sys.modules\n"
+    )
+
+    assert call("pytest", "-q").returncode == 0

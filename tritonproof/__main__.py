@@ -1,0 +1,77 @@
+"""The command `tritonproof`: prove, run, report, doctor and new. What a run writes lies in the current folder."""
+
+import runpy
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tritonproof import SUITE
+
+if TYPE_CHECKING:
+    import pytest
+
+_USAGE = """\
+usage: tritonproof COMMAND [OPTIONS]
+
+  prove DIR   prove and measure every model of a Triton model repository, as it is;
+              `prove remote --triton HOST:PORT` those that a server has loaded
+  run         run the benchmarks: the suite's models, --onnx NAME=FILE or --models FILE
+  report      tables, plots and a page from the records: report --help
+  doctor      what could go wrong on this machine, and the fix
+  new NAME    write a Python file with a model, to change into your own
+
+prove and run take pytest's options and the suite's: tritonproof run --help
+"""
+_MODULES = {"report": "reports", "doctor": "fixtures.doctor", "new": "fixtures.new"}
+_BAD_USAGE = 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status, which docs/ci.md explains."""
+    command, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
+    if command in {"-h", "--help"}:
+        print(_USAGE, end="")
+        return 0
+    if command == "--version":
+        print(version("tritonproof"))
+        return 0
+    # Ahead of all that is installed, such as PyPI's own packages fixtures and reports, and of the current folder.
+    sys.path[:] = [str(SUITE), *(path for path in sys.path if path not in {"", str(Path.cwd())})]
+    if command in _MODULES:
+        sys.argv = [f"tritonproof {command}", *rest]
+        runpy.run_module(_MODULES[command], run_name="__main__", alter_sys=False)
+        return 0
+    if command == "prove":
+        if not rest or rest[0].startswith("-"):
+            print("error: name the model repository: tritonproof prove DIR", file=sys.stderr)
+            return _BAD_USAGE
+        return _pytest(["--repository", *rest])
+    if command == "run":
+        return _pytest(rest)
+    print(f"error: there is no command {command!r}\n\n{_USAGE}", end="", file=sys.stderr)
+    return _BAD_USAGE
+
+
+class _Ids:
+    """Shows tests by their ids, where pytest would name the way from the current folder to the installed package."""
+
+    def pytest_configure(self, config: "pytest.Config") -> None:
+        config.cwd_relative_nodeid = lambda nodeid: nodeid  # type: ignore[method-assign]
+
+
+def _pytest(options: Sequence[str]) -> int:
+    """Run the benchmarks, or those tests among them whose ids are given, with the suite's configuration of pytest."""
+    import pytest
+
+    own = ["-p", "no:tritonproof", "-c", str(SUITE / "pyproject.toml"), "--rootdir", str(SUITE), "-v"]
+    own += ["-o", f"cache_dir={Path.cwd() / '.pytest_cache'}"]
+    own += ["-W", "ignore:Module already imported so cannot be rewritten"]  # this one, which asserts nothing
+    given = [str(SUITE / one) if one.startswith("benchmarks") else one for one in options]
+    tests = [] if given != [*options] else [str(SUITE / "benchmarks")]
+    return int(pytest.main([*own, *tests, *given], plugins=[_Ids()]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""pytest's option --triton-prove DIR: the tests of a Triton model repository beside those of any other suite.
+
+The suite runs in a process of its own, once for all of its tests that are selected, and each test's outcome is the one it
+had there. Without the option nothing is imported and no test is added.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tritonproof import SUITE
+
+_OUTCOMES = {0, 1, 2, 5, 10, 11, 12}
+"""The exit statuses of a run whose tests have outcomes: docs/ci.md."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tritonproof", "Proving what NVIDIA Triton serves")
+    group.addoption(
+        "--triton-prove",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="Add the tests of every model of this Triton model repository, or with the word remote of every model that "
+        "the server of --triton-server has loaded. Repeatable.",
+    )
+    group.addoption(
+        "--triton-server",
+        metavar="SERVER",
+        help="The server for --triton-prove: embedded, local, docker or HOST:PORT.",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Add the tests of each repository ahead of -k, which selects among them too."""
+    for folder in config.getoption("--triton-prove"):
+        name = f"tritonproof[{folder}]"
+        repository = Repository.from_parent(session, name=name, nodeid=name, folder=folder)
+        report = config.hook.pytest_make_collect_report(collector=repository)
+        config.hook.pytest_collectreport(report=report)
+        items.extend(report.result)
+
+
+class Repository(pytest.Collector):
+    """The tests of one model repository, and their outcomes once they have run."""
+
+    def __init__(self, folder: str, **names: object) -> None:
+        super().__init__(**names)  # type: ignore[arg-type]
+        self.folder = folder
+        self.outcomes: dict[str, ElementTree.Element] | None = None
+
+    def collect(self) -> Iterator["Proof"]:
+        done = self._run("--collect-only", "-qq", "--no-header")
+        ids = [line for line in done.stdout.splitlines() if line.startswith("benchmarks/")]
+        if not ids:
+            raise self.CollectError(f"no tests\n{(done.stderr or done.stdout).strip()}")
+        for name in ids:
+            yield Proof.from_parent(self, name=name.partition("::")[2], test=name)
+
+    def prove(self) -> dict[str, ElementTree.Element]:
+        """Each selected test's element of the run's JUnit file, by the test's id. The run is made once."""
+        if self.outcomes is None:
+            self.outcomes = {}
+            selected = [item.test for item in self.session.items if item.parent is self]  # type: ignore[attr-defined]
+            with tempfile.TemporaryDirectory(prefix="tritonproof-") as folder:
+                file = Path(folder) / "junit.xml"
+                done = self._run(*selected, f"--junit-xml={file}", capture=False)
+                if done.returncode not in _OUTCOMES or not file.is_file():
+                    pytest.fail(f"the run ended with status {done.returncode}", pytrace=False)
+                for element in ElementTree.parse(file).iter("testcase"):
+                    self.outcomes[f"{element.get('file')}::{element.get('name')}"] = element
+        return self.outcomes
+
+    def _run(self, *options: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
+        server = self.config.getoption("--triton-server")
+        given = ["--triton", server] if server else []
+        command = [sys.executable, "-P", "-m", "tritonproof", "prove", self.folder, *given, *options]
+        return subprocess.run(command, capture_output=capture, text=True, check=False)
+
+
+class Proof(pytest.Item):
+    """One test of a model, with the outcome that it had in the suite's own process."""
+
+    def __init__(self, test: str, **names: object) -> None:
+        super().__init__(**names)  # type: ignore[arg-type]
+        self.test = test
+        self.add_marker(pytest.mark.xdist_group("tritonproof"))
+
+    def runtest(self) -> None:
+        outcomes = self.parent.prove()  # type: ignore[union-attr]
+        if self.test not in outcomes:
+            pytest.fail("the run ended before this test", pytrace=False)
+        for kind in ("failure", "error"):
+            if (found := outcomes[self.test].find(kind)) is not None:
+                pytest.fail(found.text or found.get("message") or kind, pytrace=False)
+        if (skipped := outcomes[self.test].find("skipped")) is not None:
+            pytest.skip(skipped.get("message") or "skipped")
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return SUITE / self.test.partition("::")[0], None, self.name
