@@ -11,7 +11,6 @@ import pytest
 
 from fixtures.accuracy.stages import room_for
 from fixtures.errors import ProofError
-from fixtures.host.scratch import space_in
 from fixtures.measure.load_data import input_data
 from tests import toy
 
@@ -48,8 +47,3 @@ def test_outputs_that_find_no_room_name_the_folder(tmp_path: Path, monkeypatch: 
     with pytest.raises(ProofError) as raised:
         room_for({"OUT": np.zeros((2, 3), np.float32)}, 8)
     assert raised.value.where == str(tmp_path)
-
-
-def test_what_is_no_matter_of_space_is_not_taken_for_one(tmp_path: Path) -> None:
-    with pytest.raises(PermissionError), space_in(tmp_path):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

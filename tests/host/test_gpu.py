@@ -124,12 +124,6 @@ def test_several_gpus_of_which_one_is_divided_are_not_watched(nvml: Nvml) -> Non
         assert watch is None
 
 
-def test_a_machine_without_a_driver_is_not_watched(nvml: Nvml) -> None:
-    nvml.refused = {"nvmlInit"}
-    with gpu.watch(1) as watch:
-        assert watch is None
-
-
 @pytest.mark.parametrize("visible", [None, "0", "MIG-1"])
 def test_an_instance_of_a_gpu_has_clocks_but_not_the_board_s_energy(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch, visible: str | None

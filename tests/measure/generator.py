@@ -58,8 +58,6 @@ for interval_us in intervals_us[1:]:
     due += interval_us * 1000
 if behaviour == "backwards":
     requests[3]["response_timestamps"] = [requests[3]["timestamp"] - 1]
-if behaviour == "half-nanosecond":
-    requests[3]["timestamp"] += 0.5
 if behaviour == "unanswered":
     requests = [request | {{"response_timestamps": []}} for request in requests]
 stood_still_ns = 5 * 10**9 if behaviour == "stopped" else 0

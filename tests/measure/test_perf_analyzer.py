@@ -116,7 +116,6 @@ def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
     [
         ("empty", "profile"),
         ("cut", "profile"),
-        ("half-nanosecond", "profile"),
         ("backwards", "profile"),
         ("cut-table", "table"),
         ("no-numbers", "table"),

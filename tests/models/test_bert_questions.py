@@ -59,11 +59,6 @@ def test_a_model_that_stops_a_token_late_is_no_exact_match(full: Model, dev: Pat
     assert exact < 0.3
 
 
-def test_the_folder_of_the_data_set_does_as_well_as_its_file(full: Model, dev: Path, folder: Path) -> None:
-    by_file, by_folder = (full.samples("evaluation", path, folder) for path in (dev, dev.parent))
-    assert by_file.ids == by_folder.ids
-
-
 def test_calibration_takes_training_questions_beside_the_evaluation_file(
     full: Model, dev: Path, folder: Path
 ) -> None:

@@ -219,11 +219,6 @@ def two_without_a_list(folder: Path) -> Path:
     return folder
 
 
-def empty(folder: Path) -> Path:
-    (folder / "empty.safetensors").mkdir()
-    return folder / "empty.safetensors"
-
-
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -231,14 +226,11 @@ def empty(folder: Path) -> Path:
             cut,
             flipped,
             without_data,
-            with_index(b""),
             with_index(b"no checkpoint at all"),
             two_without_a_list,
-            empty,
         ),
         lambda folder: folder / "model.ckpt-6",
         lambda folder: folder / "weights.safetensors",
-        lambda folder: folder / ("model" * 60),
     ],
 )
 def test_what_is_no_whole_checkpoint_is_refused(spoil: Callable[[Path], Path], folder: Path) -> None:

@@ -60,16 +60,10 @@ def docker(
     )
 
 
-def test_the_container_is_named_removed_and_reached_on_loopback_only() -> None:
-    command = docker(NVIDIA_TF32_OVERRIDE="0")
-    options, inside = command[: command.index("tritonserver")], command[command.index("tritonserver") :]
-    assert options[:2] == ["docker", "run"]
-    assert {"--rm", "--name=tritonproof-1", "--env=NVIDIA_TF32_OVERRIDE=0"} <= set(options)
-    assert options[-1] == IMAGE
-    published = [part for part in options if part.startswith(("--publish", "-p", "--net", "-P"))]
+def test_the_container_is_reached_on_loopback_alone() -> None:
+    command = docker()
+    published = [part for part in command if part.startswith(("--publish", "-p", "--net", "-P"))]
     assert published == [f"--publish=127.0.0.1:5000{n}:800{n}" for n in range(3)]
-    assert {"--id=tritonproof-1", "--model-repository=/models", "--model-control-mode=explicit"} < set(inside)
-    assert {"--http-port=8000", "--grpc-port=8001", "--metrics-port=8002"} < set(inside)
 
 
 @pytest.mark.parametrize("name", ["models", "a:b", "a,b", 'a"b', "ä b"])

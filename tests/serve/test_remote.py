@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import pickle
 import socket
@@ -13,7 +12,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -216,55 +214,34 @@ def test_the_http_port_is_recognised(server: Server) -> None:
         connect(f"127.0.0.1:{port_of(server, 'http')}")
 
 
-@contextlib.contextmanager
-def web_server(answers: Iterator[bytes], status: int = 200) -> Iterator[str]:
-    """A web server that answers so."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-            with contextlib.suppress(OSError):
-                for part in answers:
-                    self.wfile.write(part)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as web:
-        threading.Thread(target=web.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{web.server_port}"
-        web.shutdown()
-
-
-@pytest.mark.parametrize(("body", "status"), [(b"hello", 200), (b'{"name": "not triton"}', 200), (b"", 404)])
-def test_a_web_server_is_not_taken_for_triton(body: bytes, status: int) -> None:
-    with (
-        web_server(itertools.repeat(body, 5), status) as address,
-        pytest.raises(SetupError, match="a program that is not Triton"),
-    ):
-        connect(address)
+HTTP = b"HTTP/1.0 %s\r\n\r\n%s"
 
 
 @pytest.mark.parametrize(
     ("greeting", "said"),
-    [(b"SSH-2.0-OpenSSH_9.2\r\n", "a program that is not Triton"), (None, "no Triton answers")],
+    [
+        (HTTP % (b"200 OK", b"hello"), "a program that is not Triton"),
+        (HTTP % (b"200 OK", b'{"name": "not triton"}'), "a program that is not Triton"),
+        (HTTP % (b"404 Not Found", b""), "a program that is not Triton"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "a program that is not Triton"),
+        (None, "no Triton answers"),
+    ],
 )
-def test_a_program_of_another_protocol_or_of_none_is_not_taken_for_triton(
-    greeting: bytes | None, said: str
-) -> None:
+def test_another_program_is_not_taken_for_triton(greeting: bytes | None, said: str) -> None:
+    kept: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def accept() -> None:
             with contextlib.suppress(OSError):
                 while True:
                     kept.append(listening.accept()[0])
-                    kept[-1].sendall(greeting or b"")
+                    if greeting is not None:
+                        kept[-1].sendall(greeting)
+                        kept[-1].shutdown(socket.SHUT_WR)
 
-        kept: list[socket.socket] = []
         threading.Thread(target=accept, daemon=True).start()
         with pytest.raises(SetupError, match=said):
             connect(f"127.0.0.1:{listening.getsockname()[1]}", answer_s=0.5, probe_s=0.5)
         listening.shutdown(socket.SHUT_RDWR)
-        for connection in kept:
-            connection.close()
+    for connection in kept:
+        connection.close()

@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.serve.backends import local_backends
-from fixtures.serve.server_spec import EMBEDDED_TRITON, Choice, in_words, parse_choice
+from fixtures.serve.server_spec import Choice, parse_choice
 from tests.serve.programs import script
 
 EMBEDDED = Choice("embedded")
@@ -91,16 +91,3 @@ def test_the_default_is_the_environment_s_then_tritonserver_on_path_then_embedde
     with pytest.raises(InputError, check=lambda error: error.where == variable) as raised:
         parse_choice(None)
     assert "TRITONPROOF_TRITON=" in str(raised.value.fix), "the fix is the variable's"
-
-
-@pytest.mark.parametrize(
-    ("choice", "named"),
-    [
-        (EMBEDDED, EMBEDDED_TRITON),
-        (Choice("local", "/opt/t"), "/opt/t"),
-        (Choice("docker", "my/triton:1"), "my/triton:1"),
-        (Choice("remote", "host:8001"), "host:8001"),
-    ],
-)
-def test_each_choice_is_described_by_what_was_asked_for(choice: Choice, named: str) -> None:
-    assert named in in_words(choice)
