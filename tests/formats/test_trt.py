@@ -32,36 +32,6 @@ def test_every_name_of_tensorrt_that_is_used_is_in_its_bindings(source: Path, ve
     assert not unknown
 
 
-@pytest.mark.parametrize(
-    ("line", "unknown"),
-    [
-        ("config.set_flag(trt.BuilderFlag.FP16)", ("BuilderFlag", "FP16")),
-        ("config.clear_flag(trt.BuilderFlag.TF32)", None),
-        ("config.max_workspace_size = 1", ("IBuilderConfig", "max_workspace_size")),
-        ("trt.OnnxParser(network, logger).parse_file(path)", ("OnnxParser", "parse_file")),
-        ("described(config)", ("IBuilderConfig", "no_such_name")),
-        ("made(builder).no_such_name()", ("IBuilderConfig", "no_such_name")),
-    ],
-)
-def test_a_name_that_tensorrt_11_has_not_is_found(line: str, unknown: tuple[str, str] | None) -> None:
-    names = LISTED["tensorrt-cu13-bindings 11.4.0.106"]
-    source = f"""
-def described(one):
-    return one.no_such_name
-def made(builder):
-    return builder.create_builder_config()
-def convert(path):
-    import tensorrt as trt
-    logger = trt.Logger(trt.Logger.WARNING)
-    builder = trt.Builder(logger)
-    network, config = builder.create_network(0), builder.create_builder_config()
-    {line}
-"""
-    found = {one for one in used_names(source, names) if one[1] not in names.get(one[0], {})}
-
-    assert found == ({unknown} if unknown else set())
-
-
 @pytest.mark.contract
 @pytest.mark.parametrize(("distribution", "version"), VERSIONS)
 def test_the_listed_names_are_those_of_the_bindings_on_pypi(

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import execnet
 import pytest
 
 from fixtures.host import locks
@@ -105,12 +104,6 @@ def test_later_requests_to_share_do_not_overtake_a_measurement(place: Path, othe
     assert is_free_for_others(place)
 
 
-def test_the_machine_is_free_after_a_block_that_fails(place: Path) -> None:
-    with pytest.raises(KeyError), locks.hold_machine(folder=place, exclusive=True):
-        raise KeyError
-    assert is_free(place, exclusive=True)
-
-
 @pytest.mark.parametrize("exclusive", [True, False])
 def test_a_measurement_may_load_a_model_meanwhile(place: Path, exclusive: bool) -> None:
     with locks.hold_machine(folder=place, exclusive=True):
@@ -150,10 +143,6 @@ def test_only_waiting_for_another_process_counts_as_waited(place: Path, other: O
     assert locks.waited_s() == waited > before
     own_s, all_s = locks.own_time_s() - own_before_s, time.monotonic() - began_s
     assert 0 < own_s <= all_s - (waited - before)
-
-
-def test_runs_with_other_temporary_folders_are_on_the_same_machine(tmp_path: Path) -> None:
-    assert run_python("print(locks.machine())", TMPDIR=str(tmp_path)) == str(locks.machine())
 
 
 # --- who holds it ------------------------------------------------------------------------------------------
@@ -277,21 +266,3 @@ def test_a_holder_s_command_cannot_change_the_terminal_and_a_stopped_one_is_name
     assert text.isprintable()
     fix = f"kill -CONT {process.pid}"
     assert (fix in text, fix in stopped) == (False, True)
-
-
-def test_a_worker_of_a_run_has_the_command_of_the_run() -> None:
-    """What execnet starts workers with is the same for all, and says nothing of what is waited for."""
-    gateway = execnet.makegateway()
-    try:
-        said = locks.describe(gateway.remote_exec("import os; channel.send(os.getpid())").receive())
-    finally:
-        gateway.exit()
-    assert "a worker of" in said
-    assert "exec(" not in said
-
-
-def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError), locks.hold_file(tmp_path / "lock"):  # noqa: PT011
-        pass
-    assert not (tmp_path / "elsewhere").exists()

@@ -2,8 +2,6 @@
 
 import mmap
 import os
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,43 +54,4 @@ def test_what_is_another_users_stays(segment: Path) -> None:
     theirs(segment)
 
     assert segments.remove_unused([segment]) == []
-    assert segment.exists()
-
-
-IN_A_CONTAINER = """
-import mmap, sys
-with open(sys.argv[1], "wb+") as file:
-    file.truncate(mmap.PAGESIZE)
-    memory = mmap.mmap(file.fileno(), 0)
-print("mapped", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_a_containers_segment_of_the_same_name_is_another_one(segment: Path) -> None:
-    own_memory = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh"]
-    with subprocess.Popen(
-        [*own_memory, sys.executable, "-c", IN_A_CONTAINER, str(segment)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as container:
-        assert container.stdout is not None
-        if container.stdout.readline() != b"mapped\n":
-            pytest.skip("only root can mount a file system, and not in each container")
-        users = segments.users_of(segment)
-        container.communicate()
-
-    assert users == []
-
-
-@pytest.mark.parametrize("kind", ["link", "fifo", "nothing"])
-def test_what_is_no_segment_is_no_leftover(kind: str, segment: Path, tmp_path: Path) -> None:
-    path = tmp_path / "tritonproof-a"
-    if kind == "link":
-        path.symlink_to(segment)
-    elif kind == "fifo":
-        os.mkfifo(path)
-
-    assert segments.remove_unused([path]) == []
     assert segment.exists()

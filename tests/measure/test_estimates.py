@@ -250,18 +250,6 @@ def test_stopping_when_the_interval_is_narrow_keeps_most_of_its_confidence(shape
     assert 0.917 <= held / TRIALS <= 0.983, (held, np.mean(taken))
 
 
-def test_the_interval_widens_when_passes_differ() -> None:
-    generator = np.random.default_rng(5)
-    alike = [generator.normal(10, 1, 200) for _ in range(5)]
-    apart = [part * luck for part, luck in zip(alike, (1, 1.2, 0.9, 1.1, 0.8), strict=True)]
-
-    def width(latencies: list[np.ndarray]) -> float:
-        one = estimates.estimate(passes_of(latencies), estimates.mean_latency)
-        return one.high - one.low
-
-    assert width(apart) > 5 * width(alike)
-
-
 def test_the_interval_is_scaled_with_the_value_and_does_not_reach_below_zero() -> None:
     parts = passes_of([np.array([10.0, 11.0]), np.array([9.0, 12.0])])
     one, eight = (estimates.estimate(parts, estimates.throughput, scale=scale) for scale in (1, 8))
@@ -269,24 +257,6 @@ def test_the_interval_is_scaled_with_the_value_and_does_not_reach_below_zero() -
 
     far_apart = passes_of([np.array([1.0]), np.array([100.0])])
     assert estimates.estimate(far_apart, estimates.mean_latency).low == 0.0
-
-
-@pytest.mark.parametrize(
-    ("together", "requests", "is_open"),
-    [(1, 300, True), (1, 3000, False), (8, 3000, True), (8, 20_000, False)],
-)
-def test_the_interval_of_a_p99_is_open_above_where_few_requests_are_independent(
-    together: int, requests: int, is_open: bool
-) -> None:
-    """Requests that are answered together, so that one that is slow makes all slow."""
-    generator = np.random.default_rng(6)
-    parts = [np.repeat(generator.gamma(4, 1, requests // 6 // together), together) for _ in range(6)]
-
-    found = estimates.latency_estimates(passes_of(parts))
-
-    assert found["p99"].open_above is is_open
-    assert (found["p99"].high == np.concatenate(parts).max()) == is_open
-    assert not found["p50"].open_above
 
 
 def test_one_pass_has_no_interval() -> None:

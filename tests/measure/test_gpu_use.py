@@ -14,7 +14,6 @@ from msgspec import structs
 
 from fixtures.host import gpu
 from fixtures.host.gpu import GpuTime
-from fixtures.host.nvml import visible_gpus
 from fixtures.measure import measured, sweep, validity
 from fixtures.measure.job import jobs_of
 from fixtures.measure.load_data import input_data
@@ -110,14 +109,6 @@ def test_a_figure_that_is_not_supported_is_absent_and_the_others_stay(
     nvml.refused, nvml.pids = {refused}, lambda _handle: [os.getpid()]
     use = structs.asdict(use_of(stretch()))
     assert [name for name, value in use.items() if value is None] == [field]
-
-
-def test_a_gpu_that_tells_nothing_has_no_figures_and_no_marks(nvml: Nvml, stretch: Stretch) -> None:
-    assert visible_gpus(None)
-    nvml.refused = {name for name in dir(nvml) if name.startswith("nvmlDeviceGet")}
-    found = stretch()
-    assert set(structs.asdict(use_of(found)).values()) == {None}
-    assert validity.marks_of_gpu([found]) == []
 
 
 def reason(name: str) -> int:

@@ -50,12 +50,6 @@ def test_a_server_of_known_service_time_is_measured_right(timed: Timed, shape: s
     assert found.components_ms["server_queue"] > mean_ms, "seven wait while one is served"
 
 
-def test_no_latency_is_shorter_than_the_service_time(timed: Timed) -> None:
-    found = measured(timed, "bimodal", LoadPoint("online", 1, 1), budget_s=1)
-    for percent in (90, 95, 99):
-        assert found.latency_ms[f"p{percent}"].value >= np.percentile(service_times_ms("bimodal"), percent)
-
-
 def test_a_rate_that_is_too_high_shows_in_latencies_and_in_the_mark(timed: Timed) -> None:
     found = measured(timed, "fixed", LoadPoint("online", 1, 0, 300.0, "poisson"), budget_s=2)
 

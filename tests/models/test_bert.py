@@ -182,8 +182,6 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (with_config(num_hidden_layers=0), "config.json", "num_hidden_layers"),
     (with_config(hidden_act="mish"), "config.json", "hidden_act"),
     (with_config(vocab_size=None), "config.json", "vocab_size"),
-    (with_config(num_attention_heads=True), "config.json", "num_attention_heads"),
-    (with_config(num_attention_heads=4.5), "config.json", "num_attention_heads"),
     (with_config(num_attention_heads="3"), "config.json", "num_attention_heads"),
     (
         with_tensor_twice(

@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from fixtures.spec import Arrays, Model, Samples
 
 MICRO = {model.name: model for model in all_models() if model.micro}
 NUMPY = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64}
-ROWS = {"resnet50-micro": 100, "nnunet-micro": 8}
+ROWS = {"resnet50-micro": 100, "resnet50-tf-micro": 100, "nnunet-micro": 8, "fastpitch-micro": 64}
 """Evaluation rows that a fault is tried on, where all take long; of nnU-Net weights off by 5 % agree on 0.9987 of their
 voxels, another slope on 0.9997 and BF16 on 0.99989, as on all 24."""
 
@@ -118,18 +117,9 @@ def other_inputs(**changes: Callable[[Arrays], np.ndarray]) -> Callable[[Arrays]
     return lambda inputs: {**inputs, **{name: change(inputs) for name, change in changes.items()}}
 
 
-ORDERS = [order for order in itertools.permutations(range(3)) if order != (0, 1, 2)]
 OF_INPUTS: list[tuple[str, str, Callable[[Arrays], Arrays], float]] = [
     # BGR for RGB is the commonest fault of preparation: it must cost more than a hair.
-    *(
-        (
-            "resnet50-micro",
-            "".join("RGB"[i] for i in order),
-            other_inputs(INPUT__0=lambda inputs, order=order: inputs["INPUT__0"][:, order]),  # type: ignore[misc]
-            0.3,
-        )
-        for order in ORDERS
-    ),
+    ("resnet50-micro", "BGR", other_inputs(INPUT__0=lambda inputs: inputs["INPUT__0"][:, ::-1]), 0.3),
     (
         "resnet50-micro",
         "grey",
@@ -242,16 +232,15 @@ def test_weights_off_by_a_twentieth_break_the_parity_of_every_precision(name: st
 @pytest.mark.parametrize("name", ["resnet50-micro", "resnet50-tf-micro", "fastpitch-micro"])
 def test_weights_off_by_more_fail_their_limit(name: str) -> None:
     run = committed(name)
-    assert broken_limits(run, run.model.run(perturbed(run.network, 0.4), run.inputs))[0]
+    assert broken_limits(run, run.model.run(perturbed(run.network, 0.4), first(run, run.inputs)))[0]
 
 
-@pytest.mark.parametrize("slope", [0.0, 0.02])
-def test_another_slope_of_the_activation_breaks_parity(slope: float) -> None:
+def test_another_slope_of_the_activation_breaks_parity() -> None:
     run = committed("nnunet-micro")
     network = copy.deepcopy(run.network)
     for module in network.modules():
         if isinstance(module, torch.nn.LeakyReLU):
-            module.negative_slope = slope
+            module.negative_slope = 0.02
     assert breaks_parity(run, run.model.run(network, first(run, run.inputs)), "fp32")
 
 
@@ -259,7 +248,7 @@ def test_a_lost_pitch_fails_both_distances() -> None:
     run = committed("fastpitch-micro")
     monotonous = copy.deepcopy(run.network)
     torch.nn.init.zeros_(monotonous.pitch_emb.weight)
-    assert broken_limits(run, run.model.run(monotonous, run.inputs), slack=1)[:2] == [True, True]
+    assert broken_limits(run, run.model.run(monotonous, first(run, run.inputs)), slack=1)[:2] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -325,7 +314,3 @@ def test_the_synthesiser_speaks_as_its_rules_say_and_durations_come_out_exactly(
     for durations, utterance in zip(found, utterances, strict=True):
         assert durations[: len(utterance.text)].tolist() == utterance.durations.tolist()
         assert utterance.durations.sum() == utterance.mel.shape[1] <= 128
-
-
-def test_calibration_of_bert_takes_training_questions() -> None:
-    assert 250 <= len(MICRO["bert-dist4l-micro"].samples("training", None, None)) <= 300

@@ -80,12 +80,6 @@ def test_an_unexpected_key_is_named(key: str, state: State, tmp_path: Path) -> N
         nnunet.load_micro(path)
 
 
-def test_a_full_checkpoint_is_not_taken_for_a_micro_one(tmp_path: Path) -> None:
-    path = saved(published.numbered(published.layout("nnunet")), tmp_path / "x.ckpt")
-    with pytest.raises(InputError, check=lambda error: error.where == str(path)):
-        nnunet.load_micro(path)
-
-
 @pytest.mark.parametrize("absent", [(), (2,), (1, 2, 3)], ids=str)
 @pytest.mark.parametrize("where", ["truth", "prediction", "both"])
 def test_dice_is_the_f1_score_of_scikit_learn(where: str, absent: tuple[int, ...]) -> None:

@@ -31,7 +31,6 @@ from fixtures.serve.backends import (
     serves_natively,
 )
 from fixtures.serve.command import environment_of
-from fixtures.serve.launch import serve
 from fixtures.serve.releases import Image
 from fixtures.serve.server import Server
 from fixtures.serve.server_spec import IMAGE, Choice, ServerKind
@@ -66,13 +65,6 @@ def test_a_native_backend_is_preferred_to_the_suite_s_runtime(
 ) -> None:
     choice = installed(tmp_path, *backends)
     assert serves_natively(choice, tmp_path / "backends", ONNX) is native
-
-
-def test_a_backend_without_its_library_or_for_no_format_serves_nothing(tmp_path: Path) -> None:
-    choice = installed(tmp_path, "onnxruntime", "python")
-    assert not serves_natively(choice, tmp_path / "backends", dataclasses.replace(ONNX, backend=""))
-    backend_library(tmp_path / "backends", "onnxruntime").unlink()
-    assert not serves_natively(choice, tmp_path / "backends", ONNX)
 
 
 def test_a_server_with_neither_is_not_available_and_lists_what_it_has(tmp_path: Path) -> None:
@@ -166,6 +158,7 @@ PINNED, CUDA = "--pinned-memory-pool-byte-size", "--cuda-memory-pool-byte-size"
 
 
 def test_the_memory_pools_hold_the_largest_batches_and_are_triton_s_own_for_small_models() -> None:
+    assert pool_options(next(iter(cases_of(CPU))), DEPLOYMENT) == []
     assert sizes("resnet50-micro") == {PINNED: 256 * MIB, f"{CUDA} 0": 64 * MIB}
     deployment = matrix_of(MODELS["nnunet"], A100).deployment
     volumes = deployment.max_batch_size * MODELS["nnunet"].inputs[0].row_bytes
@@ -179,16 +172,6 @@ def test_each_gpu_has_a_memory_pool_and_each_instance_its_share() -> None:
     assert two.keys() == {PINNED, f"{CUDA} 0", f"{CUDA} 1"}
     assert two[PINNED] == pytest.approx(2 * one[PINNED], rel=0.01), "the host's is for all GPUs"
     assert all(four[name] == pytest.approx(2 * two[name], rel=0.01) for name in two)
-
-
-def test_the_server_takes_the_options_of_the_pools_and_none_on_a_cpu(tmp_path: Path) -> None:
-    assert pool_options(next(iter(cases_of(CPU))), DEPLOYMENT) == []
-    log = tmp_path / "log"
-    (tmp_path / "models").mkdir()
-    options = [f"{PINNED}=1048576", f"{CUDA}=0:1048576"]
-    with serve(Choice("embedded"), tmp_path / "models", log, device="cpu", options=options) as server:
-        assert server.is_live()
-    assert "pinned_memory_pool_byte_size     | 1048576" in log.read_text()
 
 
 @pytest.mark.parametrize(

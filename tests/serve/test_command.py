@@ -1,9 +1,7 @@
 """The ports that a server is started at, and the commands of a container and of a local server."""
 
 import csv
-import dataclasses
 import shutil
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,20 +15,12 @@ from fixtures.errors import InputError, ProofError, SetupError
 from fixtures.host.targets import recognise
 from fixtures.serve import backends
 from fixtures.serve.backends import server_variables
-from fixtures.serve.command import Ports, docker_command, environment_of, free_ports
+from fixtures.serve.command import Ports, docker_command, environment_of
 from fixtures.serve.container import check_docker
 from fixtures.serve.launch import serve
 from fixtures.serve.releases import Image
 from fixtures.serve.server_spec import IMAGE, Choice
 from tests.serve.programs import script
-
-
-def test_ports_are_three_and_free() -> None:
-    ports = dataclasses.astuple(free_ports())
-    assert len(set(ports)) == 3
-    for port in ports:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere"])

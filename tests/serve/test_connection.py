@@ -2,8 +2,6 @@
 
 import contextlib
 import dataclasses
-import os
-import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +10,6 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-import tritonclient.grpc
 from tritonclient.grpc import model_config_pb2 as mc
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
@@ -20,13 +17,11 @@ from tritonclient.utils import InferenceServerException
 from fixtures.errors import InputError, ProofError, SetupError
 from fixtures.measure.shared_memory import shared_region
 from fixtures.serve import connection
-from fixtures.serve.connection import grpc_client
 from fixtures.serve.found import load_found, loaded_on
 from fixtures.serve.remote import connect
 from fixtures.serve.server import Server
 from fixtures.serve.timeouts import Limits
 from fixtures.user_models.repository import FoundModel
-from tests.helpers import wait_until
 from tests.serve.programs import HANG_S
 
 FOUND = FoundModel("m", None, None)
@@ -216,23 +211,3 @@ def test_a_server_that_never_answers_is_given_up(question: str, answering: Calla
         assert answered.wait(HANG_S)
     finally:
         ended.set()
-
-
-def test_a_ctrl_c_leaves_no_client_that_is_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A half-made one prints a Python trace into the end of the run when it is collected."""
-    made: list[str] = []
-
-    class Client:
-        def __init__(self, address: str, **_options: Any) -> None:
-            os.kill(os.getpid(), signal.SIGINT)
-            made.append(address)
-
-    monkeypatch.setattr(tritonclient.grpc, "InferenceServerClient", Client)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            grpc_client("127.0.0.1:1")
-    finally:
-        signal.signal(signal.SIGINT, before)
-    wait_until(lambda: made)
-    assert made == ["127.0.0.1:1"]

@@ -83,16 +83,6 @@ def test_what_no_file_says_is_asked_of_the_server(server: Server, found: dict[st
     assert model.matrices["cpu"].deployment.max_batch_size == 2
 
 
-def test_texts_of_any_length_without_batches_are_made_up_and_answered(
-    server: Server, found: dict[str, FoundModel]
-) -> None:
-    _, model = load(server, found, "texts")
-    asked = sized(server, model, None)
-    rows = asked.samples.load([0])
-    assert server.infer("texts", model, rows)["OUT"].tolist() == rows["IN"][:, ::-1].tolist()
-    assert len({str(asked.samples.load([number])["IN"]) for number in range(4)}) == 4
-
-
 @pytest.mark.parametrize("shared_memory", ["system", "none"])
 def test_the_load_generator_sends_texts_and_variable_lengths(
     server: Server, found: dict[str, FoundModel], shared_memory: SharedMemory

@@ -1,8 +1,6 @@
 """Servers are started and are gone at the end of the block, and one that does not start says why."""
 
 import dataclasses
-import errno
-import os
 import socket
 import tempfile
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 
 from fixtures.build.repository import BuiltModel
 from fixtures.errors import ProofError, SetupError
-from fixtures.serve import cleanup, launch, wheels
+from fixtures.serve import cleanup, wheels
 from fixtures.serve.command import Ports, free_ports
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import check_accepts_models
@@ -84,35 +82,6 @@ def test_models_are_served_whatever_the_paths_hold(
         server.load(built, DEPLOYMENT, "online")
         assert doubled_by(server, built)
     assert not server.scratch.exists()
-
-
-@pytest.mark.parametrize("missing", ["room", "library"])
-def test_what_is_missing_before_the_start_is_an_error_and_leaves_nothing(
-    missing: str, models: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_arguments: Any, **_options: Any) -> None:
-        raise (
-            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if missing == "room" else SetupError("libpython")
-        )
-
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            launch if missing == "room" else wheels,
-            "scratch_folder" if missing == "room" else "libpython",
-            fail,
-        )
-        with pytest.raises(SetupError), serve(EMBEDDED, models, tmp_path / "log", device="cpu"):
-            pass
-    assert list(temporary.glob("*/runs/*")) == []
-
-
-def test_no_free_port_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_arguments: Any) -> None:
-        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-
-    monkeypatch.setattr(socket.socket, "bind", none)
-    with pytest.raises(SetupError, check=lambda error: error.where == "127.0.0.1"):
-        free_ports()
 
 
 def wrapper(folder: Path, options: str = "") -> Path:
@@ -208,13 +177,6 @@ def test_what_killed_servers_leave_is_cleaned_up_when_a_server_ends(
     with pytest.raises(ProofError):
         start(script(tmp_path / "bin" / "tritonserver", "exit 1"), tmp_path)
     assert (tmp_path / "cleaned up").exists()
-
-
-def test_a_program_that_cannot_run_is_an_error_with_the_reason(tmp_path: Path) -> None:
-    program = script(tmp_path / "bin" / "tritonserver", "exit 0")
-    program.write_bytes(b"\x7fELF")
-    with pytest.raises(ProofError, match="Exec format error"):
-        start(program, tmp_path)
 
 
 def test_docker_s_words_for_a_taken_port_are_tried_again_with_others(tmp_path: Path, temporary: Path) -> None:

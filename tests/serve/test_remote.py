@@ -246,16 +246,6 @@ def test_a_web_server_is_not_taken_for_triton(body: bytes, status: int) -> None:
         connect(address)
 
 
-def test_a_program_that_answers_without_end_is_given_up() -> None:
-    def slowly() -> Iterator[bytes]:
-        for _byte in range(200):
-            time.sleep(0.05)
-            yield b" "
-
-    with web_server(slowly()) as address, pytest.raises(TimeoutError):
-        http_get(f"{address}/v2", 0.5)
-
-
 @pytest.mark.parametrize(
     ("greeting", "said"),
     [(b"SSH-2.0-OpenSSH_9.2\r\n", "a program that is not Triton"), (None, "no Triton answers")],

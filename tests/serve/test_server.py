@@ -126,31 +126,21 @@ def test_what_ended_a_server_is_said_and_then_said_again(
                 server.check_running()
 
 
-def test_a_model_that_computes_nothing_while_it_loads_is_given_up_before_the_limit(
-    models: Path, make_build: MakeBuild, tmp_path: Path
+@pytest.mark.parametrize("when", ["loading", "asked"])
+def test_what_nothing_computes_on_is_given_up_and_nothing_else_waits_as_long(
+    models: Path, make_build: MakeBuild, tmp_path: Path, when: str
 ) -> None:
-    sleeping = make_build(
-        models, "sleeping", "import time\ndef load(artifact, settings):\n    time.sleep(600)\n"
-    )
+    rest = {"loading": "time.sleep(600)", "asked": "return lambda arrays: time.sleep(600)"}[when]
+    waiting = make_build(models, when, f"import time\ndef load(artifact, settings):\n    {rest}\n")
+
+    def use(server: Server) -> None:
+        server.load(waiting, DEPLOYMENT, "online")
+        doubled_by(server, waiting)
+
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
         impatient = dataclasses.replace(server, limits=Limits(load_s=HANG_S, idle_s=2.0))
         with pytest.raises(ProofError, match="computed nothing"):
-            impatient.load(sleeping, DEPLOYMENT, "online")
-
-
-def test_a_request_that_nothing_computes_on_is_given_up_and_nothing_else_waits_as_long(
-    models: Path, make_build: MakeBuild, tmp_path: Path
-) -> None:
-    waiting = make_build(
-        models,
-        "waiting",
-        "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(600)\n",
-    )
-    with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
-        impatient = dataclasses.replace(server, limits=Limits(idle_s=2.0))
-        impatient.load(waiting, DEPLOYMENT, "online")
-        with pytest.raises(ProofError, match="computed nothing"):
-            doubled_by(impatient, waiting)
+            use(impatient)
         with pytest.raises(ProofError, match="by this suite"):
             server.check_running()
 

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from fixtures.errors import SetupError
-from fixtures.host import scratch
 from fixtures.serve import wheels
 
 
@@ -121,22 +120,3 @@ def test_the_interpreter_s_own_libpython_comes_before_that_on_the_library_path(
     for libdir, expected in ((str(own), own), (None, other)):
         configure(monkeypatch, libdir)
         assert wheels.libpython(system=()) == expected
-
-
-def test_libraries_that_are_not_there_are_left_to_the_system(
-    without_packages: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/own")
-    assert wheels.perf_analyzer_libraries() == "/opt/own"
-
-
-def test_the_link_to_a_library_is_made_anew_over_what_a_killed_process_left(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for _anew in range(2):
-        assert starts(wheels.perf_analyzer(), wheels.perf_analyzer_libraries())
-        folder = scratch.user_folder() / "lib"
-        (folder / f".link-{os.getpid()}").symlink_to("half-made")
-        (folder / "libb64.so.0d").unlink()
-        (folder / "libb64.so.0d").symlink_to("gone")
