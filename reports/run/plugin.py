@@ -140,8 +140,14 @@ def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: S
     folders = sorted({_as_typed(path.parent.parent) for path in _record_paths(terminalreporter)})
     terminalreporter.write_line("")
     terminalreporter.write_line(
-        f"records: {', '.join(folders)}; all tables: {_as_typed(Path(sys.executable))} -m reports tables --results {folders[0]}"
+        f"records: {', '.join(folders)}; all tables: {_reports()} tables --results {folders[0]}"
     )
+
+
+def _reports() -> str:
+    """How the command of the reports is typed here: in an installed suite, whose tree is tritonproof/suite, or with Python."""
+    is_installed = Path(__file__).parts[-5:-3] == ("tritonproof", "suite")
+    return "tritonproof report" if is_installed else f"{_as_typed(Path(sys.executable))} -m reports"
 
 
 def _as_typed(path: Path) -> str:
