@@ -120,8 +120,14 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=lambda how: how.name)
-def test_the_workers_and_what_they_started_end_with_their_run(how: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("who", "how"),
+    [("run", signal.SIGINT), ("run", signal.SIGKILL), ("worker", signal.SIGTERM)],
+    ids=["interrupted", "killed", "the pool ends a worker"],
+)
+def test_the_workers_and_what_they_started_end_with_their_run(
+    who: str, how: signal.Signals, tmp_path: Path
+) -> None:
     script, log = tmp_path / "stuck.py", tmp_path / "log"
     script.write_text(STUCK)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -133,9 +139,10 @@ def test_the_workers_and_what_they_started_end_with_their_run(how: signal.Signal
         return [one for one in below.children(recursive=True) if one.name() == "sleep"]
 
     wait_until(lambda: run.poll() is not None or len(compilers()) == 2, 300, log.read_text)
-    started = below.children(recursive=True)
-    run.send_signal(how)
+    started, worker = below.children(recursive=True), compilers()[0].parent()
+    assert worker is not None
+    (below if who == "run" else worker).send_signal(how)
 
-    assert run.wait(timeout=60) != 0
+    assert (run.wait(timeout=60) != 0) == (who == "run")
     _, alive = psutil.wait_procs(started, timeout=60)
     assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
