@@ -47,7 +47,7 @@ def prove_gate(run: CaseRun, recorder: Recorder) -> Callable[[str], None]:
 
     def prove(gate: str) -> None:
         deployed, found = run.same_answers(gate)
-        recorder.gate(deployed.serving, found)
+        recorder.keep(deployed.serving, gates=(found,))
         recorder.figure(gate_text(found))
         if not found.wrong:
             return

@@ -15,7 +15,7 @@ def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
     evaluation = run.accuracy
     same = run.same_however_sent()
     ledger = with_same_answers(evaluation.ledger, same)
-    recorder.accuracy(evaluation.serving, ledger, evaluation.missing)
+    recorder.keep(evaluation.serving, accuracy=ledger, accuracy_missing=evaluation.missing)
     recorder.samples(evaluation.samples)
     recorder.figure("; ".join([*map(score_text, ledger.scores), same_answers_text(same)]))
     if failures := ledger_failures(ledger):

@@ -13,7 +13,7 @@ from reports.text.correctness import conversation_failure, conversation_text
 def test_conversation(run: CaseRun, recorder: Recorder) -> None:
     """The same messages get the same answers again, also in turns with another sequence's messages."""
     serving, found = run.conversation()
-    recorder.conversation(serving, found)
+    recorder.keep(serving, conversation=found)
     recorder.figure(conversation_text(found))
     if failure := conversation_failure(found):
         raise AccuracyError(failure)

@@ -13,7 +13,7 @@ def test_conversion(run: CaseRun, recorder: Recorder) -> None:
     """The relative error and the share of equal decisions are within the tolerance, and within what the precision
     itself costs the model."""
     case, parity = run.case, run.parity
-    recorder.conversion(parity)
+    recorder.keep(None, conversion=parity)
     found = []
     if parity.relative_error is not None:
         found.append(f"relative error {RELATIVE_ERROR.text(parity.relative_error)}")

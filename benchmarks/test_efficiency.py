@@ -13,5 +13,5 @@ def test_efficiency(run: CaseRun, recorder: Recorder) -> None:
     """Measures the ratio of served to in-process throughput, in turns, and the fraction of the machine's peak that is
     reached."""
     deployed, found = run.efficiency()
-    recorder.efficiency(deployed.serving, found)
+    recorder.keep(deployed.serving, efficiency=tuple(found))
     recorder.figure(efficiency_text(found, run.case.precision))

@@ -15,14 +15,14 @@ from reports.text.search import beyond_text, found_text
 @pytest.mark.stage("search")
 def test_search(run: CaseRun, recorder: Recorder) -> None:
     """The configuration that was found keeps the budget, and passes the tests of conversion and accuracy."""
-    recorder.conversion(run.parity)
+    recorder.keep(None, conversion=run.parity)
     found, deployed = run.search()
-    recorder.search(deployed.serving, found, run.accuracy_missing)
+    recorder.keep(deployed.serving, search=found, accuracy_missing=run.accuracy_missing)
     if found.verdict == "beyond":
         raise SpeedError(beyond_text(found))
     evaluation = run.evaluate(deployed)
     found = structs.replace(found, accuracy=evaluation.ledger)
-    recorder.search(deployed.serving, found, run.accuracy_missing)
+    recorder.keep(deployed.serving, search=found, accuracy_missing=run.accuracy_missing)
     recorder.samples(evaluation.samples, of_search=True)
     recorder.figure(found_text(found))
     failures = ledger_failures(evaluation.ledger)

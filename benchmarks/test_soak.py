@@ -16,7 +16,7 @@ def test_soak(run: CaseRun, recorder: Recorder) -> None:
     """Nothing leaks, neither with each request nor with each loading of the model, and every answer that is verified is
     right."""
     found, deployed = run.soak()
-    recorder.soak(deployed.serving, found)
+    recorder.keep(deployed.serving, soak=found)
     if wrong := wrong_text(found.answers, "in the soak"):
         raise AccuracyError(wrong)
     if leaking := leaks(found):

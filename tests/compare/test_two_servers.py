@@ -10,7 +10,7 @@ from fixtures.against import other_builds
 from fixtures.against.comparison import OtherBuild
 from fixtures.build.repository import BuiltModel
 from fixtures.measure import measured, sweep
-from fixtures.measure.job import jobs_of
+from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.to_record import Measurement, outcomes
@@ -48,7 +48,7 @@ def compare_builds(mine: BuiltModel, theirs: BuiltModel, folder: Path) -> Compar
         name, model, point = str(mine.case), mine.case.model, LoadPoint("offline", 1, 1)
         sample = {model.inputs[0].name: np.ones((1, 4), np.float32)}
         data = stack.enter_context(input_data(model, samples_of(sample), folder))
-        (job,) = jobs_of(servers[0], name, model, {point: 0.0}, shared_memory="system", data=data)
+        job = Job(servers[0], name, model, point, "system", data.below(servers[0].scratch))
         state = measured.against(measured.begin(job), servers[1], name, OtherBuild("the other", 0.03))
         plan = MeasuringPlan(budget_s=120.0)
         outcome = outcomes(sweep.measure([state], plan), plan)[point]

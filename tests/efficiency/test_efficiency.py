@@ -20,7 +20,7 @@ from fixtures.efficiency.interleaved import Turns, is_done, mean_of, take_turns
 from fixtures.errors import NotAvailableError
 from fixtures.host.cpu import CpuTime
 from fixtures.host.targets import EVERY_TARGET
-from fixtures.measure.job import Job, Run, jobs_of
+from fixtures.measure.job import Job, Run
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.serve.launch import serve
@@ -165,7 +165,7 @@ def test_a_model_that_is_slower_when_served_shows_it(make_build: MakeBuild, tmp_
     ):
         server.load(build, DEPLOYMENT, "offline")
         worker.wait_ready()
-        (job,) = jobs_of(server, str(build.case), model, {POINT: 0.06}, shared_memory="system", data=data)
+        job = Job(server, str(build.case), model, POINT, "system", data.below(server.scratch), 0.06)
         found = interleaved.measure(job, worker, 1, MeasuringPlan(budget_s=1.0))
     assert len(found.served_per_s) == len(found.in_process_per_s) >= 5
     assert max(found.served_per_s) < 1 / 0.06 * 1.05

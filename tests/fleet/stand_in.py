@@ -69,7 +69,9 @@ def _record(item: pytest.Item) -> Path:
             load(point.scenario, max(point.batch, point.concurrency), 100.0), origin=origin
         )
         start = Start(point.scenario, 1.0, 1.0, 1.0)
-        record_file.update(fresh, results, lambda stored: record_file.with_loads(stored, start, [found]))
+        record_file.update(
+            fresh, results, lambda stored: record_file.with_results(stored, starts=(start,), loads=(found,))
+        )
     elif stage_of(item) == "accuracy":
         record_file.update(fresh, results, lambda stored: structs.replace(stored, accuracy=accuracy()))
     else:

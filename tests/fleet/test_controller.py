@@ -73,7 +73,7 @@ def test_a_case_that_moved_to_a_twin_keeps_what_was_measured_before(
     start = Start("offline", 1.0, 2.0, 3.0)
     for batch, here in ((1, machine), (4, structs.replace(machine, **other))):
         loads = [load("offline", batch, 10.0)]
-        change = functools.partial(record_file.with_loads, start=start, loads=loads)
+        change = functools.partial(record_file.with_results, starts=(start,), loads=tuple(loads))
         found = record_file.update(record(loads=(), machine=here), tmp_path, change, of_fleet=of_fleet)
 
     assert [one.batch for one in found.loads] == kept

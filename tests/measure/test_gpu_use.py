@@ -15,7 +15,7 @@ from msgspec import structs
 from fixtures.host import gpu
 from fixtures.host.gpu import GpuTime
 from fixtures.measure import measured, sweep, validity
-from fixtures.measure.job import jobs_of
+from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.to_record import record_entry
@@ -174,14 +174,8 @@ def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(
     ):
         assert server.device == "cpu"
         server.client.load_model(name)
-        (job,) = jobs_of(
-            dataclasses.replace(server, device="cuda"),
-            name,
-            model,
-            {point: 0.005},
-            shared_memory="system",
-            data=data,
-        )
+        on_gpu = dataclasses.replace(server, device="cuda")
+        job = Job(on_gpu, name, model, point, "system", data.below(on_gpu.scratch), 0.005)
         (state,) = sweep.measure([measured.begin(job)], plan)
     assert all(run.gpu is not None for run in state.mine.passes)
     found = record_entry(state, plan).load

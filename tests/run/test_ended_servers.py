@@ -2,16 +2,9 @@
 
 import textwrap
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from fixtures.cases import cases_of, reference_of
-from fixtures.host.targets import CPU
-from fixtures.run import efficiency
-from fixtures.run.efficiency import ServedReference
-from fixtures.spec import Case, LoadPoint
 from tests.helpers import ROOT, WITHOUT
 
 TEST = """
@@ -66,24 +59,3 @@ def test_the_later_tests_of_a_case_whose_server_ended_fail_and_those_of_the_next
     assert len(outcomes) == len(names)
     failed = [name for name, outcome in outcomes.items() if outcome == "failed"]
     assert failed == [f"test_passes_without_asking_it[{CASES[0]}]"]
-
-
-def test_a_reference_is_served_once_and_again_where_its_server_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = [one for one in cases_of(CPU) if str(one) != str(reference_of(one))]
-    run: Any = SimpleNamespace(case=cases[0], of_model=SimpleNamespace(references={}))
-    served: list[Any] = []
-
-    def serve(_run: Any, case: Case) -> ServedReference | None:
-        beside: Any = SimpleNamespace(server=SimpleNamespace(how_it_ended=lambda: ""))
-        served.append(ServedReference(case, beside, LoadPoint("online", 1, 1), 0.001))
-        return served[-1]
-
-    monkeypatch.setattr(efficiency, "_served", serve)
-    first = efficiency.reference_beside(run)
-    assert efficiency.reference_beside(run) is first
-    served[0].run.server.how_it_ended = lambda: "was ended by SIGKILL"
-    assert efficiency.reference_beside(run) is efficiency.reference_beside(run) is served[1] is not first
-
-    run.of_model.references = dict.fromkeys(run.of_model.references)
-    assert efficiency.reference_beside(run) is None, "that there is none is found once"
-    assert len(served) == 2

@@ -50,18 +50,18 @@ def stages():
 
 @pytest.mark.stage("conversion")
 def test_conversion(recorder):
-    recorder.conversion(samples.record().conversion)
+    recorder.keep(None, conversion=samples.record().conversion)
 
 @pytest.mark.stage("accuracy")
 def test_accuracy(stages, recorder):
     fail_in("test")
-    recorder.accuracy(RECORD.serving, samples.accuracy(), None)
+    recorder.keep(RECORD.serving, accuracy=samples.accuracy())
     fail_in("end")
 
 @pytest.mark.stage("answers")
 def test_same_answer_again(recorder):
     fail_in("answers")
-    recorder.gate(RECORD.serving, samples.gate())
+    recorder.keep(RECORD.serving, gates=(samples.gate(),))
 
 @pytest.mark.stage("offline")
 def test_offline(recorder):

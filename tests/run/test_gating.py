@@ -41,9 +41,9 @@ TEST = """
 
     @pytest.fixture
     def recorder(request):
-        def gate(serving, found):
-            SEEN.gates[request.node.originalname] = (serving, found)
-        return SimpleNamespace(gate=gate, loads=None, figure=lambda text: None)
+        def keep(serving, gates):
+            SEEN.gates[request.node.originalname] = (serving, *gates)
+        return SimpleNamespace(keep=keep, loads=None, figure=lambda text: None)
 
     @pytest.fixture
     def entry():

@@ -1,8 +1,8 @@
 """Results join the record they belong to, and no other; nothing that was measured is lost."""
 
+import functools
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ from fixtures.run import record_file
 from reports.record import files
 from reports.record.schema import Deployment, Load, Parity, Record, Start
 from tests import samples
-
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
 
 WHOLE = samples.record()
 FRESH = structs.replace(WHOLE, conversion=None, accuracy=None, loads=(), updated="")
 """What a run knows before it has measured anything."""
+NEW = samples.load("online", 64, 3300.0)
+START = Start("online", 0.4, 2.5, 12.5)
+AT_64 = ("online", 1, 64)
 
 
 @pytest.fixture
@@ -30,101 +32,84 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def add(fresh: Record, results: Path, load: Load) -> Record:
-    """Record one load point; returns what is then on disk."""
-    written = record_file.update(fresh, results, lambda stored: record_file.with_loads(stored, START, [load]))
+def add(fresh: Record, results: Path, **found: Any) -> Record:
+    """Record some results, a load point unless others are given; returns what is then on disk."""
+    change = functools.partial(record_file.with_results, **(found or {"starts": (START,), "loads": (NEW,)}))
+    written = record_file.update(fresh, results, change)
     on_disk = files.read(files.path_of(fresh.case, results))
     assert written == on_disk
     return on_disk
 
 
-def points(loads: Sequence[Load]) -> list[tuple[str, int, int]]:
-    return [(load.scenario, load.batch, load.concurrency) for load in loads]
+def points(record: Record) -> list[tuple[str, int, int]]:
+    return [(load.scenario, load.batch, load.concurrency) for load in record.loads]
 
 
-NEW = samples.load("online", 64, 3300.0)
-START = Start("online", 0.4, 2.5, 12.5)
+def alone(fresh: Record, stored: Record, **more: Any) -> Record:
+    """A record of one new load point."""
+    return structs.replace(fresh, loads=(NEW,), starts=(START,), updated=stored.updated, **more)
 
 
 def test_the_first_result_makes_the_record(tmp_path: Path) -> None:
-    stored = add(FRESH, tmp_path, NEW)
+    stored = add(FRESH, tmp_path)
 
-    assert stored == structs.replace(FRESH, loads=(NEW,), starts=(START,), updated=stored.updated)
+    assert stored == alone(FRESH, stored)
     assert stored.updated.endswith("+00:00")
 
 
-def test_a_result_joins_what_is_there(tmp_path: Path, path: Path) -> None:
-    stored = add(FRESH, tmp_path, NEW)
+def test_a_result_joins_what_is_there_and_a_point_measured_again_replaces_the_old_one(
+    tmp_path: Path, path: Path
+) -> None:
+    joined = add(FRESH, tmp_path)
+    assert (joined.conversion, joined.accuracy) == (WHOLE.conversion, WHOLE.accuracy)
+    assert points(joined) == sorted([*points(WHOLE), AT_64])
 
-    assert (stored.conversion, stored.accuracy) == (WHOLE.conversion, WHOLE.accuracy)
-    assert points(stored.loads) == sorted([*points(WHOLE.loads), ("online", 1, 64)])
-
-
-def test_a_point_measured_again_replaces_the_old_one(tmp_path: Path, path: Path) -> None:
     again = samples.load("offline", 8, 1700.0)
-
-    stored = add(FRESH, tmp_path, again)
-
-    assert points(stored.loads) == sorted(points(WHOLE.loads))
-    assert [load for load in stored.loads if load.batch == 8] == [again]
+    replaced = add(FRESH, tmp_path, loads=(again,))
+    assert points(replaced) == points(joined)
+    assert [load for load in replaced.loads if load.batch == 8] == [again]
 
 
 def test_a_gate_s_finding_replaces_the_one_of_before_and_no_other(tmp_path: Path, path: Path) -> None:
     for found in (samples.gate("malformed"), samples.gate("batches", "wrong"), samples.gate("batches")):
-        record_file.update(
-            structs.replace(WHOLE, loads=()),
-            tmp_path,
-            lambda stored, found=found: record_file.with_gate(stored, found),  # type: ignore[misc]
-        )
+        add(FRESH, tmp_path, gates=(found,))
 
     assert files.read(path).gates == (samples.gate("batches"), samples.gate("malformed"))
     assert files.read(path).loads == WHOLE.loads
 
 
-def test_a_failure_takes_what_its_stage_found_in_another_run_and_stays_until_its_test_has_a_result() -> None:
+@pytest.mark.parametrize(("run", "is_kept"), [(1, False), (2, True)])
+def test_a_failure_takes_what_its_stage_found_in_another_run_and_stays_until_its_test_has_a_result(
+    run: int, is_kept: bool
+) -> None:
+    found = structs.replace(samples.accuracy(), origin=samples.origin(run=run))
     failed = samples.stage_failure(origin=samples.origin(run=2))
-    stored = record_file.with_failure(samples.record(accuracy=samples.accuracy()), failed)
+    stored = record_file.with_failure(samples.record(accuracy=found), failed)
 
-    assert stored.accuracy is None
+    assert stored.accuracy == (found if is_kept else None)
     assert stored.conversion == WHOLE.conversion
     assert stored.failures == (failed,)
     assert record_file.without_failure(stored, "test_own").failures == (failed,)
     assert record_file.without_failure(stored, "test_accuracy").failures == ()
 
 
-def test_a_failure_leaves_what_its_stage_found_in_the_same_run() -> None:
-    found = structs.replace(samples.accuracy(), origin=samples.origin(run=2))
-    failed = samples.stage_failure("test_own", origin=samples.origin(run=2))
+def test_a_conversion_joins_a_record_whether_it_has_been_served_or_not(tmp_path: Path, path: Path) -> None:
+    unserved, failed = structs.replace(FRESH, serving=None), samples.failed_conversion()
 
-    assert record_file.with_failure(samples.record(accuracy=found), failed).accuracy == found
+    stored = add(unserved, tmp_path, conversion=failed)
+    assert (stored.conversion, stored.serving, stored.loads) == (failed, WHOLE.serving, WHOLE.loads)
 
-
-def test_a_conversion_joins_a_record_that_has_been_served(tmp_path: Path, path: Path) -> None:
-    unserved = structs.replace(FRESH, serving=None)
-    failed = samples.failed_conversion()
-
-    record_file.update(unserved, tmp_path, lambda stored: structs.replace(stored, conversion=failed))
-
-    stored = files.read(path)
-    assert stored.conversion == failed
-    assert stored.serving == WHOLE.serving
-    assert len(stored.loads) == len(WHOLE.loads)
-
-
-def test_a_record_that_was_not_served_learns_its_server(tmp_path: Path) -> None:
-    unserved = structs.replace(FRESH, serving=None, conversion=WHOLE.conversion)
-    record_file.update(unserved, tmp_path, lambda stored: stored)
-
-    stored = add(FRESH, tmp_path, NEW)
-
-    assert (stored.serving, stored.conversion) == (WHOLE.serving, WHOLE.conversion)
+    path.unlink()
+    add(unserved, tmp_path, conversion=failed)
+    served = add(FRESH, tmp_path)
+    assert (served.serving, served.conversion) == (WHOLE.serving, failed)
 
 
 def test_another_machine_gets_a_record_of_its_own_and_all_are_kept(tmp_path: Path, path: Path) -> None:
     for cores in (8, 4):
         moved = structs.replace(FRESH, machine=structs.replace(WHOLE.machine, cores=cores))
-        stored = add(moved, tmp_path, NEW)
-        assert stored == structs.replace(moved, loads=(NEW,), starts=(START,), updated=stored.updated)
+        stored = add(moved, tmp_path)
+        assert stored == alone(moved, stored)
 
     superseded = [files.read(one) for one in (path.parent / "superseded").iterdir()]
     assert WHOLE in superseded
@@ -151,27 +136,24 @@ def test_another_build_starts_anew_and_another_way_to_serve_keeps_the_conversion
 ) -> None:
     other = structs.replace(FRESH, **changes)
 
-    stored = add(other, tmp_path, NEW)
+    stored = add(other, tmp_path)
 
-    assert stored == structs.replace(
-        other, conversion=kept, loads=(NEW,), starts=(START,), updated=stored.updated
-    )
+    assert stored == alone(other, stored, conversion=kept)
     assert not (path.parent / "superseded").exists()
 
 
-@pytest.mark.parametrize("content", ["", '{"schema": 999}', '{"schema": 1}', "[]"])
+@pytest.mark.parametrize("content", ["", '{"schema": 999}'])
 def test_a_record_that_cannot_be_read_is_put_aside(tmp_path: Path, path: Path, content: str) -> None:
     path.write_text(content)
 
-    stored = add(FRESH, tmp_path, NEW)
-
-    assert points(stored.loads) == [("online", 1, 64)]
+    assert points(add(FRESH, tmp_path)) == [AT_64]
     assert path.with_name(f"{path.name}.unreadable").read_text() == content
 
 
 def test_a_result_that_is_no_number_leaves_the_record_as_it_was(tmp_path: Path, path: Path) -> None:
+    nan: Load = samples.load("online", 64, float("nan"))
     with pytest.raises(ValueError, match="JSON"):
-        add(FRESH, tmp_path, samples.load("online", 64, float("nan")))
+        add(FRESH, tmp_path, loads=(nan,))
 
     assert files.read(path) == WHOLE
 
@@ -181,21 +163,19 @@ def test_a_folder_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     place.write_text("a file where the folder should be")
 
     with pytest.raises(ProofError, check=lambda error: error.where.startswith(str(place))):
-        add(FRESH, tmp_path, NEW)
+        add(FRESH, tmp_path)
 
 
 WRITER = """\
 import sys
-from msgspec import structs
 from pathlib import Path
 from fixtures.run import record_file
-from reports.record import schema
 from tests import samples
-fresh = structs.replace(samples.record(), loads=())
-start = schema.Start(sys.argv[2], 0.4, 2.5, 12.5)
 for size in range(1, 21):
-    load = samples.load(sys.argv[2], size, 100.0)
-    record_file.update(fresh, Path(sys.argv[1]), lambda stored: record_file.with_loads(stored, start, [load]))
+    loads = (samples.load(sys.argv[2], size, 100.0),)
+    record_file.update(
+        samples.record(loads=()), Path(sys.argv[1]), lambda stored: record_file.with_results(stored, loads=loads)
+    )
 """
 
 
@@ -220,13 +200,12 @@ def test_how_long_a_stage_took_changes_nothing_else_of_the_record_and_makes_none
 
     took = {"online": 11.0, "accuracy": 3.25}
     assert files.read(path) == structs.replace(WHOLE, stage_seconds=took)
-    assert add(FRESH, tmp_path, NEW).stage_seconds == took, "it stays when a result joins"
+    assert add(FRESH, tmp_path).stage_seconds == took, "it stays when a result joins"
     assert not (tmp_path / "a40.json").exists()
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe not UTF-8", b"", b"x" * 100_000])
-def test_what_stands_beside_a_record_is_replaced_whatever_it_was(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "case.pbtxt").write_bytes(content)
+def test_what_stands_beside_a_record_is_replaced_whatever_it_was(tmp_path: Path) -> None:
+    (tmp_path / "case.pbtxt").write_bytes(b"\xff\xfe not UTF-8")
 
     record_file.keep(tmp_path / "case.pbtxt", "name: 'own'")
 

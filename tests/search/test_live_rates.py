@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.measure.job import Job, jobs_of
+from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.search import fastest, on_server
@@ -37,8 +37,7 @@ def test_the_highest_rate_of_a_live_server_is_that_of_its_queue(tmp_path: Path) 
         data = stack.enter_context(input_data(model, model.samples("evaluation", None, None), server.scratch))
 
         def job_of(_candidate: Candidate, point: LoadPoint) -> Job:
-            (job,) = jobs_of(server, name, model, {point: 0.005}, shared_memory="system", data=data)
-            return job
+            return Job(server, name, model, point, "system", data.below(server.scratch), 0.005)
 
         bench = on_server.Bench(job_of, contextlib.nullcontext, plan)
         found = fastest.search(

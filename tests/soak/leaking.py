@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fixtures.accuracy.compare_answers import Closeness, expect
-from fixtures.measure.job import Check, Job, jobs_of
+from fixtures.measure.job import Check, Job
 from fixtures.measure.load_data import input_data
 from fixtures.serve.launch import serve
 from fixtures.serve.server import inputs_of
@@ -104,5 +104,5 @@ def served(
             server.client.infer(name, inputs_of(model, one))
 
         server.client.load_model(name)
-        (job,) = jobs_of(server, name, model, {point: 0.0}, shared_memory="system", data=data, check=check)
+        job = Job(server, name, model, point, "system", data.below(server.scratch), check=check)
         yield Served(job, load)
