@@ -88,7 +88,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     own = f'--root "{folder}/root" --runroot "{folder}/run"'
     script(docker, f'CONTAINERS_CONF="{folder}/containers.conf" exec podman {own} "$@"')
     changes = [word for one in VARIABLES for word in ("--change", f"ENV {one}")]
-    command = [docker, "import", *changes, write_image(folder), CHOICE.detail]
+    command: list[str | Path] = [docker, "import", *changes, write_image(folder), CHOICE.detail]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         tried = subprocess.run([docker, "run", "--rm", CHOICE.detail, "env"], capture_output=True, text=True)
