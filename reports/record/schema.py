@@ -102,6 +102,10 @@ def case_id(case: Case) -> str:
     return "-".join(part for part in parts if part)
 
 
+REMOTE = "remote"
+"""The target of a case whose server somebody else runs, on hardware that nobody has named."""
+
+
 class Machine(Struct, frozen=True):
     """Everything about the machine that a number depends on; two stamps never share a record."""
 
@@ -114,6 +118,8 @@ class Machine(Struct, frozen=True):
     versions: ByName[Text]
     gpu_uuids: tuple[Text, ...] = ()
     """The UUIDs of the GPUs, or MIG slices, that were used."""
+    is_client: bool = False
+    """Whether it only asked: the server is somebody else's, on hardware that is not known."""
 
 
 class Origin(Struct, frozen=True):

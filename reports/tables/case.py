@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from reports.published.names import names_of
 from reports.record.quantities import COUNT, DURATION, GROWTH, LATENCY, SCORE, SIZE
-from reports.record.schema import GATES, AnswerGate, Growth, LoadSetting, Record, Soak
+from reports.record.schema import GATES, REMOTE, AnswerGate, Growth, LoadSetting, Record, Soak
 from reports.tables.points import (
     budget_table,
     certified_table,
@@ -35,6 +35,7 @@ from reports.text.labels import (
     image_resolution,
     measured_text,
     sequence_length,
+    server_name,
 )
 from reports.text.publishable import Publishable, name_of
 from reports.text.search import search_paragraph
@@ -212,7 +213,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("Options", ", ".join(name for name, on in options if on)),
         (
             "Served by",
-            f"{serving.kind} server, Triton {serving.triton}, {serving.backend} backend, "
+            f"{serving.kind} server, {server_name(serving.triton)}, {serving.backend} backend, "
             f"shared memory: {serving.shared_memory}"
             if serving
             else "",
@@ -234,8 +235,8 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
 
 def _own_name(record: Record, name: str) -> str:
     """The published name, unless it would not be true of this case."""
-    if name == "GPU" and record.case.target == "cpu":
-        return "CPU"
+    if name == "GPU":
+        return {"cpu": "CPU", REMOTE: "Hardware"}.get(record.case.target, name)
     if name == _F1 and record.case.model.endswith("-micro"):
         return "F1 Score"  # on data of its own
     return name

@@ -118,6 +118,8 @@ def test_a_server_of_somebody_elses_is_asked_and_left_as_it_is(
         assert server.client.is_model_ready("doubler")
 
     assert found.status == 0, found.text
-    assert found.record("cpu-doubler-asis").loads
+    record = found.record("remote-doubler-asis")
+    assert record.loads
+    assert record.machine.is_client, "nobody says what hardware the server has"
     assert "not asked to load models anew" in found.text
     assert log_text.count("loading: doubler:1") == 1
