@@ -150,7 +150,7 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
             }
         for grown in record.soak.growth if record.soak else ():
             measure = f"growth_{'bytes' if grown.unit == 'bytes' else 'number'}_per_{grown.per}"
-            found[f"{case_id(record.case)} soak {grown.what}"] = {measure: _metric(grown.slope)}
+            found.setdefault(f"{case_id(record.case)} soak {grown.what}", {})[measure] = _metric(grown.slope)
     return found
 
 

@@ -40,6 +40,7 @@ from reports.text.labels import (
 from reports.text.publishable import Publishable, name_of
 from reports.text.search import search_paragraph
 from reports.text.soak import VERDICT_WORDS, confidence_text, length_text, speed_text, time_until_text
+from reports.text.speed import warm_up_text
 
 
 def case_section(record: Publishable) -> list[Block]:
@@ -113,7 +114,7 @@ class _Grown(NamedTuple):
 
 _SOAK: Sequence[Column[_Grown]] = (
     Column("Case", lambda one: f"`{name_of(one.record)}`"),
-    Column("What", lambda one: f"{one.growth.what}, by {one.growth.per}"),
+    Column("What", lambda one: f"{one.growth.what}, by {one.growth.per.replace('_', ' ')}"),
     Column("At first", lambda one: one.used(one.growth.first), is_right=True),
     Column("At last", lambda one: one.used(one.growth.last), is_right=True),
     Column("Growth", lambda one: growth_cell(one.growth), is_right=True),
@@ -219,6 +220,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
             else "",
         ),
         ("Start", _start(record, scenario)),
+        ("Warm-up", warm_up_text(record.warm_up) if record.warm_up else ""),
         ("Accuracy", accuracy_sentence(record)),
         ("Requests", record.build.requests),
         ("Measured", "; ".join(filter(None, (record.updated.partition("T")[0], measured_text([record]))))),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.soak.failing import load_in_vain, write_failing
 from fixtures.soak.under_load import Trace, keep_loaded, load_again, record_entry
 from fixtures.soak.usage import MEMORY, usage_of, watch
 from reports.record.schema import Soak
@@ -31,6 +32,20 @@ def soak(folder: Path, *, loading: str = "pass", request: str = "pass", loadings
         loaded = keep_loaded(model.job, SECONDS, read)
         again = load_again(model.load, LOADING_S, read, most=16) if loadings else _LOADED_ONCE
         return record_entry(model.job.point, loaded, again)
+
+
+@pytest.mark.usefixtures("no_segments_left")
+def test_what_each_load_that_fails_leaves_is_found(tmp_path: Path) -> None:
+    with served(tmp_path, loading=LOADING_LEAK) as model:
+        server, name = model.job.server, model.job.name
+        config = server.client.get_model_config(name).config
+        copy = write_failing(tmp_path / "models" / name, config, tmp_path / "models")
+        read = functools.partial(usage_of, watch(server))
+        loaded = keep_loaded(model.job, SECONDS, read)
+        failed = load_again(functools.partial(load_in_vain, server, copy), LOADING_S, read, most=16)
+        found = record_entry(model.job.point, loaded, _LOADED_ONCE, failed)
+
+    assert leaking(found) == {("shared memory", "failed_loading")}, soak_text(found)
 
 
 def leaking(found: Soak) -> set[tuple[str, str]]:

@@ -104,6 +104,32 @@ def test_labels_say_what_a_model_scores_and_fail_one_that_is_always_wrong(
     assert "No throughput is shown" in publishable(found.record("cpu-reversed-asis")).no_speed
 
 
+WARMED = """backend: "python"
+model_warmup { name: "one" batch_size: 2
+  inputs { key: "IN" value { data_type: TYPE_FP32 dims: 4 zero_data: true } } }
+"""
+
+
+def test_a_warm_up_that_does_not_warm_is_found(tmp_path: Path) -> None:
+    """A model that sleeps at its first request is warm, one that sleeps at its second is not."""
+    for name, slow in (("warm", 1), ("cold", 2)):
+        sleeping = code("self.after_a_sleep(values)") + (
+            f"\n    asked = 0\n\n    def after_a_sleep(self, values):\n        self.asked += 1\n"
+            f"        if self.asked == {slow}:\n            import time\n            time.sleep(1)\n        return values\n"
+        )
+        write_model(tmp_path / "models", name, sleeping, config(more=WARMED))
+    options = ("--repository", str(tmp_path / "models"), "-k", "warm_up", "--triton", "embedded", "-v")
+    found = suite(*options, results=tmp_path / "results")
+
+    assert found.status == 10, found.text
+    warm, cold = (found.record(f"cpu-{name}-asis").warm_up for name in ("warm", "cold"))
+    assert warm is not None
+    assert cold is not None
+    assert (warm.passed, warm.batch, len(warm.first_ms)) == (True, 2, 1)
+    assert (cold.passed, len(cold.first_ms)) == (False, 3)
+    assert min(cold.first_ms) > 1000 > max(cold.later_ms)
+
+
 @pytest.mark.campaign
 def test_a_server_of_somebody_elses_is_asked_and_left_as_it_is(
     repository: Path, tmp_path_factory: pytest.TempPathFactory
