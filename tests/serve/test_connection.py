@@ -15,7 +15,7 @@ from tritonclient.grpc import model_config_pb2 as mc
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
-from fixtures.errors import InputError, ProofError, SetupError
+from fixtures.errors import InputError, NotAvailableError, ProofError, SetupError
 from fixtures.measure.shared_memory import shared_region
 from fixtures.serve import connection
 from fixtures.serve.found import load_found, loaded_on
@@ -175,7 +175,8 @@ def test_the_model_of_another_server_is_what_its_metadata_say(other: Callable[..
     assert model.batched
     loaded = load_found(server, FOUND, {})
     assert (loaded.versions, loaded.lacks) == ((), ("configuration", "statistics"))
-    assert loaded.why_no_load
+    with pytest.raises(NotAvailableError):
+        server.check_load(loaded.lacks)
 
 
 def test_without_an_axis_of_any_length_ahead_of_all_tensors_there_are_no_batches(
