@@ -47,7 +47,6 @@ def models(*versions: str, name: str = "m") -> Any:
 
 HONEST: Mapping[str, Any] = {
     "ServerReady": pb.ServerReadyResponse(ready=True),
-    "ModelReady": pb.ModelReadyResponse(ready=True),
     "ModelStatistics": pb.ModelStatisticsResponse(),
     "ServerMetadata": pb.ServerMetadataResponse(name="triton", version="2.51.0"),
     "RepositoryIndex": models("1", "2", "10"),
@@ -209,8 +208,6 @@ def test_the_models_of_a_server_that_lists_none_have_to_be_named(other: Callable
         loaded_on(other())
     listed = pb.RepositoryIndexResponse.ModelIndex(name="m", state="State.READY")  # as MLServer says it
     assert loaded_on(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
-    with pytest.raises(ProofError, check=lambda error: error.where == "m"):
-        load_found(other(ModelReady=pb.ModelReadyResponse(ready=False)), FOUND, {})
 
 
 def test_a_server_that_loads_no_models_is_refused_where_it_would_have_to(
