@@ -831,8 +831,6 @@ class Soak(Struct, frozen=True):
     """What was watched: of requests, then of loadings, then of those that fail."""
     loadings: Count = 0
     """How often the model was unloaded and loaded after the load."""
-    failed_loadings: Count = 0
-    """How often a load of a copy of it failed after that."""
     not_watched: tuple[Text, ...] = ()
     """What could not be watched and why, a sentence each."""
     end_over_begin: Estimate | None = None
@@ -846,6 +844,8 @@ class Soak(Struct, frozen=True):
     answers: VerifiedAnswers | None = None
     """None where no answer was looked at."""
     origin: Origin | None = None
+    failed_loadings: Count = 0
+    """How often a load of a copy of the model failed after the other loadings."""
 
 
 def soak_verdict(soak: Soak) -> Verdict:

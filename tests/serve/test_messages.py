@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from tritonclient.grpc import service_pb2
 from tritonclient.utils import triton_to_np_dtype
 
-from fixtures.serve.messages import outputs_of, raw_content, values_of
+from fixtures.serve.messages import raw_content, values_of
 from fixtures.spec import Tensor
 
 TYPES = (
@@ -31,12 +30,3 @@ def test_a_text_takes_its_length_at_least() -> None:
     texts = np.array([[b"", b"four"]], object)
 
     assert len(raw_content(texts, "BYTES")) == Tensor("X", "BYTES", (2,)).row_bytes + len(b"four")
-
-
-def test_numbers_in_place_of_bytes_are_read_if_there_are_as_many_as_the_shape_says() -> None:
-    response = service_pb2.ModelInferResponse()
-    output = response.outputs.add(name="Y", datatype="FP32", shape=[1, 2])
-    output.contents.fp32_contents.extend([1.0, 2.0])
-    np.testing.assert_array_equal(outputs_of(response)["Y"], np.array([[1, 2]], np.float32))
-    del output.contents.fp32_contents[:]
-    assert outputs_of(response) == {}
