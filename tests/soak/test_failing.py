@@ -1,6 +1,5 @@
 """A copy of a model that fails at the end of its load, on a real server."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from fixtures.errors import NotAvailableError, ProofError
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from fixtures.soak.failing import load_in_vain, write_failing
+from tests.serve.programs import process_of
 from tests.user_models.repositories import ENSEMBLE, code, config, contents, write_model
 
 
@@ -35,8 +35,9 @@ def test_a_copy_fails_when_all_of_it_is_loaded_and_the_model_stays(tmp_path: Pat
         with pytest.raises(NotAvailableError):
             load_in_vain(server, harmless)
         assert not server.client.is_model_ready("harmless")
-    with pytest.raises(ProofError):
-        load_in_vain(dataclasses.replace(server, process=None), copy)  # it has ended
+        process_of(server).kill()
+        with pytest.raises(ProofError):
+            load_in_vain(server, copy)
     assert contents(tmp_path / "user") == before
 
 
