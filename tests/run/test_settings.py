@@ -219,6 +219,13 @@ def test_values_without_a_name_are_for_all_networks_and_named_ones_for_one(place
     assert settings(onnx=[f"a={net}"], samples=[str(other)]).networks["a"].samples == other, "a folder k=v"
 
 
+def test_samples_of_a_repository_are_for_no_network(places: dict[str, Path], tmp_path: Path) -> None:
+    model = tmp_path / "repository" / "one"
+    model.mkdir(parents=True)
+    (model / "config.pbtxt").write_text('backend: "python"')
+    assert settings(repository=str(model.parent), samples=[f"one={places['rows']}"]).networks == {}
+
+
 BAD: dict[str, tuple[str, dict[str, list[str]]]] = {
     "no name": ("--onnx", {"onnx": ["{net}"]}),
     "no file": ("--onnx a", {"onnx": ["a={net}.none"]}),
