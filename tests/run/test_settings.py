@@ -164,6 +164,7 @@ def test_a_value_that_cannot_be_used_is_named_with_its_option(given: dict[str, A
         ({"repository": ".", "onnx": ["a=x"]}, "--repository --onnx"),
         ({"repository": ".", "triton": "127.0.0.1:9"}, "--repository"),
         ({"repository": "remote"}, "--repository remote"),
+        ({"repository": "remote:a,b"}, "--repository remote:a,b"),
         ({"triton": "127.0.0.1:8001", "against": "."}, "--against"),
         ({"triton": "127.0.0.1:8001", "fleet": "auto"}, "--fleet"),
         (
