@@ -32,8 +32,6 @@ class Terminal:
         os.set_blocking(self.read_end, False)
         self.lines = [""]
         self.row, self.column = 0, 0
-        self.writings = 0
-        """How often a line was written anew."""
 
     def seen(self) -> list[str]:
         """The lines on the screen, as pytest's own and the narrator's writing leave them."""
@@ -51,7 +49,6 @@ class Terminal:
             self.row -= 1
         elif control == "\x1b[2K":
             self.lines[self.row] = ""
-            self.writings += 1
         elif text:
             line, end = self.lines[self.row], self.column + len(text)
             self.lines[self.row], self.column = line[: self.column] + text + line[end:], end
@@ -127,7 +124,7 @@ def live(reporter: types.SimpleNamespace) -> Iterator[Live]:
 
 
 def test_plain_says_each_step_once_and_details_now_and_then(plain: Plain, clock: Clock) -> None:
-    told, text = plain()
+    told, text = plain(prefix="[gw1] ")
 
     told.say("convert")
     for done in range(100):
@@ -135,8 +132,8 @@ def test_plain_says_each_step_once_and_details_now_and_then(plain: Plain, clock:
         told.say("evaluate", f"{done} of 100")
 
     said, *details = text().splitlines()
-    assert said == "convert"
-    assert details[0] == "evaluate: 0 of 100"
+    assert said == "[gw1] convert"
+    assert details[0] == "[gw1] evaluate: 0 of 100"
     assert len(details) in (2, 3), "of ten seconds"
 
 
@@ -153,17 +150,6 @@ def test_plain_says_again_what_takes_long_until_it_rests(plain: Plain) -> None:
     assert text() == written
 
 
-def test_lines_of_a_worker_bear_its_name_and_a_step_is_said_again_after_a_rest(plain: Plain) -> None:
-    told, text = plain(prefix="[gw1] ")
-
-    told.say("convert")
-    told.rest()
-    told.say("convert")
-    told.note("built")
-
-    assert text().splitlines() == ["[gw1] convert", "[gw1] convert", "[gw1] built"]
-
-
 def test_plain_lines_begin_a_line_of_their_own_in_pytests_output(
     plain: Plain, reporter: types.SimpleNamespace
 ) -> None:
@@ -177,20 +163,6 @@ def test_plain_lines_begin_a_line_of_their_own_in_pytests_output(
 
 
 # --- the live line -----------------------------------------------------------------------------------------
-
-
-def test_live_rewrites_one_line_but_not_for_every_detail(live: Live, clock: Clock) -> None:
-    told, screen = live()
-
-    told.say("convert")
-    clock(2)
-    for done in range(1000):
-        clock(0.001)
-        told.say("evaluate", f"{done} of 999")
-
-    (line,) = screen.seen()
-    assert "evaluate" in line
-    assert 5 <= screen.writings <= 13
 
 
 def test_a_note_stays_and_a_rest_gives_the_line_back_to_pytest(live: Live) -> None:

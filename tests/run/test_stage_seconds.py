@@ -50,15 +50,20 @@ def kept(config: Any) -> Mapping[str, float]:
     return files.read(files.path_of(RECORD.case, config.stash[SETTINGS].results)).stage_seconds
 
 
-def test_a_stage_takes_what_its_test_takes_with_setup_and_teardown(config: Any) -> None:
-    run_test(config, "accuracy", 2.0, 5.0, 0.5)
-    assert kept(config) == {"accuracy": 7.5}
-
-
-def test_the_tests_of_a_scenario_have_their_mean_as_the_first_measures_all(config: Any) -> None:
-    for call in (30.0, 0.0, 0.0):
-        run_test(config, "offline", 0.0, call, 0.0)
-    assert kept(config) == {"offline": 10.0}
+@pytest.mark.parametrize(
+    ("tests", "seconds"),
+    [
+        ([("accuracy", 2.0, 5.0, 0.5)], {"accuracy": 7.5}),
+        # The first test of a scenario measures the points of all, so that their mean counts.
+        ([("offline", 0.0, call, 0.0) for call in (30.0, 0.0, 0.0)], {"offline": 10.0}),
+    ],
+)
+def test_a_stage_takes_the_mean_of_its_tests_with_setup_and_teardown(
+    config: Any, tests: list[tuple[Any, ...]], seconds: dict[str, float]
+) -> None:
+    for one in tests:
+        run_test(config, *one)
+    assert kept(config) == seconds
 
 
 @pytest.mark.parametrize(("reused", "first_s"), [(False, 61.0), (True, 1.0)])
@@ -78,12 +83,11 @@ def test_waiting_for_another_process_is_no_part_of_it(config: Any, monkeypatch: 
     assert kept(config) == {"online": 15.5}
 
 
-def test_a_test_that_recorded_nothing_says_nothing(config: Any) -> None:
-    run_test(config, "accuracy", 2.0, 5.0, 0.5, recorded=False)
-    assert kept(config) == {}
-
-
-def test_workers_wait_for_each_other_and_say_nothing(config: Any) -> None:
-    config.workerinput = {}
-    run_test(config, "accuracy", 2.0, 5.0, 0.5)
+@pytest.mark.parametrize("is_worker", [False, True])
+def test_a_test_without_a_result_and_workers_that_wait_for_each_other_say_nothing(
+    config: Any, is_worker: bool
+) -> None:
+    if is_worker:
+        config.workerinput = {}
+    run_test(config, "accuracy", 2.0, 5.0, 0.5, recorded=is_worker)
     assert kept(config) == {}
