@@ -158,25 +158,6 @@ def test_preparation_crops_to_the_foreground_normalises_and_turns_the_axes_to_z_
     assert np.abs(found).sum() == pytest.approx(np.abs(expected).sum(), rel=1e-5)
 
 
-def test_air_inside_the_crop_counts_in_the_normalisation(tmp_path: Path) -> None:
-    image, label = volume(0, (6, 6, 6))
-    image[2:4, 2:4, 2:4] = 0
-    found, _ = prepared(tmp_path, image, label, 4)
-    assert found.mean((1, 2, 3)) == pytest.approx(0, abs=1e-5)
-    assert found.std((1, 2, 3)) == pytest.approx(1, abs=1e-5)
-
-
-def test_what_is_larger_is_cropped_about_the_centre(tmp_path: Path) -> None:
-    image = np.ones((8, 8, 13, 4), np.float32)
-    image[..., 0] = np.arange(13)[None, None] + 1
-    label = np.zeros((8, 8, 13), np.uint8)
-    label[2:6, 2:6, 5:9] = 2  # 13 - 4 leaves 9 voxels: five before, four behind
-    found, classes = prepared(tmp_path, image, label, 4)
-    assert (classes == 2).all()
-    expected = (np.arange(13) - 6) / np.arange(13).std()
-    np.testing.assert_allclose(found[0, :, 0, 0], expected[5:9], atol=1e-5)
-
-
 def test_without_a_data_set_there_are_phantoms_of_full_size_and_no_labels() -> None:
     samples = nnunet.tumours("evaluation", None)
     image = samples.load([1])[nnunet.INPUT]

@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.cases import cases_of, matrix_of
 from fixtures.host.nvml import InstalledGpu
-from fixtures.host.targets import TARGETS, recognise
 from fixtures.serve import releases
-from fixtures.serve.backends import pool_options
-from fixtures.serve.command import Ports, command_of, local_command
+from fixtures.serve.command import Ports, command_of
 from fixtures.serve.releases import RELEASES, Image, Release
 from fixtures.serve.server_spec import Choice
-from fixtures.spec import Target
 
 OPTIONS = Path(__file__).with_name("server_options.txt")
 SOURCES = "TRITONPROOF_SERVER_SOURCES"
@@ -47,21 +43,6 @@ def test_a_server_of_each_release_knows_every_option_that_it_gets(
     assert ("--allow-client-shm=true" in command) is wants_memory
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_every_release_knows_the_options_of_the_memory_pools_of_each_gpu(count: int) -> None:
-    a100 = recognise("NVIDIA A100")
-    case = next(iter(cases_of(a100, count)))
-    options = pool_options(case, matrix_of(case.model, a100).deployment, case.gpus)
-    assert options_in(["tritonserver", *options]) <= known_options(RELEASES[0].name)
-    assert sum("cuda-memory-pool" in option for option in options) == count
-
-
-def test_the_server_with_the_embedded_one_s_options_is_of_the_first_release() -> None:
-    command = local_command("tritonserver", Path("models"), PORTS, name="proof", backends=Path("backends"))
-    assert options_in(command) <= known_options(RELEASES[0].name)
-    assert "--backend-directory=backends" in command, "it looks into its default alone, wherever it lies"
-
-
 @pytest.mark.parametrize(
     ("image", "release"),
     [
@@ -78,14 +59,6 @@ def test_the_server_with_the_embedded_one_s_options_is_of_the_first_release() ->
 def test_the_release_is_in_the_tag_of_nvidia_s_images_alone(image: str, release: str | None) -> None:
     found = releases.release_of_image(image)
     assert (found.name if found else None) == release
-
-
-@pytest.mark.parametrize("target", [one for one in TARGETS if one.device == "cuda"], ids=lambda one: one.name)
-def test_the_image_that_nobody_named_runs_on_the_target_s_gpu(target: Target) -> None:
-    found = releases.release_of_image(releases.default_image(target.compute_capability))
-    assert found is not None
-    gpu = InstalledGpu(target.label, "GPU-1", "550", target.compute_capability)
-    assert releases.unsupported_gpu(found.name, [gpu]) is None
 
 
 @pytest.mark.parametrize(

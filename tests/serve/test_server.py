@@ -145,20 +145,6 @@ def test_what_nothing_computes_on_is_given_up_and_nothing_else_waits_as_long(
             server.check_running()
 
 
-def test_a_server_that_hangs_is_given_up(server: Server, doubling: BuiltModel) -> None:
-    impatient = dataclasses.replace(server, limits=Limits(load_s=0.3, unload_s=0.3, answer_s=0.3))
-    process = process_of(server)
-    process.suspend()
-    try:
-        with pytest.raises(ProofError):
-            impatient.load(doubling, DEPLOYMENT, "online")
-        with pytest.raises(Exception, match="Deadline Exceeded"):
-            impatient.unload(str(doubling.case))
-    finally:
-        process.resume()
-    assert server.is_live(HANG_S)
-
-
 def a_load_point(server: Server, built: BuiltModel) -> None:
     model = built.case.model
     with input_data(model, samples_of({model.inputs[0].name: VALUES}), server.scratch) as data:
