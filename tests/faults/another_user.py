@@ -12,13 +12,6 @@ from tests.whole_runs.suite import ROOT
 
 BECOME = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
 """What runs a command as somebody who has nothing."""
-_READS_ALL = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
-
-
-def become() -> tuple[str, ...]:
-    """What runs a command as somebody who owns nothing; who reads all, where this environment lies in a folder of root's
-    alone."""
-    return BECOME if _can(BECOME) else (*BECOME, *_READS_ALL)
 
 
 def cannot_become() -> str:
@@ -27,12 +20,6 @@ def cannot_become() -> str:
     return missing or (
         "" if _can(BECOME) else "another user cannot read this environment, by the modes of its folders"
     )
-
-
-def cannot_become_one_who_reads() -> str:
-    """Why not even somebody who reads all can; empty where one can."""
-    missing = root() or program("setpriv")()
-    return missing or ("" if _can(become()) else "another user cannot use this environment")
 
 
 @functools.cache

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.faults.another_user import become, cannot_become_one_who_reads
 from tests.faults.place import OWN_SERVED, PROOF, SLOW_PROOF, Ended, Place
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario
 from tests.faults.signals import reach
@@ -43,7 +42,7 @@ def _temporary_gone(place: Place) -> Ended:
     return ended
 
 
-def _hold(place: Place, seconds: float, before: "tuple[str, ...]" = ()) -> int:
+def _hold(place: Place, seconds: float) -> int:
     """The process id of another run that holds the machine for so long."""
     holder = place.start(
         words=[
@@ -52,15 +51,14 @@ def _hold(place: Place, seconds: float, before: "tuple[str, ...]" = ()) -> int:
             "import time\nfrom fixtures.host import locks\n"
             f"with locks.hold_machine(exclusive=True):\n    print('held', flush=True)\n    time.sleep({seconds})\n",
         ],
-        before=before,
     )
     place.says("held")
     return holder.pid
 
 
-def _holder_is_killed(place: Place, before: "tuple[str, ...]" = ()) -> Ended:
+def _holder_is_killed(place: Place) -> Ended:
     """Who is waited for is killed, and the run goes on."""
-    holder = _hold(place, 600, before)
+    holder = _hold(place, 600)
     place.start(*PROOF)
     place.says(f"process {holder}", 60)
     os.kill(holder, signal.SIGKILL)
@@ -77,10 +75,4 @@ SCENARIOS = [
         may_leave=True,
     ),
     Scenario("another run holds the machine and is killed", _holder_is_killed, (PASSED,)),
-    Scenario(
-        "another user's run holds the machine and is killed",
-        lambda place: _holder_is_killed(place, become()),
-        (PASSED,),
-        needs=cannot_become_one_who_reads,
-    ),
 ]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fixtures.accuracy.compare_answers import Closeness, expect
-from fixtures.errors import NotAvailableError, ProofError
+from fixtures.errors import ProofError
 from fixtures.host import machine, segments
 from fixtures.measure import perf_analyzer, shared_memory
 from fixtures.measure.job import Check, Job, SharedMemory
@@ -153,14 +153,6 @@ def test_what_a_server_refuses_is_an_error_and_leaves_nothing(
     assert fix in str(raised.value.fix)
     assert not StandIn.memory
     assert not any((MEMORY / key).exists() for key in seen.keys)
-
-
-def test_what_cannot_be_verified_in_cuda_memory_is_not_measured_there() -> None:
-    with memory_server() as (server, _seen):
-        job = job_of(server, through="cuda")
-        outputs = (dataclasses.replace(OUTPUTS[0], shape=(-1,)), OUTPUTS[1])
-        with pytest.raises(NotAvailableError):
-            look(dataclasses.replace(job, model=dataclasses.replace(job.model, outputs=outputs)))
 
 
 @pytest.mark.skipif(bool(machine.gpus()), reason="needs a machine without a GPU, where CUDA refuses")
