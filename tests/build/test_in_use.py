@@ -1,6 +1,7 @@
 """A build that is used stays as it was taken, whatever is done to the folder that it comes from."""
 
 import dataclasses
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -96,3 +97,11 @@ def test_what_nobody_builds_any_more_goes_and_what_is_built_right_now_stays(tmp_
 
     assert build(case_with(convert), tmp_path).artifact.read_text() == "converted"
     assert seen == [[]]
+
+
+def test_one_in_use_is_read_by_whom_the_repository_is_read_by(tmp_path: Path) -> None:
+    built = build(case_with(writing("converted")), tmp_path)
+    for mode in (0o755, 0o700):
+        built.folder.parent.chmod(mode)
+        with in_use(built) as taken:
+            assert stat.S_IMODE(taken.folder.parent.stat().st_mode) == mode

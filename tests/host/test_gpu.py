@@ -189,3 +189,11 @@ def test_a_stretch_that_was_not_watched_has_no_figures(
 ) -> None:
     watch = watched(clock, monkeypatch)
     assert [watch.between(*edges) for edges in ((-1, S), (S, 3 * S), (S, S))] == [None] * 3
+
+
+def test_a_counter_that_begins_anew_gives_no_energy(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    falling = {"nvmlDeviceGetTotalEnergyConsumption": lambda _handle: round(1e6 - 1e3 * clock.now_s)}
+    monkeypatch.setattr(nvml, *falling.popitem())
+    assert between(watched(clock, monkeypatch), 0.5, 1.5).energy_j is None

@@ -164,3 +164,22 @@ def test_without_a_data_set_there_are_phantoms_of_full_size_and_no_labels() -> N
     assert samples.labels is None
     assert (image.shape, image.dtype) == ((1, 4, 128, 128, 128), np.float32)
     assert image[0][:, image[0, 0] != 0].std(axis=1) == pytest.approx(1, abs=1e-3)
+
+
+def test_air_inside_the_crop_counts_in_the_normalisation(tmp_path: Path) -> None:
+    image, label = volume(0, (6, 6, 6))
+    image[2:4, 2:4, 2:4] = 0
+    found, _ = prepared(tmp_path, image, label, 4)
+    assert found.mean((1, 2, 3)) == pytest.approx(0, abs=1e-5)
+    assert found.std((1, 2, 3)) == pytest.approx(1, abs=1e-5)
+
+
+def test_what_is_larger_is_cropped_about_the_centre(tmp_path: Path) -> None:
+    image = np.ones((8, 8, 13, 4), np.float32)
+    image[..., 0] = np.arange(13)[None, None] + 1
+    label = np.zeros((8, 8, 13), np.uint8)
+    label[2:6, 2:6, 5:9] = 2  # 13 - 4 leaves 9 voxels: five before, four behind
+    found, classes = prepared(tmp_path, image, label, 4)
+    assert (classes == 2).all()
+    expected = (np.arange(13) - 6) / np.arange(13).std()
+    np.testing.assert_allclose(found[0, :, 0, 0], expected[5:9], atol=1e-5)

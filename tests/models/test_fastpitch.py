@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fixtures.errors import ProofError
 from fixtures.models import fastpitch
 from fixtures.models.fastpitch import metrics
 from fixtures.models.fastpitch.metrics import DURATIONS, FRAME_COUNT, MEL, PITCH
@@ -70,3 +71,12 @@ def test_texts_without_a_data_set_are_real_symbols_of_many_lengths() -> None:
         texts[split] = {row.tobytes() for row in inputs[SYMBOLS]}
     assert len(texts["evaluation"]) == 64
     assert not texts["evaluation"] & texts["training"]
+
+
+def test_a_length_that_no_mel_can_have_is_refused() -> None:
+    for length in (-1, 7):
+        outputs = kept([mel_of(1, 2)])
+        outputs[FRAME_COUNT][:] = length
+        with pytest.raises(ProofError, check=lambda error: FRAME_COUNT in error.where):
+            metrics.keep(outputs)
+    assert set(metrics.keep(kept([mel_of(1)]))) == {MEL, FRAME_COUNT, DURATIONS}

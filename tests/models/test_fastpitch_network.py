@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
 from fixtures.data.speech import symbols, synthesiser
+from fixtures.errors import InputError
 from fixtures.frameworks import pytorch
 from fixtures.models import fastpitch
 from fixtures.models.fastpitch import network as architecture
@@ -170,3 +171,12 @@ def test_each_duration_is_rounded_before_they_are_summed(
     outputs = MICRO.run(even, one_text("madin"))
     assert outputs[DURATIONS][0, :5].tolist() == [frames] * 5
     assert outputs[FRAME_COUNT].tolist() == [[5 * frames]]
+
+
+def test_other_frequencies_of_positions_are_refused(small: Callable[[State], Path]) -> None:
+    key = "decoder.pos_emb.inv_freq"
+    right = 1 / (10000 ** (torch.arange(0.0, 64, 2.0) / 64))
+    assert fastpitch.load_micro(small({key: right, "pitch_mean": torch.zeros(1)})).trained
+    path = small({key: right * 1.1})
+    with pytest.raises(InputError, check=lambda error: error.where == str(path) and key in error.what):
+        fastpitch.load_micro(path)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from PIL import Image
 
 from fixtures.errors import InputError
 from fixtures.frameworks.tensorflow import import_tensorflow
@@ -250,3 +251,17 @@ def test_random_weights_are_seeded_and_give_sane_outputs() -> None:
     stem = network.variables(weights.network)["resnet50/conv2d/conv2d/kernel"].numpy()
     generator = np.random.default_rng(network.SEED)
     np.testing.assert_allclose(stem, generator.normal(0, (2 / 147) ** 0.5, (7, 7, 3, 64)), rtol=1e-5)
+
+
+def test_images_are_the_files_own_pixels_in_rgb_with_the_labels_of_their_synsets(tmp_path: Path) -> None:
+    for number in range(1000):
+        (tmp_path / f"n{number:08d}").mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 256, 256, 3), np.uint8)
+    for image, synset in zip(pixels, (3, 998), strict=True):
+        Image.fromarray(image).save(tmp_path / f"n{synset:08d}" / "image.png")
+    samples = FULL.samples("evaluation", tmp_path, None)
+    images = samples.load([0, 1])["input"]
+    assert images.dtype == np.float32
+    # Shorter side 256 as it is, so only the centre is cut out: every value must come back exactly.
+    np.testing.assert_array_equal(images, pixels[:, 16:240, 16:240].astype(np.float32))
+    assert list(samples.labels) == [3, 998]

@@ -1,8 +1,5 @@
 """What is known of NVIDIA's releases: each gets options that it knows, and runs on the GPU that it is started for."""
 
-import os
-import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,6 @@ from fixtures.serve.releases import RELEASES, Image, Release
 from fixtures.serve.server_spec import Choice
 
 OPTIONS = Path(__file__).with_name("server_options.txt")
-SOURCES = "TRITONPROOF_SERVER_SOURCES"
 PORTS = Ports(1, 2, 3)
 
 
@@ -115,37 +111,6 @@ def test_of_a_server_on_this_machine_only_the_libraries_that_it_has_are_those_of
     for name in ("libonnxruntime.so.1", "libonnxruntime.so.1.20.1"):
         (tmp_path / "onnxruntime" / name).touch()
     assert releases.libraries("2.51.0", None, None, tmp_path) == of_release | {"onnxruntime": "1.20.1"}
-
-
-def source(release: str, path: str) -> str:
-    """A file of the server's branch for a release."""
-    command = ["git", "-C", os.environ[SOURCES], "show", f"r{release}:{path}"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-@pytest.mark.contract
-@pytest.mark.skipif(
-    SOURCES not in os.environ, reason=f"needs a clone of Triton's server: set {SOURCES} to it"
-)
-@pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.name)
-def test_the_table_says_what_the_sources_say(release: Release) -> None:
-    options = re.findall(
-        r'\{OPTION_\w+,\s*"([a-z0-9-]+)"', source(release.name, "src/command_line_parser.cc")
-    )
-    assert set(options) == known_options(release.name)
-    versions = source(release.name, "build.py").partition("TRITON_VERSION_MAP = {")[2]
-    triton, container, pytorch, onnxruntime = re.findall(r'"(\d[\w.]*)"', versions)[:4]
-    assert (triton, container, onnxruntime) == (release.triton, release.name, release.onnxruntime)
-    year, month = (int(part) for part in pytorch.split("."))
-    tables = source(RELEASES[-1].name, "docs/introduction/compatibility.md")
-    torch = set(re.findall(rf"(\d+\.\d+\.0a0\+\w+)\.nv{year}\.{month}\b", tables))
-    assert torch == ({release.torch} if release.torch else set())
-    of_vllm = tables.rpartition("Container Name: vllm")[2]
-    rows = re.findall(
-        rf"^\| {re.escape(release.name)} \|.*?Python (3\.\d+)\.\d+ *\|[^|]*\| *(\d+\.\d+)", of_vllm, re.M
-    )
-    assert rows == [(release.python, release.cuda)]
-    assert ('be == "tensorflow"' in source(release.name, "build.py")) is (release.name <= "25.02")
 
 
 @pytest.mark.parametrize(

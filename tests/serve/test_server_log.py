@@ -54,3 +54,10 @@ def test_the_reason_why_a_model_did_not_load_is_its_own_and_of_the_last_time(tmp
     assert why_not_loaded(log, "third") == "no file 'model.py'"
     assert why_not_loaded(log, "fourth") == ""
     assert why_not_loaded(None, "mine") == ""
+
+
+def test_what_every_server_without_a_gpu_logs_as_an_error_is_none(tmp_path: Path) -> None:
+    usual = 'E1123 10:59:01.769193 12 server.cc:241] "CudaDriverHelper has not been initialized."'
+    later = [f"line {number}" for number in range(40)]
+
+    assert last_words(written(tmp_path, usual, *later)) == tuple(later[-15:])

@@ -241,3 +241,21 @@ def test_the_heaps_that_malloc_makes_one_after_another_are_no_leak_of_loadings(c
 
     assert by_name["memory of the server"] == "not shown"
     assert by_name["open files"] == "passed"
+
+
+def test_what_was_not_seen_all_the_time_is_left_out() -> None:
+    used: list[dict[str, float]] = [{"threads": 4.0}] * 30 + [{"threads": 4.0, "open files": 9.0}] * 30
+
+    assert [one.what for one in growths(used, [float(n) for n in range(60)], "loading")] == ["threads"]
+
+
+@pytest.mark.parametrize(("released", "at", "is_leak"), [(6, 30, True), (8, 30, False), (10, 45, False)])
+def test_what_is_released_at_once_is_no_leak_where_less_than_half_is_left(
+    released: float, at: int, is_leak: bool
+) -> None:
+    """It grows in nineteen of twenty steps; from the middle of the first third to that of the last by fourteen MiB."""
+    samples, counted = COUNTED["request"]
+    place = np.arange(samples, dtype=float)
+    used = MIB * (place / 3 - released * (place >= samples - counted + at))
+
+    assert (found(used, place, "request").verdict == "failed") == is_leak

@@ -180,3 +180,12 @@ def test_of_another_users_processes_memory_is_watched_and_what_cannot_be_is_said
 def test_a_server_whose_processes_are_not_seen_is_not_soaked_and_says_why() -> None:
     with pytest.raises(NotAvailableError):
         watch(server_of(None, scratch=None))
+
+
+def test_a_container_of_an_engine_elsewhere_is_not_taken_for_the_process_of_its_number_here(
+    start: Callable[..., Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker_that_says(start().process.pid, tmp_path, monkeypatch)
+
+    with pytest.raises(NotAvailableError):
+        watch(container())
