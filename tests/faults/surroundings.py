@@ -1,16 +1,42 @@
 """What a run finds around it: folders, limits, terminals, clocks, and other programs on the machine."""
 
+import functools
+import os
+import stat
 import subprocess
+import sys
 
-from tests.faults.another_user import (
-    BECOME,
-    cannot_become,
-    give,
-)
 from tests.faults.place import PROOF, Ended, Place
-from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, root_and
+from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, program, root, root_and
+from tests.whole_runs.suite import ROOT
 
 _FAILED = (INFRASTRUCTURE, REFUSED)
+BECOME = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
+"""What runs a command as somebody who has nothing."""
+
+
+def cannot_become() -> str:
+    """Why nobody who has nothing can run the suite from this environment; empty where one can."""
+    missing = root() or program("setpriv")()
+    return missing or (
+        "" if _can(BECOME) else "another user cannot read this environment, by the modes of its folders"
+    )
+
+
+@functools.cache
+def _can(words: tuple[str, ...]) -> bool:
+    asked = [*words, sys.executable, "-c", "import pytest, fixtures"]
+    return subprocess.run(asked, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
+def give(place: Place) -> None:
+    """Let another user run in this place."""
+    for path in place.folder.parents:
+        if path.stat().st_uid == os.getuid() and not path.stat().st_mode & stat.S_IXOTH:
+            path.chmod(0o711)
+    for folder in (place.folder, place.household.temporary, place.repos, place.results):
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, 12345, 12345)
 
 
 def _mounted(name: str, script: str, statuses: tuple[int, ...]) -> Scenario:
