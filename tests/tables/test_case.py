@@ -112,7 +112,7 @@ def test_where_there_is_nothing_to_show_a_sentence_says_why(record: Record, scen
     assert str(points_table(publishable(record), scenario)).startswith(said)
 
 
-USE = GpuUse(0.93, 5120.4, 251.26, 159.671, 1395.2, "counter")
+USE = GpuUse(0.93, 5120.4, 251.26, 159.671, 1395.2)
 INSTANCE = structs.replace(USE, energy_j_per_1000=None, power_w=None, utilisation=None)
 TAKEN = ["159.7", "251.3", "93 %", "5120", "1395"]
 
@@ -389,7 +389,7 @@ def test_a_broken_record_is_one_line(tmp_path: Path, reports: Reports) -> None:
 
 
 def test_without_a_command_there_is_help(printed: Callable[..., str]) -> None:
-    assert "usage: python -m reports" in printed()
+    assert "-m reports [-h] COMMAND" in printed()
 
 
 def test_a_terminal_without_the_signs_still_gets_its_tables(tmp_path: Path) -> None:
