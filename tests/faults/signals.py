@@ -15,7 +15,7 @@ from tests.faults.place import (
     Ended,
     Place,
 )
-from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, Scenario
+from tests.faults.scenario import ENDED, PASSED, Scenario
 from tests.whole_runs.suite import ROOT, TRACE, command
 
 _STAGES = {
@@ -60,15 +60,6 @@ def _ended(stage: str, sign: signal.Signals) -> Scenario:
 
     statuses = (ENDED,) if sign == signal.SIGINT else (-sign,)
     return Scenario(f"{sign.name} to pytest while {stage}", act, statuses, may_leave=sign == signal.SIGKILL)
-
-
-def _killed(victim: str, program: str, stage: str) -> Scenario:
-    def act(place: Place) -> Ended:
-        reach(place, stage)
-        place.hit(program, signal.SIGKILL)
-        return place.ends()
-
-    return Scenario(f"SIGKILL to {victim} while {stage}", act, (INFRASTRUCTURE,))
 
 
 def _load_generator_killed(place: Place) -> Ended:
@@ -118,7 +109,6 @@ SCENARIOS = [
     _ended("converting", signal.SIGINT),
     _ended("measuring", signal.SIGINT),
     _ended("measuring", signal.SIGKILL),
-    _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "evaluating"),
     Scenario("SIGKILL to the load generator while measuring", _load_generator_killed, (PASSED,)),
     Scenario(
         "Ctrl-C in the terminal of tox", _tox, (ENDED,), needs=lambda: "" if tox_program() else "needs tox"
