@@ -71,7 +71,13 @@ def _as_another_user(place: Place) -> Ended:
     return place.run(*PROOF, before=BECOME, environment={"HOME": str(place.folder)})
 
 
+def _with_environment(name: str, changes: dict[str, str | None]) -> Scenario:
+    return Scenario(name, lambda place: place.run(*PROOF, environment=changes), (PASSED,))
+
+
 SCENARIOS = [
+    _with_environment("an empty PATH and no HOME", {"PATH": "", "HOME": None}),
+    _with_environment("the locale C", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
     _mounted(
         "TMPDIR is full",
         "mount -t tmpfs -o size=16k none $TMPDIR; head -c 99999 /dev/zero > $TMPDIR/full",
