@@ -36,15 +36,6 @@ def test_they_run_though_they_are_large_and_on_hardware_with_published_figures(
     assert any("a100-mine-onnx-fp32" in name for name in found.names)
 
 
-def test_a_checkpoint_may_be_theirs(tmp_path: Path, collect: Collect) -> None:
-    file, weights = write(tmp_path / "mine.py", "mine"), tmp_path / "weights.pt"
-    weights.touch()
-
-    found = collect("--models", str(file), "--checkpoint", f"mine={weights}", "--target", "cpu")
-
-    assert models(found.names) == {"mine"}
-
-
 @pytest.mark.parametrize("name", ["cpu", "mine-a100"])
 def test_a_name_that_would_select_hardware_is_refused(name: str, tmp_path: Path, collect: Collect) -> None:
     found = collect("--models", str(write(tmp_path / "mine.py", name)))

@@ -53,7 +53,6 @@ def test_weights_and_the_frameworks_answers_are_made_once_for_all_cases_of_a_mod
 @pytest.mark.parametrize(
     ("given", "larger"),
     [
-        ("preferred_batch_sizes=4096", 4096),
         ("preferred_batch_sizes=8+64+16", 64),
         ("max_batch_size=2,preferred_batch_sizes=4", 4),
         ("preferred_batch_sizes=16+32", None),

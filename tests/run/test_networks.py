@@ -54,13 +54,6 @@ def test_a_network_of_one_row_is_measured_with_that_batch_whatever_the_others_ar
     }
 
 
-def test_what_cannot_be_used_ends_the_run_as_bad_input(tmp_path: Path, collect: Collect) -> None:
-    (tmp_path / "net.onnx").write_text("no network")
-    found = collect("--onnx", f"mine={tmp_path / 'net.onnx'}")
-    assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert str(tmp_path / "net.onnx") in found.text
-
-
 def test_an_environment_that_cannot_read_the_file_is_told_what_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
