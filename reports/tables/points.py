@@ -280,7 +280,9 @@ _COMPARISON: Sequence[Column[_Compared]] = (
     Column("Speed, ratio", lambda one: _ratio(one.found), RATIO, is_right=False),
     Column("To", lambda one: one.reference),
     Column("P99 (ms)", lambda one: _p99(one), LATENCY, is_optional=True),
-    Column("P99 there", lambda one: one.found.reference_p99_ms if one.found else None, LATENCY, is_optional=True),
+    Column(
+        "P99 there", lambda one: one.found.reference_p99_ms if one.found else None, LATENCY, is_optional=True
+    ),
     Column("Verdict", lambda one: comparison_verdict(one.found) if one.found else one.record.no_speed),
 )
 
