@@ -1,12 +1,12 @@
 """Models of a repository beside those that they are to replace, or beside themselves on another Triton: a table, and whether it
 is safe to upgrade."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from reports.record.figures import memory_bytes, ready_s
 from reports.record.quantities import COUNT, DURATION, RATIO, RELATIVE_ERROR, SIZE
-from reports.record.schema import AnswerGate, BesideOther, Comparison, ServedSide, Verdict, verdict_of
+from reports.record.schema import BesideOther, Comparison, ServedSide, Verdict, verdict_of
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import apart_text
 from reports.text.inline import code
@@ -19,21 +19,16 @@ class _Beside(NamedTuple):
     record: Publishable
     found: BesideOther
 
-    @property
-    def gate(self) -> AnswerGate | None:
-        """What the comparison of the answers found."""
-        return next((one for one in self.record.gates if one.gate == "other"), None)
 
-    @property
-    def compared(self) -> list[Comparison]:
-        """The speed of each load point beside the other's; none where no speed may be shown."""
-        return [one.comparison for one in self.record.loads if one.comparison is not None]
+def _compared(record: Publishable) -> list[Comparison]:
+    """The speed of each load point beside the other's; none where no speed may be shown."""
+    return [one.comparison for one in record.loads if one.comparison is not None]
 
 
 def verdict_on(record: Publishable) -> tuple[Verdict, str]:
     """Whether a model may replace the other, and why not: it may where all of its answers are right and the same, and no load
     point is slower."""
-    compared = [one.comparison for one in record.loads if one.comparison is not None]
+    compared = _compared(record)
     verdicts = [verdict_of(one) for one in compared]
     differs = any(one.gate == "other" and one.wrong for one in record.gates)
     if record.no_speed:
@@ -64,32 +59,31 @@ def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skip
         else ""
     )
     if bad:
-        listed = [f"{name} ({why})" for name, why in list(bad.items())[:_NAMES_SHOWN]]
-        more = [f"{len(bad) - _NAMES_SHOWN} more"] if len(bad) > _NAMES_SHOWN else []
-        return f"Not safe to upgrade: {', '.join(listed + more)}.{left_out}"
+        return f"Not safe to upgrade: {_listed(bad)}.{left_out}"
     if not beside:
         return f"Nothing says whether it is safe to upgrade: no model was compared.{left_out}"
-    open_ones = [f"{name} ({why})" for name, (verdict, why) in beside.items() if verdict == "not shown"]
-    if open_ones:
-        more = [f"{len(open_ones) - _NAMES_SHOWN} more"] if len(open_ones) > _NAMES_SHOWN else []
-        return (
-            f"No difference was found, but it is not shown that it is safe to upgrade: "
-            f"{', '.join(open_ones[:_NAMES_SHOWN] + more)}.{left_out}"
-        )
-    return (
-        f"Safe to upgrade: {COUNT.text(len(beside))} models give the same answers, none is slower.{left_out}"
-    )
+    if not_shown := {name: why for name, (verdict, why) in beside.items() if verdict == "not shown"}:
+        said = "No difference was found, but it is not shown that it is safe to upgrade"
+        return f"{said}: {_listed(not_shown)}.{left_out}"
+    return f"Safe to upgrade: the same answers, and none slower (models compared: {len(beside)}).{left_out}"
+
+
+def _listed(reasons: Mapping[str, str]) -> str:
+    """The first cases, each with its reason, and how many more there are."""
+    listed = [f"{name} ({why})" for name, why in list(reasons.items())[:_NAMES_SHOWN]]
+    more = [f"{len(reasons) - _NAMES_SHOWN} more"] if len(reasons) > _NAMES_SHOWN else []
+    return ", ".join(listed + more)
 
 
 def _apart(one: _Beside) -> str | None:
-    same = one.gate and one.gate.same
-    return apart_text(same) if same else None
+    found = (gate.same for gate in one.record.gates if gate.gate == "other" and gate.same)
+    return next(map(apart_text, found), None)
 
 
 def _least_ratio(one: _Beside) -> Cell | None:
-    if not one.compared:
+    if not (compared := _compared(one.record)):
         return None
-    least = min(one.compared, key=lambda found: found.ratio.value)
+    least = min(compared, key=lambda found: found.ratio.value)
     return figure(RATIO, least.ratio, "interval", 1 - least.allowed_slowdown)
 
 
