@@ -1,6 +1,7 @@
 """A build's own runtime in a process of its own, and the machine's peak in another."""
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import json
@@ -22,7 +23,7 @@ from fixtures.efficiency import in_process_worker, peak
 from fixtures.efficiency.in_process import in_process, peak_of
 from fixtures.errors import ProofError
 from fixtures.frameworks.pytorch import tf32_products
-from fixtures.host import machine
+from fixtures.host import machine, scratch
 from fixtures.host.targets import CPU
 from tests.conftest import DEPLOYMENT, MakeBuild
 
@@ -36,6 +37,14 @@ def load(artifact, settings):
         return arrays
     return predict
 """
+SIZES = """
+def load(artifact, settings):
+    def predict(arrays):
+        with (artifact.parent / "sizes").open("a") as file:
+            file.write(f"{len(arrays[0])} ")
+        return arrays
+    return predict
+"""
 BROKEN = "def load(artifact, settings):\n    raise RuntimeError('no such operator')\n"
 DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os._exit(7)\n"
 HANGING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(60)\n"
@@ -46,10 +55,10 @@ def sample_of(build: BuiltModel) -> dict[str, np.ndarray]:
     return {build.case.model.inputs[0].name: SAMPLE}
 
 
-def run_once(build: BuiltModel) -> None:
+def run_once(build: BuiltModel, batch: int = 1) -> None:
     with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
-        worker.batches_per_s(1, 0, 1)
+        worker.batches_per_s(batch, 0, 1)
 
 
 # --- the worker ----------------------------------------------------------------------------------------------
@@ -76,6 +85,22 @@ def test_the_worker_runs_the_builds_own_runtime_as_the_backend_that_serves_it_do
     assert settings["device"] == "cpu"
     assert settings["threads"] == str(worker.threads) == str(machine.cores())
     assert worker.spinning is (settings.get("spinning", "0") == "1") is spinning
+
+
+@pytest.mark.parametrize(("accelerator", "sizes"), [("trt", "1 4 3 "), (None, "3 ")])
+def test_an_accelerator_builds_its_engine_for_all_sizes_before_one_is_measured(
+    make_build: MakeBuild,
+    tmp_path: Path,
+    accelerator: str | None,
+    sizes: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a server does, so that both compute with engines of the same range of sizes."""
+    monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
+    build = make_build(tmp_path, "sizes", SIZES)
+    build = dataclasses.replace(build, case=dataclasses.replace(build.case, accelerator=accelerator))
+    run_once(build, 3)
+    assert (build.artifact.parent / "sizes").read_text() == sizes
 
 
 @pytest.mark.parametrize(("told", "spins"), [({}, "0"), ({"spinning": "0"}, "0"), ({"spinning": "1"}, "1")])

@@ -106,12 +106,16 @@ def test_fp32_is_computed_in_tf32_or_not_by_the_runtime_by_tensorrt_and_by_the_b
     assert os.environ.get("NVIDIA_TF32_OVERRIDE") == (None if tf32 else "0")
 
 
-@pytest.mark.parametrize("graphs", [True, False])
-def test_cuda_graphs_are_captured_where_the_deployment_asks_for_them(
-    graphs: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("setting", "option"), [("cuda_graphs", "enable_cuda_graph"), ("prefer_nhwc", "prefer_nhwc")]
+)
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_provider_is_told_of_a_setting_of_the_deployment(
+    setting: str, option: str, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = providers(monkeypatch, cuda_graphs=graphs)["CUDAExecutionProvider"]
-    assert ("enable_cuda_graph" in asked) is graphs
+    told = providers(monkeypatch, **{setting: asked})["CUDAExecutionProvider"]
+    assert told.get(option) == ("1" if asked else None)
+    assert option in KNOWN["execution_providers"]["CUDAExecutionProvider"]
 
 
 def test_engines_and_what_was_timed_for_them_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
