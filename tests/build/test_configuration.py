@@ -166,22 +166,3 @@ def test_a_runtime_is_told_whether_fp32_may_be_computed_in_tf32(tf32: bool | Non
     deployment = structs.replace(DEPLOYMENT, tf32=tf32)
     config = model_config(case_with(writing("")), deployment, native=False)
     assert config.parameters["tf32"].string_value == told
-
-
-@pytest.mark.parametrize("preferred", [(), (3, 7)])
-def test_on_a_gpu_every_batch_that_the_batcher_may_form_is_warmed_up(preferred: tuple[int, ...]) -> None:
-    """The largest comes right behind the smallest: TensorRT then builds one engine for all between."""
-    case = Case(recognise("NVIDIA A100"), MICRO, ONNX, "trt", "fp16")
-    deployment = structs.replace(DEPLOYMENT, max_batch_size=9, preferred_batch_sizes=preferred)
-    warmed = model_config(case, deployment, native=True).model_warmup
-    sizes = [one.batch_size for one in warmed]
-    assert sorted(sizes) == list(range(1, 10))
-    assert sizes[:2] == [1, 9]
-    assert len({one.name for one in warmed}) == 9
-    often = {one.batch_size for one in warmed if one.count > 1}
-    assert often == {1, 9, *preferred}
-
-
-def test_without_warm_up_there_is_none_on_a_gpu_either() -> None:
-    case = Case(recognise("NVIDIA A100"), MICRO, ONNX, None, "fp32")
-    assert not model_config(case, structs.replace(DEPLOYMENT, warmup=False), native=True).model_warmup

@@ -23,7 +23,8 @@ ONNX = [one for one in all_models() if "onnx" not in one.excluded]
 FLOATING = {"FLOAT", "FLOAT16", "DOUBLE"}
 WORDS = {"INT32", "INT64"}
 WHOLE = WORDS | {"INT8", "INT16", "UINT8", "UINT16", "UINT32", "UINT64"}
-ANY = FLOATING | WHOLE | {"BOOL"}
+BOOLEAN = {"BOOL"}
+ANY = FLOATING | WHOLE | BOOLEAN
 COMPARED = FLOATING | WORDS | {"UINT32", "UINT64"}
 KERNELS: dict[str, set[str]] = {
     **dict.fromkeys(("Abs", "Add", "Div", "Mul", "Sub", "Sign"), FLOATING | WHOLE),
@@ -45,11 +46,11 @@ KERNELS: dict[str, set[str]] = {
     **dict.fromkeys(
         ("CumSum", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod"), COMPARED
     ),
-    **dict.fromkeys(("And", "Not", "Or"), {"BOOL"}),
+    **dict.fromkeys(("And", "Not", "Or"), BOOLEAN),
     "Clip": FLOATING | {"INT8", "INT64", "UINT8", "UINT64"},
-    "Equal": COMPARED | {"BOOL"},
+    "Equal": COMPARED | BOOLEAN,
     "Neg": FLOATING | WORDS | {"INT8", "INT16"},
-    "Pad": FLOATING | {"BOOL"},
+    "Pad": FLOATING | BOOLEAN,
     "Pow": FLOATING | WORDS,
     "Range": {"FLOAT", "DOUBLE", "INT16"} | WORDS,
     "ReduceMax": FLOATING | WORDS,
