@@ -1,13 +1,18 @@
 """The exports as a GPU runs them, at full size too: each node has a kernel of ONNX Runtime's CUDA provider, TensorRT's parser
-takes the whole, and what PyTorch computes fits into the memory of the GPUs that NVIDIA published figures of."""
+takes the whole, the oldest ONNX Runtime opens it, and what PyTorch computes fits into the memory of the GPUs that NVIDIA published figures of."""
 
 import functools
+import os
+import subprocess
+import sys
 import weakref
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -17,7 +22,9 @@ from fixtures.cases import matrix_of
 from fixtures.formats import onnx as format_
 from fixtures.host.targets import TARGETS
 from fixtures.models import all_models
+from fixtures.serve.releases import RELEASES
 from fixtures.spec import ConversionJob, Model, Target
+from tests.formats import tensorrt_bindings
 
 ONNX = [one for one in all_models() if "onnx" not in one.excluded]
 FLOATING = {"FLOAT", "FLOAT16", "DOUBLE"}
@@ -121,6 +128,48 @@ def test_nvidia_s_parser_takes_an_export_whole(
     parser = rtx.OnnxParser(network, logger)
     parser.supports_model_v2(path.read_bytes(), str(path))
     assert [parser.is_subgraph_supported(one) for one in range(parser.num_subgraphs)] == [True]
+
+
+COMPUTE = """
+import sys
+import numpy, onnxruntime
+assert onnxruntime.__version__ == sys.argv[1]
+session = onnxruntime.InferenceSession(sys.argv[2], providers=["CPUExecutionProvider"])
+names = [one.name for one in session.get_inputs()]
+inputs = numpy.load(sys.argv[3])
+numpy.savez(sys.argv[4], *session.run(None, {name: inputs[name] for name in names}))
+"""
+
+
+@pytest.fixture(scope="session")
+def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the ONNX Runtime of the oldest release of Triton that the suite starts."""
+    folder = tmp_path_factory.mktemp("oldest")
+    try:
+        tensorrt_bindings.download("onnxruntime", RELEASES[0].onnxruntime, folder)
+    except tensorrt_bindings.OutOfReachError as error:
+        pytest.skip(f"needs PyPI: {error}")
+    return folder
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("model", [one for one in ONNX if one.micro], ids=lambda one: one.name)
+def test_the_oldest_server_s_onnx_runtime_computes_the_same(
+    model: Model, exports: Path, oldest: Path, tmp_path: Path
+) -> None:
+    path = export(model, "fp32", exports)
+    inputs = model.samples("evaluation", None, None).load(range(4))
+    given, found = tmp_path / "inputs.npz", tmp_path / "outputs.npz"
+    np.savez(given, **inputs)
+    command = [sys.executable, "-c", COMPUTE, RELEASES[0].onnxruntime, str(path), str(given), str(found)]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(oldest)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    expected = session.run(None, {one.name: inputs[one.name] for one in session.get_inputs()})
+    for values, older in zip(expected, np.load(found).values(), strict=True):
+        np.testing.assert_allclose(older, values, rtol=1e-3, atol=1e-3 * np.abs(values).max())
 
 
 class LiveTensors(TorchDispatchMode):
