@@ -155,7 +155,12 @@ MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
 def test_convolutions_that_are_planned_while_requests_wait_are_marked(
     changes: dict[str, Any], marked: bool, tmp_path: Path
 ) -> None:
-    usual = {"version": "1.20.1", "backend": "onnxruntime", "scenario": "online", "target": A100}
+    usual: dict[str, Any] = {
+        "version": "1.20.1",
+        "backend": "onnxruntime",
+        "scenario": "online",
+        "target": A100,
+    }
     of = {**usual, "accelerator": None, "network": networks.convolution} | changes
     case = Case(of["target"], MICRO, ONNX, of["accelerator"], "fp32")
     serving = Serving("docker", "2.53.0", of["backend"], "system", versions={"onnxruntime": of["version"]})

@@ -121,7 +121,8 @@ def test_fp32_is_computed_in_tf32_or_not_by_the_runtime_by_tensorrt_and_by_the_b
 def test_the_provider_is_told_of_a_setting_of_the_deployment(
     setting: str, option: str, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = providers(monkeypatch, **{setting: asked})["CUDAExecutionProvider"]
+    changes: dict[str, Any] = {setting: asked}
+    told = providers(monkeypatch, **changes)["CUDAExecutionProvider"]
     assert told.get(option) == ("1" if asked else None)
     assert option in KNOWN["execution_providers"]["CUDAExecutionProvider"]
 

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from fixtures.build import runtimes
-from tests.formats.tensorrt_bindings import MODULE, NAMES
+from tests.formats import tensorrt_bindings
 
-LISTED = json.loads(NAMES.read_text())
+LISTED = json.loads(tensorrt_bindings.NAMES.read_text())
 
 NAMES: dict[str, Any] = {"x": np.float32, "word": np.int64, "sum": np.float32, "twice": np.int64}
 """The stand-in's tensors: two inputs, [n, 3] each, and two outputs, [n] and [n, 3]."""
@@ -134,7 +134,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleN
 @pytest.mark.parametrize("version", LISTED)
 def test_every_name_of_the_stand_in_is_in_tensorrt_s_bindings(version: str, runtime: SimpleNamespace) -> None:
     played = {
-        MODULE: vars(sys.modules[MODULE]),
+        "tensorrt": vars(sys.modules["tensorrt"]),
         "IExecutionContext": vars(Context),
         "ICudaEngine": {**vars(Engine), "create_execution_context": None},
         "Runtime": ("deserialize_cuda_engine",),
