@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from msgspec import structs
@@ -19,7 +20,7 @@ from fixtures.build.repository import BuiltModel
 from fixtures.build.runtimes import load_runtime
 from fixtures.cases import cases_of
 from fixtures.efficiency import in_process as process_module
-from fixtures.efficiency import in_process_worker, peak
+from fixtures.efficiency import in_process_worker, interleaved, peak
 from fixtures.efficiency.in_process import in_process, peak_of
 from fixtures.errors import ProofError
 from fixtures.frameworks.pytorch import tf32_products
@@ -182,6 +183,14 @@ def test_every_precision_of_cpus_has_a_peak(precision: str, fp32_per_s: float) -
             found = max(found, peak_per_s(precision))
     assert 1e9 < fp32_per_s < 1e14
     assert fp32_per_s / 10 < found < fp32_per_s * 100
+
+
+def test_nothing_of_the_peak_is_left_when_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tensors would take gigabytes of the memory of a GPU, and count as the model's."""
+    monkeypatch.setattr(peak, "SIZE", {"cpu": 256})
+    before = set(psutil.Process().children(recursive=True))
+    assert interleaved.peak_per_s(("cpu", "fp32", None)).value > 0
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 def test_int8_by_pytorch_is_no_way_to_the_peak_of_a_cpu_that_emulates_it(

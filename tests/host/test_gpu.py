@@ -201,3 +201,12 @@ def test_a_stretch_that_was_not_watched_has_no_figures(
 ) -> None:
     watch = watched(clock, monkeypatch)
     assert [watch.between(*edges) for edges in ((-1, S), (S, 3 * S), (S, S))] == [None] * 3
+
+
+def test_the_libraries_that_compute_on_a_gpu_are_stamped(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other ones are another machine: cuDNN decides how fast convolutions are."""
+    monkeypatch.setattr(machine, "version_of", {"nvidia-cudnn-cu13": "9.12", "nvidia-cublas": "13.1"}.get)
+    machine._stamp.cache_clear()
+    versions = machine.stamp("cuda").versions
+    machine._stamp.cache_clear()
+    assert (versions["nvidia-cudnn-cu13"], versions["nvidia-cublas"]) == ("9.12", "13.1")
