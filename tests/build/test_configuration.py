@@ -1,14 +1,12 @@
 """The model's configuration holds what was asked for."""
 
-import json
 from typing import Any
 
 import pytest
-from google.protobuf import text_format
 from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
-from fixtures.build import configuration, runtimes
+from fixtures.build import runtimes
 from fixtures.build.configuration import model_config
 from fixtures.errors import InputError
 from fixtures.formats import all_formats
@@ -130,14 +128,6 @@ def test_a_gpu_case_is_served_on_its_own_gpus_and_not_on_all_that_the_server_see
     assert group.count == 3, "on each"
 
 
-def test_the_configuration_survives_as_text_and_as_json() -> None:
-    config = model_config(case_with(writing("")), DEPLOYMENT, native=False)
-    assert text_format.Parse(configuration.config_text(config), pb.ModelConfig()) == config
-    plain: dict[str, Any] = json.loads(configuration.config_json(config))
-    assert plain["max_batch_size"] == 32
-    assert plain["dynamic_batching"]["preferred_batch_size"] == [16, 32]
-
-
 @pytest.mark.parametrize(
     ("quota", "instances", "threads"),
     [
@@ -158,11 +148,3 @@ def test_the_cores_that_a_control_group_pays_for_are_shared_out_among_instances(
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
     monkeypatch.setattr(machine, "cgroup_cores", lambda: quota)
     assert runtimes.threads_per_instance(structs.replace(DEPLOYMENT, instances=instances)) == threads
-
-
-@pytest.mark.parametrize(("tf32", "told"), [(True, "1"), (False, "0"), (None, "1")])
-def test_a_runtime_is_told_whether_fp32_may_be_computed_in_tf32(tf32: bool | None, told: str) -> None:
-    """Where it means nothing the libraries stay as they are."""
-    deployment = structs.replace(DEPLOYMENT, tf32=tf32)
-    config = model_config(case_with(writing("")), deployment, native=False)
-    assert config.parameters["tf32"].string_value == told
