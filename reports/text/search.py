@@ -24,11 +24,25 @@ def search_paragraph(record: Publishable) -> str:
         return f"{text[0].upper()}{text[1:]}."
     if record.no_winner:
         return record.no_winner
+    proven = "with which no answer changes" if search.varied else "for which conversion and accuracy hold"
     return (
         f"{found_text(search)}. Searched in {search.passes} passes of {_tried_text(search)}, "
-        f"{DURATION.text(search.duration_s)}. The configuration, for which conversion and accuracy hold: "
-        f"`{search.config}`."
+        f"{DURATION.text(search.duration_s)}. The configuration, {proven}: `{search.config}`."
     )
+
+
+def proposal_text(search: Search) -> str:
+    """What to change of the config.pbtxt of a model of a repository, and where the time of its requests goes then."""
+    called = [
+        f"{one.model}: {LATENCY.text(one.queue_ms)} queued and {LATENCY.text(one.compute_ms)} computed in a request"
+        for one in search.load.composing
+    ]
+    change = (
+        f"this is faster, and no answer changes ({search.config}):\n{search.diff.rstrip()}"
+        if search.diff
+        else f"no other settings of {search.varied} are shown to be faster"
+    )
+    return "\n".join([*called, change])
 
 
 def found_text(search: Search) -> str:
