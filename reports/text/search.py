@@ -38,7 +38,7 @@ def proposal_text(search: Search) -> str:
         for one in search.load.composing
     ]
     change = (
-        f"this is faster, and no answer changes ({search.config}):\n{search.diff.rstrip()}"
+        f"a change of its config.pbtxt, by which no answer changes ({search.config}):\n{search.diff.rstrip()}"
         if search.diff
         else f"no other settings of {search.varied} are shown to be faster"
     )
@@ -47,11 +47,12 @@ def proposal_text(search: Search) -> str:
 
 def found_text(search: Search) -> str:
     """The figure, where it was reached, and how sure it is."""
+    lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
     if search.load.request_rate_per_s is not None:
         settings = settings_text(search.load.scenario, search.deployment)
-        return f"{rate_text(search)}: {search.load.scenario}, {settings}; {lead_text(search.lead)}"
+        return f"{rate_text(search)}: {search.load.scenario}, {settings}; {lead}"
     throughput = THROUGHPUT.text(search.load.throughput_per_s.value)
-    return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead_text(search.lead)}"
+    return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead}"
 
 
 def rate_text(search: Search) -> str:
@@ -111,29 +112,29 @@ def settings_text(scenario: str, deployment: Deployment) -> str:
     return ", ".join(parts)
 
 
-def lead_text(lead: Estimate | None) -> str:
-    """How much faster than the second best configuration, if that is shown."""
+def lead_text(lead: Estimate | None, other: str = "the runner-up") -> str:
+    """How much faster than the second configuration that was proven, if that is shown."""
     if lead is None:
         return "no other configuration kept the budget"
     if not RATIO.is_shown(lead):
-        return _rough_lead_text(lead)
+        return _rough_lead_text(lead, other)
     gain = _gain(lead.value, lead.low, lead.high)
     if lead.low > 1:
-        return f"{GAIN.text(gain.value)} faster than the runner-up ({_percents(gain)})"
+        return f"{GAIN.text(gain.value)} faster than {other} ({_percents(gain)})"
     if lead.high < 1:  # and yet it is no winner
-        other = _gain(1 / lead.value, 1 / lead.high, 1 / lead.low)
-        faster = f"{GAIN.text(other.value)} faster ({_percents(other)})"
+        behind = _gain(1 / lead.value, 1 / lead.high, 1 / lead.low)
+        faster = f"{GAIN.text(behind.value)} faster ({_percents(behind)})"
         return f"one that is {faster} is not shown to keep the budget"
-    return f"no different from the runner-up ({_percents(gain)})"
+    return f"no different from {other} ({_percents(gain)})"
 
 
-def _rough_lead_text(lead: Estimate) -> str:
+def _rough_lead_text(lead: Estimate, other: str) -> str:
     """The lead of a winner whose interval is too wide for a figure: which is faster may be shown all the same."""
     if lead.low > 1:
-        return "faster than the runner-up, by how much is not shown"
+        return f"faster than {other}, by how much is not shown"
     if lead.high < 1:
         return "one that is faster, by how much is not shown, is not shown to keep the budget"
-    return "not shown to be faster than the runner-up, nor to be slower"
+    return f"not shown to be faster than {other}, nor to be slower"
 
 
 def _gain(value: float, low: float, high: float) -> Estimate:
