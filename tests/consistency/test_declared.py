@@ -154,12 +154,6 @@ def test_a_length_that_is_declared_as_any_may_be_any(
     assert (gate(change, 0, model(shape))[0].wrong == "") is passes
 
 
-def test_a_refusal_is_told_in_the_servers_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(declared, "send", lambda _job, _requests: [Reply(None, "no room")] * 5)
-
-    assert "no room" in declared.declared(model(), given_alone()).wrong
-
-
 @pytest.mark.parametrize(
     ("changed", "named"),
     [

@@ -15,7 +15,7 @@ from fixtures.consistency import recorded
 from fixtures.consistency.recorded import RecordedAnswers
 from fixtures.consistency.repeat_bounds import Rows
 from fixtures.consistency.served import ServedModel
-from fixtures.errors import InputError, NotAvailableError
+from fixtures.errors import InputError
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.server import Server
 from fixtures.spec import Tensor
@@ -176,20 +176,3 @@ def test_a_damaged_file_is_refused_with_its_name(fault: str, kept: tuple[Path, R
 
     with pytest.raises(InputError, check=lambda error: error.where == str(path)):
         recorded.read(path)
-
-
-def test_as_many_bytes_of_answers_are_kept_as_fit_whatever_their_number() -> None:
-    """16 MiB in all: four of 4 MiB, and not a fifth; what was kept can be read again."""
-    large = np.zeros((8, 1 << 20), np.float32)
-
-    def kept(samples: int) -> int:
-        rows = {n: {"OUT": large[n]} for n in range(samples)}
-        found = recorded.record(served_model(), rows, "case", "run")
-        assert found.digests.keys() == found.rows.keys()
-        return len(found.rows)
-
-    assert [kept(samples) for samples in (3, 4, 5)] == [3, 4, 4]
-    two = {n: {"OUT": large[n], "TEXT": large[n]} for n in range(8)}
-    assert len(recorded.record(served_model(), two, "case", "run").rows) == 2
-    with pytest.raises(NotAvailableError):
-        recorded.record(served_model(), {0: {"OUT": np.zeros((16 << 20) + 1, np.uint8)}}, "case", "run")

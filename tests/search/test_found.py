@@ -3,17 +3,13 @@
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from fixtures.spec import Deployment
 from reports.record.figures import of_search
 from reports.record.schema import Accuracy, Estimate, Record, Search
-from reports.tables.case import case_section
-from reports.tables.summary import summary
 from reports.text.publishable import publishable
-from reports.text.search import lead_text, search_paragraph
+from reports.text.search import search_paragraph
 from tests import samples
-from tests.helpers import as_markdown
 
 LATENCY_MS = {"avg": Estimate(5.9, 5.8, 6.0), "p99": Estimate(6.8, 6.5, 6.95)}
 
@@ -52,31 +48,6 @@ def test_a_rate_that_is_not_proven_is_in_no_figure() -> None:
     proven = publishable(found_rate()).search
     assert proven is not None
     assert of_search(proven)["goodput_per_s"] == 117.25
-
-
-@pytest.mark.parametrize(
-    ("lead", "said"),
-    [
-        (Estimate(1.03, 0.98, 1.08), "no different from the runner-up (-2 to 8 %)"),
-        (Estimate(2.0, 1.5, 2.6), "faster than the runner-up, by how much is not shown"),
-        (Estimate(1.3, 0.9, 1.9), "not shown to be faster than the runner-up, nor to be slower"),
-        (Estimate(0.8, 0.76, 0.84), "one that is 25 % faster (19 to 32 %) is not shown to keep the budget"),
-    ],
-)
-def test_a_lead_that_is_not_shown_is_none(lead: Estimate, said: str) -> None:
-    assert lead_text(lead) == said
-
-
-def test_the_winner_stands_in_the_summary_and_in_the_section_of_its_case() -> None:
-    for text in (
-        as_markdown(summary([publishable(found_record())])),
-        as_markdown(case_section(publishable(found_record()))),
-    ):
-        assert "1,940.4 infer/s with p99 6.800 ms" in text
-        assert "`case.search/config.pbtxt`" in text
-    assert "latency budget" not in as_markdown(case_section(publishable(samples.record())))
-    alone = structs.replace(found_record(), accuracy=None, loads=())
-    assert "No throughput is shown" not in as_markdown(summary([publishable(alone)]))
 
 
 @pytest.mark.parametrize("ledger", [None, samples.failed_accuracy()])
