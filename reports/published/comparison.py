@@ -8,17 +8,13 @@ from reports.published.matching import (
     Match,
     PointKey,
     PublishedRow,
-    format_name,
     groups,
-    is_same_format,
     is_same_gpu,
-    measured_as,
     measured_points,
     over_published,
     pairs,
     point,
     point_of,
-    served_as,
 )
 from reports.record import commands
 from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO, Quantity
@@ -70,8 +66,6 @@ def section(match: Match) -> list[Block]:
     intro = f"Measured on {device(record)}; published on {labels}."
     if not is_same_gpu(record, rows[0]):
         intro += " It is other hardware, and the ratios hold that too."
-    if not is_same_format(record, rows[0]):
-        intro += f" NVIDIA did not publish {format_name(measured_as(record))}: what follows is not alike."
     tables = [block for group in groups(match) for block in _of_gpu(record, group)]
     return [intro, *tables, *_unmatched(match)]
 
@@ -119,16 +113,11 @@ _COLUMNS: Sequence[Column[_Pair]] = (
 
 
 def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
-    """Heading, differences and table for one published GPU and format; empty without pairs."""
+    """Heading, differences and table for one published GPU; empty without pairs."""
     found = [_Pair(at, row) for at, row in pairs(record, rows) if isinstance(at, Load)]
     if not found:
         return []
     row = rows[0]
-    heading = f"Beside {row['gpu_label']}"
-    if not is_same_format(record, row):
-        heading += (
-            f", unlike: measured {format_name(measured_as(record))}, published {format_name(served_as(row))}"
-        )
     lines = [f"Differs: {_all_differences(record, [pair.row for pair in found])}"]
     if row["sequence_length"]:
         measured = sequence_length(record).replace("-", "not recorded")
@@ -141,7 +130,7 @@ def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
     points = table(
         _COLUMNS, found, name=lambda pair: full_point(pair.load), marks=lambda pair: pair.load.marks
     )
-    return [Heading(heading, 3), Bullets(lines), points]
+    return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), points]
 
 
 def _all_differences(record: Record, rows: Sequence[PublishedRow]) -> str:
@@ -260,7 +249,6 @@ def _joined_row(record: Publishable, at: Load | HiddenPoint, row: PublishedRow) 
         **dict(zip(_OF_POINT, point(at), strict=True)),
         **{f"published_{name}": row[name] for name in _OF_ROW},
         "same_gpu": is_same_gpu(record, row),
-        "same_format": is_same_format(record, row),
         "differences": "; ".join(differences(record, row)) or None,
         "metric": row["metric"],
         "score_percent": score_percent_of(record, row["metric"]),
@@ -290,7 +278,7 @@ def _figure_columns(name: str, unit: str) -> list[str]:
 COLUMNS = (
     *("case", *_OF_CASE, "device", "passed", "why_no_speed", *_OF_POINT),
     *(f"published_{name}" for name in _OF_ROW),
-    *("same_gpu", "same_format", "differences", "metric", "score_percent", "notes"),
+    *("same_gpu", "differences", "metric", "score_percent", "notes"),
     *(column for name, unit, _ in _FIGURES for column in _figure_columns(name, unit)),
 )
 """Every column of the tidy table, in its order."""
@@ -317,8 +305,6 @@ def differences(record: Record, row: PublishedRow) -> list[str]:
     found = []
     if not is_same_gpu(record, row):
         found.append(f"hardware {device(record)}, published {row['gpu_label']}")
-    if not is_same_format(record, row):
-        found.append(f"format {format_name(measured_as(record))}, published {format_name(served_as(row))}")
     if record.serving and record.serving.backend == "python":
         found.append("Triton's Python backend, published the format's own")
     if record.build.weights.startswith("random"):

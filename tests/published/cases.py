@@ -34,12 +34,12 @@ def latencies(**values: float) -> dict[str, schema.Estimate]:
     return {name: samples.estimate(value) for name, value in values.items()}
 
 
-def joined(*records: Record, other_formats: bool = False) -> pd.DataFrame:
-    return joined_matches([match(one, other_formats) for one in samples.seen(*records)])
+def joined(*records: Record) -> pd.DataFrame:
+    return joined_matches([match(one) for one in samples.seen(*records)])
 
 
-def written(*records: Record, other_formats: bool = False) -> str:
-    return markdown(document([match(one, other_formats) for one in samples.seen(*records)]))
+def written(*records: Record) -> str:
+    return markdown(document([match(one) for one in samples.seen(*records)]))
 
 
 def rows(text: str) -> list[list[str]]:

@@ -137,7 +137,7 @@ def test_a_case_meets_the_rows_of_its_own_format_and_gpu_or_those_of_every_gpu(
     found = joined(case_on(name, load("offline", 1, 100)))
     assert dict(zip(found["published_gpu"], found["throughput_published_per_s"], strict=True)) == per_s
     assert found["same_gpu"].tolist() == [name.startswith(f"{gpu} ") for gpu in per_s]
-    assert found["same_format"].all()
+    assert (found["published_format"] == found["format"]).all()
 
 
 def test_a_scenario_is_not_the_other_at_the_same_batch_and_concurrency() -> None:
@@ -148,26 +148,11 @@ def test_a_scenario_is_not_the_other_at_the_same_batch_and_concurrency() -> None
     assert figures["online"] != 20.3
 
 
-def test_another_format_is_compared_where_it_is_asked_for_and_says_so_wherever_its_numbers_stand() -> None:
+def test_another_format_or_accelerator_is_set_beside_nothing() -> None:
+    """Published was ONNX Runtime with TensorRT alone."""
     one = case_on("a40 resnet50 onnx - fp32")
     assert joined(one).empty
-    (row,) = joined(one, other_formats=True).to_dict("records")
-    assert (row["throughput_published_per_s"], row["same_gpu"], row["same_format"]) == (1573.6, True, False)
-    assert row["differences"] == "format onnx fp32, published onnx trt fp16"
-    text = written(one, other_formats=True)
-    assert "NVIDIA did not publish onnx fp32" in text
-    assert titles(text)[2] == "### Beside NVIDIA A40, unlike: measured onnx fp32, published onnx trt fp16"
-    assert "Not compared" not in text
-
-
-def test_each_published_format_is_a_table_of_its_own_but_where_a_case_has_its_like() -> None:
-    text = written(case_on("a30 bert-dist4l onnx - fp32", load("offline", 8, 1000)), other_formats=True)
-    assert [title.rpartition(" published ")[2] for title in titles(text) if title.startswith("### ")] == [
-        *("onnx fp16", "onnx trt fp16", "trt fp16", "ts-trace fp16")
-    ]
-    assert [row[2] for row in rows(text)] == ["2053.9", "3616", "3456", "2061.9"]
-    like = joined(case_on("a30 bert-dist4l onnx trt fp16"), other_formats=True)
-    assert like["throughput_published_per_s"].tolist() == [3616]
+    assert titles(written(one)) == ["# Measured beside published", "## Not compared"]
 
 
 @pytest.mark.parametrize(
