@@ -77,4 +77,3 @@ def test_without_batches_and_with_several_groups_only_what_can_vary_does() -> No
     groups = "instance_group [ { count: 1 }, { count: 2 } ]"
     own = text_format.Parse(f"max_batch_size: 0 {groups}", ModelConfig())
     assert proposal.varied(own, own, candidate(4)) == own
-    assert proposal.other_fields(own) != proposal.other_fields(COMPLETED)
