@@ -14,7 +14,7 @@ from fixtures.spec import Deployment, Scenario
 
 HEAD = 'name: "detector"  # { not a bracket\nmax_batch_size: 8\n'
 ONE = "instance_group [\n  { count: 1, kind: KIND_CPU }\n]\n"
-BATCHER = "dynamic_batching { preserve_ordering: true }\n"
+BATCHER = "dynamic_batching { preserve_ordering: true preferred_batch_size: [ 2 ] }\n"
 TAIL = '# the end\nparameters { key: "brackets" value { string_value: "]}" } }\n'
 COMPLETED = text_format.Parse(
     'max_batch_size: 8 instance_group { count: 1 kind: KIND_CPU name: "x_0" }', ModelConfig()
@@ -69,7 +69,7 @@ def test_the_diff_makes_the_file_what_was_measured_and_keeps_its_other_lines(
 def test_the_model_s_own_settings_change_nothing() -> None:
     text = HEAD + BATCHER + TAIL
     own = text_format.Parse(text, ModelConfig())
-    same = proposal.varied(own, COMPLETED, candidate(1, "online", 0))
+    same = proposal.varied(own, COMPLETED, candidate(1, "online", 0, 2))
     assert proposal.diff("detector", text, proposal.proposed(text, own, same)) == ""
 
 
