@@ -292,7 +292,7 @@ def _growth(case: CaseChange) -> list[Block]:
     if len(alone) == 1:
         return [f"Only {alone[0]} has a soak."]
     columns: list[Column[GrowthChange]] = [
-        Column("Soak", lambda one: f"{one.after.what}, by {one.after.per}"),
+        Column("Soak", lambda one: f"{one.after.what}, by {one.after.per.replace('_', ' ')}"),
         Column(f"Growth, {case.before.letter}", lambda one: growth_cell(one.before), is_right=True),
         Column(f"Growth, {case.after.letter}", lambda one: growth_cell(one.after), is_right=True),
         Column(
