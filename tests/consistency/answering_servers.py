@@ -1,7 +1,8 @@
-"""Servers of a model that answer as a test has it: over gRPC and over HTTP."""
+"""Servers of a model that answer as a test has it: over gRPC, over HTTP and through shared memory."""
 
 import dataclasses
 import json
+import mmap
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -13,12 +14,14 @@ from typing import Any
 import grpc
 import numpy as np
 from tritonclient.grpc import service_pb2
+from tritonclient.utils import triton_to_np_dtype
 
 from fixtures.accuracy.compare_answers import Closeness
 from fixtures.consistency.repeat_bounds import Alone, alone_of
 from fixtures.consistency.served import ServedModel
 from fixtures.measure.load_data import LoadData
 from fixtures.serve.connection import grpc_client
+from fixtures.serve.messages import raw_content
 from fixtures.serve.server import Server
 from fixtures.spec import LoadPoint, Tensor
 from tests import toy
@@ -50,9 +53,14 @@ def careful(request: Any, context: grpc.ServicerContext) -> Any:
     return right(request, context)
 
 
+Handlers = dict[str, grpc.RpcMethodHandler]
+
+
 @contextmanager
-def served_by(answer: Answer, http_address: str | None = None) -> Iterator[ServedModel]:
-    """A model on a gRPC server that answers so."""
+def served_by(
+    answer: Answer, http_address: str | None = None, more: Handlers | None = None
+) -> Iterator[ServedModel]:
+    """A model on a gRPC server that answers so, and answers `more` than inferences."""
     handlers = {
         "ModelInfer": grpc.unary_unary_rpc_method_handler(
             answer,
@@ -64,6 +72,7 @@ def served_by(answer: Answer, http_address: str | None = None) -> Iterator[Serve
             service_pb2.ServerLiveRequest.FromString,
             service_pb2.ServerLiveResponse.SerializeToString,
         ),
+        **(more or {}),
     }
     server = grpc.server(futures.ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers(
@@ -110,3 +119,99 @@ def web_server(factor: float) -> Iterator[str]:
         yield f"127.0.0.1:{web.server_port}"
         web.shutdown()
         thread.join()
+
+
+class Memory:
+    """Regions of shared memory that a server was told of, and an answer that takes its tensors from there."""
+
+    def __init__(self) -> None:
+        self.regions: dict[str, mmap.mmap] = {}
+        self.factor = 2
+
+    @property
+    def handlers(self) -> Handlers:
+        def register(request: Any, _context: grpc.ServicerContext) -> Any:
+            with Path(f"/dev/shm{request.key}").open("r+b") as file:
+                self.regions[request.name] = mmap.mmap(file.fileno(), request.byte_size)
+            return service_pb2.SystemSharedMemoryRegisterResponse()
+
+        def unregister(request: Any, _context: grpc.ServicerContext) -> Any:
+            self.regions.pop(request.name).close()
+            return service_pb2.SystemSharedMemoryUnregisterResponse()
+
+        def handler(name: str, answer: Answer) -> grpc.RpcMethodHandler:
+            return grpc.unary_unary_rpc_method_handler(
+                answer,
+                getattr(service_pb2, f"{name}Request").FromString,
+                getattr(service_pb2, f"{name}Response").SerializeToString,
+            )
+
+        names = {"SystemSharedMemoryRegister": register, "SystemSharedMemoryUnregister": unregister}
+        return {name: handler(name, answer) for name, answer in names.items()}
+
+    def place(self, tensor: Any) -> tuple[mmap.mmap, int, int] | None:
+        """The region, begin and length of a tensor; None of one in the message. As Triton, it takes none that ends beyond its
+        region."""
+        if "shared_memory_region" not in tensor.parameters:
+            return None
+        one = tensor.parameters
+        begin = one["shared_memory_offset"].int64_param
+        region = self.regions[one["shared_memory_region"].string_param]
+        length = one["shared_memory_byte_size"].int64_param
+        assert begin + length <= len(region), "it ends within its region"
+        return region, begin, length
+
+    def answer(self, request: Any, _context: grpc.ServicerContext) -> Any:
+        """So many times IN plus BIAS, and how many elements that are as a text, which lies in the message always."""
+        raw, values = list(request.raw_input_contents), dict[str, Any]()
+        for one in request.inputs:
+            place = self.place(one)
+            content = place[0][place[1] : place[1] + place[2]] if place else raw.pop(0)
+            dtype = np.float32 if one.datatype == "FP32" else np.int64
+            values[one.name] = np.frombuffer(content, dtype).reshape(one.shape)
+        out = (self.factor * values["IN"] + values["BIAS"]).astype(np.float32)
+        texts = np.array([b"text of %d" % value for value in values["BIAS"].flat], object)
+        texts = texts.reshape(values["BIAS"].shape)
+        response = service_pb2.ModelInferResponse(model_name=request.model_name)
+        found = {"OUT": ("FP32", out), "TEXT": ("BYTES", texts), "SAME": ("FP32", out)}
+        for one in request.outputs:
+            datatype, array = found[one.name]
+            content = raw_content(array.astype(triton_to_np_dtype(datatype)), datatype)
+            response.outputs.add(name=one.name, datatype=datatype, shape=array.shape)
+            if place := self.place(one):
+                assert len(content) <= place[2], "there is room"
+                place[0][place[1] : place[1] + len(content)] = content
+                content = b""
+            response.raw_output_contents.append(content)
+        return response
+
+
+BIASES = np.array([[3], [5], [8]])
+IN_MEMORY: Alone = alone_of(
+    IDS,
+    {
+        n: {
+            "OUT": (2 * ROWS[n] + BIASES[n]).astype(np.float32),
+            "TEXT": np.array([b"text of %d" % BIASES[n, 0]], object),
+            "SAME": (2 * ROWS[n] + BIASES[n]).astype(np.float32),
+        }
+        for n in range(3)
+    },
+    NEAR,
+)
+
+
+@contextmanager
+def with_memory(memory: Memory, *, batched: bool = True) -> Iterator[ServedModel]:
+    """A model of two inputs and three outputs on a server with shared memory."""
+    with served_by(memory.answer, more=memory.handlers) as one:
+        outputs = Tensor("OUT", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("SAME", "FP32", (4,))
+        inputs = (
+            Tensor("IN", "FP32", (4,)),
+            Tensor("MORE", "FP32", (4,), optional=True),
+            Tensor("BIAS", "INT64", (1,)),
+        )
+        model = dataclasses.replace(one.job.model, inputs=inputs, outputs=outputs, batched=batched)
+        data = LoadData(Path(), IDS, {"IN": ROWS, "BIAS": BIASES})
+        job = dataclasses.replace(one.job, model=model, data=data)
+        yield dataclasses.replace(one, job=job)

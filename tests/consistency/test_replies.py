@@ -1,4 +1,4 @@
-"""What a server says to requests that it refuses, to those that are in flight together, and in each way to it."""
+"""What a server says to requests that it refuses and to those that are in flight together."""
 
 import threading
 import time
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from fixtures.consistency import replies, served, transports
+from fixtures.consistency import replies, served
 from fixtures.measure.requests import request_for
-from tests.consistency.answering_servers import ALONE, ROWS, careful, right, served_by, web_server
+from tests.consistency.answering_servers import ROWS, careful, right, served_by
 
 
 @pytest.mark.parametrize(
@@ -73,22 +73,3 @@ def test_as_many_requests_are_in_flight_as_were_asked_for() -> None:
         assert now.most in (2, 3), "a busy machine may not get to the third in time"
     assert [answer.samples.tolist() for answer in one] == [[0], [1], [2]]
     np.testing.assert_array_equal(one[2].outputs["OUT"], 2 * ROWS[[2]])
-
-
-# --- every way to the server ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("factor", [2.0, 2.5])
-def test_a_way_that_gives_other_answers_is_named(factor: float) -> None:
-    with web_server(factor) as address, served_by(careful, address) as model:
-        found = transports.transports(model, ALONE, shared_memory=False)
-
-    assert found.tried == "gRPC, HTTP"
-    assert ("HTTP" in found.wrong, "gRPC " in found.wrong.partition(":")[0]) == (factor != 2, False)
-
-
-def test_a_way_that_refuses_is_named() -> None:
-    with served_by(careful) as model:
-        found = transports.transports(model, ALONE, shared_memory=True)
-
-    assert "gRPC with shared memory" in found.wrong

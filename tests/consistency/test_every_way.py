@@ -1,0 +1,70 @@
+"""A way to the server, or a server, that does wrong what Triton itself never does: stand-ins that answer whatever comes."""
+
+import dataclasses
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from fixtures.consistency import transports
+from tests.consistency.answering_servers import (
+    ALONE,
+    IN_MEMORY,
+    ROWS,
+    Memory,
+    careful,
+    served_by,
+    web_server,
+    with_memory,
+)
+
+
+@pytest.mark.parametrize("factor", [2.0, 2.5])
+def test_a_way_that_gives_other_answers_is_named(factor: float) -> None:
+    with web_server(factor) as address, served_by(careful, address) as model:
+        found = transports.transports(model, ALONE, shared_memory=False)
+
+    assert found.tried == "gRPC, HTTP"
+    assert ("HTTP" in found.wrong, "gRPC " in found.wrong.partition(":")[0]) == (factor != 2, False)
+
+
+def test_a_way_that_refuses_is_named() -> None:
+    with served_by(careful) as model:
+        found = transports.transports(model, ALONE, shared_memory=True)
+
+    assert "gRPC with shared memory" in found.wrong
+
+
+# --- shared memory -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("batched", "more"), [(True, {}), (False, {}), (True, {"MORE": ROWS})])
+def test_answers_in_shared_memory_are_those_in_messages(batched: bool, more: dict[str, np.ndarray]) -> None:
+    """Each of several inputs has a place of its own in the region."""
+    memory = Memory()
+    with with_memory(memory, batched=batched) as model:
+        data = dataclasses.replace(model.job.data, rows={**model.job.data.rows, **more})
+        job = dataclasses.replace(model.job, data=data)
+        found = transports.transports(dataclasses.replace(model, job=job), IN_MEMORY, shared_memory=True)
+
+    assert (found.wrong, found.tried, found.requests) == ("", "gRPC, gRPC with shared memory", 6)
+    assert found.same is not None
+    assert (found.same.answers, found.same.passed) == (6, True)
+    assert memory.regions == {}, "none is left"
+
+
+def test_an_answer_that_is_another_in_shared_memory_is_found() -> None:
+    memory = Memory()
+
+    def answer(request: Any, context: grpc.ServicerContext) -> Any:
+        memory.factor = 3 if memory.regions else 2
+        return Memory.answer(memory, request, context)
+
+    with with_memory(memory) as model, served_by(answer, more=memory.handlers) as other:
+        job = dataclasses.replace(model.job, server=other.job.server)
+        found = transports.transports(dataclasses.replace(model, job=job), IN_MEMORY, shared_memory=True)
+
+    assert "gRPC with shared memory" in found.wrong
+    assert found.same is not None
+    assert (found.same.passed, found.same.answers, found.same.sample) == (False, 6, "a")
