@@ -56,18 +56,6 @@ def test_the_server_and_its_python_backend_find_their_libraries(tmp_path: Path) 
     assert starts(backends / "python" / "triton_python_backend_stub", libraries)
 
 
-def test_the_backend_folder_has_the_stub_of_the_running_python(tmp_path: Path) -> None:
-    python = wheels.backend_folder(tmp_path) / "python"
-    stub = (python / "triton_python_backend_stub").resolve()
-    assert stub.parent.name == f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert (python / "libtriton_python.so").resolve().is_file()
-    assert (python / "triton_python_backend_utils.py").resolve().is_file()
-
-
-def test_the_load_generator_finds_its_libraries() -> None:
-    assert starts(wheels.perf_analyzer(), wheels.perf_analyzer_libraries())
-
-
 def test_the_load_generator_is_taken_from_path_where_it_is_not_beside_python(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -101,6 +89,15 @@ def test_what_is_missing_is_named_with_its_package(
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     with pytest.raises(SetupError, check=lambda error: package in str(error.fix)):
         find()
+
+
+def test_a_numpy_with_which_answers_would_be_empty_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", {"numpy": "2.0.0"}.get)
+
+    with pytest.raises(SetupError, check=lambda error: "numpy<2" in str(error.fix)):
+        wheels.backend_folder(tmp_path)
 
 
 def test_a_python_without_a_stub_is_refused(tmp_path: Path) -> None:
