@@ -97,7 +97,9 @@ def _estimates(record: Record) -> Iterator[tuple[str, Estimate | None]]:
     for where, load in loads.items():
         yield f"{where}.throughput_per_s", load.throughput_per_s
         yield f"{where}.repeated_speed", load.repeated_speed
-        yield f"{where}.comparison.ratio", load.comparison.ratio if load.comparison else None
+        if (compared := load.comparison) is not None:
+            yield f"{where}.comparison.ratio", compared.ratio
+            yield f"{where}.comparison.reference_p99_ms", compared.reference_p99_ms
         for name, latency in load.latency_ms.items():
             yield f"{where}.latency_ms.{name}", latency
     for number, one in enumerate(record.efficiency):
