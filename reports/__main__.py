@@ -45,7 +45,7 @@ _PACKAGES = {"markdown_it": "markdown-it-py"}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0; 1 if `readme --check` found a difference; 4 for what cannot be read, written
-    or done as asked; 6 where some of the records cannot be read and the others are shown; 10, 11 or 12 if `compare` or `trend` failed by --fail-on."""
+    or done as asked; 6 where some of the records cannot be read and the others are shown; 10 or 12 if `compare` or `trend` failed by --fail-on."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:
@@ -167,9 +167,15 @@ def _csv(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     records, status = _chosen(options)
     print(json.dumps(export.FORMATS[options.format](records), indent=2))
-    for line in export.left_out(records):
-        print(line, file=sys.stderr)
+    _name_left_out(records)
     return status
+
+
+def _name_left_out(records: Sequence[Publishable]) -> None:
+    """Name each case whose speed may not be shown, with the reason."""
+    for one in records:
+        if one.hidden:
+            print(f"{name_of(one)}: {one.no_speed}", file=sys.stderr)
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -263,17 +269,13 @@ def _why_left(path: Path) -> str:
 
 
 def _published(options: argparse.Namespace) -> int:
-    from reports.published.comparison import document, joined, remarks
+    from reports.published.comparison import document
     from reports.published.matching import match
 
     records, status = _chosen(options)
-    matches = [match(one, options.other_formats) for one in records]
-    if options.format != "csv":
-        print_as(options.format, document(matches))
-        return status
-    print(csv_text(joined(matches)), end="")
-    for line in remarks(matches):
-        print(line, file=sys.stderr)
+    print_as(options.format, document([match(one, options.other_formats) for one in records]))
+    if options.format in ("csv", "json"):  # which hold tables alone
+        _name_left_out(records)
     return status
 
 
@@ -438,8 +440,7 @@ def _parser() -> Parser:
         "-k --format",
         help="show what changed between the records of two or more runs",
         description="Print what changed from A to B, and from A to every further argument: the setup, the accuracy sample by "
-        "sample, the speed as a ratio with its interval, and the growth in soaks. Needs numpy, scipy and, for a terminal, "
-        "rich.",
+        "sample, and the speed as a ratio with its interval. Needs numpy, scipy and, for a terminal, rich.",
         epilog="To compare the records with NVIDIA's published figures: python -m reports published",
     )
     option(
@@ -452,8 +453,7 @@ def _parser() -> Parser:
     option(
         "--fail-on",
         choices=("worse",),
-        help="exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 11 if a soak found a leak "
-        "that the earlier one did not, or a larger one, with 12 if an accuracy is shown to be worse or a case no "
+        help="exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy is shown to be worse or a case no "
         "longer passes, and with 4 if nothing can be compared or the machines differ",
     )
     option(
@@ -468,8 +468,8 @@ def _parser() -> Parser:
         _trend,
         "--results -k --history --theme",
         help="show how the figures changed over time, and between which commits",
-        description="Print a table of the history: the throughput, p99 latency, served / in process ratio, accuracy and "
-        "growth in soaks of every case, separately for each machine, with the lasting changes (steps) that were found. "
+        description="Print a table of the history: the throughput, p99 latency, served / in process ratio and "
+        "accuracy of every case, separately for each machine, with the lasting changes (steps) that were found. "
         "Needs ruptures, pandas and matplotlib.",
     )
     option(
@@ -489,8 +489,8 @@ def _parser() -> Parser:
     option(
         "--fail-on",
         choices=("step",),
-        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), with 11 if what a soak "
-        "watched has one, and with 12 if an accuracy has one",
+        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), and with 12 if an "
+        "accuracy has one",
     )
     option(
         "--within",
@@ -520,8 +520,7 @@ def _parser() -> Parser:
         "--results -k --anonymous --format",
         help="compare the records with the figures that NVIDIA published",
         description="Compare each case with the published figures of the same model, format, accelerator, precision and "
-        "load points, on its own GPU if there are any, else on every GPU. Settings that differ are named. As CSV it is one "
-        "row for each measured point and published row; that needs pandas.",
+        "load points, on its own GPU if there are any, else on every GPU. Settings that differ are named.",
     )
     option(
         "--other-formats",

@@ -30,13 +30,13 @@ _NAMED_LINES = 20
 Figure = tuple[float, float, float | None]
 """A value with the bounds of its interval: value, low, high; three times the value where no interval is known, and None for
 high where it is open above."""
-Kind = Literal["load", "accuracy", "efficiency", "soak"]
+Kind = Literal["load", "accuracy", "efficiency"]
 _Name = Annotated[str, Meta(pattern="^[A-Za-z0-9._-]+$")]
 """A name that stays in its folder when it becomes the name of a file."""
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """One measurement: a load point, a metric of the accuracy, a scenario's efficiency, or what a soak watched."""
+    """One measurement: a load point, a metric of the accuracy, or a scenario's efficiency."""
 
     run: str
     """The id of the run that measured it; this and the next fields but `machine` are as in `schema.Origin`."""
@@ -50,7 +50,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     case: _Name
     kind: Kind
     at: str
-    """The load point (`offline b008-c001`), the name of the metric, or what was watched (`open files`)."""
+    """The load point (`offline b008-c001`), or the name of the metric."""
     figures: Mapping[str, Figure]
     """The figures by name, with units: throughput_per_s, latency_p99_ms, score, error, in_process_ratio ..."""
     build: str
@@ -161,10 +161,6 @@ def rows_of(record: Publishable) -> list[Row]:
     for one in record.efficiency:
         at = f"{one.scenario} {point_id(one.batch, one.concurrency)}"
         rows += _row(record, one.origin, "efficiency", at, {"in_process_ratio": _figure(one.ratio)})
-    if record.soak is not None:
-        for what, grown in grouped(record.soak.growth, lambda one: one.what).items():
-            figures = {f"growth_{one.unit}_per_{one.per}": _figure(one.slope) for one in grown}
-            rows += _row(record, record.soak.origin, "soak", what, figures)
     return rows
 
 

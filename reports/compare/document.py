@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from reports.compare.changes import CaseChange, Changes, GrowthChange, PointChange, ScoreChange
+from reports.compare.changes import CaseChange, Changes, PointChange, ScoreChange
 from reports.compare.paired_scores import Paired
 from reports.compare.setup import Setting
 from reports.record.quantities import (
@@ -15,15 +15,13 @@ from reports.record.quantities import (
     THROUGHPUT,
 )
 from reports.record.ratio import FALSE_ALARMS
-from reports.record.schema import Load, Mark, Record, Score, Verdict, soak_verdict
+from reports.record.schema import Load, Mark, Record, Score
 from reports.sources import Source
-from reports.tables.case import growth_cell
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import metric_text, unmeasured
-from reports.text.inline import Emphasised, bold, italic, joined
+from reports.text.inline import bold, italic, joined
 from reports.text.labels import counted, days_text, full_point
 from reports.text.publishable import name_of
-from reports.text.soak import VERDICT_WORDS
 
 _SHOWN_IDS = 5
 _SPEED = {"failed": bold("slower"), "passed": italic("faster"), "not shown": "no difference shown"}
@@ -103,8 +101,6 @@ def _summary(cases: Sequence[CaseChange], common: Sequence[Setting]) -> Table:
         Column("Accuracy", _accuracy_cell),
         Column("Speed", _speed_cell),
     ]
-    if any(case.growth for case in cases):
-        columns.append(Column("Soak", _soak_cell))
     return table(columns, cases)
 
 
@@ -135,23 +131,6 @@ def _speed_cell(case: CaseChange) -> str:
 def _speed_word(point: PointChange) -> str:
     """Whether a load point is shown to be slower or faster."""
     return "too few passes" if point.ratio is None else _SPEED[point.verdict]
-
-
-def _soak_cell(case: CaseChange) -> str | None:
-    """Whether both soaks found a leak; None where either side had none."""
-    before, after = case.before.record.soak, case.after.record.soak
-    if before is None or after is None:
-        return None
-    return _leak_word(soak_verdict(before), soak_verdict(after), leaks_more=case.leaks_more)
-
-
-def _leak_word(before: Verdict, after: Verdict, *, leaks_more: bool) -> str:
-    """`no leak → **leak**`; what is the same on both sides once, a leak that is shown to be larger as `leak → **more**`."""
-    if before == after:
-        more = Emphasised([("", VERDICT_WORDS[before]), ("**", "more")], " → ")
-        return more if leaks_more else VERDICT_WORDS[after]
-    mark = "**" if after == "failed" else "*" if (before, after) == ("failed", "passed") else ""
-    return Emphasised([("", VERDICT_WORDS[before]), (mark, VERDICT_WORDS[after])], " → ")
 
 
 def _legend(changes: Changes) -> list[str]:
@@ -197,7 +176,6 @@ def _case(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
         Bullets([*([f"Setup: {_settings(own)}"] if own else []), *scores]),
         *_hidden(case),
         _points(case),
-        *_growth(case),
         *_only(*((stored.letter, list(map(full_point, loads))) for stored, loads in sides)),
     ]
 
@@ -284,20 +262,3 @@ def _p99(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange
 
 def _ratio(point: PointChange) -> Cell:
     return figure(RATIO, point.ratio, "interval", 1.0)
-
-
-def _growth(case: CaseChange) -> list[Block]:
-    """The table of what the soaks of both sides found, or a sentence on which side alone has one."""
-    alone = [side.letter for side in (case.before, case.after) if side.record.soak is not None]
-    if len(alone) == 1:
-        return [f"Only {alone[0]} has a soak."]
-    columns: list[Column[GrowthChange]] = [
-        Column("Soak", lambda one: f"{one.after.what}, by {one.after.per}"),
-        Column(f"Growth, {case.before.letter}", lambda one: growth_cell(one.before), is_right=True),
-        Column(f"Growth, {case.after.letter}", lambda one: growth_cell(one.after), is_right=True),
-        Column(
-            "Leak",
-            lambda one: _leak_word(one.before.verdict, one.after.verdict, leaks_more=one.is_worse),
-        ),
-    ]
-    return [table(columns, case.growth)]

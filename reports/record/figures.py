@@ -15,8 +15,6 @@ from reports.record.schema import (
     Parity,
     Score,
     Search,
-    Soak,
-    soak_verdict,
 )
 
 Figures = dict[str, float | int | str]
@@ -100,23 +98,6 @@ def of_efficiency(found: Sequence[Efficiency]) -> Figures:
         figures |= ratio_bounds(f"{one.scenario}_in_process_ratio", one.ratio)
         figures |= bounds(f"{one.scenario}_in_process", "_per_s", one.in_process_per_s)
     return figures
-
-
-def of_soak(soak: Soak) -> Figures:
-    """How long a soak was, and by how much each thing that it watched grows: `growth_open_files_per_request` and so on."""
-    found = _known(
-        soak_verdict=soak_verdict(soak),
-        soak_requests=soak.requests,
-        soak_loadings=soak.loadings,
-        # Where no speed may be shown, requests and seconds together would tell it.
-        soak_s=soak.duration_s if soak.requests_per_s is not None else None,
-    )
-    for one in soak.growth:
-        unit = "_bytes" if one.unit == "bytes" else ""
-        found |= bounds(f"growth_{one.what.replace(' ', '_')}_per_{one.per}", unit, one.slope)
-    if soak.end_over_begin is not None:
-        found |= ratio_bounds("speed_end_over_begin", soak.end_over_begin)
-    return found
 
 
 def of_search(search: Search) -> Figures:

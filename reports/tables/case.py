@@ -110,20 +110,20 @@ class _Grown(NamedTuple):
         return Cell(COUNT.text(value), value)
 
 
+def _growth(one: _Grown) -> Cell:
+    quantity = GROWTH[one.growth.unit, one.growth.per]
+    return figure(quantity, one.growth.slope, "interval", with_unit=True)
+
+
 _SOAK: Sequence[Column[_Grown]] = (
     Column("Case", lambda one: f"`{name_of(one.record)}`"),
     Column("What", lambda one: f"{one.growth.what}, by {one.growth.per}"),
     Column("At first", lambda one: one.used(one.growth.first), is_right=True),
     Column("At last", lambda one: one.used(one.growth.last), is_right=True),
-    Column("Growth", lambda one: growth_cell(one.growth), is_right=True),
+    Column("Growth", _growth, is_right=True),
     Column("1 GiB more in", lambda one: time_until_text(one.growth, one.soak), is_right=True),
     Column("Verdict", lambda one: VERDICT_WORDS[one.growth.verdict]),
 )
-
-
-def growth_cell(one: Growth) -> Cell:
-    """By how much something grows, with its interval."""
-    return figure(GROWTH[one.unit, one.per], one.slope, "interval", with_unit=True)
 
 
 def soak_table(records: Sequence[Publishable]) -> Table:
