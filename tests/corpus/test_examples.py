@@ -26,7 +26,9 @@ def test_an_example_gets_the_verdict_that_it_deserves(example: Example, run: Run
     run.models[example.name].hold_to(example.expected)
 
 
-@pytest.mark.parametrize("example", [one for one in EXAMPLES if one.expected == verdicts.PASSES], ids=str)
+@pytest.mark.parametrize(
+    "example", [one for one in EXAMPLES if one.expected == verdicts.PASSES], ids=lambda one: one.name
+)
 def test_a_model_that_passes_is_in_the_summary(example: Example, run: Run) -> None:
     summary = run.text.partition(" summary ")[2]
     assert f"| {example.name} " in summary

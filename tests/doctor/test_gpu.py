@@ -93,25 +93,6 @@ def test_the_setup_is_read_from_the_packages_files(
     assert found.onnx_runtime_code == GpuCode(frozenset({80}), frozenset())
 
 
-def test_a_gpu_whose_driver_does_not_answer_is_a_warning(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    none = dataclasses.replace(CUDA_13, gpus=())
-    assert [gpu.gpu(none, on_bus=seen).state for seen in (True, False)] == ["warning", "ok"]
-
-    def put(name: str, vendor: str, kind: str) -> None:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "vendor").write_text(f"{vendor}\n")
-        (tmp_path / name / "class").write_text(f"{kind}\n")
-
-    put("network", "0x15b3", "0x020000")
-    put("bridge", "0x10de", "0x060400")
-    assert not gpu.is_on_bus(tmp_path)
-    put("gpu", "0x10de", "0x030200")
-    assert gpu.is_on_bus(tmp_path)
-
-
 # --- which cases run ---------------------------------------------------------------------------------------
 
 EMBEDDED = Choice("embedded")

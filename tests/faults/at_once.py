@@ -6,7 +6,6 @@ from tests.faults.place import (
     OWN,
     OWN_PROOF,
     OWN_SERVED,
-    SLOW_PROOF,
     Ended,
     Place,
 )
@@ -32,10 +31,6 @@ def _changed_build(place: Place) -> Ended:
     return ended
 
 
-def _one_case(place: Place) -> Ended:
-    return _both(place, SLOW_PROOF)
-
-
 def _one_case_not_built(place: Place) -> Ended:
     (place.folder / "repos").mkdir()
     return _both(place, OWN_PROOF)
@@ -57,7 +52,6 @@ def _rebuilt_meanwhile(place: Place) -> Ended:
 
 
 SCENARIOS = [
-    Scenario("two runs of one case", _one_case, (PASSED,)),
     Scenario("two runs that convert one case", _one_case_not_built, (PASSED,)),
     Scenario("another run converts another checkpoint meanwhile", _rebuilt_meanwhile, (PASSED,)),
     Scenario("another's runtime.py is in the build", _changed_build, (PASSED,)),

@@ -6,36 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.faults import own_machine
 from tests.faults.another_user import become, cannot_become_one_who_reads
-from tests.faults.place import OWN_SERVED, PROOF, SLOW, SLOW_PROOF, Ended, Place
+from tests.faults.place import OWN_SERVED, PROOF, SLOW_PROOF, Ended, Place
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario
 from tests.faults.signals import reach
 
 _FAILED = (INFRASTRUCTURE, REFUSED)
 _INTERRUPTED = (ENDED, -signal.SIGINT)
 """Ended by a Ctrl-C; by the signal itself where that comes when the run has ended and its process has not."""
-
-
-def _clock_jumps(place: Place) -> Ended:
-    """The system's clock is set while the case is evaluated; a stand-in, as setting it needs the machine."""
-    place.file(
-        "jumping.py",
-        "import sys, time\n"
-        "real, since = time.time, time.monotonic()\n"
-        "def jumped():\n"
-        # gRPC hands times to its core, which is written in C and has the real clock.
-        "    asks = sys._getframe(1).f_globals.get('__name__', '')\n"
-        "    late = time.monotonic() - since > 3 and not asks.startswith('grpc')\n"
-        "    return real() - (86400 if late else 0)\n"
-        "time.time = jumped\n"
-        "time.time_ns = lambda: int(jumped() * 1e9)\n",
-    )
-    return place.run(*SLOW_PROOF, "-p", "jumping", environment={"PYTHONPATH": str(place.folder)})
 
 
 def _gone(name: str, options: tuple[str, ...], said: str, what: Callable[[Place], Path]) -> Scenario:
@@ -59,45 +40,6 @@ def _temporary_gone(place: Place) -> Ended:
     place.runs[-1].send_signal(signal.SIGINT)
     ended = place.ends()
     place.household.temporary.mkdir(exist_ok=True)
-    return ended
-
-
-def _memory_fills(place: Place) -> Ended:
-    """Nothing more fits into shared memory while a run measures; then there is room again."""
-    reach(place, "measuring")
-    status = os.statvfs("/dev/shm")
-    used = (status.f_blocks - status.f_bfree) * status.f_frsize
-    try:
-        _resize("/dev/shm", str(used + 4096))
-        time.sleep(5)
-    finally:
-        _resize("/dev/shm", "50%")
-    place.runs[-1].send_signal(signal.SIGINT)
-    return place.ends()
-
-
-def _resize(memory: str, size: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,size={size}", memory], check=True)
-
-
-def _needs_own_memory() -> str:
-    return "" if own_machine.enter() else "needs root, and a kernel that lets it mount"
-
-
-def _disk_fills(place: Place) -> Ended:
-    """The disk of the records is full when one is written again; what was written before stays readable."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place.results)], check=True)
-    try:
-        reach(place, "measuring")
-        subprocess.run(
-            ["sh", "-c", "cat /dev/zero > full"], cwd=place.results, stderr=subprocess.DEVNULL, check=False
-        )
-        time.sleep(3)
-        place.runs[-1].send_signal(signal.SIGINT)
-        ended = place.ends()
-        assert place.record(SLOW).loads, "what was measured before is gone"
-    finally:
-        subprocess.run(["umount", "--lazy", str(place.results)], check=True)
     return ended
 
 
@@ -126,7 +68,6 @@ def _holder_is_killed(place: Place, before: "tuple[str, ...]" = ()) -> Ended:
 
 
 SCENARIOS = [
-    Scenario("the clock jumps back by a day", _clock_jumps, (PASSED,)),
     _gone("the build", OWN_SERVED, "evaluate through Triton", lambda place: place.build),
     _gone("the folder of records", SLOW_PROOF, "answers without labels", lambda place: place.results),
     Scenario(
@@ -134,20 +75,6 @@ SCENARIOS = [
         _temporary_gone,
         (*_INTERRUPTED, *_FAILED),
         may_leave=True,
-    ),
-    Scenario(
-        "shared memory is full while it measures",
-        _memory_fills,
-        (*_INTERRUPTED, *_FAILED),
-        "",
-        _needs_own_memory,
-    ),
-    Scenario(
-        "the disk is full when a record is written",
-        _disk_fills,
-        (*_INTERRUPTED, *_FAILED),
-        "",
-        _needs_own_memory,
     ),
     Scenario("another run holds the machine and is killed", _holder_is_killed, (PASSED,)),
     Scenario(

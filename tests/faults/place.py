@@ -68,8 +68,6 @@ class Place:
     model: Path
     """The file of a model that all scenarios share."""
     runs: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
-    quiet: bool = False
-    """Whether a Python traceback is nobody's fault, as where the interpreter itself cannot start."""
 
     @property
     def results(self) -> Path:

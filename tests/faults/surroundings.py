@@ -1,7 +1,5 @@
 """What a run finds around it: folders, limits, terminals, clocks, and other programs on the machine."""
 
-import os
-import shutil
 import subprocess
 
 from tests.faults.another_user import (
@@ -9,11 +7,9 @@ from tests.faults.another_user import (
     cannot_become,
     give,
 )
-from tests.faults.place import OWN_PROOF, OWN_SERVED, PROOF, Ended, Place
+from tests.faults.place import OWN_PROOF, PROOF, Ended, Place
 from tests.faults.scenario import INFRASTRUCTURE, PASSED, REFUSED, Scenario, root_and
-from tests.whole_runs.suite import ROOT
 
-_ODD = "a blank, a 'quote' and an ümlaut"
 _FAILED = (INFRASTRUCTURE, REFUSED)
 
 
@@ -55,26 +51,8 @@ def _as_another_user(place: Place) -> Ended:
     return place.run(*PROOF, before=BECOME, environment={"HOME": str(place.folder)})
 
 
-def _odd_checkout(place: Place) -> Ended:
-    """A blank, a quote and an umlaut in the path of the checkout."""
-    checkout = place.folder / _ODD / "checkout"
-    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-    for name in filter(None, files.decode().split("\0")):
-        if (ROOT / name).is_file():
-            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, checkout / name)
-    return place.run(*OWN_SERVED, folder=checkout)
-
-
 def _with_environment(name: str, changes: dict[str, str | None]) -> Scenario:
     return Scenario(name, lambda place: place.run(*PROOF, environment=changes), (PASSED,))
-
-
-def _nobody_reads(place: Place) -> Ended:
-    place.quiet = True
-    reader, writer = os.pipe()
-    os.close(reader)
-    return place.run(*PROOF, stdout=writer)
 
 
 SCENARIOS = [
@@ -87,10 +65,8 @@ SCENARIOS = [
     _mounted(
         "the folder of models is read-only", "mount -t tmpfs -o ro none $HERE/repos", _FAILED, OWN_PROOF
     ),
-    Scenario("odd characters in the path of the checkout", _odd_checkout, (PASSED,)),
     Scenario("a user who does not own the environment", _as_another_user, (PASSED,), needs=cannot_become),
     _with_environment("an empty PATH and no HOME", {"PATH": "", "HOME": None}),
     _with_environment("the locale C", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
     Scenario("no free port", _no_ports, _FAILED, needs=_can_mount),
-    Scenario("nobody reads standard output", _nobody_reads, (PASSED, 1, 3, INFRASTRUCTURE, 120)),
 ]

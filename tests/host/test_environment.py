@@ -1,10 +1,8 @@
 """What of the caller's environment reaches the programs that a run starts, by looking at the programs."""
 
 import contextlib
-import fnmatch
 import os
 from collections.abc import Iterator
-from configparser import ConfigParser
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,6 @@ from fixtures.host.environment import (
     CHECKOUT,
     DOCKER_CLIENT,
     EXTRA_VARIABLES,
-    PROXIES,
     minimal_environment,
 )
 from fixtures.measure import perf_analyzer
@@ -142,30 +139,3 @@ def test_no_pattern_hands_on_what_is_called_like_a_secret() -> None:
 def test_what_the_caller_names_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EXTRA_VARIABLES, "PYTHONPATH, HF_TOKEN,NOT_SET")
     assert secrets_in(minimal_environment()) == {SECRETS["PYTHONPATH"], SECRETS["HF_TOKEN"]}
-
-
-# Which GPUs there are and where CUDA is, which TensorRT this container's server has, where Docker's engine answers.
-NEEDED = (
-    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH"),
-    *("NVIDIA_TF32_OVERRIDE", "TRT_VERSION", "LD_LIBRARY_PATH", EXTRA_VARIABLES),
-    *("DOCKER_HOST", "XDG_RUNTIME_DIR"),
-    *(pattern.replace("*", "ANY") for pattern in DOCKER_CLIENT if pattern not in PROXIES),
-)
-
-
-@pytest.mark.parametrize("environment", ["benchmarks", "benchmarks-gpu", "doctor"])
-def test_tox_hands_on_what_leads_to_the_gpu_and_to_docker(environment: str) -> None:
-    # What the suite reads or hands on itself is of no use where tox has hidden it.
-    settings = ConfigParser(interpolation=None)
-    settings.read(ROOT / "tox.ini")
-    section = next((one for one in settings.sections() if _is_of(one, environment)), "testenv")
-    own = settings.get(section, "pass_env", fallback=settings["testenv"]["pass_env"])
-    patterns = own.replace("{[testenv]pass_env}", settings["testenv"]["pass_env"]).split()
-    hidden = [one for one in NEEDED if not any(fnmatch.fnmatchcase(one, pattern) for pattern in patterns)]
-    assert hidden == []
-
-
-def _is_of(section: str, environment: str) -> bool:
-    """Whether a section of tox.ini is of an environment; `testenv:benchmarks{,-gpu}` is of two."""
-    name, _, endings = section.removeprefix("testenv:").rstrip("}").partition("{")
-    return environment in [name + ending for ending in endings.split(",")]

@@ -186,19 +186,6 @@ def test_a_counter_that_last_moved_before_the_end_is_continued(
     assert between(watched(clock, monkeypatch), 0.1, 1.99).energy_j == pytest.approx(189, rel=0.06)
 
 
-def test_what_the_gpu_drew_outside_of_the_stretch_does_not_count(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        nvml,
-        "nvmlDeviceGetTotalEnergyConsumption",
-        lambda _handle: round(1e3 * (50 * clock.now_s + 250 * min(max(clock.now_s - 0.5, 0), 1))),
-    )
-    watch = watched(clock, monkeypatch)
-    assert between(watch, 0.5, 1.5).energy_j == pytest.approx(300, rel=0.01)
-    assert between(watch, 0.0, 0.5).energy_j == pytest.approx(25, rel=0.05)
-
-
 def test_without_a_counter_energy_is_the_integral_of_the_power(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,14 +194,6 @@ def test_without_a_counter_energy_is_the_integral_of_the_power(
     stretch = between(watched(clock, monkeypatch), 0.53, 1.27)
     assert stretch.energy_from == "power"
     assert stretch.energy_j == pytest.approx(50 * (1.27**2 - 0.53**2), rel=0.01)
-
-
-def test_a_counter_that_begins_anew_gives_no_energy(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    falling = {"nvmlDeviceGetTotalEnergyConsumption": lambda _handle: round(1e6 - 1e3 * clock.now_s)}
-    monkeypatch.setattr(nvml, *falling.popitem())
-    assert between(watched(clock, monkeypatch), 0.5, 1.5).energy_j is None
 
 
 def test_a_stretch_that_was_not_watched_has_no_figures(

@@ -1,24 +1,20 @@
 """The lock on a machine: measurements exclude everything, the rest goes on together, and whoever waits learns for whom."""
 
 import os
-import pwd
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fixtures.host import locks
-from tests.host.conftest import HOLDER, is_free
+from tests.host.conftest import is_free
 
 ROOT = Path(__file__).parents[2]
-NOBODY = 65534
-"""The user's id that Linux systems have for whoever is nobody."""
 Other = Callable[[str], "subprocess.Popen[str]"]
 
 
@@ -81,16 +77,6 @@ def test_a_measurement_has_the_machine_to_itself(
     elsewhere = tmp_path / "another" / "machine"
     elsewhere.mkdir(parents=True)
     assert is_free(elsewhere, exclusive=True)
-
-
-def test_a_held_machine_is_waited_for(place: Path, other: Other) -> None:
-    holder = other("exclusive")
-    thread, waiting, had = measuring(place)
-    assert waiting.wait(30)
-    assert not had.is_set()
-    let_go(holder)
-    assert had.wait(30)
-    thread.join()
 
 
 def test_later_requests_to_share_do_not_overtake_a_measurement(place: Path, other: Other) -> None:
@@ -164,105 +150,9 @@ def test_whoever_waits_is_told_again_and_again_who_has_the_machine(
     assert {f"process {holder.pid} of" in who for who in told} == {True}
 
 
-def test_whoever_waits_for_a_file_is_told_who_has_it(tmp_path: Path) -> None:
-    lock, told = locks.lock_beside(tmp_path / "build"), list[str]()
-    code = "from fixtures.host import locks; import sys; from pathlib import Path\n"
-    code += "with locks.hold_file(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(lock)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-
-        def waiting(who: str) -> None:
-            told.append(who)
-            let_go(holder)
-
-        with locks.hold_file(lock, waiting=waiting):
-            pass
-    assert len(told) == 1
-    assert f"process {holder.pid} of" in told[0]
-
-
-@pytest.fixture
-def everybodys() -> Iterator[Path]:
-    """A folder that every user may open; those of pytest are this user's."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        folder = Path(name, "machine")
-        folder.mkdir()
-        for path in (folder, folder.parent):
-            path.chmod(0o755)
-        yield folder
-
-
-def said_by_nobody(folder: Path) -> str:
-    """What the run of another user is told when it wants to share the machine, or that it has it."""
-
-    class ToldError(Exception):
-        pass
-
-    def waiting(holder: str) -> None:
-        raise ToldError(holder)
-
-    reading, writing = os.pipe()
-    child = os.fork()  # another user may not be able to start this Python, which can lie in one's home
-    if child == 0:
-        try:
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            with locks.hold_machine(folder=folder, exclusive=False, waiting=waiting):
-                os.write(writing, b"has it")
-        except BaseException as error:  # noqa: BLE001 - the test's own process goes on elsewhere
-            os.write(writing, str(error).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as answer:
-        said = answer.read().decode()
-    os.waitpid(child, 0)
-    return said
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_another_users_run_waits_for_this_one_and_learns_whose_it_is(everybodys: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(everybodys), "exclusive"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        said = said_by_nobody(everybodys)
-        holder.communicate()
-    assert said.startswith(f"process {holder.pid} of {pwd.getpwuid(os.getuid()).pw_name}, ")
-    assert said_by_nobody(everybodys) == "has it"
-
-
 def test_a_waiting_process_is_no_holder(tmp_path: Path) -> None:
     status = tmp_path.stat()
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     table = f"1: FLOCK  ADVISORY  WRITE 71 {place} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 {place} 0 EOF\n"
     table += f"2: POSIX  ADVISORY  READ 73 {place} 0 EOF\n3: FLOCK  ADVISORY  WRITE 74 ff:ff:{status.st_ino} 0 EOF\n"
     assert locks.holders(status, table) == [71]
-
-
-def test_a_holder_s_command_cannot_change_the_terminal_and_a_stopped_one_is_named_so() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "input()", "\x1b[31mred\nnext"], stdin=subprocess.PIPE
-    ) as process:
-        while "red" not in (text := locks.describe(process.pid)):
-            pass
-        process.send_signal(signal.SIGSTOP)
-        os.waitpid(process.pid, os.WUNTRACED)
-        stopped = locks.describe(process.pid)
-        process.kill()
-    assert text.isprintable()
-    fix = f"kill -CONT {process.pid}"
-    assert (fix in text, fix in stopped) == (False, True)

@@ -17,7 +17,6 @@ from fixtures.run.sweeping import certifying_text
 from fixtures.spec import LoadPoint
 from tests import toy
 from tests.helpers import settings
-from tests.measure import loadgen
 
 LISTED = json.loads((Path(__file__).parent / "loadgen.json").read_text())
 REQUESTS = [
@@ -53,20 +52,6 @@ def test_the_bound_holds_the_percentile_in_at_least_99_of_100_runs(percent: floa
     bounds = [estimates.certified(generator.exponential(1, requests), percent).bound_ms for _ in range(1000)]
     # Three standard errors of 0.99 in 1,000 are 0.94 of a point.
     assert np.mean(np.array(bounds) >= truth) > 0.9806
-
-
-@pytest.mark.contract
-def test_loadgen_itself_gives_the_same_bound_of_the_same_latencies(tmp_path: Path) -> None:
-    try:
-        loadgen.install(LISTED["version"], tmp_path / "package")
-    except loadgen.OutOfReachError as error:
-        pytest.skip(f"needs PyPI: {error}")
-    for percent, requests in [(90, 63), (90, 64), (90, 3000), (99, 661), (99, 662), (99, 5000), (99.9, 6636)]:
-        found = loadgen.run(tmp_path / "package", tmp_path / f"{percent}-{requests}", requests, percent)
-        mine = estimates.certified(np.array(found.latencies_ns), percent)
-        assert len(found.latencies_ns) == requests
-        assert mine.bound_ms == found.bound_ns, (percent, requests)
-        assert estimates.requests_needed(percent) == found.needed
 
 
 # --- --certify -----------------------------------------------------------------------------------------------

@@ -73,20 +73,6 @@ def test_the_memory_is_the_server_s_and_not_that_of_this_process_or_another(
     assert use_of(stretch(roots=())).memory_mib is None
 
 
-def test_the_energy_of_several_gpus_is_not_recorded_where_one_does_not_tell_its_own(
-    nvml: Nvml, stretch: Stretch
-) -> None:
-    nvml.uuids = ("GPU-aaaa", "GPU-bbbb")
-    nvml.refused_by = {"GPU-bbbb": {"nvmlDeviceGetTotalEnergyConsumption"}}
-    by_power = use_of(stretch())
-    assert by_power.power_w == pytest.approx(200, rel=0.01)
-    assert by_power.energy_from == "power", "the poorer of the two is said"
-
-    nvml.refused_by["GPU-bbbb"].add("nvmlDeviceGetPowerUsage")
-    unknown = use_of(stretch())
-    assert (unknown.power_w, unknown.energy_j_per_1000, unknown.energy_from) == (None, None, None)
-
-
 def test_a_longer_pass_weighs_more_and_without_a_watch_there_is_no_use() -> None:
     use = use_of(GpuTime(1, 100, "counter", ()), GpuTime(3, 900, "counter", ()), throughput_per_s=1000)
     assert (use.power_w, use.energy_j_per_1000) == (250, 250)
@@ -137,24 +123,9 @@ def test_power_and_heat_are_throttling_and_idling_and_settings_are_not(
     assert all("50%" in mark.text or "49%" in mark.text for mark in found), "its share of the time"
 
 
-def test_one_gpu_of_several_that_is_throttled_is_marked_with_its_own_share_of_the_time(
-    nvml: Nvml, stretch: Stretch
-) -> None:
-    nvml.uuids = tuple(f"GPU-{letter * 4}" for letter in "abcdefgh")
-    nvml.reasons_by = {"GPU-hhhh": lambda now_s: 0x40 if now_s < 0.7 else 0}
-    (mark,) = validity.marks_of_gpu([stretch()])
-    assert "20%" in mark.text or "19%" in mark.text
-
-
 def test_a_reason_that_held_for_a_moment_is_no_throttling(nvml: Nvml, stretch: Stretch) -> None:
     nvml.reasons = lambda now_s: 0x8 if 1 < now_s < 1.03 else 0
     assert validity.marks_of_gpu([stretch()]) == []
-
-
-def test_a_driver_that_knows_only_the_older_name_is_asked_by_it(nvml: Nvml, stretch: Stretch) -> None:
-    nvml.refused = {"nvmlDeviceGetCurrentClocksEventReasons"}
-    nvml.reasons = lambda _now: 0x40
-    assert validity.marks_of_gpu([stretch()])
 
 
 def test_a_real_run_s_windows_lie_on_the_clock_of_the_watch(

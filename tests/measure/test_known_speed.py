@@ -34,7 +34,7 @@ def measured(timed: Timed, shape: str, point: LoadPoint, budget_s: float) -> Loa
     return timed.run(shape, point, MeasuringPlan(budget_s=budget_s)).load
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["fixed", "bimodal"])
 def test_a_server_of_known_service_time_is_measured_right(timed: Timed, shape: str) -> None:
     """A serial server that is always busy, which notes itself when it begins each request."""
     mean_ms = float(np.mean(service_times_ms(shape)))

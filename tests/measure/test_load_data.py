@@ -61,7 +61,9 @@ def test_requests_walk_through_all_samples_in_turn(
     assert len(expected) == len(ROWS), "9 has no divisor in common with these batches"
     assert set(found) == set(expected), "what the record's number of samples stands for"
     if concurrency == 1:
-        assert found[: 2 * len(expected)] == 2 * expected
+        last = found[-2 * len(expected) :]  # of the last attempt: a busy machine may need another
+        begin = expected.index(last[0])
+        assert last == 2 * (expected[begin:] + expected[:begin])
     else:
         for thread in range(concurrency):  # a busy machine may let one wait longer than another
             counts = [found.count(request) for request in expected[thread::concurrency]]

@@ -83,13 +83,6 @@ def test_the_command_names_the_model_the_server_and_the_point(run: Take, generat
     assert len(held) > 8, "requests of a batch of 8 differ"
 
 
-def test_without_shared_memory_no_output_size_is_given(run: Take, generator: Generator) -> None:
-    run(shared_memory="none")
-
-    assert option(generator.calls[0], "--shared-memory") == "none"
-    assert "--output-shared-memory-size" not in generator.calls[0]["arguments"]
-
-
 @pytest.mark.parametrize("arrivals", ["constant", "poisson"])
 def test_a_rate_is_sent_by_a_schedule_without_waiting_for_answers(
     run: Take, generator: Generator, arrivals: Any

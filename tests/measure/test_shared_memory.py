@@ -3,7 +3,6 @@ another load generator uses is left alone."""
 
 import dataclasses
 import mmap
-import re
 import secrets
 import subprocess
 import sys
@@ -99,17 +98,6 @@ def test_the_answer_that_lies_there_from_the_request_before_is_not_taken_for_the
     assert (found.verified, found.wrong) == (20, 19)
     assert found.first_wrong is not None
     assert found.first_wrong.given in ("nan", "-1")
-
-
-def test_requests_that_are_sent_once_go_the_same_way() -> None:
-    with memory_server() as (server, seen):
-        job = job_of(server)
-        got = ask_once(job, [np.array([5, 2]), np.array([1, 1]), np.array([0, 6]), np.array([3, 4])])
-
-    assert job.check is not None
-    assert sorted(tuple(one.samples) for one in got) == [(0, 6), (1, 1), (3, 4), (5, 2)]
-    assert verify(job.check, got, 0.0).wrong == 0
-    assert seen.sent_bytes == 0
 
 
 @pytest.mark.parametrize("in_use", [0, 3], ids=["at once", "when it lets go of the last request"])
@@ -268,13 +256,3 @@ def test_a_pass_does_not_begin_beside_another_user_s(tmp_path: Path, generator: 
     assert str(caught.value.where) == f"{other} of user 12345"
     assert other.exists()
     assert len(generator.calls) == 1
-
-
-def test_names_that_only_begin_like_a_tensor_are_another_s() -> None:
-    model = toy.model(inputs=(Tensor("input", "FP32", (4,)),), outputs=(Tensor("a[0]\\b/c", "FP32", (4,)),))
-    ours = ("input_0_0", "input_3_125", "a[0]bc")
-    others = ("input", "input-cache", "input_0", "input_0_x", "a0bc", "a[0]bc_1")
-
-    patterns = shared_memory.region_names(model)
-    matched = [name for name in ours + others if any(re.fullmatch(one, name) for one in patterns)]
-    assert matched == list(ours)

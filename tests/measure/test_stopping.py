@@ -137,16 +137,6 @@ def test_a_window_holds_a_request_whole_whenever_it_starts() -> None:
     assert [stopping.is_slow(latency_s) for latency_s in (0.5, 1.5)] == [False, True]
 
 
-def test_a_warm_up_never_goes_back_to_a_shorter_window_than_one_that_was_lengthened() -> None:
-    assert stopping.warm_up_window_s(POINT, 0.001, 1.5) == 1.5
-    assert stopping.warm_up_window_s(POINT, 2.0, 1.5) == stopping.window_for(2.0)
-
-
-def test_a_budget_holds_the_passes_that_are_of_use_and_what_starting_them_takes() -> None:
-    window_s = stopping.pass_window_s(POINT, 0.001, 60.0, 30)
-    assert 30 * (stopping.WINDOWS * window_s + stopping.START_S) == pytest.approx(60.0)
-
-
 @pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])
 def test_in_a_pass_at_a_rate_fifteen_requests_count(rate_per_s: float) -> None:
     """Three quarters of a pass count, of twenty that are due; a queue takes longer to settle than clients
@@ -157,3 +147,8 @@ def test_in_a_pass_at_a_rate_fifteen_requests_count(rate_per_s: float) -> None:
     assert 0.75 * rate_per_s * stopping.WINDOWS * window_s >= 15
     assert window_s >= 2 * stopping.least_window_s(POINT)
     assert stopping.warm_up_window_s(point, 0.0, 0.0) == window_s
+
+
+def test_a_warm_up_never_goes_back_to_a_shorter_window_than_one_that_was_lengthened() -> None:
+    assert stopping.warm_up_window_s(POINT, 0.001, 1.5) == 1.5
+    assert stopping.warm_up_window_s(POINT, 2.0, 1.5) == stopping.window_for(2.0)

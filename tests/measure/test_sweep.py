@@ -71,11 +71,6 @@ def test_a_point_has_the_speed_of_its_timestamps() -> None:
     assert sum(each.duration_s for each in found.passes) == pytest.approx(found.duration_s, abs=1e-3)
 
 
-def test_throughput_counts_inferences_not_requests() -> None:
-    found = one(LoadGenerator(), LoadPoint("offline", 8, 1))
-    assert found.throughput_per_s.value == pytest.approx(8 * 1000 / LATENCY_MS)
-
-
 def test_a_rate_is_measured_too() -> None:
     found = one(LoadGenerator(lambda _job, _number: 2.0), LoadPoint("online", 1, 0, 200.0, "constant"))
 

@@ -116,14 +116,14 @@ def test_a_schedule_that_is_not_kept_is_marked(
     assert [mark.code for mark in marks] == found
 
 
-def test_a_server_keeps_up_that_answers_nineteen_of_twenty() -> None:
-    assert validity.keeps_up([part(96), part(95)])
-    assert not validity.keeps_up([part(94), part(95)])
-    assert validity.keeps_up([part(5, due=None)]), "without a schedule nothing is due"
-
-
 def test_repeated_passes_and_few_requests_are_marked() -> None:
     assert validity.marks_of_requests(100, []) == []
     damaged, few = validity.marks_of_requests(99, ["its file was empty", "x" * 1000])
     assert (damaged.code, few.code) == ("damaged-passes", "few-requests")
     assert 100 < len(damaged.text) < 300, "what a program said is cut"
+
+
+def test_a_server_keeps_up_that_answers_nineteen_of_twenty() -> None:
+    assert validity.keeps_up([part(96), part(95)])
+    assert not validity.keeps_up([part(94), part(95)])
+    assert validity.keeps_up([part(5, due=None)]), "without a schedule nothing is due"

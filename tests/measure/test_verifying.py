@@ -12,13 +12,12 @@ import pytest
 from msgspec import structs
 
 from fixtures.accuracy.compare_answers import Answer, Closeness, expect
-from fixtures.errors import ProofError
 from fixtures.measure import measured, perf_analyzer, sweep
 from fixtures.measure.job import Check, Job
 from fixtures.measure.load_data import input_data
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.to_record import record_entry
-from fixtures.measure.verifying import ask_server, together, verify, verifying
+from fixtures.measure.verifying import together, verify, verifying
 from fixtures.serve.server import Server
 from fixtures.spec import Arrays, LoadPoint
 from reports.text.publishable import publishable
@@ -77,10 +76,6 @@ def test_wrong_rows_of_an_answer_are_counted(given: Answer, count: int) -> None:
     assert (found.verified, found.wrong, found.requests) == (6, count, 2)
 
 
-def test_a_difference_is_a_share_of_the_spread_and_not_of_the_magnitude() -> None:
-    assert wrong(check(OUT=1000 + ROWS), answer(1000 + ROWS[SAMPLES] + 0.011 * SPREAD)) == 3
-
-
 @pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (-7.0, "-7")])
 def test_a_wrong_answer_is_recorded_with_its_sample_and_both_values(value: float, shown: str) -> None:
     first = verify(CHECK, [answer(), answer(changed(1, 2, value))], 0).first_wrong
@@ -106,17 +101,6 @@ def test_wrong_rows_within_2_percent_of_the_largest_magnitude_are_found(fault: t
 
     assert wrong(check(WIDE, **right), Answer(which, right)) == 0
     assert wrong(check(WIDE, **right), Answer(which, spoil(right))) >= 10
-
-
-def test_few_integers_of_a_long_output_may_differ_and_all_answers_share_them() -> None:
-    masks = np.zeros((6, 100), np.int64)
-    of_masks = check(Closeness(0.01, 0.02, 0.999), OUT=masks)
-    one, many = masks[SAMPLES].copy(), masks[SAMPLES].copy()
-    one[0, :1], many[0, :5] = 1, 1
-
-    assert wrong(of_masks, answer(one)) == 0
-    assert wrong(of_masks, answer(many)) == 1
-    assert wrong(of_masks, *[answer(one)] * 10) == 10, "each has a tie"
 
 
 def test_what_follows_a_near_tie_may_move_but_an_answer_to_another_sample_may_not() -> None:
@@ -261,23 +245,3 @@ def test_a_wrong_answer_under_load_hides_the_point_s_speed(job: Job) -> None:
     assert publishable(samples.record(loads=(load,))).loads == ()
     right = structs.replace(load, answers=structs.replace(load.answers, wrong=0, first_wrong=None))
     assert publishable(samples.record(loads=(right,))).loads == (right,)
-
-
-def test_the_other_build_of_a_comparison_is_not_held_to_this_one_s_answers(job: Job) -> None:
-    state = measured.against(measured.begin(job), job.server, job.name, None)  # type: ignore[arg-type]
-
-    assert state.theirs is not None
-    assert state.theirs.job.check is None
-    assert state.mine.job.check is not None
-
-
-def test_a_request_that_fails_is_an_error_and_the_server_keeps_no_memory(job: Job) -> None:
-    assert ask_server(job, 0.1)
-    with pytest.raises(ProofError) as raised:
-        ask_server(dataclasses.replace(job, name="gone"), 0.1)
-
-    assert raised.value.where == f"gone, {job.point}"
-    assert raised.value.fix
-    regions = job.server.client.get_system_shared_memory_status().regions
-    assert job.server.scratch is not None
-    assert not [name for name in regions if name.startswith(job.server.scratch.name)]

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -32,6 +30,5 @@ def test_a_path_that_may_not_be_looked_up_or_leads_in_a_circle_is_one_of_wrong_u
 
 
 def test_recorded_answers_in_a_closed_folder_are_not_taken_for_none(given: Path) -> None:
-    settings: Any = SimpleNamespace(answers=given.parent)
     with pytest.raises(PermissionError):
-        has_answers(settings)
+        has_answers(given.parent)

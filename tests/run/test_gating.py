@@ -153,8 +153,7 @@ def test_recorded_answers_that_are_asked_for_and_not_there_end_the_run(
     found = collect("-k", f"{CASE} and recorded", "--answers", str(folder))
 
     assert found.status == pytest.ExitCode.USAGE_ERROR
-    assert str(folder) in found.text
-    assert all(model in found.text for model in there)
+    assert f"where: --answers {folder}" in found.text
 
 
 def test_recorded_answers_of_one_of_the_models_are_enough(collect: Collect, tmp_path: Path) -> None:

@@ -1,14 +1,12 @@
 """Which GPUs a run uses on a machine with several, by a stand-in for NVML: one kind, as many as asked for, no others."""
 
 import os
-import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from fixtures.host import machine
-from tests.helpers import ROOT, Collect, Collected, run_pytest
+from tests.helpers import Collect, Collected
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 
 T4, FIRST_A100, SECOND_A100, OTHER_A100 = "GPU-t4-0", "GPU-a100-1", "GPU-a100-2", "GPU-a100-3"
@@ -93,21 +91,6 @@ def test_the_header_names_the_hardware_and_the_gpus_that_are_used(nvml: Nvml, co
     assert FIRST_A100 in one
     assert SECOND_A100 not in one
     assert f"{FIRST_A100}, {SECOND_A100}" in two
-
-
-@pytest.mark.parametrize(
-    ("cuda_version", "environment"), [(12040, "benchmarks-gpu-cuda12"), (13000, "benchmarks-gpu")]
-)
-def test_a_gpu_with_packages_for_cpus_is_told_the_environment_in_the_header(
-    nvml: Nvml, collect: Collect, monkeypatch: pytest.MonkeyPatch, cuda_version: int, environment: str
-) -> None:
-    nvml.cuda_version = cuda_version
-    on_a100 = ("-v", "--target", "a100")
-    assert f"tox run -e {environment} " in collect(*on_a100).text
-    assert "packages:" not in collect("-v", "--target", "cpu").text
-    monkeypatch.setattr("fixtures.run.output.cuda_of_torch", lambda: "13.0")
-    monkeypatch.setattr(machine, "version_of", lambda _name: "1.28.0")
-    assert "packages:" not in collect(*on_a100).text
 
 
 def test_on_a_cpu_nothing_of_cuda_s_variables_changes(nvml: Nvml, seen: Seen, collect: Collect) -> None:
@@ -203,36 +186,3 @@ def test_a_slice_of_a_gpu_is_hardware_of_its_own(
     assert (seen.variables["CUDA_VISIBLE_DEVICES"], seen.names) == (used, (NAMES[used],))
     assert "MIG" in str(skip_reasons(collect("--target", "a100"))["a100"])
     assert collect("--gpus", "2").status == pytest.ExitCode.USAGE_ERROR
-
-
-# --- workers -------------------------------------------------------------------------------------------------
-
-
-def test_workers_of_xdist_choose_from_what_the_caller_lets_cuda_see(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Whole processes: the variable's way to a worker is what is tested, and the stand-in is found on the path.
-    texts = {
-        "conftest.py": (ROOT / "conftest.py").read_text(),
-        "pynvml.py": f"""
-            from tests.host.fake_nvml import Nvml
-            stand_in = Nvml(lambda: 0.0, {T4!r}, {FIRST_A100!r})
-            stand_in.names = {NAMES!r}
-            def __getattr__(name):
-                return getattr(stand_in, name)
-            """,
-        "test_seen.py": f"""
-            import os
-            from fixtures.run.collection import SELECTION
-            def test_seen(pytestconfig):
-                assert os.environ["CUDA_VISIBLE_DEVICES"] == {FIRST_A100!r}
-                chosen_from = [gpu.uuid for gpu in pytestconfig.stash[SELECTION].gpus]
-                assert chosen_from == [{T4!r}, {FIRST_A100!r}]
-            """,
-    }
-    for name, text in texts.items():
-        (tmp_path / name).write_text(textwrap.dedent(text))
-    for name in [name for name in os.environ if name.startswith("CUDA_")]:
-        monkeypatch.delenv(name)
-    done = run_pytest("-n", "1", "--target", "a100", ".", cwd=tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT}")
-    assert "1 passed" in done.stdout, done.stdout + done.stderr

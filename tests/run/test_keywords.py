@@ -1,18 +1,16 @@
 """`-k` is read by pytest's own parse: a word selects hardware where it is asked for, never where it is left out."""
 
-import ast
 import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from _pytest.mark.expression import Expression
 
 from fixtures.cases import names, select_targets
 from fixtures.errors import InputError
 from fixtures.host.targets import CPU, EVERY_TARGET, present
-from fixtures.run.selection import asked_words, id_words, syntax_tree, words_of
+from fixtures.run.selection import asked_words, id_words
 from tests.helpers import Collect
 
 BY_NAME = {target.name: target for target in EVERY_TARGET}
@@ -33,12 +31,12 @@ class Node:
         truths = [part.holds(fits) for part in self.parts]
         return {"not": not truths[0], "and": all(truths), "or": any(truths)}[self.kind]
 
-    def words(self, *, asked: bool, under_not: bool = False) -> set[str]:
-        """The words under an even number of `not` (asked), or under an odd number."""
+    def words(self, *, under_not: bool = False) -> set[str]:
+        """The words under an even number of `not`."""
         if self.kind == "word":
-            return {self.word.lower()} if asked != under_not else set()
+            return set() if under_not else {self.word.lower()}
         inside = under_not != (self.kind == "not")
-        return set().union(*(part.words(asked=asked, under_not=inside) for part in self.parts))
+        return set().union(*(part.words(under_not=inside) for part in self.parts))
 
     def text(self, chance: random.Random) -> str:
         """The expression as somebody might type it: with more brackets and blanks than needed, or with fewest."""
@@ -74,56 +72,21 @@ TYPED = [
 ]
 
 
-def test_words_of_any_expression_are_asked_for_or_left_out_as_their_nots_say() -> None:
+def test_words_of_any_expression_are_asked_for_as_their_nots_say() -> None:
     chance = random.Random(0)
     for _number in range(500):
         tree = random_node(chance, TYPED, depth=5)
         text = tree.text(chance)
 
-        assert asked_words(text) == tree.words(asked=True), text
-        assert {word for word, asked in words_of(text) if not asked} == tree.words(asked=False), text
+        assert asked_words(text) == tree.words(), text
 
 
-class _Truths(dict[str, bool]):
-    """Words with their truths, in the form that pytest asks for them."""
-
-    def __call__(self, name: str, /, **_arguments: object) -> bool:
-        return self[name]
-
-
-def test_the_tree_that_is_read_is_the_one_that_pytest_evaluates() -> None:
-    """What is used of pytest's internals: its parser gives names, `not`, `and` and `or`, as `-k` is evaluated."""
-    chance = random.Random(0)
-    words = ["a", "b", "c", "d"]
-    for _number in range(100):
-        text = random_node(chance, words, depth=4).text(chance)
-        python = ast.unparse(syntax_tree(text)).replace("$", "")
-        for truths in itertools.product([True, False], repeat=len(words)):
-            fits = dict(zip(words, truths, strict=True))
-            assert eval(python, fits.copy()) == Expression.compile(text).evaluate(_Truths(fits)), text
-
-
-@pytest.mark.parametrize("wrong", ["a100 and", "(a100", "a100 t4", "a100(x=)", "a100 \x1b[2J\u202e"])
-def test_what_pytest_refuses_selects_nothing_and_is_safe_to_show(wrong: str, collect: Collect) -> None:
+@pytest.mark.parametrize("wrong", ["a100 and", "(a100", "a100 t4", "a100(x=)"])
+def test_what_pytest_refuses_selects_nothing(wrong: str, collect: Collect) -> None:
     collected = collect("-k", wrong)
 
     assert collected.status == pytest.ExitCode.USAGE_ERROR
     assert collected.targets == {present()[0].name}
-    assert "\x1b[2J" not in collected.text
-
-
-@pytest.mark.parametrize(
-    ("option", "deep"), [("-k", "(" * 700 + "onnx" + ")" * 700), ("-m", "load or " * 3000 + "load")]
-)
-def test_an_expression_that_is_too_deep_for_pytest_is_refused(
-    option: str, deep: str, collect: Collect
-) -> None:
-    collected = collect(option, deep)
-
-    assert collected.status == pytest.ExitCode.USAGE_ERROR
-    assert f'where: {option} "' in collected.text
-    assert "INTERNALERROR" not in collected.text
-    assert deep not in collected.text
 
 
 # --- hardware ----------------------------------------------------------------------------------------------
@@ -139,6 +102,7 @@ def test_an_expression_that_is_too_deep_for_pytest_is_refused(
         ("not not t4", "t4"),
         ("not (not a30 or l4)", "a30"),
         ("a100 and not a100", "a100"),
+        ("cpu or a30", "cpu a30"),
         ("a10", ""),
         ("bert-dist4l", ""),
         ("test_cpu", ""),
@@ -199,29 +163,10 @@ def test_any_expression_selects_what_its_words_say(seed: int, collect: Collect) 
 
     collected = collect("-k", text)
 
-    named = {
-        target.name for target in EVERY_TARGET for word in tree.words(asked=True) if names(word, target.name)
-    }
+    named = {target.name for target in EVERY_TARGET for word in tree.words() if names(word, target.name)}
     assert collected.targets == (named or {present()[0].name}), text
     expected = [item.name for item in collected.generated if tree.holds(fits(item))]
     assert sorted(collected.names) == sorted(expected), text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "targets"),
-    [
-        (("--target", "A30, cpu"), {"a30", "cpu"}),
-        (("--target", "a30", "--target", "cpu"), {"a30", "cpu"}),
-        (("--target", "a30,cpu", "-k", "cpu"), {"cpu"}),
-        (("--target", "a30", "-k", "not t4 and onnx"), {"a30"}),
-        (("-k", "cpu or a30"), {"cpu", "a30"}),
-    ],
-)
-def test_hardware_is_what_runs(arguments: tuple[str, ...], targets: set[str], collect: Collect) -> None:
-    collected = collect(*arguments)
-
-    assert {name.partition("[")[2].partition("-")[0] for name in collected.names} == targets
-    assert f"cases of {', '.join(sorted(targets))}; " in collected.text
 
 
 @pytest.mark.parametrize(
@@ -248,14 +193,6 @@ def test_where_nothing_is_left_the_reason_is_said(collect: Collect) -> None:
     assert collected.status == pytest.ExitCode.NO_TESTS_COLLECTED
     assert f'-k "not {own}"' in collected.text
     assert "nothing is selected" not in collect("-k", "onnx").text
-
-
-def test_a_name_that_pytest_finds_in_a_models_too_is_said(collect: Collect) -> None:
-    said = "-k finds t4 in bert-dist4l-micro"
-
-    assert said in collect("-k", "cpu and not t4").text
-    assert said not in collect("-k", "t4").text
-    assert said not in collect("-k", "cpu and not a100").text
 
 
 def test_tests_that_are_no_benchmarks_are_filtered_as_everywhere(collect: Collect) -> None:

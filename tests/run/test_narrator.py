@@ -153,27 +153,6 @@ def test_plain_says_again_what_takes_long_until_it_rests(plain: Plain) -> None:
     assert text() == written
 
 
-def test_time_is_added_up_by_what_was_done_and_an_interrupted_step_goes_on(
-    plain: Plain, clock: Clock
-) -> None:
-    told, text = plain()
-
-    told.say("a: search")
-    clock(2)
-    with told.interrupted():
-        told.say("a: load into Triton (online)")
-        clock(3)
-    clock(5)
-    told.say("b: load into Triton (offline)", "further")
-    clock(4)
-    told.rest()
-    clock(60)
-    told.note("nothing goes on meanwhile")
-
-    assert told.spent_s() == {"search": 7, "load into Triton": 7}
-    assert [line for line in text().splitlines() if "search" in line] == ["a: search"]
-
-
 def test_lines_of_a_worker_bear_its_name_and_a_step_is_said_again_after_a_rest(plain: Plain) -> None:
     told, text = plain(prefix="[gw1] ")
 

@@ -17,11 +17,9 @@ Capture = pytest.CaptureFixture[str]
     [
         ("--results", "a file"),
         ("--results", "a file where its target's folder would be"),
-        ("--results", "a link where its target's folder would be"),
         ("--model-repos", "below a file"),
         ("--summary", "a folder"),
         ("--junitxml", "below a file"),
-        ("--summary", "a link to nothing"),
         ("--history", "below a link to nothing"),
         ("--history", "a file"),
     ],
@@ -36,11 +34,7 @@ def test_a_run_that_cannot_write_ends_as_bad_input_before_any_test(
         case "a file where its target's folder would be":
             place.mkdir()
             (place / "cpu").touch()
-        case "a link where its target's folder would be":
-            place.mkdir()
-            (tmp_path / "elsewhere").mkdir()
-            (place / "cpu").symlink_to(tmp_path / "elsewhere")
-        case "a link to nothing" | "below a link to nothing":
+        case "below a link to nothing":
             place.symlink_to("nothing")
         case _:
             place.touch()
@@ -54,7 +48,6 @@ def test_a_run_that_cannot_write_ends_as_bad_input_before_any_test(
     said = "".join(capsys.readouterr())
     assert status == pytest.ExitCode.USAGE_ERROR
     assert f"{option} {place}" in said
-    assert "fix:" in said
     assert not (tmp_path / "models").exists()
 
 

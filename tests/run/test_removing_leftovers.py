@@ -52,6 +52,6 @@ def test_what_killed_runs_left_goes_and_what_is_in_use_stays(
         assert used.is_dir()
     assert not any(path.exists() for path in (folder, segment, build))
     assert list(record.iterdir()) == []
-    assert "1 temporary folders (tritonproof-container-left)" in said
+    assert "1 temporary folders" in said
     assert (docker.parent / "asked").read_text() == "rm --force tritonproof-container-left\n"
-    assert "1 unfinished builds (.unfinished-a-0)" in said
+    assert "1 unfinished builds" in said

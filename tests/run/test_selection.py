@@ -298,12 +298,13 @@ def test_recorded_answers_are_asked_for_where_there_are_some_or_some_are_to_be(
     tmp_path: Path, collect: Collect
 ) -> None:
     def is_there(*arguments: str) -> bool:
-        found = collect("--answers", str(tmp_path), *arguments, paths=("benchmarks/test_answers.py",))
+        found = collect("--results", str(tmp_path), *arguments, paths=("benchmarks/test_answers.py",))
         return bool(found.cases("test_recorded_answers"))
 
     assert not is_there()
     assert is_there("--record-answers")
-    (tmp_path / "resnet50-micro.npz").touch()
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "resnet50-micro.npz").touch()
     assert is_there()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import ROOT, Collect, Collected, run_pytest
+from tests.helpers import ROOT, Collect, Collected
 
 CPU = ("--target", "cpu")
 
@@ -70,18 +70,3 @@ def test_an_empty_shard_fails_no_pipeline_and_a_shard_of_nothing_is_no_success(c
     assert {shard.status for shard in found} == {0}
     nothing = collect(*CPU, "-k", "no-such-case", "--shard", "1/2")
     assert nothing.status == pytest.ExitCode.NO_TESTS_COLLECTED
-
-
-@pytest.mark.parametrize("option", ["--lf", "--stepwise"])
-def test_what_failed_here_is_not_split_again(option: str, collect: Collect) -> None:
-    refused = collect(*CPU, "--shard", "1/2", "-p", "cacheprovider", "-p", "stepwise", option)
-    assert refused.status == pytest.ExitCode.USAGE_ERROR
-    assert f"where: {option} --shard" in refused.text
-
-
-def test_workers_of_an_empty_shard_fail_no_pipeline() -> None:
-    """Their controller collects nothing by itself."""
-    one = "cpu-resnet50-micro-onnx-fp32 and conversion"
-    done = run_pytest("benchmarks", "-n", "1", "-k", one, "--shard", "2/2")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "no tests ran" in done.stdout

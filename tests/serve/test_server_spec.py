@@ -6,6 +6,7 @@ import pytest
 
 from fixtures.errors import InputError
 from fixtures.serve.backends import local_backends
+from fixtures.serve.connection import Access
 from fixtures.serve.server_spec import Choice, parse_choice
 from tests.serve.programs import script
 
@@ -37,6 +38,12 @@ def test_an_option_names_a_server(text: str, choice: Choice) -> None:
     assert str(choice) == text
 
 
+def test_a_scheme_says_whether_the_connection_is_encrypted() -> None:
+    assert parse_choice("grpc://host:8001") == parse_choice("host:8001") == Choice("remote", "host:8001")
+    found = parse_choice("grpcs://[::1]:443")
+    assert (found.detail, found.access, str(found)) == ("[::1]:443", Access(tls=True), "grpcs://[::1]:443")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -62,7 +69,7 @@ def test_a_value_that_names_no_server_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["http://host:8001", "grpc://host:8001/", "https://host:8001/v2"])
-def test_a_scheme_is_to_be_left_out(text: str) -> None:
+def test_the_grpc_port_is_asked_for(text: str) -> None:
     with pytest.raises(InputError, check=lambda error: error.fix.endswith("--triton host:8001")):
         parse_choice(text)
 

@@ -1,0 +1,163 @@
+"""A server that takes TLS, or asks for a header: a real Triton, over every connection that the suite makes."""
+
+import dataclasses
+import functools
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fixtures.build.repository import BuiltModel
+from fixtures.consistency.replies import send
+from fixtures.errors import InputError, SetupError
+from fixtures.measure import perf_analyzer
+from fixtures.measure.job import Job
+from fixtures.measure.load_data import input_data
+from fixtures.measure.requests import request_for
+from fixtures.measure.verifying import ask_once
+from fixtures.serve import launch
+from fixtures.serve.connection import Access, grpc_client, headers_in
+from fixtures.serve.launch import serve
+from fixtures.serve.remote import connect
+from fixtures.serve.replay import Message, converse
+from fixtures.serve.server import Server
+from fixtures.serve.server_spec import Choice
+from fixtures.spec import LoadPoint, Samples
+from tests.conftest import DEPLOYMENT
+from tests.helpers import settings
+from tests.serve.programs import VALUES, doubled_by
+
+SECRET = "a-secret-of-this-test"
+KEPT = f"--grpc-restricted-protocol=inference,health,metadata,model-repository,statistics:key={SECRET}"
+"""A Triton answers nothing without this header."""
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of this host that is its own authority, and its key."""
+    folder = tmp_path_factory.mktemp("certificate")
+    file, key = folder / "server.pem", folder / "server.key"
+    names = ("-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2")
+    new = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", file, *names)
+    subprocess.run(new, check=True, capture_output=True)
+    return file, key
+
+
+@pytest.fixture(scope="module")
+def headers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("headers") / "headers.txt"
+    file.write_text(f"# of this test\n\nTriton-Grpc-Protocol-Key: {SECRET}\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def encrypted(
+    models: Path, certificate: tuple[Path, Path], headers: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A Triton that takes TLS alone, and asks for the header."""
+    file, key = certificate
+    options = ("--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}", KEPT)
+    access = Access(tls=True, ca=file, header_file=headers)
+    log = tmp_path_factory.mktemp("logs") / "server.log"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
+        with serve(Choice("embedded"), models, log, device="cpu", open_to_all=True, options=options) as found:
+            yield dataclasses.replace(found, access=access)
+
+
+def job_of(server: Server, built: BuiltModel, data: object) -> Job:
+    point = LoadPoint("online", 1, 2)
+    return Job(server, server.name_of(built.case), built.case.model, point, "none", data)  # type: ignore[arg-type]
+
+
+def test_everything_is_asked_over_tls_with_the_headers(
+    encrypted: Server, doubling: BuiltModel, tmp_path: Path
+) -> None:
+    choice = Choice("remote", encrypted.address, encrypted.access)
+    with serve(choice, tmp_path, tmp_path / "log", device="cpu") as server:
+        server.load(doubling, DEPLOYMENT, "online")
+        assert doubled_by(server, doubling)
+        assert server.statistics(server.name_of(doubling.case))
+        model = dataclasses.replace(doubling.case.model, name=server.name_of(doubling.case))
+        ((answer,),) = converse(server, model, [Message({model.inputs[0].name: VALUES[:1]})])
+        assert (answer[model.outputs[0].name] == 2 * VALUES[:1]).all()
+        rows = {model.inputs[0].name: np.concatenate([VALUES, VALUES])}
+        samples = Samples(["a", "b", "c", "d"], lambda indices: {n: v[indices] for n, v in rows.items()})
+        with input_data(model, samples, None) as data:
+            job = job_of(server, doubling, data)
+            assert send(job, [request_for(job, data.inputs([0]))])[0].response is not None
+            assert len(ask_once(job, [np.array([0]), np.array([1])])) == 2
+            assert server.why_no_load, "perf_analyzer sends no headers"
+
+
+def test_load_is_measured_over_tls(
+    models: Path, certificate: tuple[Path, Path], doubling: BuiltModel, tmp_path: Path
+) -> None:
+    file, key = certificate
+    options = ("--grpc-use-ssl=1", f"--grpc-server-cert={file}", f"--grpc-server-key={key}")
+    access = Access(tls=True, ca=file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "grpc_client", functools.partial(grpc_client, access=access))
+        with serve(
+            *(Choice("embedded"), models, tmp_path / "log"), device="cpu", open_to_all=True, options=options
+        ) as started:
+            server = dataclasses.replace(started, access=access)
+            server.load(doubling, DEPLOYMENT, "online")
+            assert server.why_no_load is None
+            rows = {doubling.case.model.inputs[0].name: VALUES}
+            samples = Samples(["a", "b"], lambda indices: {n: v[indices] for n, v in rows.items()})
+            with input_data(doubling.case.model, samples, None) as data:
+                run = perf_analyzer.take(job_of(server, doubling, data), 0.1)
+            assert len(run.latencies_s) > 10
+
+
+def test_a_server_is_refused_that_cannot_prove_who_it_is(encrypted: Server, headers: Path) -> None:
+    for access in (Access(), Access(tls=True), Access(tls=True, header_file=headers)):
+        with pytest.raises(SetupError, check=lambda e: e.where.endswith(encrypted.address)) as raised:
+            connect(encrypted.address, access, answer_s=2.0)
+        assert SECRET not in str(raised.value)
+
+
+def test_without_the_headers_nothing_is_answered(encrypted: Server) -> None:
+    with pytest.raises(SetupError):
+        connect(encrypted.address, dataclasses.replace(encrypted.access, header_file=None), answer_s=2.0)
+
+
+def test_options_say_how_the_server_is_reached(certificate: tuple[Path, Path], headers: Path) -> None:
+    file, _ = certificate
+    found = settings(triton="grpcs://host:443", triton_ca=str(file), triton_headers=str(headers))
+    assert found.triton.access == Access(tls=True, ca=file, header_file=headers)
+    assert SECRET not in repr(found)
+    assert SECRET not in " ".join(found.command_line())
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["no header", "name with spaces: x", "grpc-timeout: 1S", "x-bin: AA", "x: caf\u00e9", ": x", "x: a\x07"],
+)
+def test_a_line_that_is_no_header_is_named_and_not_shown(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "headers"
+    file.write_text(f"authorization: Bearer {SECRET}\n{line} {SECRET}\n")
+    with pytest.raises(InputError, check=lambda e: e.where == f"{file}, line 2") as raised:
+        headers_in(file)
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("triton", "option"),
+    [("host:443", "triton_ca"), ("embedded", "triton_ca"), ("embedded", "triton_headers")],
+)
+def test_what_says_how_a_server_is_reached_is_for_one_that_is(
+    triton: str, option: str, certificate: tuple[Path, Path], headers: Path
+) -> None:
+    files = {"triton_ca": certificate[0], "triton_headers": headers}
+    flag = f"--{option.replace('_', '-')}"
+    with pytest.raises(InputError, check=lambda e: e.where == f"{flag} --triton {triton}"):
+        settings(triton=triton, **{option: str(files[option])})
+
+
+def test_what_holds_no_certificates_is_refused(headers: Path) -> None:
+    with pytest.raises(InputError, check=lambda e: str(headers) in str(e.where)):
+        settings(triton="grpcs://host:443", triton_ca=str(headers))
