@@ -169,8 +169,6 @@ SHARE = Quantity("%", by_size((10, 0)), scale=100)
 """A measured fraction, such as of the peak or of the time."""
 GIVEN_SHARE = Quantity("%", _AS_GIVEN, scale=100)
 """A fraction that was chosen: a confidence, an allowed slow-down."""
-GAIN = Quantity("%", fixed(0), "higher", scale=100)
-"""How much more one speed is than another, as a fraction of the other."""
 CHANGE = Quantity("%", fixed(1), scale=100, signed=True)
 """By how much a value changed, as a fraction of what it was before."""
 HALF_WIDTH = Quantity("%", by_size((10, 0), (0, 1)), "lower", scale=100)

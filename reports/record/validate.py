@@ -1,6 +1,6 @@
 """Whether the parts of a record fit each other: what is shown of it may then be looked up, and divided, without asking."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reports.record.sanitize import quoted
@@ -51,18 +51,20 @@ def problems(record: Record) -> Problems:
 
 
 def _parts(part: Struct, where: str) -> Iterator[tuple[str, Struct]]:
-    """A struct and all those in it, each with its key."""
+    """A struct and all those in it, each with its key; without the passes, of which there are hundreds without an estimate."""
     yield where, part
     for field in part.__struct_fields__:
-        value, key = getattr(part, field), f"{where}.{field}".removeprefix(".")
-        inside: dict[str, Any] = {key: value}
-        if isinstance(value, Mapping):
-            inside = {f"{key}.{name}": one for name, one in value.items()}
-        elif isinstance(value, tuple):
-            inside = {f"{key}[{number}]": one for number, one in enumerate(value)}
-        for name, one in inside.items():
+        value = getattr(part, field)
+        inside: Iterable[tuple[str, Any]] = ()
+        if isinstance(value, Struct):
+            inside = [("", value)]
+        elif isinstance(value, dict):
+            inside = ((f".{name}", one) for name, one in value.items())
+        elif isinstance(value, tuple) and field != "passes":
+            inside = ((f"[{number}]", one) for number, one in enumerate(value))
+        for key, one in inside:
             if isinstance(one, Struct):
-                yield from _parts(one, name)
+                yield from _parts(one, f"{where}.{field}{key}".removeprefix("."))
 
 
 def _of_accuracy(ledger: Accuracy, where: str) -> Problems:

@@ -75,7 +75,8 @@ def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
     """The columns with what they mean for these cases. A new column is a line here."""
     loads = [one.load for one in found if one.load]
     is_open = any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms)
-    references = " or ".join(reference_names([one.record for one in found]))
+    records = [one.record for one in found]
+    references = " or ".join(reference_names(records, records))
     return (
         Column("Model", lambda one: one.record.case.model, narrow="Model"),
         Column("Format", lambda one: format_text(one.record), narrow="Format"),

@@ -2,7 +2,6 @@
 
 from reports.record.quantities import (
     DURATION,
-    GAIN,
     LATENCY,
     LATENCY_BUDGET,
     RATIO,
@@ -10,6 +9,7 @@ from reports.record.quantities import (
     THROUGHPUT,
 )
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
+from reports.record.verdicts import too_wide
 from reports.text.labels import counted, schedule
 from reports.text.publishable import Publishable
 
@@ -98,37 +98,13 @@ def settings_text(scenario: str, deployment: Deployment) -> str:
 
 
 def lead_text(lead: Estimate | None) -> str:
-    """How much faster than the second best configuration, if that is shown."""
+    """How much faster than the second best configuration the winner is."""
     if lead is None:
         return "no other configuration kept the budget"
     if not RATIO.is_shown(lead):
-        return _rough_lead_text(lead)
-    gain = _gain(lead.value, lead.low, lead.high)
-    if lead.low > 1:
-        return f"{GAIN.text(gain.value)} faster than the runner-up ({_percents(gain)})"
-    if lead.high < 1:  # and yet it is no winner
-        other = _gain(1 / lead.value, 1 / lead.high, 1 / lead.low)
-        faster = f"{GAIN.text(other.value)} faster ({_percents(other)})"
-        return f"one that is {faster} is not shown to keep the budget"
-    return f"no different from the runner-up ({_percents(gain)})"
-
-
-def _rough_lead_text(lead: Estimate) -> str:
-    """The lead of a winner whose interval is too wide for a figure: which is faster may be shown all the same."""
-    if lead.low > 1:
-        return "faster than the runner-up, by how much is not shown"
-    if lead.high < 1:
-        return "one that is faster, by how much is not shown, is not shown to keep the budget"
-    return "not shown to be faster than the runner-up, nor to be slower"
-
-
-def _gain(value: float, low: float, high: float) -> Estimate:
-    """How much more a speed is, of its ratio to the other."""
-    return Estimate(value - 1, low - 1, high - 1)
-
-
-def _percents(gain: Estimate) -> str:
-    return f"{GAIN.cell(gain.low)} to {GAIN.text(gain.high)}"
+        return too_wide("the runner-up")
+    said = f"{RATIO.text_with_interval(lead, 1.0)} times as fast as the runner-up"
+    return f"{said}, which is not shown to keep the budget" if lead.high < 1 else said
 
 
 def _load(load: Load) -> str:

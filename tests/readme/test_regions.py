@@ -130,8 +130,8 @@ def test_all_else_stays_and_a_second_time_changes_nothing(end: str) -> None:
 def test_drifted_regions_are_named() -> None:
     synced = readme.sync(PAGE, SEEN)
     assert readme.drifted(PAGE, SEEN) == ["machine", "summary", f"case {CASE}"]
-    assert readme.drifted(synced.replace("Parameter Name", "Name"), SEEN) == [f"case {CASE}"]
-    assert readme.drifted(synced.replace("cores", "CORES"), SEEN) == ["machine"]
+    assert readme.drifted(synced.replace("#### Offline", "#### Off"), SEEN) == [f"case {CASE}"]
+    assert readme.drifted(synced.replace("GiB memory", "GB memory"), SEEN) == ["machine"]
 
 
 CLOSED = "<!-- /tritonproof:summary -->\n"
