@@ -70,7 +70,7 @@ def _rows(
 def _cell(
     model: Model, format_: Format, accelerator: str | None, server: Server, records: Sequence[Publishable]
 ) -> str:
-    """`FP32, INT8: runs`, `FP16: not run here, needs TensorRT`, or `-` where there is nothing to run."""
+    """`FP32, INT8: runs`, `FP16: not run, needs TensorRT`, or `-` where there is nothing to run."""
     if server.is_native and not format_.backend:
         return "-"
     if accelerator is not None and accelerator not in format_.accelerators.get(server.device, ()):
@@ -80,7 +80,7 @@ def _cell(
     for precision in precisions_of(model, format_, server.device):
         proofs = [one for one in records if _proves(one, model, format_, accelerator, precision, server)]
         needs = f", needs {needed}" if needed else ""
-        state = _runs(proofs, server) if proofs else f"not run here{needs}"
+        state = _runs(proofs, server) if proofs else f"not run{needs}"
         states.setdefault(state, []).append(precision.upper())
     return "; ".join(f"{', '.join(names)}: {state}" for state, names in states.items()) or "-"
 

@@ -1,4 +1,4 @@
-"""The command line of the reports: `python -m reports`, then a command.
+"""The command line of the reports: `tritonproof report` or `python -m reports`, then a command.
 
 Each command is a parser in `_parser` and a function that gives the exit status. Packages that not every command needs are
 imported in these functions.
@@ -18,7 +18,7 @@ from typing import Any
 
 from reports import export, history, plots, readme, sources
 from reports.plots import Theme
-from reports.record import atomic, files
+from reports.record import atomic, commands, files
 from reports.record.arguments import (
     INPUT,
     Parser,
@@ -64,10 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         package = _PACKAGES.get(module, module)
-        installs = f"{sys.executable} -m pip install {package}"
-        return _refused(
-            f"this needs {package}: {installs}, or .venv/bin/tox run -e report -- {options.command}"
-        )
+        return _refused(f"this needs {package}: {sys.executable} -m pip install {package}")
     except (UsageError, RecordError) as error:
         return _refused(str(error))
     except MemoryError:
@@ -90,9 +87,7 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Publishable], int]:
     every = files.read_folder(options.results)
     if not every.records:
         every.all()
-        raise UsageError(
-            f"{options.results}: no records (TARGET/CASE.json). Measure some: .venv/bin/tox run -e benchmarks"
-        )
+        raise UsageError(f"{options.results}: no records (TARGET/CASE.json). Measure some: {commands.run()}")
     records = of_files(every.records, anonymous=options.anonymous)
     status = status_of_unreadable(why for path, why in every.unreadable.items() if options.k in path.stem)
     found = [one for one in records if options.k in name_of(one)]
@@ -184,8 +179,8 @@ def _compare(options: argparse.Namespace) -> int:
 
     if len(options.records) < 2:
         raise UsageError(
-            "compare: needs two folders or files of records, or more: python -m reports compare A B. NVIDIA's published "
-            "figures are set beside the records by: python -m reports published"
+            f"compare: needs two folders or files of records, or more: {commands.tool('reports', 'compare A B')}. "
+            f"NVIDIA's published figures are set beside the records by: {commands.tool('reports', 'published')}"
         )
     base, *others = sources.read(options.records, options.k)
     found = [compare(base, other, options.allow_slowdown) for other in others]
@@ -300,7 +295,7 @@ def _readme(options: argparse.Namespace) -> int:
             print(f"{visible(readme.difference(text, synced))}\n")
         given = ["--plots", str(options.plots)] if options.plots else []
         command = shlex.join(["readme", str(file), "--results", str(options.results), *given])
-        print(f"Write it: python -m reports {command}")
+        print(f"Write it: {commands.tool('reports', command)}")
         return 1
     for picture in stale:
         picture.write()
@@ -366,15 +361,15 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="python -m reports",
+        prog=commands.tool("reports"),
         description="Turn the records of measured cases into tables, plots and pages.",
-        epilog="Records come from the benchmarks: .venv/bin/tox run -e benchmarks",
+        epilog=f"Records come from the benchmarks: {commands.run()}",
     )
-    commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
+    subparsers = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
 
     def add(run: Callable[[argparse.Namespace], int], shared: str, **texts: Any) -> Callable[..., Any]:
         """Add a command, named like the function that runs it; returns what adds an option of its own."""
-        command = commands.add_parser(run.__name__.removeprefix("_"), **texts)
+        command = subparsers.add_parser(run.__name__.removeprefix("_"), **texts)
         for name in shared.split():
             command.add_argument(name, **_SHARED[name])
         command.set_defaults(run=run)
@@ -441,7 +436,7 @@ def _parser() -> Parser:
         help="show what changed between the records of two or more runs",
         description="Print what changed from A to B, and from A to every further argument: the setup, the accuracy sample by "
         "sample, and the speed as a ratio with its interval. Needs numpy, scipy and, for a terminal, rich.",
-        epilog="To compare the records with NVIDIA's published figures: python -m reports published",
+        epilog=f"To compare the records with NVIDIA's published figures: {commands.tool('reports', 'published')}",
     )
     option(
         "records",

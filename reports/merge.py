@@ -15,7 +15,7 @@ from msgspec import structs
 
 from reports import sources
 from reports.compare.setup import differing
-from reports.record import atomic, files, per_sample, safe_open
+from reports.record import atomic, commands, files, per_sample, safe_open
 from reports.record.files import RecordError
 from reports.record.folders import below
 from reports.record.origins import SEVERAL, SINGLE, measurements, without_names
@@ -134,7 +134,7 @@ def _check_machine(done: Merged, path: Path, record: Record, problems: list[str]
     if its.machine != record.machine and (settings := _differing(its, record, ("machine.", "versions."))):
         problems.append(
             f"target {record.case.target}: two machines: {other} and {path} differ in {settings}. Merge the records of each "
-            "machine into a folder of its own; `python -m reports compare` sets them side by side."
+            f"machine into a folder of its own; {commands.tool('reports', 'compare')} sets them side by side."
         )
 
 

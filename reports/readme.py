@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from reports import plots
 from reports.plots import NothingToShowError, Theme
-from reports.record import files, safe_open
+from reports.record import commands, files, safe_open
 from reports.record.sanitize import is_printable, one_line, visible
 from reports.tables.case import (
     case_section,
@@ -411,7 +411,7 @@ def _records(region: Region, records: Sequence[Publishable]) -> Sequence[Publish
         return found
     case = _quoted(case)
     problem = f"there is no record of {case}" if case else "there are no records"
-    command = f".venv/bin/tox run -e benchmarks -- -k {case}" if case else ".venv/bin/tox run -e benchmarks"
+    command = commands.run(f"-k {case}" if case else "")
     raise ReadmeError(
         f"line {region.line}: {problem}. Measure: {command}, or name another folder: --results DIR"
     )

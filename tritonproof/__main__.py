@@ -23,6 +23,7 @@ usage: tritonproof COMMAND [OPTIONS]
   new NAME    write a Python file with a model, to change into your own
 
 prove and run take pytest's options and the suite's: tritonproof run --help
+The pages of docs/ that help and errors name are in tritonproof's repository.
 """
 _MODULES = {"report": "reports", "doctor": "fixtures.doctor", "new": "fixtures.new"}
 _BAD_USAGE = 4

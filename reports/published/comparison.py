@@ -19,6 +19,7 @@ from reports.published.matching import (
     point_of,
     served_as,
 )
+from reports.record import commands
 from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from reports.record.schema import Estimate, Load, Record
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, table
@@ -197,7 +198,7 @@ def _how(record: Record, figures: Set[PointKey], alone: Set[PointKey]) -> str:
     """The command that measures published points; results join a record only at the same largest batch."""
     largest = max((batch for _, batch, _ in alone), default=0)
     grows = largest > record.deployment.max_batch_size
-    command = f".venv/bin/tox run -e benchmarks -- -k {name_of(record)}"
+    command = commands.run(f"-k {name_of(record)}")
     for scenario, (_, option) in _SWEEPS.items():
         if sizes := _sizes(figures if grows else alone, scenario):
             command += f" {option} {sizes}"

@@ -205,7 +205,7 @@ class StageFailure(Struct, frozen=True):
     test: Name
     """The function of the test: test_accuracy."""
     stage: Name
-    """conversion, accuracy, answers, conversation or reload."""
+    """conversion, accuracy, answers, conversation, against or reload."""
     what: Text
     """What was wrong, as a sentence."""
     origin: Origin | None = None
@@ -223,6 +223,7 @@ GATES = {
     "malformed": "a malformed request is refused, and the next one gets its answer",
     "recorded": "answers are the recorded ones",
     "reloaded": "a request gets the same answer after the model was loaded anew",
+    "other": "answers are those of the other repository, or of the other Triton",
 }
 """The gates that need no ground truth, by AnswerGate.gate, and what each asks for."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reports import history
-from reports.record import atomic, files
+from reports.record import atomic, commands, files
 from reports.text.publishable import publishable
 
 
@@ -15,7 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("tritonproof").addoption(
         "--history",
         metavar="DIR",
-        help="The folder of the history, which keeps a row for each measurement for `python -m reports trend`. "
+        help="The folder of the history, which keeps a row for each measurement, of which the reports make a trend. "
         "Default: reports/history, or DIR/history with --results DIR.",
     )
 
@@ -50,7 +50,8 @@ class HistoryKeeper:
             terminalreporter.write_line(f"the history lacks measurements of this run: {trouble}")
         if self.troubles:
             terminalreporter.write_line(
-                f"add them once that is mended: python -m reports trend --history {self.folder} --add {self.results}"
+                "add them once that is mended: "
+                + commands.tool("reports", f"trend --history {self.folder} --add {self.results}")
             )
 
 

@@ -2,14 +2,13 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reports.record import atomic, files
+from reports.record import atomic, commands, files
 from reports.record.arguments import with_fix
 from reports.record.sanitize import visible
 from reports.run import job_summary
@@ -137,19 +136,8 @@ def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: S
     blocks: list[Block] = [*summary(records), *further_tables(terminalreporter.config, records)]
     width = shutil.get_terminal_size().columns
     terminalreporter.write_line(terminal_text(blocks, width) if terminalreporter.isatty else markdown(blocks))
-    folders = sorted({_as_typed(path.parent.parent) for path in _record_paths(terminalreporter)})
+    folders = sorted({commands.as_typed(path.parent.parent) for path in _record_paths(terminalreporter)})
     terminalreporter.write_line("")
     terminalreporter.write_line(
-        f"records: {', '.join(folders)}; all tables: {_reports()} tables --results {folders[0]}"
+        f"records: {', '.join(folders)}; all tables: {commands.tool('reports', f'tables --results {folders[0]}')}"
     )
-
-
-def _reports() -> str:
-    """How the command of the reports is typed here: in an installed suite, whose tree is tritonproof/suite, or with Python."""
-    is_installed = Path(__file__).parts[-5:-3] == ("tritonproof", "suite")
-    return "tritonproof report" if is_installed else f"{_as_typed(Path(sys.executable))} -m reports"
-
-
-def _as_typed(path: Path) -> str:
-    """The path as one would type it here."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

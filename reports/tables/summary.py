@@ -132,8 +132,8 @@ def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
             lambda one: published_ratio(one.record, one.load) if one.load else None,
             RATIO,
             is_optional=True,
-            meaning="over NVIDIA's figure for the same GPU, format, precision and load point; what else differs: "
-            "`python -m reports published`",
+            meaning="over NVIDIA's figure for the same GPU, format, precision and load point; the report `published` says what "
+            "else differs",
         ),
         Column(
             "Ratio to in process",

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,18 @@ def test_the_examples_give_inputs_that_there_are() -> None:
     (include,) = example("include")["include"]
     assert set(include["inputs"]) <= set(SPEC["spec"]["inputs"])
     assert include["remote"].endswith("/ci/gitlab.yml")
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    (step,) = [one for one in example("action")["jobs"]["prove"]["steps"] if "tritonproof" in one["uses"]]
+    (include,) = example("include")["include"]
+
+    assert step["uses"].endswith(f"@v{version}")
+    assert f"/v{version}/" in include["remote"]
+    assert SPEC["spec"]["inputs"]["ref"]["default"] == f"v{version}"
+    assert f"tritonproof:{version}\n" in (ROOT / "ci" / "job.yaml").read_text()
+    assert re.search(rf"^## {version} - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
 def test_what_later_steps_take_is_what_the_first_says(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_without_records_nothing_runs() -> None:
 def test_a_record_proves_its_own_cell_alone() -> None:
     table = support_table.support_table([publishable(proof())])
 
-    assert row(table, "resnet50", "`onnx`")[0] == "FP32: runs; INT8: not run here"
+    assert row(table, "resnet50", "`onnx`")[0] == "FP32: runs; INT8: not run"
     assert table.count("runs") == 1
 
 
@@ -48,7 +48,7 @@ def test_a_record_proves_its_own_cell_alone() -> None:
 def test_a_case_that_was_not_right_or_not_served_so_proves_nothing(changes: dict[str, object]) -> None:
     table = support_table.support_table([publishable(proof(**changes))])
 
-    assert row(table, "resnet50", "`onnx`")[0] == "FP32, INT8: not run here"
+    assert row(table, "resnet50", "`onnx`")[0] == "FP32, INT8: not run"
 
 
 def test_a_native_backend_has_its_own_column() -> None:
@@ -56,8 +56,8 @@ def test_a_native_backend_has_its_own_column() -> None:
     gpu = structs.replace(proof(serving=served), case=Case("h200", "resnet50", "onnx", None, "fp16"))
 
     assert row(support_table.support_table([publishable(gpu)]), "resnet50", "`onnx`")[2:] == [
-        "FP32, FP16: not run here",
-        "FP32: not run here; FP16: runs, Triton 2.51.0",
+        "FP32, FP16: not run",
+        "FP32: not run; FP16: runs, Triton 2.51.0",
     ]
 
 
@@ -68,8 +68,8 @@ def test_native_backends_on_a_cpu_are_proven_by_records_made_so_and_the_versions
     ]
 
     cells = row(support_table.support_table([publishable(proof()), *served]), "resnet50", "`onnx`")
-    assert cells[0] == "FP32: runs; INT8: not run here"
-    assert cells[1] == "FP32: runs, Triton 2.51.0, 2.53.0; INT8: not run here"
+    assert cells[0] == "FP32: runs; INT8: not run"
+    assert cells[1] == "FP32: runs, Triton 2.51.0, 2.53.0; INT8: not run"
 
 
 def test_every_full_model_has_its_rows_and_excluded_formats_their_reason() -> None:

@@ -88,6 +88,17 @@ def test_what_cannot_be_used_ends_with_status_4(call: Call, arguments: tuple[str
     assert call("tritonproof", *arguments).returncode == 4
 
 
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("report", "--help"), ("new", "--help"), ("doctor", "--help")]
+)
+def test_help_names_the_installed_command(call: Call, arguments: tuple[str, ...]) -> None:
+    done = call("tritonproof", *arguments)
+
+    assert done.stdout.startswith("usage: tritonproof")
+    assert ".venv" not in done.stdout
+    assert "-m reports" not in done.stdout
+
+
 def test_one_test_is_run_by_its_id(call: Call) -> None:
     name = "benchmarks/test_online.py::test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
 

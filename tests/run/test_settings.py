@@ -175,6 +175,7 @@ def test_a_value_that_cannot_be_used_is_named_with_its_option(given: dict[str, A
             "--gpus 2 --shared-memory cuda",
         ),
         ({"against_triton": "127.0.0.1:8001"}, "--against-triton 127.0.0.1:8001"),
+        ({"repository": ".", "against": "HEAD"}, "--repository"),
     ],
 )
 def test_options_that_do_not_fit_each_other_are_named(given: dict[str, Any], where: str) -> None:

@@ -389,7 +389,7 @@ def test_a_broken_record_is_one_line(tmp_path: Path, reports: Reports) -> None:
 
 
 def test_without_a_command_there_is_help(printed: Callable[..., str]) -> None:
-    assert "usage: python -m reports" in printed()
+    assert "-m reports [-h] COMMAND" in printed()
 
 
 def test_a_terminal_without_the_signs_still_gets_its_tables(tmp_path: Path) -> None:

@@ -1,0 +1,19 @@
+"""A model of a repository answers as the one that it is to replace, or as it does on another Triton."""
+
+import pytest
+
+from fixtures.errors import AccuracyError
+from fixtures.run.case_run import CaseRun
+from fixtures.run.recorder import Recorder
+from reports.text.correctness import gate_text
+
+
+@pytest.mark.stage("against")
+def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
+    """Every sample gets the same answer from both, within the noise of a request that is sent again."""
+    serving, found = run.same_answers_as_other
+    recorder.gate(serving, found)
+    recorder.figure(gate_text(found))
+    if found.wrong:
+        fix = f"where that is meant, say how far answers may differ: --tolerance {run.case.model.name}=SHARE"
+        raise AccuracyError(found.wrong, where=run.case, fix=fix)

@@ -1,0 +1,99 @@
+"""A repository beside the one that it is to replace: whole runs over models with planted faults, noisy and right ones."""
+
+from pathlib import Path
+
+import pytest
+
+from reports.record import files
+from reports.run.outcomes import STATUS
+from tests.helpers import Collect
+from tests.user_models.repositories import code, config, write_model
+from tests.whole_runs.suite import Run, suite
+
+FAST = ("--point-budget-s", "60", "--batches", "1,4", "--triton", "embedded", "-v")
+RIGHT = code("2 * values")
+ONE_ROW_OFF = code("2 * values * np.where(values[:, :1] > 0.9, np.float32(1.001), np.float32(1))")
+"""The doubled values, a thousandth more in rows that begin with more than 0.9."""
+NOISY = code("values + np.random.default_rng().normal(0, 1e-3, values.shape).astype(np.float32)")
+SLOW = code("__import__('time').sleep(0.04) or 2 * values")
+MODELS = {
+    "alike": (RIGHT, RIGHT),
+    "noisy": (NOISY, NOISY),
+    "moved": (ONE_ROW_OFF, RIGHT),
+    "slower": (SLOW, RIGHT),
+    "fresh": (RIGHT, None),
+    "gone": (None, RIGHT),
+}
+"""The code of each model in the repository, and in the one that it is to replace."""
+
+
+@pytest.fixture(scope="module")
+def repositories(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A repository, and the one that it is to replace."""
+    root = tmp_path_factory.mktemp("repositories")
+    for name, sides in MODELS.items():
+        for side, model in zip(("new", "old"), sides, strict=True):
+            if model is not None:
+                write_model(
+                    root / side, name, model, config(batch=2 if (name, side) == ("slower", "old") else 4)
+                )
+    return root / "new", root / "old"
+
+
+@pytest.fixture(scope="module")
+def run(repositories: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that compares the answers of all models, and the speed of one."""
+    new, old = map(str, repositories)
+    chosen = ("-k", "against or (slower and offline)")
+    results = tmp_path_factory.mktemp("results")
+    return suite("--repository", new, "--against", old, *chosen, *FAST, results=results)
+
+
+@pytest.mark.parametrize("name", ["alike", "noisy", "slower"])
+def test_a_model_that_answers_as_before_passes(run: Run, name: str) -> None:
+    (found,) = run.record(f"cpu-{name}-asis").gates
+
+    assert (found.gate, found.wrong) == ("other", ""), run.text
+    assert found.same is not None
+    assert found.same.samples == 64
+
+
+def test_a_thousandth_in_some_rows_is_found_and_fails_the_run(run: Run) -> None:
+    (found,) = run.record("cpu-moved-asis").gates
+
+    assert found.wrong
+    assert found.same is not None
+    assert not found.same.passed
+    assert run.status == STATUS["accuracy"]
+
+
+def test_a_slower_model_is_shown_to_be(run: Run) -> None:
+    one, four = run.record("cpu-slower-asis").loads
+
+    assert one.comparison is not None
+    assert one.comparison.verdict == "slower"
+    assert four.comparison is None, "the other takes batches up to 2"
+
+
+def test_a_model_on_one_side_alone_fails_where_it_is_missed_and_is_new_otherwise(run: Run) -> None:
+    assert "ERROR benchmarks/test_against.py::test_same_answer_as_the_other[cpu-gone-asis]" in run.text
+    assert "SKIPPED [1] benchmarks:1: fresh is new" in run.text
+    for name in ("gone", "fresh"):
+        assert (
+            not files.path_of(run.record("cpu-alike-asis").case, run.results)
+            .with_stem(f"cpu-{name}-asis")
+            .exists()
+        )
+
+
+def test_a_missing_model_has_one_test_and_others_all_of_theirs(
+    repositories: tuple[Path, Path], collect: Collect
+) -> None:
+    new, old = map(str, repositories)
+    found = collect("--repository", new, "--against", old, "--target", "cpu")
+
+    assert [name for name in found.names if "gone" in name] == [
+        "test_same_answer_as_the_other[cpu-gone-asis]"
+    ]
+    assert {"cpu-alike-asis", "cpu-fresh-asis"} <= found.cases("test_declared_output")
+    assert not collect("--repository", new, "--target", "cpu").cases("test_same_answer_as_the_other")
