@@ -133,9 +133,7 @@ def _html(options: argparse.Namespace) -> int:
     status = max(status, status_of_unreadable(damaged))
     text = page(sections)
     atomic.write_given(options.output, text.encode())
-    # A page that goes where this is printed would end with it.
-    place = sys.stderr if atomic.is_standard_output(options.output) else sys.stdout
-    print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=place)
+    print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=sys.stderr)
     return status
 
 
@@ -222,7 +220,6 @@ def _trend(options: argparse.Namespace) -> int:
 
 
 def _history(folder: Path) -> history.History:
-    """The history of a folder; names its damaged lines."""
     found = history.read(folder)
     for sentence in found.damaged:
         print(sentence, file=sys.stderr)

@@ -48,7 +48,6 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
 
 
 def _origin(record: Publishable, one: Origin | None) -> dict[str, Any]:
-    """Where a point comes from; without what the record does not say, or was left out."""
     uuids = one.gpu_uuids if one else record.machine.gpu_uuids
     found: dict[str, Any] = {"host": one.host or None if one else None, "gpu_uuids": " ".join(uuids) or None}
     if one is not None:
@@ -73,7 +72,6 @@ def _case(record: Publishable) -> dict[str, Any]:
 
 
 def _cost(record: Publishable, load: Load) -> dict[str, Any]:
-    """What inferences cost; columns that only records with a price have."""
     paid = cost(record, load)
     if paid is None:
         return {}

@@ -18,14 +18,12 @@ from reports.record.files import RecordError, listed
 from reports.record.origins import machine_digest
 from reports.record.sanitize import one_line
 from reports.record.schema import Estimate, Origin, case_id, point_id
-from reports.text.labels import grouped
+from reports.text.labels import counted, grouped
 from reports.text.publishable import Publishable
 
 SUFFIX = ".jsonl"
 _DEFAULT_RESULTS = Path(__file__).parent / "results"
 _LONGEST_REASON = 200
-_NAMED_LINES = 20
-"""Damaged lines that are named one by one; a file that is no history has any number of them."""
 
 Figure = tuple[float, float, float | None]
 """A value with the bounds of its interval: value, low, high; three times the value where no interval is known, and None for
@@ -66,7 +64,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class History(NamedTuple):
-    """The rows that the files of a folder hold, and a sentence for each line that is no row and was left out."""
+    """The rows that the files of a folder hold, and a sentence for each file with lines that are no rows and were left out."""
 
     rows: Sequence[Row]
     damaged: Sequence[str]
@@ -99,10 +97,10 @@ def read(folder: Path) -> History:
             raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
         for row in found:
             rows.setdefault(row.key, row)
-        for number, why in [*wrong.items()][:_NAMED_LINES]:
-            damaged.append(f"{path}, line {number}: left out, as it is no row of a history: {why}")
-        if len(wrong) > _NAMED_LINES:
-            damaged.append(f"{path}: {len(wrong) - _NAMED_LINES:,} more lines are left out")
+        if wrong:
+            number, why = next(iter(wrong.items()))
+            more = f" ({counted(len(wrong) - 1, 'more line')} like it)" if len(wrong) > 1 else ""
+            damaged.append(f"{path}, line {number}: left out, as it is no row of a history: {why}{more}")
     return History([*rows.values()], damaged)
 
 

@@ -29,6 +29,7 @@ from reports.tables.rendering import markdown
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block
 from reports.text.correctness import accuracy_sentence
+from reports.text.labels import sentence
 from reports.text.publishable import Publishable, name_of
 from reports.text.search import search_paragraph
 
@@ -63,7 +64,7 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
         "energy, GPU and cost by load point",
         lambda record: [record.no_speed, *(resources_table(record, one) for one in ("offline", "online"))],
     ),
-    "accuracy": ("the scores after each stage", lambda record: [_sentence(accuracy_sentence(record))]),
+    "accuracy": ("the scores after each stage", lambda record: [sentence(accuracy_sentence(record))]),
     "efficiency": (
         "throughput beside that in process, and beside the machine's peak",
         lambda record: [record.no_speed, *efficiency_section(record)],
@@ -165,10 +166,6 @@ def _scenario(record: Publishable) -> str:
     return "online" if any(load.scenario == "online" for load in record.loads) else "offline"
 
 
-def _sentence(said: str) -> str:
-    return f"{said[:1].upper()}{said[1:].rstrip('.')}."
-
-
 def _quoted(part: str) -> str:
     return one_line(part, _QUOTED)
 
@@ -197,7 +194,6 @@ class PictureFile(NamedTuple):
         return plots.digest_of(text) == self.chart.digest(self.theme)
 
     def write(self) -> None:
-        """Draw the picture into its file."""
         files.replace(self.path, plots.draw(self.chart, self.theme))
 
 
@@ -379,7 +375,6 @@ def _without_markers(text: str, start: int, end: int) -> str:
 
 
 def _line(text: str, place: int) -> int:
-    """The number of the line of a place in a text, from 1."""
     return text.count("\n", 0, place) + 1
 
 
@@ -404,7 +399,6 @@ def _framed(region: Region, text: str) -> str:
 
 
 def _records(region: Region, records: Sequence[Publishable]) -> Sequence[Publishable]:
-    """All records, or the one of the region's case; ReadmeError where there is none."""
     case = region.asked.case
     found = [record for record in records if case in ("", name_of(record))]
     if found:

@@ -116,7 +116,6 @@ class Series:
 
     @property
     def followed(self) -> Followed:
-        """What is known of the quantity."""
         return FOLLOWED[self.figure]
 
     def values(self) -> np.ndarray:
@@ -242,7 +241,6 @@ def _with_prior(spread: float, count: int, prior: float, prior_count: int) -> fl
 
 
 def table(series: Sequence[Series]) -> str:
-    """A row for each series, with the steps for the worse in bold and those for the better in italics."""
     runs = {row.run: row for one in series for row in one.rows}
     commits = {row.commit for row in runs.values()} - {None}
     found = sum(len(one.steps) for one in series)

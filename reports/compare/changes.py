@@ -30,6 +30,7 @@ from reports.record.schema import (
 )
 from reports.sources import Source, Stored
 from reports.text.correctness import unmeasured
+from reports.text.labels import first_of
 from reports.text.publishable import Publishable
 
 
@@ -125,8 +126,7 @@ def _single(before: Source, after: Source) -> tuple[Stored, Stored]:
 
 
 def _names(source: Source) -> str:
-    names = list(source.records)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return first_of([*source.records], 3)
 
 
 def _case(before: Stored, after: Stored, slowest: float) -> CaseChange:

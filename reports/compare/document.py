@@ -20,7 +20,7 @@ from reports.sources import Source
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import metric_text, unmeasured
 from reports.text.inline import bold, italic, joined
-from reports.text.labels import counted, days_text, full_point
+from reports.text.labels import counted, days_text, first_of, full_point
 from reports.text.publishable import name_of
 
 _SHOWN_IDS = 5
@@ -34,7 +34,6 @@ _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown",
 
 
 def document(changes: Sequence[Changes]) -> list[Block]:
-    """The whole comparison: a part for each source that is compared with the first."""
     return [block for one in changes for block in _part(one)]
 
 
@@ -72,7 +71,6 @@ def _only(*sides: tuple[str, Sequence[str]], between: str = "; ") -> list[str]:
 
 
 def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
-    """Sentences on what differs in all cases, beginning with the machine."""
     blocks: list[str] = []
     machines = [one for case in changes.cases for one in case.setup if one.name.startswith("machine.")]
     if machines:
@@ -90,8 +88,6 @@ def _settings(settings: Iterable[Setting]) -> str:
 
 
 def _summary(cases: Sequence[CaseChange], common: Sequence[Setting]) -> Table:
-    """A row for each case, with a word or two on each change."""
-
     def setup(case: CaseChange) -> str:
         return ", ".join(one.name for one in case.setup if one not in common) or NOTHING
 
@@ -186,7 +182,6 @@ def _case_name(case: CaseChange) -> str:
 
 
 def _hidden(case: CaseChange) -> list[str]:
-    """The reason of each side for showing no speed; empty where both show it."""
     sides = (case.before, case.after)
     return [f"{side.letter}: {side.record.no_speed}" for side in sides if side.record.no_speed]
 
@@ -225,12 +220,10 @@ def _paired(change: ScoreChange, pairs: Paired) -> str:
 
 
 def _ids(names: Sequence[str]) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN_IDS])
-    return f"{shown} and {len(names) - _SHOWN_IDS} more" if len(names) > _SHOWN_IDS else shown
+    return first_of([f"`{name}`" for name in names], _SHOWN_IDS)
 
 
 def _points(case: CaseChange) -> Table:
-    """The load points that both measured, the figures of each side beside each other."""
     before, after = case.before.letter, case.after.letter
     columns: list[Column[PointChange]] = [
         Column("Load point", lambda point: full_point(point.before), narrow="Load point"),

@@ -85,7 +85,6 @@ def _curve(record: Publishable) -> tuple[str, str] | None:
 
 
 def _worst(found: SampleScores | None, accuracy: Accuracy | None) -> list[tuple[Sample, str]] | None:
-    """The worst samples, each with what it scored; None where there is no file of samples."""
     if found is None or accuracy is None:
         return None
     places = {name: place for place, name in enumerate(found.ids)}
@@ -128,7 +127,6 @@ def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
 
 
 def _read(file: Path, folder: Path) -> str | None:
-    """A file in the record's folder or below; None where there is none."""
     try:
         return visible(safe_open.content(file, folder, _LARGEST_CONFIG_BYTES).decode())
     except (FileNotFoundError, NotADirectoryError):

@@ -34,7 +34,6 @@ _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concu
 
 
 def document(matches: Sequence[Match]) -> list[Block]:
-    """All records: a section per case, in it a table per published GPU."""
     blocks: list[Block] = [Heading("Measured beside published", 1)]
     found = [one for one in matches if one.rows]
     if found:
@@ -47,7 +46,6 @@ def document(matches: Sequence[Match]) -> list[Block]:
 
 
 def legend(matches: Sequence[Match]) -> str:
-    """How the tables are to be read."""
     levels = confidence_levels([load for one in matches for load in one.record.loads])
     interval = f"{levels} interval" if levels else "interval"
     return (
@@ -58,7 +56,6 @@ def legend(matches: Sequence[Match]) -> str:
 
 
 def section(match: Match) -> list[Block]:
-    """What stands below the heading of a case that has published rows."""
     record, rows = match.record, match.rows
     if record.no_speed:
         return [record.no_speed]
@@ -87,7 +84,6 @@ def _ratio(measured: Estimate | None, published: float | None) -> Estimate | Non
 
 
 def _as_published(value: float | None) -> Cell | None:
-    """A published figure with the digits that the source printed."""
     return None if value is None else Cell(f"{value:g}", value)
 
 

@@ -21,7 +21,6 @@ Figures = dict[str, float | int | str]
 
 
 def of_conversion(conversion: Parity) -> Figures:
-    """How far the converted model is from the framework, with the limits that hold."""
     return _plain(conversion)
 
 
@@ -42,7 +41,6 @@ def of_accuracy(accuracy: Accuracy) -> Figures:
 
 
 def of_gate(gate: AnswerGate) -> Figures:
-    """What a gate that needs no ground truth sent, and how far answers to one sample were apart."""
     same = gate.same
     return _known(
         requests=gate.requests,
@@ -101,7 +99,6 @@ def of_efficiency(found: Sequence[Efficiency]) -> Figures:
 
 
 def of_search(search: Search) -> Figures:
-    """The winner of a search: its configuration, and the load point that was measured last."""
     batches = " ".join(map(str, search.deployment.preferred_batch_sizes))
     return {
         "latency_budget_ms": search.budget_ms,

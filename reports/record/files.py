@@ -34,7 +34,6 @@ class RecordError(Exception):
 
 
 def path_of(case: Case, results: Path) -> Path:
-    """Where the record of `case` lies below the folder `results`."""
     return results / case.target / f"{case_id(case)}.json"
 
 
@@ -183,7 +182,6 @@ def record_paths(results: Path) -> list[Path]:
 
 
 def record_paths_in(folder: Path) -> list[Path]:
-    """The files of the records that lie in a folder itself, such as that of a target."""
     return [path for path in listed(folder, "*.json") if is_record(path)]
 
 

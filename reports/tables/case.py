@@ -34,6 +34,7 @@ from reports.text.labels import (
     full_point,
     image_resolution,
     measured_text,
+    sentence,
     sequence_length,
 )
 from reports.text.publishable import Publishable, name_of
@@ -42,7 +43,6 @@ from reports.text.soak import VERDICT_WORDS, confidence_text, length_text, speed
 
 
 def case_section(record: Publishable) -> list[Block]:
-    """Headings, configuration, parameters and tables of a case."""
     blocks: list[Block]
     if record.conversation is not None:
         heading = Heading(f"Conversation: {device(record)}, {_engine(record)}", 4)
@@ -56,7 +56,6 @@ def case_section(record: Publishable) -> list[Block]:
 
 
 def scenario_section(record: Publishable, scenario: str) -> list[Block]:
-    """Heading, configuration, parameters and tables of one scenario, `offline` or `online`."""
     precision = f" with {record.case.precision.upper()}" if record.case.precision else ""
     blocks: list[Block] = [
         Heading(f"{scenario.capitalize()}: {device(record)}, {_engine(record)}{precision}", 4),
@@ -127,7 +126,6 @@ _SOAK: Sequence[Column[_Grown]] = (
 
 
 def soak_table(records: Sequence[Publishable]) -> Table:
-    """A row for each thing that a case's soak watched."""
     return table(
         _SOAK,
         [
@@ -152,8 +150,7 @@ def soak_section(record: Publishable) -> list[Block]:
         *filter(None, [speed_text(soak)]),
         *soak.not_watched,
     ]
-    sentences = " ".join(f"{one[0].upper()}{one[1:].removesuffix('.')}." for one in said)
-    return [Heading("Soak", 4), soak_table([record]), sentences]
+    return [Heading("Soak", 4), soak_table([record]), " ".join(map(sentence, said))]
 
 
 # --- what the gates found ----------------------------------------------------------------------------------
@@ -172,7 +169,6 @@ _GATES: Sequence[Column[AnswerGate]] = (
 
 
 def gates_table(found: Sequence[AnswerGate]) -> Table:
-    """Each gate that needs no ground truth with what it asks for, tried and found."""
     return table(_GATES, gates_in_order(found))
 
 

@@ -24,6 +24,7 @@ from reports.text.labels import (
     kind_of_device,
     measured_text,
     point,
+    sentence,
     size,
 )
 from reports.text.publishable import Publishable, name_of
@@ -52,7 +53,6 @@ def summary(records: Sequence[Publishable]) -> list[Block]:
 
 
 def summary_table(of_target: Sequence[Publishable]) -> Table:
-    """The cases of one target, the formats of each model by their rank."""
     records = ranked(of_target)
     placed = ranks(records)
     found = [Best(one, main_score(one), best_load(one), placed.get(name_of(one))) for one in records]
@@ -237,8 +237,7 @@ def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
     """The server and backend that answered; a list by case if there was more than one."""
     servers = grouped(records, lambda record: _serving(record.serving))
     if len(servers) == 1:
-        sentence = next(iter(servers))
-        return [f"{sentence[0].upper()}{sentence[1:]}."]
+        return [sentence(next(iter(servers)))]
     return ["Served in more than one way:", _by_case(servers)]
 
 
@@ -257,7 +256,6 @@ def _uuids(uuids: Sequence[str]) -> str:
 
 
 def machine_text(machine: Machine) -> str:
-    """The hardware and the versions of a machine."""
     gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     sentence = f"{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory; {machine.system}"

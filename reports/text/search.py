@@ -10,18 +10,16 @@ from reports.record.quantities import (
 )
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
 from reports.record.verdicts import too_wide
-from reports.text.labels import counted, schedule
+from reports.text.labels import counted, schedule, sentence
 from reports.text.publishable import Publishable
 
 
 def search_paragraph(record: Publishable) -> str:
-    """What the search found and how; empty where there was none. A winner that is not proven shows no speed."""
     search = record.search
     if search is None:
         return ""
     if verdict_of(search) == "failed":
-        text = beyond_text(search)
-        return f"{text[0].upper()}{text[1:]}."
+        return sentence(beyond_text(search))
     if record.no_winner:
         return record.no_winner
     return (
@@ -32,7 +30,6 @@ def search_paragraph(record: Publishable) -> str:
 
 
 def found_text(search: Search) -> str:
-    """The figure, where it was reached, and how sure it is."""
     if search.load.request_rate_per_s is not None:
         settings = settings_text(search.load.scenario, search.deployment)
         return f"{rate_text(search)}: {search.load.scenario}, {settings}; {lead_text(search.lead)}"
@@ -81,7 +78,6 @@ def budget_text(search: Search) -> str:
 
 
 def winner_text(search: Search) -> str:
-    """The load and the configuration of the winner."""
     scenario, load = search.load.scenario, _load(search.load)
     return f"{scenario}, {load}, {settings_text(scenario, search.deployment)}"
 

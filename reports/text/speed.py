@@ -20,7 +20,6 @@ Group = tuple[str, str, int]
 
 
 def group_of(record: Publishable) -> Group:
-    """The group that a case is ranked in."""
     case = record.case
     return case.target, case.model, case.gpus
 
