@@ -2,7 +2,6 @@
 
 import pytest
 
-from reports.record import quantities
 from reports.record.quantities import (
     AGREEMENT,
     DURATION,
@@ -16,7 +15,6 @@ from reports.record.quantities import (
     Quantity,
 )
 from reports.record.schema import Estimate
-
 
 
 @pytest.mark.parametrize(
