@@ -265,7 +265,7 @@ def _published(options: argparse.Namespace) -> int:
     from reports.published.matching import match
 
     records, status = _chosen(options)
-    print_as(options.format, document([match(one, options.other_formats) for one in records]))
+    print_as(options.format, document([match(one) for one in records]))
     if options.format in ("csv", "json"):  # which hold tables alone
         _name_left_out(records)
     return status
@@ -507,17 +507,12 @@ def _parser() -> Parser:
     new = "the folder to write, which has to be new or empty"
     option("--output", type=path, required=True, metavar="DIR", help=new)
 
-    option = add(
+    add(
         _published,
         "--results -k --anonymous --format",
         help="compare the records with the figures that NVIDIA published",
         description="Compare each case with the published figures of the same model, format, accelerator, precision and "
         "load points, on its own GPU if there are any, else on every GPU. Settings that differ are named.",
-    )
-    option(
-        "--other-formats",
-        action="store_true",
-        help="also compare cases whose format, accelerator and precision were not published with those that were",
     )
 
     option = add(

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from reports.record.figures import bounds, of_load, of_served, percent, ratio_bounds
 from reports.record.schema import (
+    REMOTE,
     Estimate,
     Load,
     Origin,
@@ -57,12 +58,16 @@ def _origin(record: Publishable, one: Origin | None) -> dict[str, Any]:
 
 def _case(record: Publishable) -> dict[str, Any]:
     case, serving, score = record.case, record.serving, main_score(record)
-    is_on_gpu = case.target != "cpu"
+    is_on_gpu = case.target not in ("cpu", REMOTE)
     return {
         "case": case_id(case),
         **structs.asdict(case),
         "gpus": case.gpus if is_on_gpu else None,
-        "device": record.machine.gpu if is_on_gpu else record.machine.cpu,
+        "device": None
+        if record.machine.is_client
+        else record.machine.gpu
+        if is_on_gpu
+        else record.machine.cpu,
         "server": serving.kind if serving else None,
         "backend": serving.backend if serving else None,
         "passed": not record.no_speed,

@@ -21,7 +21,7 @@ from reports.record.quantities import LATENCY, LATENCY_BUDGET, METRICS, THROUGHP
 from reports.record.sanitize import visible
 from reports.record.schema import MARKS, Estimate, Load, Score, verdict_of
 from reports.text.correctness import main_score, metric_text, tightest, tightest_text
-from reports.text.labels import confidence_levels, days_text, device, full_point, grouped, point
+from reports.text.labels import confidence_levels, days_text, device, full_point, grouped, point, server_name
 from reports.text.publishable import Publishable, name_of
 from reports.text.speed import best_load
 
@@ -239,7 +239,7 @@ def _chart(
 ) -> Chart:
     """The chart with its caption: `NVIDIA H200 · Triton 2.51.0 · measured 2026-11-23`."""
     subtitle = name_of(records[0]) if len(records) == 1 else f"{len(records)} cases"
-    tritons = dict.fromkeys(f"Triton {one.serving.triton}" for one in records if one.serving is not None)
+    tritons = dict.fromkeys(server_name(one.serving.triton) for one in records if one.serving is not None)
     days = days_text(one.updated for one in records)
     measured = [f"measured {days}"] if days else []
     caption = " · ".join([*dict.fromkeys(map(device, records)), *tritons, *measured])

@@ -17,8 +17,6 @@ from tritonproof import SUITE
 
 _OUTCOMES = {0, 1, 2, 5, 10, 11, 12}
 """The exit statuses of a run whose tests have outcomes: docs/ci.md."""
-_OF_SERVER = ("--triton-ca", "--triton-headers")
-"""The options that say how the server is reached."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,8 +34,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SERVER",
         help="The server for --triton-prove: embedded, local, docker, HOST:PORT or grpcs://HOST:PORT.",
     )
-    for name in _OF_SERVER:
-        group.addoption(name, metavar="FILE", help="As for tritonproof prove.")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -84,9 +80,8 @@ class Repository(pytest.Collector):
         return self.outcomes
 
     def _run(self, *options: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
-        values = {"--triton": self.config.getoption("--triton-server")}
-        values |= {name: self.config.getoption(name) for name in _OF_SERVER}
-        given = [word for name, value in values.items() if value for word in (name, value)]
+        server = self.config.getoption("--triton-server")
+        given = ["--triton", server] if server else []
         command = [sys.executable, "-P", "-m", "tritonproof", "prove", self.folder, *given, *options]
         return subprocess.run(command, capture_output=capture, text=True, check=False)
 

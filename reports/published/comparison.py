@@ -8,16 +8,12 @@ from reports.published.matching import (
     Match,
     PointKey,
     PublishedRow,
-    format_name,
     groups,
-    is_same_format,
     is_same_gpu,
-    measured_as,
     measured_points,
     over_published,
     pairs,
     point_of,
-    served_as,
 )
 from reports.record import commands
 from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
@@ -63,8 +59,6 @@ def section(match: Match) -> list[Block]:
     intro = f"Measured on {device(record)}; published on {labels}."
     if not is_same_gpu(record, rows[0]):
         intro += " It is other hardware, and the ratios hold that too."
-    if not is_same_format(record, rows[0]):
-        intro += f" NVIDIA did not publish {format_name(measured_as(record))}: what follows is not alike."
     tables = [block for group in groups(match) for block in _of_gpu(record, group)]
     return [intro, *tables, *_unmatched(match)]
 
@@ -111,16 +105,11 @@ _COLUMNS: Sequence[Column[_Pair]] = (
 
 
 def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
-    """Heading, differences and table for one published GPU and format; empty without pairs."""
+    """Heading, differences and table for one published GPU; empty without pairs."""
     found = [_Pair(at, row) for at, row in pairs(record, rows) if isinstance(at, Load)]
     if not found:
         return []
     row = rows[0]
-    heading = f"Beside {row['gpu_label']}"
-    if not is_same_format(record, row):
-        heading += (
-            f", unlike: measured {format_name(measured_as(record))}, published {format_name(served_as(row))}"
-        )
     lines = [f"Differs: {_all_differences(record, [pair.row for pair in found])}"]
     if row["sequence_length"]:
         measured = sequence_length(record).replace("-", "not recorded")
@@ -133,7 +122,7 @@ def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
     points = table(
         _COLUMNS, found, name=lambda pair: full_point(pair.load), marks=lambda pair: pair.load.marks
     )
-    return [Heading(heading, 3), Bullets(lines), points]
+    return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), points]
 
 
 def _all_differences(record: Record, rows: Sequence[PublishedRow]) -> str:
@@ -227,8 +216,6 @@ def differences(record: Record, row: PublishedRow) -> list[str]:
     found = []
     if not is_same_gpu(record, row):
         found.append(f"hardware {device(record)}, published {row['gpu_label']}")
-    if not is_same_format(record, row):
-        found.append(f"format {format_name(measured_as(record))}, published {format_name(served_as(row))}")
     if record.serving and record.serving.backend == "python":
         found.append("Triton's Python backend, published the format's own")
     if record.build.weights.startswith("random"):

@@ -1,6 +1,6 @@
 """Which of the figures NVIDIA published a record may stand beside: same model, format, precision and GPU.
 
-Like stands beside like; where it is other hardware or, when asked for, another format, the callers say so.
+Like stands beside like; where it is other hardware, the callers say so.
 """
 
 import functools
@@ -39,30 +39,23 @@ def _published() -> Sequence[PublishedRow]:
     return published.rows()
 
 
-def match(record: Publishable, other_formats: bool = False) -> Match:
-    """A record with the published rows of its model, format, accelerator and precision.
-
-    `other_formats` also gives a record that has none of these the rows of its model in other formats.
-    """
+def match(record: Publishable) -> Match:
+    """A record with the published rows of its model, format, accelerator and precision."""
     rows = _published()
     case = record.case
     of_model = [row for row in rows if row["model"] == case.model]
-    like = [row for row in of_model if is_same_format(record, row)]
-    chosen = like or (of_model if other_formats else [])
-    of_gpu = [row for row in chosen if is_same_gpu(record, row)]
+    like = [row for row in of_model if served_as(row) == measured_as(record)]
+    of_gpu = [row for row in like if is_same_gpu(record, row)]
     missing = _why_beside_none(record)
     if missing:
         return Match(record, (), missing)
     if not of_model:
         models = ", ".join(sorted({row["model"] for row in rows}))
         missing = f"NVIDIA published no figures of {case.model}, only of {models}."
-    elif not chosen:
+    elif not like:
         names = ", ".join(dict.fromkeys(format_name(served_as(row)) for row in of_model))
-        missing = (
-            f"NVIDIA published {case.model} as {names}, not as {format_name(measured_as(record))}. "
-            "With --other-formats they are compared all the same."
-        )
-    return Match(record, of_gpu or chosen, missing)
+        missing = f"NVIDIA published {case.model} as {names}, not as {format_name(measured_as(record))}."
+    return Match(record, of_gpu or like, missing)
 
 
 def published_ratio(record: Publishable, load: Load) -> Estimate | None:
@@ -114,18 +107,14 @@ def is_same_gpu(record: Record, row: PublishedRow) -> bool:
     return bool(row["gpu"] == record.case.target)
 
 
-def is_same_format(record: Record, row: PublishedRow) -> bool:
-    return measured_as(record) == served_as(row)
-
-
 def format_name(served: Sequence[str | None]) -> str:
     """The format's name in a sentence, such as `onnx trt fp16`."""
     return " ".join(part for part in served if part)
 
 
 def groups(match: Match) -> list[list[PublishedRow]]:
-    """The rows of each published GPU and format, in the order of their source."""
-    return list(grouped(match.rows, lambda row: (row["gpu"], served_as(row))).values())
+    """The rows of each published GPU, in the order of their source."""
+    return list(grouped(match.rows, lambda row: row["gpu"]).values())
 
 
 def pairs(

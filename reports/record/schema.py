@@ -102,6 +102,10 @@ def case_id(case: Case) -> str:
     return "-".join(part for part in parts if part)
 
 
+REMOTE = "remote"
+"""The target of a case whose server somebody else runs, on hardware that nobody has named."""
+
+
 class Machine(Struct, frozen=True):
     """Everything about the machine that a number depends on; two stamps never share a record."""
 
@@ -114,6 +118,8 @@ class Machine(Struct, frozen=True):
     versions: ByName[Text]
     gpu_uuids: tuple[Text, ...] = ()
     """The UUIDs of the GPUs, or MIG slices, that were used."""
+    is_client: bool = False
+    """Whether it only asked: the server is somebody else's, on hardware that is not known."""
 
 
 class Origin(Struct, frozen=True):
@@ -427,6 +433,20 @@ class VerifiedAnswers(Struct, frozen=True):
     samples, one request at a time."""
     left_out: Count = 0
     """Answers whose floating-point outputs were not compared, as a few of their integers differ."""
+
+
+class WarmUp(Struct, frozen=True):
+    """The first request after a load beside the twenty that follow it, of a model whose configuration has a model_warmup."""
+
+    batch: Count
+    """Rows of each request, as many as the warm-up has."""
+    first_ms: tuple[Number, ...]
+    """The first request after each load; it was loaded again only where that was slow."""
+    later_ms: tuple[Number, ...]
+    """The slowest of the others after each load."""
+    passed: bool
+    """Whether after some load the first took no more than twice as long as the slowest of the others."""
+    origin: Origin | None = None
 
 
 class Conversation(Struct, frozen=True):
@@ -767,6 +787,8 @@ LEAST_LEAK: Mapping[tuple[str, str], float] = {
     ("number", "request"): 0.01,
     ("bytes", "loading"): 2.0**20,
     ("number", "loading"): 0.5,
+    ("bytes", "failed_loading"): 2.0**20,
+    ("number", "failed_loading"): 0.5,
 }
 """The growth each time, in bytes or numbers, from which a soak calls it a leak, by its unit and what it grows with: an eighth
 of the least leak that has to be found with each request, a quarter with each loading (docs/soak.md)."""
@@ -779,8 +801,9 @@ class Growth(Struct, frozen=True):
     what: Text
     """What was watched, one of USED."""
     unit: Literal["bytes", "number"]
-    per: Literal["request", "loading"]
-    """request: the mean growth with each request; loading: with each time that the model was unloaded and loaded."""
+    per: Literal["request", "loading", "failed_loading"]
+    """request: the mean growth with each request; loading: with each time that the model was unloaded and loaded;
+    failed_loading: with each load of a copy of it that fails."""
     slope: Estimate
     """By how much it grew each time, in the part of the soak that counts."""
     first: Number
@@ -806,7 +829,7 @@ class Soak(Struct, frozen=True):
     passes: Count
     """How many passes of the load generator there were; after each the use was read, with no request in flight."""
     growth: Annotated[tuple[Growth, ...], _MOST_LOADS]
-    """What was watched: of requests, then of loadings."""
+    """What was watched: of requests, then of loadings, then of those that fail."""
     loadings: Count = 0
     """How often the model was unloaded and loaded after the load."""
     not_watched: tuple[Text, ...] = ()
@@ -822,6 +845,8 @@ class Soak(Struct, frozen=True):
     answers: VerifiedAnswers | None = None
     """None where no answer was looked at."""
     origin: Origin | None = None
+    failed_loadings: Count = 0
+    """How often a load of a copy of the model failed after the other loadings."""
 
 
 def soak_verdict(soak: Soak) -> Verdict:
@@ -854,6 +879,7 @@ class Record(Struct, frozen=True):
     search: Search | None = None
     conversation: Conversation | None = None
     """What is proven of a model that is not asked by single requests."""
+    warm_up: WarmUp | None = None
     soak: Soak | None = None
     failures: tuple[StageFailure, ...] = ()
     """Which tests failed before they had a result, each until a run gets through it."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from reports.published.names import names_of
 from reports.record.quantities import COUNT, DURATION, GROWTH, LATENCY, SCORE, SIZE
-from reports.record.schema import GATES, AnswerGate, Growth, LoadSetting, Record, Soak
+from reports.record.schema import GATES, REMOTE, AnswerGate, Growth, LoadSetting, Record, Soak
 from reports.tables.points import (
     budget_table,
     certified_table,
@@ -36,10 +36,12 @@ from reports.text.labels import (
     measured_text,
     sentence,
     sequence_length,
+    server_name,
 )
 from reports.text.publishable import Publishable, name_of
 from reports.text.search import search_paragraph
 from reports.text.soak import VERDICT_WORDS, confidence_text, length_text, speed_text, time_until_text
+from reports.text.speed import warm_up_text
 
 
 def case_section(record: Publishable) -> list[Block]:
@@ -116,7 +118,7 @@ def _growth(one: _Grown) -> Cell:
 
 _SOAK: Sequence[Column[_Grown]] = (
     Column("Case", lambda one: f"`{name_of(one.record)}`"),
-    Column("What", lambda one: f"{one.growth.what}, by {one.growth.per}"),
+    Column("What", lambda one: f"{one.growth.what}, by {one.growth.per.replace('_', ' ')}"),
     Column("At first", lambda one: one.used(one.growth.first), is_right=True),
     Column("At last", lambda one: one.used(one.growth.last), is_right=True),
     Column("Growth", _growth, is_right=True),
@@ -208,12 +210,13 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("Options", ", ".join(name for name, on in options if on)),
         (
             "Served by",
-            f"{serving.kind} server, Triton {serving.triton}, {serving.backend} backend, "
+            f"{serving.kind} server, {server_name(serving.triton)}, {serving.backend} backend, "
             f"shared memory: {serving.shared_memory}"
             if serving
             else "",
         ),
         ("Start", _start(record, scenario)),
+        ("Warm-up", warm_up_text(record.warm_up) if record.warm_up else ""),
         ("Accuracy", accuracy_sentence(record)),
         ("Requests", record.build.requests),
         ("Measured", "; ".join(filter(None, (record.updated.partition("T")[0], measured_text([record]))))),
@@ -230,8 +233,8 @@ def _settings(record: Publishable, scenario: str, names: Sequence[str]) -> list[
 
 def _own_name(record: Record, name: str) -> str:
     """The published name, unless it would not be true of this case."""
-    if name == "GPU" and record.case.target == "cpu":
-        return "CPU"
+    if name == "GPU":
+        return {"cpu": "CPU", REMOTE: "Hardware"}.get(record.case.target, name)
     if name == _F1 and record.case.model.endswith("-micro"):
         return "F1 Score"  # on data of its own
     return name

@@ -25,6 +25,7 @@ from reports.text.labels import (
     measured_text,
     point,
     sentence,
+    server_name,
     size,
 )
 from reports.text.publishable import Publishable, name_of
@@ -258,7 +259,8 @@ def _uuids(uuids: Sequence[str]) -> str:
 def machine_text(machine: Machine) -> str:
     gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
-    sentence = f"{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory; {machine.system}"
+    elsewhere = "a server elsewhere, asked from " if machine.is_client else ""
+    sentence = f"{elsewhere}{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory; {machine.system}"
     return f"{sentence}; {versions}" if versions else sentence
 
 
@@ -268,5 +270,5 @@ def _serving(serving: Serving | None) -> str:
     digest = f"@{serving.image_digest}" if serving.image_digest else ""
     image = f", {serving.image}{digest}" if serving.image else ""
     versions = ", ".join(f"{name} {version}" for name, version in serving.versions.items())
-    sentence = f"served by Triton {serving.triton} ({serving.kind}{image}), {serving.backend} backend"
+    sentence = f"served by {server_name(serving.triton)} ({serving.kind}{image}), {serving.backend} backend"
     return f"{sentence}; in the server {versions}" if versions else sentence

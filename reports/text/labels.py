@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from reports.record.origins import origins_of
 from reports.record.quantities import GIVEN_SHARE, REQUEST_RATE
-from reports.record.schema import Case, Efficiency, Load, LoadSetting, Origin, Record
+from reports.record.schema import REMOTE, Case, Efficiency, Load, LoadSetting, Origin, Record
 
 # The names a reader knows, by mnemonic. One that is not here is shown as it is.
 _ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA"}
@@ -37,6 +37,11 @@ def schedule(load: LoadSetting) -> str:
     return f"{REQUEST_RATE.cell(load.request_rate_per_s)}/s, {load.arrivals}"
 
 
+def server_name(version: str) -> str:
+    """What a server is called by what it says of itself, which of Triton is a version alone."""
+    return f"Triton {version}" if version[:1].isdigit() else version
+
+
 def device(record: Record) -> str:
     name = kind_of_device(record)
     return f"{record.case.gpus} x {name}" if record.case.gpus > 1 else name
@@ -44,6 +49,8 @@ def device(record: Record) -> str:
 
 def kind_of_device(record: Record) -> str:
     """The name of the CPU or GPU that the case was measured on, without their number."""
+    if record.machine.is_client:
+        return "a remote server" if record.case.target == REMOTE else f"{record.case.target.upper()}, remote"
     if record.case.target == "cpu":
         return record.machine.cpu
     return record.machine.gpu or record.case.target.upper()
@@ -73,7 +80,7 @@ def format_text(record: Record) -> str:
 def backend_accelerator(record: Record) -> str:
     """The accelerator as published tables name it: the case's own, and what its format brings: CUDA for PyTorch on a
     GPU, TensorRT for TF-TRT."""
-    if record.case.accelerator is None and record.case.target != "cpu":
+    if record.case.accelerator is None and record.case.target not in ("cpu", REMOTE):
         if record.case.format == "tf-trt":
             return _ACCELERATORS["trt"]
         if record.build.engine == "PyTorch":

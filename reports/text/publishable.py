@@ -78,7 +78,7 @@ def publishable(record: Record) -> Publishable:
     search, no_winner = _search(record)
     fields = {name: getattr(record, name) for name in Record.__struct_fields__}
     if no_speed:
-        fields |= {"loads": (), "efficiency": ()}
+        fields |= {"loads": (), "efficiency": (), "warm_up": None}
         if record.soak is not None:
             fields["soak"] = structs.replace(record.soak, end_over_begin=None, requests_per_s=None)
     hidden = [_hidden(load) for load in record.loads] if no_speed else []

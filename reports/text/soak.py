@@ -39,7 +39,7 @@ def soak_text(soak: Soak) -> str:
     title = "; ".join([*leaks(soak), *unknown(soak, "request")]) or "no leak"
     memory = [one for one in soak.growth if one.what.startswith("memory") and one.verdict == "passed"]
     parts = [f"{title} in {length_text(soak)}", *(f"{one.what} {growth_text(one)}" for one in memory)]
-    parts += unknown(soak, "loading")
+    parts += unknown(soak, "loading") + unknown(soak, "failed_loading")
     return "; ".join([*parts, *filter(None, [speed_text(soak)]), *soak.not_watched])
 
 
@@ -47,7 +47,8 @@ def length_text(soak: Soak) -> str:
     requests = f"{COUNT.text(soak.requests)} requests"
     if soak.requests_per_s is not None:
         requests += f" in {DURATION.text(soak.duration_s)}"
-    return f"{requests}, and {soak.loadings} loadings" if soak.loadings else requests
+    loadings = f", and {soak.loadings} loadings" if soak.loadings else ""
+    return requests + loadings + (f", and {soak.failed_loadings} that failed" if soak.failed_loadings else "")
 
 
 def speed_text(soak: Soak) -> str:

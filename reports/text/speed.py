@@ -6,8 +6,8 @@ from typing import Literal
 
 from msgspec import structs
 
-from reports.record.quantities import INTEGER_WORK_RATE, RATIO, SHARE, SHARE_OF_SPEED, WORK_RATE
-from reports.record.schema import BesideReference, Efficiency, Load, Record
+from reports.record.quantities import INTEGER_WORK_RATE, LATENCY, RATIO, SHARE, SHARE_OF_SPEED, WORK_RATE
+from reports.record.schema import BesideReference, Efficiency, Load, Record, WarmUp
 from reports.record.verdicts import mark_codes, too_wide
 from reports.text.correctness import main_score
 from reports.text.labels import format_text, grouped
@@ -115,6 +115,13 @@ def _parts(one: Efficiency, precision: str) -> list[str]:
         ratio = f"{RATIO.cell_with_interval(beside.ratio)} times {beside.reference}"
         parts.append(ratio if shown else too_wide(beside.reference))
     return parts
+
+
+def warm_up_text(found: WarmUp) -> str:
+    """How long the first request after a load took, and the slowest of those after it."""
+    first, later = LATENCY.text(found.first_ms[-1]), LATENCY.text(found.later_ms[-1])
+    again = "" if found.passed else f"; slow after each of {len(found.first_ms)} loads"
+    return f"first request of batch {found.batch} after a load {first}, the slowest of the next twenty {later}{again}"
 
 
 def fraction_of_peak(one: Efficiency) -> float | None:

@@ -20,7 +20,7 @@ SHOWING: dict[str, Callable[[Path], list[object]]] = {
     "html": lambda results: ["html", "--results", results, "--output", PAGE],
     "csv": lambda results: ["csv", "--results", results],
     "export": lambda results: ["export", "--format", "bencher", "--results", results],
-    "published": lambda results: ["published", "--format", "csv", "--other-formats", "--results", results],
+    "published": lambda results: ["published", "--format", "csv", "--results", results],
     "plots": lambda results: ["plots", "--results", results, "--output", results.parent / "plots"],
     "compare": lambda results: ["compare", results, results.parent / "other"],
     "trend": lambda results: ["trend", "--history", results.parent / "history", "--add", results],

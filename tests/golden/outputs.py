@@ -19,7 +19,7 @@ _RECORDS = ("readme", "h200")
 _PAIR = tuple(f"reports/readme/cpu/cpu-resnet50-micro-onnx-{one}.json" for one in ("fp32", "int8"))
 _COMMANDS = {
     "tables.md": ("tables",),
-    "published.md": ("published", "--other-formats"),
+    "published.md": ("published",),
     "published.csv": ("published", "--format", "csv"),
     "points.csv": ("csv",),
     "bencher.json": ("export", "--format", "bencher"),

@@ -10,7 +10,7 @@ from reports import published
 from reports.published.comparison import differences, document, section
 from reports.published.matching import PublishedRow, match, pairs, published_ratio
 from reports.record.schema import Case, Deployment, Estimate, Load, Record, Serving
-from reports.tables.table import Bullets, Heading, Table
+from reports.tables.table import Bullets, Table
 from reports.text.publishable import HiddenPoint, publishable
 from tests import samples
 
@@ -32,14 +32,14 @@ def case_on(name: str, *loads: Load, **changes: Any) -> Record:
     return samples.record(**(fields | changes))
 
 
-def beside(record: Record, *, other_formats: bool = False) -> list[tuple[Load | HiddenPoint, PublishedRow]]:
+def beside(record: Record) -> list[tuple[Load | HiddenPoint, PublishedRow]]:
     """Each load point with the published rows that it stands beside."""
-    found = match(publishable(record), other_formats)
+    found = match(publishable(record))
     return list(pairs(found.record, found.rows))
 
 
-def tables(record: Record, *, other_formats: bool = False) -> list[Table]:
-    blocks = section(match(publishable(record), other_formats))
+def tables(record: Record) -> list[Table]:
+    blocks = section(match(publishable(record)))
     return [block for block in blocks if isinstance(block, Table)]
 
 
@@ -145,25 +145,6 @@ def test_a_case_meets_the_rows_of_its_own_format_and_gpu_or_those_of_every_gpu(
     offline = [row for at, row in found if at.scenario == "offline"]
     assert {row["gpu"]: row["throughput_per_s"] for row in offline} == per_s
     assert all(at.scenario == row["scenario"] for at, row in found)
-
-
-def test_another_format_is_compared_only_where_it_is_asked_for_and_its_heading_says_so() -> None:
-    one = case_on("a40 resnet50 onnx - fp32")
-    assert beside(one) == []
-    ((_, row),) = beside(one, other_formats=True)
-    assert row["throughput_per_s"] == 1573.6
-    assert differences(one, row) == ["format onnx fp32, published onnx trt fp16"]
-    blocks = document([match(publishable(one), other_formats=True)])
-    (heading,) = [block.text for block in blocks if isinstance(block, Heading) and block.level == 3]
-    assert "onnx fp32" in heading
-    assert "onnx trt fp16" in heading
-
-
-def test_each_published_format_is_a_table_of_its_own_but_where_a_case_has_its_like() -> None:
-    every = tables(case_on("a30 bert-dist4l onnx - fp32"), other_formats=True)
-    assert [table.rows[0].cells[2].value for table in every] == [2053.9, 3616, 3456, 2061.9]
-    (like,) = tables(case_on("a30 bert-dist4l onnx trt fp16"), other_formats=True)
-    assert like.rows[0].cells[2].value == 3616
 
 
 @pytest.mark.parametrize(

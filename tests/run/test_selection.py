@@ -225,7 +225,7 @@ def test_on_a_gpu_with_the_packages_for_cpus_every_case_skips_with_what_it_needs
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     a100 = next(target for target in EVERY_TARGET if target.name == "a100")
-    monkeypatch.setattr(selection, "present", lambda: (a100,))
+    monkeypatch.setattr(targets, "present", lambda: (a100,))
     monkeypatch.setattr(pytorch_conversion, "cuda_of_torch", lambda: "")
 
     for case in cases.cases_of(a100):

@@ -164,6 +164,7 @@ def test_a_value_that_cannot_be_used_is_named_with_its_option(given: dict[str, A
         ({"repository": ".", "onnx": ["a=x"]}, "--repository --onnx"),
         ({"repository": ".", "triton": "127.0.0.1:9"}, "--repository"),
         ({"repository": "remote"}, "--repository remote"),
+        ({"repository": "remote:a,b"}, "--repository remote:a,b"),
         ({"triton": "127.0.0.1:8001", "against": "."}, "--against"),
         ({"triton": "127.0.0.1:8001", "fleet": "auto"}, "--fleet"),
         (
@@ -216,6 +217,13 @@ def test_values_without_a_name_are_for_all_networks_and_named_ones_for_one(place
     found = settings(onnx=[f"a={net}", f"b={net}"], samples=[str(rows), f"a={other}"]).networks
     assert (found["a"].samples, found["b"].samples) == (other, rows)
     assert settings(onnx=[f"a={net}"], samples=[str(other)]).networks["a"].samples == other, "a folder k=v"
+
+
+def test_samples_of_a_repository_are_for_no_network(places: dict[str, Path], tmp_path: Path) -> None:
+    model = tmp_path / "repository" / "one"
+    model.mkdir(parents=True)
+    (model / "config.pbtxt").write_text('backend: "python"')
+    assert settings(repository=str(model.parent), samples=[f"one={places['rows']}"]).networks == {}
 
 
 BAD: dict[str, tuple[str, dict[str, list[str]]]] = {

@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.build.repository import BuiltModel
 from fixtures.consistency.replies import send
-from fixtures.errors import InputError, SetupError
+from fixtures.errors import InputError, NotAvailableError, SetupError
 from fixtures.measure import perf_analyzer
 from fixtures.measure.job import Job
 from fixtures.measure.load_data import input_data
@@ -89,7 +89,8 @@ def test_everything_is_asked_over_tls_with_the_headers(
             job = job_of(server, doubling, data)
             assert send(job, [request_for(job, data.inputs([0]))])[0].response is not None
             assert len(ask_once(job, [np.array([0]), np.array([1])])) == 2
-            assert server.why_no_load, "perf_analyzer sends no headers"
+            with pytest.raises(NotAvailableError):
+                server.check_load()  # perf_analyzer sends no headers
 
 
 def test_load_is_measured_over_tls(
@@ -105,7 +106,7 @@ def test_load_is_measured_over_tls(
         ) as started:
             server = dataclasses.replace(started, access=access)
             server.load(doubling, DEPLOYMENT, "online")
-            assert server.why_no_load is None
+            server.check_load()
             rows = {doubling.case.model.inputs[0].name: VALUES}
             samples = Samples(["a", "b"], lambda indices: {n: v[indices] for n, v in rows.items()})
             with input_data(doubling.case.model, samples, None) as data:

@@ -2,8 +2,9 @@
 
 import contextlib
 import dataclasses
+import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,13 +15,15 @@ from tritonclient.grpc import model_config_pb2 as mc
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
-from fixtures.errors import InputError, ProofError, SetupError
+from fixtures.errors import InputError, NotAvailableError, ProofError, SetupError
 from fixtures.measure.shared_memory import shared_region
 from fixtures.serve import connection
 from fixtures.serve.found import load_found, loaded_on
-from fixtures.serve.remote import connect
+from fixtures.serve.remote import check_accepts_models, connect
 from fixtures.serve.server import Server
 from fixtures.serve.timeouts import Limits
+from fixtures.spec import Tensor
+from fixtures.user_models.existing import declared
 from fixtures.user_models.repository import FoundModel
 from tests.serve.programs import HANG_S
 
@@ -44,11 +47,22 @@ def models(*versions: str, name: str = "m") -> Any:
 
 HONEST: Mapping[str, Any] = {
     "ServerReady": pb.ServerReadyResponse(ready=True),
+    "ModelStatistics": pb.ModelStatisticsResponse(),
     "ServerMetadata": pb.ServerMetadataResponse(name="triton", version="2.51.0"),
     "RepositoryIndex": models("1", "2", "10"),
     "ModelConfig": config(),
 }
 """What a server answers to each question, by its name in the protocol; bytes go out as they are."""
+LACKS = grpc.StatusCode.UNIMPLEMENTED
+"""The answer of a server that has no such call."""
+
+
+def metadata(*, datatype: str = "FP32", input_shape: Sequence[int] = (-1, 4), outputs: int = 1) -> Any:
+    kind = pb.ModelMetadataResponse.TensorMetadata
+    given = [kind(name="Y", datatype="BYTES", shape=[-1])] * outputs
+    return pb.ModelMetadataResponse(
+        name="m", inputs=[kind(name="X", datatype=datatype, shape=input_shape)], outputs=given
+    )
 
 
 @pytest.fixture
@@ -63,6 +77,8 @@ def answering() -> Iterator[Callable[..., Server]]:
         def answer(name: str, context: Any) -> bytes:
             found = answers.get(name)
             found = found() if callable(found) else found
+            if isinstance(found, grpc.StatusCode):
+                context.abort(found, "no such call")
             if found is None:
                 context.abort(grpc.StatusCode.INTERNAL, "\x1b[31mno\nway" * 5000)
             assert found is not None
@@ -138,10 +154,68 @@ def test_a_triton_may_have_any_name_and_its_version_fits_into_a_record(
     assert len(version) <= 200
 
 
-def test_another_server_of_the_protocol_is_called_what_it_is(answering: Callable[..., Server]) -> None:
+@pytest.fixture
+def other(answering: Callable[..., Server]) -> Callable[..., Server]:
+    """A server of the protocol that has no more than every one has."""
     said = pb.ServerMetadataResponse(name="mlserver", version="1.7.1")
-    with pytest.raises(SetupError, match=r"mlserver 1\.7\.1"):
-        answering(ServerMetadata=said)
+    lacking = dict.fromkeys(
+        ["ModelConfig", "ModelStatistics", "RepositoryIndex", "RepositoryModelUnload"], LACKS
+    )
+    return functools.partial(answering, **{"ServerMetadata": said, **lacking, "ModelMetadata": metadata()})
+
+
+def test_the_model_of_another_server_is_what_its_metadata_say(other: Callable[..., Server]) -> None:
+    server = other()
+    assert server.version == "mlserver 1.7.1"
+    (found,) = loaded_on(server, ["m"])
+    model = declared(found)
+    assert model.inputs == (Tensor("X", "FP32", (4,)),)
+    assert model.outputs == (Tensor("Y", "BYTES", ()),)
+    assert model.batched
+    loaded = load_found(server, FOUND, {})
+    assert (loaded.versions, loaded.lacks) == ((), ("configuration", "statistics"))
+    with pytest.raises(NotAvailableError):
+        server.check_load(loaded.lacks)
+
+
+def test_without_an_axis_of_any_length_ahead_of_all_tensors_there_are_no_batches(
+    other: Callable[..., Server],
+) -> None:
+    (found,) = loaded_on(other(ModelMetadata=metadata(input_shape=(1, -1))), ["m"])
+    model = declared(found)
+    assert (model.batched, model.inputs[0].shape, model.outputs[0].shape) == (False, (1, -1), (-1,))
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"ModelMetadata": LACKS},
+        {"ModelMetadata": metadata(datatype="FP8")},
+        {"ModelMetadata": metadata(outputs=0)},
+        {"ModelMetadata": None},
+    ],
+)
+def test_metadata_that_describe_no_model_are_refused(
+    lie: Mapping[str, Any], other: Callable[..., Server]
+) -> None:
+    server = other(**lie)
+    with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
+        loaded_on(server, ["m"])
+
+
+def test_the_models_of_a_server_that_lists_none_have_to_be_named(other: Callable[..., Server]) -> None:
+    with pytest.raises(SetupError, check=lambda error: "--repository remote:" in str(error.fix)):
+        loaded_on(other())
+    listed = pb.RepositoryIndexResponse.ModelIndex(name="m", state="State.READY")  # as MLServer says it
+    assert loaded_on(other(RepositoryIndex=pb.RepositoryIndexResponse(models=[listed])))
+
+
+def test_a_server_that_loads_no_models_is_refused_where_it_would_have_to(
+    other: Callable[..., Server],
+) -> None:
+    server = other()
+    with pytest.raises(SetupError, check=lambda error: error.where == f"--triton {server.address}"):
+        check_accepts_models(server.address)
 
 
 @pytest.fixture

@@ -49,6 +49,7 @@ def test_a_scheme_says_whether_the_connection_is_encrypted() -> None:
     [
         *("", "embeded", "embedded:1", ":8001", "host", "host:", "host:0", "host:65536", "host:http"),
         *("docker:", "local:", "local:/nowhere/triton"),
+        *("http://host:8001", "https://host:8001/v2", "grpc://host:8001/", "grpcs://host"),
         *("h" * 10_000 + ":8001", "[" + ":" * 10_000 + "]:8001"),
         # What docker would take for an option, or a shell for more than a name.
         *(
@@ -66,12 +67,6 @@ def test_a_value_that_names_no_server_is_refused(text: str) -> None:
         parse_choice(text)
     assert raised.value.fix
     assert len(str(raised.value)) < 1000
-
-
-@pytest.mark.parametrize("text", ["http://host:8001", "grpc://host:8001/", "https://host:8001/v2"])
-def test_the_grpc_port_is_asked_for(text: str) -> None:
-    with pytest.raises(InputError, check=lambda error: error.fix.endswith("--triton host:8001")):
-        parse_choice(text)
 
 
 def test_a_local_server_is_found_by_path_and_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.soak.failing import load_in_vain, write_failing
+from fixtures.soak.growth import Per
 from fixtures.soak.under_load import Trace, keep_loaded, load_again, record_entry
 from fixtures.soak.usage import MEMORY, usage_of, watch
 from reports.record.schema import Soak
@@ -20,7 +22,6 @@ LOADING_S = 540.0
 """Of which a third is for loadings: of the Python backend's model one takes several seconds on a busy machine, and fourteen
 are needed."""
 LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x' * (8 << 20))"
-_LOADED_ONCE = Trace((), ())
 
 
 def soak(folder: Path, *, loading: str = "pass", request: str = "pass", loadings: bool = False) -> Soak:
@@ -29,8 +30,24 @@ def soak(folder: Path, *, loading: str = "pass", request: str = "pass", loadings
         watched = watch(model.job.server)
         read = functools.partial(usage_of, watched)
         loaded = keep_loaded(model.job, SECONDS, read)
-        again = load_again(model.load, LOADING_S, read, most=16) if loadings else _LOADED_ONCE
+        again: dict[Per, Trace] = {}
+        if loadings:
+            again["loading"] = load_again(model.load, LOADING_S, read, most=16)
         return record_entry(model.job.point, loaded, again)
+
+
+@pytest.mark.usefixtures("no_segments_left")
+def test_what_each_load_that_fails_leaves_is_found(tmp_path: Path) -> None:
+    with served(tmp_path, loading=LOADING_LEAK) as model:
+        server, name = model.job.server, model.job.name
+        config = server.client.get_model_config(name).config
+        copy = write_failing(tmp_path / "models" / name, config, tmp_path / "models")
+        read = functools.partial(usage_of, watch(server))
+        loaded = keep_loaded(model.job, SECONDS, read)
+        failed = load_again(functools.partial(load_in_vain, server, copy), LOADING_S, read, most=16)
+        found = record_entry(model.job.point, loaded, {"failed_loading": failed})
+
+    assert leaking(found) == {("shared memory", "failed_loading")}, soak_text(found)
 
 
 def leaking(found: Soak) -> set[tuple[str, str]]:

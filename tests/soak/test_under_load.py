@@ -57,7 +57,7 @@ class Machine:
     def soak(self, duration_s: float) -> Soak:
         loaded = self.keep_loaded(duration_s)
         loadings = load_again(self.load, duration_s, self.read, clock=lambda: self.now_s)
-        return record_entry(POINT, loaded, loadings)
+        return record_entry(POINT, loaded, {"loading": loadings})
 
 
 def verdicts(soak: Soak) -> set[tuple[str, str]]:

@@ -152,7 +152,6 @@ OUTPUTS: dict[str, Output] = {
     "csv": printed("csv"),
     "published": printed("published"),
     "published as csv": printed("published", "--format", "csv"),
-    "published, other formats": printed("published", "--other-formats"),
     "export to Bencher": printed("export", "--format", "bencher"),
     "export of what grows": printed("export", "--format", "customBiggerIsBetter"),
     "export of what shrinks": printed("export", "--format", "customSmallerIsBetter"),

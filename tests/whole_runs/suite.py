@@ -30,8 +30,8 @@ class Run:
     """The folder of its records."""
 
     def record(self, case: str = ONNX) -> Record:
-        """The record of a case on the CPU."""
-        return files.read(self.results / "cpu" / f"{case}.json")
+        """The record of a case."""
+        return files.read(self.results / case.partition("-")[0] / f"{case}.json")
 
 
 def command(*arguments: str, repos: Path | None = None, results: Path | None = None) -> list[str]:

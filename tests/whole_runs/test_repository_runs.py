@@ -104,6 +104,32 @@ def test_labels_say_what_a_model_scores_and_fail_one_that_is_always_wrong(
     assert "No throughput is shown" in publishable(found.record("cpu-reversed-asis")).no_speed
 
 
+WARMED = """backend: "python"
+model_warmup { name: "one" batch_size: 2
+  inputs { key: "IN" value { data_type: TYPE_FP32 dims: 4 zero_data: true } } }
+"""
+
+
+def test_a_warm_up_that_does_not_warm_is_found(tmp_path: Path) -> None:
+    """A model that sleeps at one of the two requests of its warm-up is warm, one that sleeps at the next is not."""
+    for name, slow in (("warm", 2), ("cold", 3)):
+        sleeping = code("self.after_a_sleep(values)") + (
+            f"\n    asked = 0\n\n    def after_a_sleep(self, values):\n        self.asked += 1\n"
+            f"        if self.asked == {slow}:\n            import time\n            time.sleep(1)\n        return values\n"
+        )
+        write_model(tmp_path / "models", name, sleeping, config(more=WARMED))
+    options = ("--repository", str(tmp_path / "models"), "-k", "warm_up", "--triton", "embedded", "-v")
+    found = suite(*options, results=tmp_path / "results")
+
+    assert found.status == 10, found.text
+    warm, cold = (found.record(f"cpu-{name}-asis").warm_up for name in ("warm", "cold"))
+    assert warm is not None
+    assert cold is not None
+    assert (warm.passed, warm.batch, len(warm.first_ms)) == (True, 2, 1)
+    assert (cold.passed, len(cold.first_ms)) == (False, 3)
+    assert min(cold.first_ms) > 1000 > max(cold.later_ms)
+
+
 @pytest.mark.campaign
 def test_a_server_of_somebody_elses_is_asked_and_left_as_it_is(
     repository: Path, tmp_path_factory: pytest.TempPathFactory
@@ -118,6 +144,8 @@ def test_a_server_of_somebody_elses_is_asked_and_left_as_it_is(
         assert server.client.is_model_ready("doubler")
 
     assert found.status == 0, found.text
-    assert found.record("cpu-doubler-asis").loads
+    record = found.record("remote-doubler-asis")
+    assert record.loads
+    assert record.machine.is_client, "nobody says what hardware the server has"
     assert "not asked to load models anew" in found.text
     assert log_text.count("loading: doubler:1") == 1

@@ -138,7 +138,17 @@ def test_a_server_that_was_started_apart_is_given_the_models(given: tuple[str, .
     models, results = tmp_path / "models", tmp_path / "results"
     models.mkdir()
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu", open_to_all=True) as apart:
-        options = ("--triton", apart.address, *FAST[:2], "--batches", "8", "--concurrencies", "4")
+        options = (
+            "--triton",
+            apart.address,
+            "--target",
+            "cpu",
+            *FAST[:2],
+            "--batches",
+            "8",
+            "--concurrencies",
+            "4",
+        )
         chosen = ("-k", f"{GIVEN} and not efficiency")
         done = suite(*given, *chosen, *options, repos=tmp_path / "repos", results=results)
         assert done.status == 0, done.text
@@ -146,6 +156,7 @@ def test_a_server_that_was_started_apart_is_given_the_models(given: tuple[str, .
         assert left == [], "the model is unloaded at the end"
     found = done.record(GIVEN)
     assert found.serving == schema.Serving("remote", "2.51.0", "python", "none")
+    assert found.machine.is_client
     assert found.accuracy is not None
     assert len(found.loads) == 2
     assert not list(models.iterdir()), "nothing is put on the server's disk"

@@ -1,0 +1,19 @@
+"""A model whose configuration has a model_warmup is warm when it is loaded."""
+
+import pytest
+
+from fixtures.errors import SpeedError
+from fixtures.run.case_run import CaseRun
+from fixtures.run.recorder import Recorder
+from reports.text.speed import warm_up_text
+
+
+@pytest.mark.load
+@pytest.mark.stage("warm-up")
+def test_warm_up(run: CaseRun, recorder: Recorder) -> None:
+    """The first request after a load is not shown to be slower than those that follow it."""
+    deployed, found = run.warm_up()
+    recorder.warm_up(deployed.serving, found)
+    recorder.figure(warm_up_text(found))
+    if not found.passed:
+        raise SpeedError(f"its model_warmup does not warm it: {warm_up_text(found)}", where=run.case)

@@ -1,0 +1,56 @@
+"""When is a first request after a load slow, and what does a model_warmup promise?"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from fixtures.run.warming import first_beside_later, promised_batch
+
+LATER = [0.001] * 19 + [0.002]
+
+
+@pytest.mark.parametrize(
+    ("firsts", "passed", "loads"),
+    [
+        ([0.002], True, 1),
+        ([0.004], True, 1),  # twice the slowest of the others
+        ([0.005, 0.001], True, 2),  # once it was the machine
+        ([0.5, 0.5, 0.001], True, 3),
+        ([0.5, 0.5, 0.005], False, 3),
+    ],
+)
+def test_a_first_request_is_slow_when_it_is_after_each_of_three_loads(
+    firsts: Sequence[float], passed: bool, loads: int
+) -> None:
+    times = iter([second for first in firsts for second in (first, *LATER)])
+    loaded: list[None] = []
+    found = first_beside_later(lambda: loaded.append(None), lambda: next(times), 1)
+    assert (found.passed, len(loaded), len(found.first_ms)) == (passed, loads, loads)
+    assert found.later_ms == (2.0,) * loads
+    assert next(times, None) is None
+
+
+@pytest.mark.parametrize(
+    ("warm_ups", "promised"),
+    [
+        ([(4, 4), (2, 4)], 2),
+        ([(0, 4)], 1),
+        ([(2, 8), (4, 4)], 4),
+        ([(1, 8)], None),
+        ([], None),
+    ],
+)
+def test_a_warm_up_promises_something_for_requests_of_its_shape(
+    warm_ups: Sequence[tuple[int, int]], promised: int | None
+) -> None:
+    text = "".join(
+        f"model_warmup {{ batch_size: {batch} inputs {{ key: 'IN' value {{ dims: {length} }} }} }}"
+        for batch, length in warm_ups
+    )
+    assert (
+        promised_batch(text_format.Parse(text, ModelConfig()), {"IN": np.zeros((1, 4), np.float32)})
+        == promised
+    )

@@ -1,0 +1,217 @@
+"""The commands for a container on a real engine: podman runs the wheel's Triton, from an image that is made here.
+
+It needs Debian's packages podman, runc, catatonit and netavark.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from fixtures.errors import ProofError
+from fixtures.serve import wheels
+from fixtures.serve.command import Ports, docker_command, free_ports
+from fixtures.serve.container import check_docker, container_process, prepare_image
+from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
+from tests.conftest import DOUBLING, MakeBuild
+from tests.helpers import ENDED_S
+from tests.serve.programs import script
+
+pytestmark = pytest.mark.contract
+
+CHOICE = Choice("docker", "localhost/tritonserver:24.10-py3")
+BACKENDS = "/opt/tritonserver/backends"
+VARIABLES = ("PATH=/bin", "NVIDIA_TRITON_SERVER_VERSION=24.10")
+CONFIGURATION = """
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"] # more than its own may be refused
+[engine]
+runtime = "runc" # crun refuses cgroups of both versions
+"""
+
+
+def libraries_of(program: Path, environment: dict[str, str]) -> list[Path]:
+    said = subprocess.run(["ldd", program], env=environment, capture_output=True, text=True, check=True)
+    return [Path(word) for word in said.stdout.split() if word.startswith("/")]
+
+
+def write_image(folder: Path) -> Path:
+    """The files of an image: Triton, its Python backend, a shell, this Python and NumPy, and their libraries."""
+    environment = os.environ | {"LD_LIBRARY_PATH": f"{wheels.libpython()}:{wheels.triton_libraries()}"}
+    backends = wheels.backend_folder(folder)
+    (empty := folder / "empty").mkdir()
+    numpy, stdlib = Path(np.__file__).parent, Path(sysconfig.get_path("stdlib"))
+    programs = {
+        "tritonserver": wheels.embedded_triton() / "bin" / "tritonserver",
+        "python3": Path(sys.base_prefix) / "bin" / f"python{wheels.PYTHON}",
+        **{name: Path(shutil.which(name) or name) for name in ("bash", "sh", "cat", "env")},
+    }
+    backend = [one for one in backends.rglob("*") if one.suffix == ".so" or one.name.endswith("stub")]
+    needed = [path for one in [*programs.values(), *backend] for path in libraries_of(one, environment)]
+    files = {
+        **{f"/bin/{name}": path for name, path in programs.items()},
+        **{f"/lib/x86_64-linux-gnu/{path.name}": path for path in needed},
+        **{f"{stdlib}/{one.name}": one for one in (numpy, numpy.with_name("numpy.libs"))},
+        "/lib64/ld-linux-x86-64.so.2": Path("/lib64/ld-linux-x86-64.so.2"),
+        str(stdlib): stdlib,
+        BACKENDS: backends,
+        "/tmp": empty,
+        "/models": empty,
+    }
+    left_out = tuple(f"{str(stdlib)[1:]}/{name}" for name in ("site-packages", "test", "config-"))
+    archive = folder / "image.tar"
+    with tarfile.open(archive, "w", dereference=True) as tar:
+        for name, path in files.items():
+            tar.add(path, name, filter=lambda one: None if one.name.startswith(left_out) else one)
+    return archive
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a program `docker`, which is podman with images and containers of its own, the image among them."""
+    folder = tmp_path_factory.mktemp("podman")
+    if missing := [one for one in ("podman", "runc") if shutil.which(one) is None]:
+        pytest.skip(f"needs {' and '.join(missing)}")
+    (folder / "containers.conf").write_text(CONFIGURATION)
+    docker = folder / "docker"
+    own = f'--root "{folder}/root" --runroot "{folder}/run"'
+    script(docker, f'CONTAINERS_CONF="{folder}/containers.conf" exec podman {own} "$@"')
+    changes = [word for one in VARIABLES for word in ("--change", f"ENV {one}")]
+    command: list[str | Path] = [docker, "import", *changes, write_image(folder), CHOICE.detail]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        tried = subprocess.run([docker, "run", "--rm", CHOICE.detail, "env"], capture_output=True, text=True)
+        if done.returncode or tried.returncode:
+            pytest.skip(f"podman runs no containers here: {done.stderr}{tried.stderr}")
+        yield folder
+    finally:
+        subprocess.run([docker, "rmi", "--all", "--force"], capture_output=True, check=False)
+        subprocess.run(["umount", folder / "root" / "overlay"], capture_output=True, check=False)
+
+
+@pytest.fixture(autouse=True)
+def on_path(engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{engine}:{os.environ['PATH']}")
+
+
+def containers() -> list[str]:
+    said = subprocess.run(["docker", "ps", "--all", "--quiet"], capture_output=True, text=True, check=True)
+    return said.stdout.split()
+
+
+@pytest.mark.parametrize("shared_memory", ["system", "cuda", "none"])
+def test_a_container_serves_a_model_and_is_gone_afterwards(
+    shared_memory: str, tmp_path: Path, make_build: MakeBuild, load_generator: tuple[str, dict[str, str]]
+) -> None:
+    """Podman's first process is the server with the host's processes, and else one that starts it."""
+    build = make_build(tmp_path / "models", "doubling", DOUBLING)
+    assert check_docker().is_podman
+    log, name = tmp_path / "log", str(build.case)
+    with serve(CHOICE, tmp_path / "models", log, device="cpu", shared_memory=shared_memory) as server:
+        assert server.image is not None
+        assert (server.version, server.image.release, server.image.in_podman) == ("2.51.0", "24.10", True)
+        server.client.load_model(name, client_timeout=60)
+        (found,) = server.infer(name, build.case.model, {"doubling_IN": np.ones((1, 4), np.float32)}).values()
+        np.testing.assert_array_equal(found, np.full((1, 4), 2, np.float32))
+        assert server.scratch is not None
+        assert container_process(server.scratch.name) is not None
+        program, libraries = load_generator
+        command = [program, "-m", name, "-u", server.address, "-i", "grpc", "--request-count=20"]
+        if shared_memory == "system":
+            command += ["--shared-memory=system", "--output-shared-memory-size=64"]
+        done = subprocess.run(command, env=os.environ | libraries, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert containers() == []
+
+
+def test_a_container_starts_where_another_program_took_its_port(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    with serve(CHOICE, tmp_path / "models", tmp_path / "log", device="cpu") as first:
+        http, grpc = (int(one.rpartition(":")[2]) for one in (str(first.http_address), first.address))
+        tries = iter([Ports(http, grpc, free_ports().metrics), free_ports()])
+        with serve(
+            CHOICE, tmp_path / "models", tmp_path / "log2", device="cpu", find_ports=lambda: next(tries)
+        ) as second:
+            assert second.is_live()
+    assert containers() == []
+
+
+SERVING = """
+import sys, time
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
+folder = Path({folder!r})
+with serve(Choice("docker", {image!r}), folder, folder / "log", device="cpu"):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("client_dies", [False, True])
+def test_no_container_is_left_when_the_caller_is_killed(client_dies: bool, tmp_path: Path) -> None:
+    """A container outlives a client that is killed."""
+    source = SERVING.format(root=str(Path(__file__).parents[2]), folder=str(tmp_path), image=CHOICE.detail)
+    with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE) as caller:
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == b"ready\n"
+        assert len(containers()) == 1
+        if client_dies:
+            (client,) = [
+                one for one in psutil.Process(caller.pid).children(recursive=True) if one.name() == "podman"
+            ]
+            client.kill()
+        caller.kill()
+    deadline = time.monotonic() + ENDED_S
+    while containers() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert containers() == []
+
+
+def test_a_gpu_reaches_the_container_as_a_device_of_cdi(tmp_path: Path) -> None:
+    """By a specification as NVIDIA's toolkit writes it, here of a device that is no GPU."""
+    specification = Path("/var/run/cdi/nvidia-tritonproof-test.json")
+    if not os.access(specification.parent.parent, os.W_OK):
+        pytest.skip("needs root, to describe a device")
+    name = f"GPU-{os.getpid()}"
+    edits = {
+        "env": [f"SEEN={name}"],
+        "deviceNodes": [
+            {"path": "/dev/nvidia0", "hostPath": "/dev/null", "type": "c", "major": 1, "minor": 3}
+        ],
+    }
+    device = {"name": name, "containerEdits": edits}
+    specification.parent.mkdir(exist_ok=True)
+    specification.write_text(
+        json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [device]})
+    )
+    image = prepare_image(CHOICE, "cpu", tmp_path / "log")
+    command = docker_command(
+        image, tmp_path, free_ports(), gpus=[name], shared_memory="none", name="tritonproof-cdi"
+    )
+    try:
+        assert check_docker().gives_gpus()
+        done = subprocess.run(
+            [*command[: command.index("tritonserver")], "env"], capture_output=True, text=True
+        )
+    finally:
+        specification.unlink()
+    assert f"SEEN={name}" in done.stdout.splitlines(), done.stderr
+
+
+def test_an_image_that_cannot_be_pulled_is_an_error(tmp_path: Path) -> None:
+    image = "localhost:1/none"
+    with pytest.raises(ProofError, check=lambda error: error.where == image):
+        prepare_image(Choice("docker", image), "cpu", tmp_path / "log")

@@ -1,0 +1,84 @@
+"""The models of a real server that is not Triton: MLServer, with a model of this test's own."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import SetupError
+from fixtures.host.process import guarded
+from fixtures.serve.command import free_ports
+from fixtures.serve.remote import connect
+from tests.helpers import wait_until
+from tests.whole_runs.suite import suite
+
+MODEL = """
+import numpy as np
+from mlserver import MLModel
+from mlserver.codecs import NumpyCodec
+from mlserver.types import InferenceResponse
+
+
+class Model(MLModel):
+    asked = 0
+
+    async def predict(self, payload):
+        values = NumpyCodec.decode_input(payload.inputs[0])
+        Model.asked += 1
+        right = (2 * values).astype(np.float32)
+        answer = right if self.name == "doubler" else right + Model.asked
+        return InferenceResponse(model_name=self.name, outputs=[NumpyCodec.encode_output("Y", answer)])
+"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The gRPC endpoint of an MLServer from PyPI, with a model that doubles and one that counts its requests too."""
+    folder = tmp_path_factory.mktemp("mlserver")
+    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    subprocess.run([folder / "venv" / "bin" / "pip", "install", "--quiet", "mlserver==1.7.1"], check=True)
+    ports = free_ports()
+    settings = {"host": "127.0.0.1", "parallel_workers": 0}
+    settings |= {"http_port": ports.http, "grpc_port": ports.grpc, "metrics_port": ports.metrics}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    for name in ("doubler", "counter"):
+        (folder / name).mkdir()
+        (folder / name / f"runtime_{name}.py").write_text(MODEL)
+        tensors = {"datatype": "FP32", "shape": [-1, 4]}
+        metadata = {"inputs": [{"name": "X", **tensors}], "outputs": [{"name": "Y", **tensors}]}
+        said = {"name": name, "implementation": f"runtime_{name}.Model", **metadata}
+        (folder / name / "model-settings.json").write_text(json.dumps(said))
+    command = [str(folder / "venv" / "bin" / "mlserver"), "start", str(folder)]
+    paths = ":".join(str(folder / name) for name in ("doubler", "counter"))
+    found = f"127.0.0.1:{ports.grpc}"
+
+    def is_ready() -> bool:
+        try:
+            connect(found).client.close()
+        except SetupError:
+            return False
+        return True
+
+    with (folder / "log").open("wb") as log:
+        environment = {"PYTHONPATH": paths, "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+        with guarded(command, environment=environment, output=log, grace_s=5.0):
+            wait_until(is_ready, said=(folder / "log").read_text)
+            yield found
+
+
+@pytest.mark.contract
+def test_a_server_that_is_not_triton_is_proven_as_far_as_it_answers(address: str, tmp_path: Path) -> None:
+    found = suite("--repository", "remote", "--triton", address, "-v", results=tmp_path)
+    right, wrong = found.record("remote-doubler-asis"), found.record("remote-counter-asis")
+
+    assert found.status == 12, found.text  # the counter's answers are wrong
+    assert right.serving is not None
+    assert (right.serving.kind, right.serving.triton) == ("remote", "mlserver 1.7.1")
+    assert right.machine.is_client
+    gates = {"repeated", "in-flight", "batches", "transports", "declared"}
+    assert {one.gate for one in right.gates if not one.wrong} == gates
+    assert "repeated" in {one.gate for one in wrong.gates if one.wrong}
+    assert not right.loads, "perf_analyzer needs what the server does not give"
