@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 from reports import plots
 from reports.plots import NothingToShowError, Theme
 from reports.record import commands, files, safe_open
-from reports.record.sanitize import is_printable, one_line, visible
+from reports.record.sanitize import one_line
 from reports.tables.case import (
     case_section,
     configuration_list,
@@ -243,11 +243,6 @@ def pictures(text: str, records: Sequence[Publishable], beside: Path) -> list[Pi
         if not shown or asked.kind != "plot":
             continue
         folder = unquote(shown["folder"])
-        if visible(folder) != folder or not is_printable(folder):
-            raise ReadmeError(
-                f"line {region.line}: the picture that is shown lies in a folder with characters that no path should have: "
-                f"{_quoted(folder)}. Take the picture out, or name another folder: --plots DIR"
-            )
         chart = plots.chart(asked.plot, _records(region, records), asked.budget_ms)
         for theme in plots.THEMES:
             path = beside / folder / picture_name(asked.plot, asked.case, theme, asked.budget_ms)

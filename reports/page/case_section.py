@@ -114,14 +114,8 @@ def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
     """Title and text of the configurations of the case and of a search's winner, as far as they lie beside the record."""
     path = files.path_of(record.case, results)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
-    if record.search and record.search.config:
-        name = files.config_of_search(path)
-        if record.search.config != name:
-            raise files.RecordError(
-                f"{path}: search.config: {record.search.config[:80]!r} is not {name}, the name that a search gives the "
-                "file. Delete the record and measure the case again."
-            )
-        wanted.append((path.parent / name, "config.pbtxt of the search's winner"))
+    if record.search:  # which names the file, but never has another one shown
+        wanted.append((path.parent / files.config_of_search(path), "config.pbtxt of the search's winner"))
     texts = [(title, _read(file, path.parent)) for file, title in wanted]
     return [(title, text) for title, text in texts if text is not None]
 

@@ -9,7 +9,7 @@ from reports.record.quantities import (
     THROUGHPUT,
 )
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
-from reports.record.verdicts import too_wide
+from reports.record.verdicts import BUDGET_WORDS, too_wide
 from reports.text.labels import counted, schedule, sentence
 from reports.text.publishable import Publishable
 
@@ -70,11 +70,8 @@ def beyond_text(search: Search) -> str:
 def budget_text(search: Search) -> str:
     """The percentile with its interval, and whether it is shown to keep the budget."""
     latency = search.load.latency_ms[search.percentile]
-    shown = {"passed": "within", "not shown": "not shown to be within", "failed": "beyond"}[
-        verdict_of(search)
-    ]
     measured = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)}"
-    return f"{measured} {shown} {LATENCY_BUDGET.text(search.budget_ms)}"
+    return f"{measured} {BUDGET_WORDS[verdict_of(search)]} {LATENCY_BUDGET.text(search.budget_ms)}"
 
 
 def winner_text(search: Search) -> str:
