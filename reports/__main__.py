@@ -364,9 +364,16 @@ def _parser() -> Parser:
     )
     subparsers = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
 
-    def add(run: Callable[[argparse.Namespace], int], shared: str, **texts: Any) -> Callable[..., Any]:
-        """Add a command, named like the function that runs it; returns what adds an option of its own."""
-        command = subparsers.add_parser(run.__name__.removeprefix("_"), **texts)
+    def add(
+        run: Callable[[argparse.Namespace], int], shared: str, description: str, **texts: Any
+    ) -> Callable[..., Any]:
+        """Add a command, named like the function that runs it and listed with its description's first sentence; returns
+        what adds an option of its own."""
+        first = description.partition(". ")[0].removesuffix(".").replace("\n", " ")
+        listed = first[0].lower() + first[1:]
+        command = subparsers.add_parser(
+            run.__name__.removeprefix("_"), help=listed, description=description, **texts
+        )
         for name in shared.split():
             command.add_argument(name, **_SHARED[name])
         command.set_defaults(run=run)
@@ -375,17 +382,14 @@ def _parser() -> Parser:
     add(
         _tables,
         "--results -k --anonymous --format",
-        help="print the tables of all records",
-        description="Print a summary of all cases, then the tables of each case, grouped by target.",
+        "Print a summary of all cases, then the tables of each case, grouped by target.",
     )
 
     option = add(
         _html,
         "--results -k --anonymous",
-        help="write all records as one HTML page",
-        description="Write one HTML page that needs no network and no other file: which configuration to deploy, all cases "
-        "to filter and sort, and of each case its tables, worst samples, configuration and machine. Needs pandas, "
-        "matplotlib, jinja2, markdown-it-py and rich.",
+        "Write all records as one HTML page. It needs no network and no other file: which configuration to deploy, all "
+        "cases to filter and sort, and of each case its tables, worst samples, configuration and machine.",
     )
     page = {"default": Path("report.html"), "help": "the file to write (default: %(default)s)"}
     option("--output", type=path, metavar="FILE", **page)
@@ -393,9 +397,7 @@ def _parser() -> Parser:
     option = add(
         _plots,
         "--results -k --anonymous --theme",
-        help="draw the records as picture files",
-        description="Draw the plots of each case and those of all cases side by side, and print the names of the files. "
-        "Needs matplotlib.",
+        "Draw the plots of each case and those of all cases side by side. Prints the names of the files.",
     )
     pictures = {"default": Path(readme.PLOTS), "help": "the folder for the pictures (default: %(default)s)"}
     option("--output", type=path, metavar="DIR", **pictures)
@@ -410,15 +412,14 @@ def _parser() -> Parser:
     add(
         _csv,
         "--results -k --anonymous",
-        help="print the load points as CSV",
-        description="Print a row for each load point, with a column for each quantity, named with its unit. Needs pandas.",
+        "Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit.",
     )
 
     option = add(
         _export,
         "--results -k --anonymous",
-        help="print the records as JSON for a service that tracks benchmarks",
-        description="Print JSON for Bencher's adapter `json`, or for github-action-benchmark's tools `customBiggerIsBetter` "
+        "Print the records as JSON for a service that tracks benchmarks. It is read by Bencher's adapter `json`, or by "
+        "github-action-benchmark's tools `customBiggerIsBetter` "
         "(throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported "
         "without its speed and named on standard error.",
     )
@@ -430,9 +431,8 @@ def _parser() -> Parser:
     option = add(
         _compare,
         "-k --format",
-        help="show what changed between the records of two or more runs",
-        description="Print what changed from A to B, and from A to every further argument: the setup, the accuracy sample by "
-        "sample, and the speed as a ratio with its interval. Needs numpy, scipy and, for a terminal, rich.",
+        "Print what changed from A to B, and from A to every further argument. That is the setup, the accuracy sample by "
+        "sample, and the speed as a ratio with its interval.",
         epilog=f"To compare the records with NVIDIA's published figures: {commands.tool('reports', 'published')}",
     )
     option(
@@ -445,8 +445,8 @@ def _parser() -> Parser:
     option(
         "--fail-on",
         choices=("worse",),
-        help="exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy is shown to be worse or a case no "
-        "longer passes, and with 4 if nothing can be compared or the machines differ",
+        help="exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy is shown "
+        "to be worse or a case no longer passes, and with 4 if nothing can be compared or the machines differ",
     )
     option(
         "--allow-slowdown",
@@ -459,10 +459,9 @@ def _parser() -> Parser:
     option = add(
         _trend,
         "--results -k --history --theme",
-        help="show how the figures changed over time, and between which commits",
-        description="Print a table of the history: the throughput, p99 latency, served / in process ratio and "
-        "accuracy of every case, separately for each machine, with the lasting changes (steps) that were found. "
-        "Needs ruptures, pandas and matplotlib.",
+        "Show how the figures changed over time, and between which commits. The table has the throughput, p99 latency, "
+        "served / in process ratio and accuracy of every case, separately for each machine, with the lasting changes "
+        "(steps) that were found.",
     )
     option(
         "--add",
@@ -498,8 +497,7 @@ def _parser() -> Parser:
     option = add(
         _merge,
         "--anonymous",
-        help="join the records of several machines or CI jobs into one folder",
-        description="Write the records of several folders, and the files that belong to them, into a new folder. Parts of "
+        "Join the records of several machines or CI jobs in a new folder, with the files that belong to them. Parts of "
         "one case become one record. Nothing is written where they contradict each other: a target on different machines, "
         "a case with two builds, or different figures of the same thing.",
     )
@@ -510,16 +508,14 @@ def _parser() -> Parser:
     add(
         _published,
         "--results -k --anonymous --format",
-        help="compare the records with the figures that NVIDIA published",
-        description="Compare each case with the published figures of the same model, format, accelerator, precision and "
-        "load points, on its own GPU if there are any, else on every GPU. Settings that differ are named.",
+        "Compare the records with the figures that NVIDIA published. These are of the same model, format, accelerator, "
+        "precision and load points, on a case's own GPU if there are any, else on every GPU. Settings that differ are named.",
     )
 
     option = add(
         _readme,
         "--results",
-        help="update the tables and plots in a markdown file from the records",
-        description="Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes.",
+        "Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes.",
         epilog="A region lies between two lines of markers:\n\n"
         "<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n\n"
         f"Markers:\n{readme.overview()}\n\n"
