@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-IS_INSTALLED = (Path(__file__).parents[3] / "pytest_plugin.py").is_file()
+IS_INSTALLED = (Path(__file__).resolve().parents[3] / "pytest_plugin.py").is_file()
 """Whether this is the package tritonproof, in whose folder suite/ the tree lies, and not a checkout."""
 _CUDA_12_INDEX = "https://download.pytorch.org/whl/cu126"
 """PyTorch for CUDA 12 is not on PyPI: tox.ini."""

@@ -546,8 +546,6 @@ class GpuUse(Struct, frozen=True):
     """The energy of 1,000 inferences: the mean power of the whole GPU over the throughput."""
     sm_clock_mhz: Number | None
     """The mean clock of the streaming multiprocessors."""
-    energy_from: Literal["counter", "power"] | None = None
-    """counter: the GPU's energy counter; power: its sampled power, where it has no counter."""
 
 
 class CertifiedPercentile(Struct, frozen=True):

@@ -1,14 +1,12 @@
 """The model's configuration holds what was asked for."""
 
-import json
 from typing import Any
 
 import pytest
-from google.protobuf import text_format
 from msgspec import structs
 from tritonclient.grpc import model_config_pb2 as pb
 
-from fixtures.build import configuration, runtimes
+from fixtures.build import runtimes
 from fixtures.build.configuration import model_config
 from fixtures.errors import InputError
 from fixtures.formats import all_formats
@@ -128,14 +126,6 @@ def test_a_gpu_case_is_served_on_its_own_gpus_and_not_on_all_that_the_server_see
     assert group.count == 3, "on each"
 
 
-def test_the_configuration_survives_as_text_and_as_json() -> None:
-    config = model_config(case_with(writing("")), DEPLOYMENT, native=False)
-    assert text_format.Parse(configuration.config_text(config), pb.ModelConfig()) == config
-    plain: dict[str, Any] = json.loads(configuration.config_json(config))
-    assert plain["max_batch_size"] == 32
-    assert plain["dynamic_batching"]["preferred_batch_size"] == [16, 32]
-
-
 @pytest.mark.parametrize(
     ("quota", "instances", "threads"),
     [
@@ -158,14 +148,6 @@ def test_the_cores_that_a_control_group_pays_for_are_shared_out_among_instances(
     assert runtimes.threads_per_instance(structs.replace(DEPLOYMENT, instances=instances)) == threads
 
 
-@pytest.mark.parametrize(("tf32", "told"), [(True, "1"), (False, "0"), (None, "1")])
-def test_a_runtime_is_told_whether_fp32_may_be_computed_in_tf32(tf32: bool | None, told: str) -> None:
-    """Where it means nothing the libraries stay as they are."""
-    deployment = structs.replace(DEPLOYMENT, tf32=tf32)
-    config = model_config(case_with(writing("")), deployment, native=False)
-    assert config.parameters["tf32"].string_value == told
-
-
 @pytest.mark.parametrize("preferred", [(), (3, 7)])
 def test_on_a_gpu_every_batch_that_the_batcher_may_form_is_warmed_up(preferred: tuple[int, ...]) -> None:
     """The largest comes right behind the smallest: TensorRT then builds one engine for all between."""
@@ -178,8 +160,3 @@ def test_on_a_gpu_every_batch_that_the_batcher_may_form_is_warmed_up(preferred: 
     assert len({one.name for one in warmed}) == 9
     often = {one.batch_size for one in warmed if one.count > 1}
     assert often == {1, 9, *preferred}
-
-
-def test_without_warm_up_there_is_none_on_a_gpu_either() -> None:
-    case = Case(recognise("NVIDIA A100"), MICRO, ONNX, None, "fp32")
-    assert not model_config(case, structs.replace(DEPLOYMENT, warmup=False), native=True).model_warmup

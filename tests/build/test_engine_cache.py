@@ -1,6 +1,5 @@
 """Where engines are kept that ONNX Runtime builds: by the build, and this user's alone."""
 
-import dataclasses
 import stat
 from pathlib import Path
 
@@ -54,11 +53,6 @@ def test_nobody_else_can_put_an_engine_there(tmp_path: Path) -> None:
     folder.with_name(folder.name.replace("0f3c", "77aa")).symlink_to(tmp_path)
     with pytest.raises(SetupError):
         engine_folder(CASE, "77aa")
-
-
-def test_a_case_without_the_accelerator_keeps_none(tmp_path: Path) -> None:
-    assert engine_folder(dataclasses.replace(CASE, accelerator=None), "0f3c") == ""
-    assert not list(tmp_path.iterdir())
 
 
 def test_in_a_container_they_are_kept_in_the_container(tmp_path: Path) -> None:

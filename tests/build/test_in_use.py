@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.build.in_use import FOLDER, in_use, remove_unfinished, take
+from fixtures.build.in_use import FOLDER, in_use, remove_unfinished
 from fixtures.errors import ProofError
-from fixtures.host import locks
 from fixtures.spec import ConversionJob
 from tests.build.conversions import WEIGHTS, build, case_with, writing
 
@@ -48,28 +47,6 @@ def test_one_that_was_built_anew_before_it_is_taken_is_refused(tmp_path: Path) -
     with pytest.raises(ProofError, check=lambda error: error.where == str(first.folder)), in_use(first):
         pass
     assert left_in(tmp_path) == []
-
-
-def test_one_in_use_is_read_by_whom_the_repository_is_read_by(tmp_path: Path) -> None:
-    built = build(case_with(writing("converted")), tmp_path)
-    for mode in (0o755, 0o700):
-        built.folder.parent.chmod(mode)
-        with in_use(built) as taken:
-            assert stat.S_IMODE(taken.folder.parent.stat().st_mode) == mode
-
-
-def test_another_run_that_builds_it_is_waited_for_and_named(tmp_path: Path) -> None:
-    built, told = build(case_with(writing("converted")), tmp_path), list[str]()
-    lock = locks.hold_file(locks.lock_beside(built.folder))
-    lock.__enter__()
-
-    def let_go(who: str) -> None:
-        told.append(who)
-        lock.__exit__(None, None, None)
-
-    with take(built.folder, report=let_go) as taken:
-        assert (taken / "1" / "model.onnx").read_text() == "converted"
-    assert len(told) == 1
 
 
 def left_in(root: Path) -> list[str]:
@@ -120,3 +97,11 @@ def test_what_nobody_builds_any_more_goes_and_what_is_built_right_now_stays(tmp_
 
     assert build(case_with(convert), tmp_path).artifact.read_text() == "converted"
     assert seen == [[]]
+
+
+def test_one_in_use_is_read_by_whom_the_repository_is_read_by(tmp_path: Path) -> None:
+    built = build(case_with(writing("converted")), tmp_path)
+    for mode in (0o755, 0o700):
+        built.folder.parent.chmod(mode)
+        with in_use(built) as taken:
+            assert stat.S_IMODE(taken.folder.parent.stat().st_mode) == mode

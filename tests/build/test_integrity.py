@@ -66,15 +66,6 @@ def test_a_build_that_was_changed_is_built_anew(change: str, tmp_path: Path) -> 
     assert build(case, tmp_path).reused
 
 
-def test_an_artifact_and_its_digest_of_another_case_are_no_build_of_this_one(tmp_path: Path) -> None:
-    own, other = (case_with(writing(precision), precision) for precision in ("fp32", "fp16"))
-    mine, theirs = build(own, tmp_path), build(other, tmp_path)
-    for name in ("build.json", "1/model.onnx"):
-        shutil.copyfile(theirs.folder / name, mine.folder / name)
-    assert not build(own, tmp_path).reused
-    assert mine.artifact.read_text() == "fp32"
-
-
 def test_an_artifact_that_is_a_folder_is_held_with_all_it_holds(tmp_path: Path) -> None:
     def convert(_job: ConversionJob, path: Path) -> None:
         (path / "variables").mkdir(parents=True)
@@ -86,20 +77,3 @@ def test_an_artifact_that_is_a_folder_is_held_with_all_it_holds(tmp_path: Path) 
     assert build(case, tmp_path).reused
     (built.artifact / "variables" / "index").rename(built.artifact / "variables" / "other")
     assert not build(case, tmp_path).reused
-
-
-@pytest.mark.parametrize("put", [lambda path: path.symlink_to("../elsewhere"), os.mkfifo, Path.mkdir])
-def test_whatever_is_in_the_place_of_the_configuration_makes_way(
-    put: Callable[[Path], None], tmp_path: Path
-) -> None:
-    case = case_with(writing("converted"))
-    config = build(case, tmp_path).folder / "config.pbtxt"
-    right = config.read_bytes()
-    config.write_bytes(b"\xff\xff")
-    assert build(case, tmp_path).reused
-    assert config.read_bytes() == right
-    config.unlink()
-    put(config)
-    build(case, tmp_path)
-    assert config.read_bytes() == right
-    assert not config.is_symlink()

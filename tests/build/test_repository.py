@@ -126,18 +126,6 @@ def test_a_changed_source_is_built_anew(source: str, changed: str, tmp_path: Pat
     assert len(made) == 2
 
 
-def test_a_case_whose_folder_is_a_link_is_built_in_its_place(tmp_path: Path) -> None:
-    case = case_with(writing("converted"))
-    folder = build(case, tmp_path / "repos").folder
-    shutil.rmtree(folder)
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "file").touch()
-    folder.symlink_to(tmp_path / "kept")
-    assert not build(case, tmp_path / "repos").reused
-    assert not folder.is_symlink()
-    assert (tmp_path / "kept" / "file").exists()
-
-
 @pytest.mark.parametrize(
     ("error", "free", "named"),
     [

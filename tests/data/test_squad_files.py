@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fixtures.data.squad import invented, squad_v1, word_pieces
@@ -84,28 +83,3 @@ def test_generated_answers_stand_in_their_paragraphs_where_the_file_says() -> No
                 for answer in qa["answers"]:
                     found = paragraph["context"][answer["answer_start"] :][: len(answer["text"])]
                     assert found.lower() == answer["text"].lower()
-
-
-def test_no_name_is_in_both_splits() -> None:
-    training, evaluation = (
-        {one.entity for paragraph in invented.paragraphs(split, 300) for one in paragraph.statements}
-        for split in ("training", "evaluation")
-    )
-    assert min(len(training), len(evaluation)) > 500
-    assert not training & evaluation
-
-
-def test_every_answer_stands_beside_others_of_its_kind() -> None:
-    for paragraph in invented.paragraphs("evaluation"):
-        kinds = [statement.attribute for statement in paragraph.statements]
-        assert all(kinds.count(kind) >= 3 for kind in kinds)
-
-
-def test_generated_text_is_all_in_the_vocabulary_and_some_takes_several_windows() -> None:
-    data = invented.as_squad(invented.paragraphs("evaluation"))["data"]
-    reading = prepare(data, invented.vocabulary(), WindowSizes(128, 64))
-    assert all("[UNK]" not in window.tokens for window in reading.windows)
-    assert len(invented.vocabulary()) == len(set(invented.vocabulary()))
-    windows_of = np.bincount(reading.items)
-    assert (windows_of == 1).sum() >= 300
-    assert (windows_of > 1).sum() >= 30

@@ -24,7 +24,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"], ids=name)
 def test_every_link_leads_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if "://" in link:
@@ -95,3 +95,15 @@ def test_tox_is_called_as_the_readme_installs_it() -> None:
 
     assert any(".venv/bin/tox run -e benchmarks" in text for _where, text in own_messages())
     assert elsewhere == set()
+
+
+def test_messages_leave_to_one_module_how_a_command_is_typed() -> None:
+    """An installed suite has no tox; what is left runs in a checkout alone."""
+    elsewhere = {where for where, text in own_messages() if ".venv/bin/tox" in text}
+
+    assert elsewhere == {
+        "fixtures/doctor/__main__.py",
+        "fixtures/fleet/cluster.py",
+        "fixtures/train.py",
+        "reports/record/commands.py",
+    }

@@ -42,7 +42,7 @@ def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:
 
 
 def test_energy_and_cost_have_columns_where_there_are_any_and_pandas_reads_them_back() -> None:
-    use = schema.GpuUse(0.93, None, 251.26, 159.671, None, "counter")
+    use = schema.GpuUse(0.93, None, 251.26, 159.671, None)
     priced = samples.record(
         loads=(samples.load("offline", 8, 1000.0, passes=(), gpu=use),), price_per_hour=3.6
     )

@@ -6,13 +6,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.faults.another_user import become, cannot_become_one_who_reads
-from tests.faults.place import OWN_SERVED, PROOF, SLOW_PROOF, Ended, Place
+from reports.record import files
+from tests.faults.place import OWN, OWN_POINT, OWN_SERVED, PROOF, SLOW_PROOF, Ended, Place
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario
 from tests.faults.signals import reach
+from tests.whole_runs.suite import ROOT
 
 _FAILED = (INFRASTRUCTURE, REFUSED)
 _INTERRUPTED = (ENDED, -signal.SIGINT)
@@ -43,7 +45,7 @@ def _temporary_gone(place: Place) -> Ended:
     return ended
 
 
-def _hold(place: Place, seconds: float, before: "tuple[str, ...]" = ()) -> int:
+def _hold(place: Place, seconds: float) -> int:
     """The process id of another run that holds the machine for so long."""
     holder = place.start(
         words=[
@@ -52,22 +54,45 @@ def _hold(place: Place, seconds: float, before: "tuple[str, ...]" = ()) -> int:
             "import time\nfrom fixtures.host import locks\n"
             f"with locks.hold_machine(exclusive=True):\n    print('held', flush=True)\n    time.sleep({seconds})\n",
         ],
-        before=before,
     )
     place.says("held")
     return holder.pid
 
 
-def _holder_is_killed(place: Place, before: "tuple[str, ...]" = ()) -> Ended:
+def _holder_is_killed(place: Place) -> Ended:
     """Who is waited for is killed, and the run goes on."""
-    holder = _hold(place, 600, before)
+    holder = _hold(place, 600)
     place.start(*PROOF)
     place.says(f"process {holder}", 60)
     os.kill(holder, signal.SIGKILL)
     return place.ends()
 
 
+def _folders(*paths: Path) -> set[str]:
+    return {path.name for folder in paths if folder.is_dir() for path in folder.iterdir()}
+
+
+def _comparison_killed(place: Place) -> Ended:
+    """Its worktree and its unfinished folder are gone after the next comparison."""
+    options = (*OWN_POINT, "--against", "HEAD", "--point-budget-s", "2")
+    place.start(*options)
+    place.says("against HEAD .*: ")
+    time.sleep(2)
+    place.runs[-1].kill()
+    place.runs[-1].wait()
+    place.household.left(30)
+    ended = place.run(*options, seconds=600)  # a second build
+    assert not [name for name in _folders(place.repos, place.repos / ".against") if "unfinished" in name]
+    listed = subprocess.run(
+        ["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert str(place.repos) not in listed, "a worktree is left"
+    assert files.read(place.results / "cpu" / f"{OWN}.json").loads
+    return ended
+
+
 SCENARIOS = [
+    Scenario("a comparison with a commit is killed", _comparison_killed, (PASSED, 10)),
     _gone("the build", OWN_SERVED, "evaluate through Triton", lambda place: place.build),
     _gone("the folder of records", SLOW_PROOF, "answers without labels", lambda place: place.results),
     Scenario(
@@ -77,10 +102,4 @@ SCENARIOS = [
         may_leave=True,
     ),
     Scenario("another run holds the machine and is killed", _holder_is_killed, (PASSED,)),
-    Scenario(
-        "another user's run holds the machine and is killed",
-        lambda place: _holder_is_killed(place, become()),
-        (PASSED,),
-        needs=cannot_become_one_who_reads,
-    ),
 ]

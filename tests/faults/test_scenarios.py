@@ -14,9 +14,7 @@ import pytest
 from fixtures.host import locks
 from fixtures.host.segments import is_unused
 from tests.faults import (
-    at_once,
     classifier,
-    killed,
     midway,
     signals,
     surroundings,
@@ -28,7 +26,7 @@ from tests.user_models.repositories import code, config, write_model
 from tests.whole_runs.suite import ROOT, suite
 
 SCENARIOS = [
-    *(signals.SCENARIOS + killed.SCENARIOS + surroundings.SCENARIOS + midway.SCENARIOS + at_once.SCENARIOS),
+    *(signals.SCENARIOS + surroundings.SCENARIOS + midway.SCENARIOS),
 ]
 _MEMORY = Path("/dev/shm")
 _TRACE = r"Traceback \(most recent call last\)|INTERNALERROR|^E   [A-Za-z.]*(Error|Exception)\b"

@@ -42,17 +42,6 @@ def test_a_node_gets_the_files_as_they_are_now_and_none_that_git_ignores(root: P
     }
 
 
-def test_a_checkout_without_git_is_taken_too(root: Path, tmp_path: Path) -> None:
-    (root / ".git").rename(tmp_path / "away")
-    (root / ".tox").mkdir()
-    (root / ".tox" / "large").write_text("environment")
-
-    checkout.unpack(checkout.packed(root), tmp_path / "node")
-
-    assert (tmp_path / "node" / "new").is_file()
-    assert not (tmp_path / "node" / ".tox").exists()
-
-
 def test_the_same_files_are_the_same_archive(root: Path) -> None:
     before = checkout.packed(root)
     (root / "fixtures" / "code.py").touch()
@@ -78,3 +67,14 @@ def test_a_process_that_has_nothing_of_this_project_can_import_its_code(root: Pa
             [sys.executable, "-c", call], cwd=tmp_path, env=variables, capture_output=True, check=True
         )
         assert done.stdout.decode().startswith(f"7 {tmp_path / 'cache'}")
+
+
+def test_a_checkout_without_git_is_taken_too(root: Path, tmp_path: Path) -> None:
+    (root / ".git").rename(tmp_path / "away")
+    (root / ".tox").mkdir()
+    (root / ".tox" / "large").write_text("environment")
+
+    checkout.unpack(checkout.packed(root), tmp_path / "node")
+
+    assert (tmp_path / "node" / "new").is_file()
+    assert not (tmp_path / "node" / ".tox").exists()

@@ -36,18 +36,6 @@ def test_each_test_runs_once_on_a_node_of_its_kind_and_is_recorded(cluster: Stan
     assert len(cluster.points()) == sum("test_o" in name for name in outcomes)
 
 
-def test_hardware_that_no_node_has_skips_with_the_kinds_that_there_are(cluster: StandIn) -> None:
-    cluster.add("A100", "cpu")
-
-    status, text = ended(cluster.start(*MICRO, "--target", "t4,cpu"))
-
-    outcomes = cluster.outcomes()
-    assert status == 0, text
-    assert {kind for name, kind in outcomes.items() if "[t4-" in name} == {"skipped"}
-    assert {kind for name, kind in outcomes.items() if "[cpu-" in name} == {"passed"}
-    assert "1 x A100, 1 x CPU" in text
-
-
 def test_a_node_that_dies_loses_at_most_its_last_second_and_the_test_it_was_in(cluster: StandIn) -> None:
     cluster.add("A100", "T4", "T4")
     run = cluster.start(*MICRO, "--target", "t4")
@@ -139,16 +127,3 @@ def test_the_first_failure_ends_all_nodes_with_x(tmp_path: Path, monkeypatch: py
         assert status == 12, text
         assert len(cluster.outcomes()) < len(cluster.collected(*MICRO, "--target", "a100,cpu"))
         assert not _runs_of(cluster)
-
-
-def test_a_node_that_cannot_run_the_suite_hands_its_groups_to_another(cluster: StandIn) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRITONPROOF_FLEET_PYTHON", "/no/such/python")
-        cluster.add("T4")
-    cluster.add("T4")
-
-    status, text = ended(cluster.start(*MICRO, "--target", "t4"))
-
-    assert status == 0, text
-    assert set(cluster.outcomes().values()) == {"passed"}
-    assert set(cluster.points().values()) == {1}

@@ -23,12 +23,6 @@ def variables(cache: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), environment.CACHE: str(cache)}
 
 
-def test_a_python_that_a_node_names_is_taken(tmp_path: Path) -> None:
-    given = {environment.PYTHON: "/opt/python"}
-
-    assert environment.python_for("cpu", tmp_path, given, print) == Path("/opt/python")
-
-
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
@@ -45,11 +39,6 @@ def test_a_run_on_a_node_has_the_user_s_allocator_and_not_ray_s(given: str, kept
 
     assert found.get("LD_PRELOAD") == kept
     assert set(found) - {"LD_PRELOAD"} == {"PATH"}
-
-
-def test_the_cache_is_where_the_node_says(tmp_path: Path) -> None:
-    assert environment.cache_folder({environment.CACHE: "/data"}) == Path("/data")
-    assert environment.cache_folder({"XDG_CACHE_HOME": "/xdg"}) == Path("/xdg/tritonproof-fleet")
 
 
 def test_tox_makes_an_environment_once_for_each_pyproject(tmp_path: Path) -> None:

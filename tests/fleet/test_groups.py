@@ -52,12 +52,6 @@ def test_a_case_takes_as_long_as_it_took_or_the_median_of_the_closest(
     assert expected_seconds("offline", key, earlier_durations(results)) == seconds
 
 
-def test_without_a_record_every_test_takes_some_time(tmp_path: Path) -> None:
-    known = earlier_durations(tmp_path / "none")
-
-    assert all(expected_seconds(stage, ONNX, known) > 0 for stage in ("accuracy", "search", None))
-
-
 def test_groups_are_the_models_of_the_hardware_the_longest_first(collect: Collect) -> None:
     collected = collect("--target", "cpu")
     groups = groups_by_model(as_grouped(collected.selected), {})

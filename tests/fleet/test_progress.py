@@ -27,13 +27,6 @@ def test_another_node_gets_only_what_is_left(progress: Progress) -> None:
     assert progress.choose(NODES, busy=()) == NODES[1]
 
 
-def test_a_node_that_lost_the_group_gets_it_again_only_where_there_is_no_other(progress: Progress) -> None:
-    progress.lose()
-
-    assert progress.choose(NODES, busy={"two"}) is None
-    assert progress.choose(NODES[:1], busy=()) == NODES[0]
-
-
 def test_a_test_that_loses_its_node_each_time_is_given_up_and_the_rest_goes_on(progress: Progress) -> None:
     given_up = []
     for _ in range(TRIES):
@@ -66,15 +59,6 @@ def test_nodes_that_die_between_tests_cost_no_test_while_the_group_gets_on(progr
 def message(attempt: int) -> Message:
     """A message of the first group."""
     return Message(0, attempt, [], [], {})
-
-
-def test_a_message_is_collected_once() -> None:
-    mailbox = Mailbox()
-    mailbox.expect(0, 1)
-
-    assert mailbox.post(message(1))
-    assert mailbox.collect() == [message(1)]
-    assert mailbox.collect() == []
 
 
 def test_a_node_that_comes_back_after_another_took_over_is_told_to_end() -> None:

@@ -67,11 +67,6 @@ def test_a_model_is_not_divided_for_a_gain_of_less_than_loading_it_twice_costs()
     assert [{case.model for case in shard} for shard in split(cases, 2)] == [{"bert"}, {"nnunet"}]
 
 
-def test_a_model_that_is_longer_than_a_shard_is_divided() -> None:
-    cases = [Group("cpu", "resnet50", (f"case{number}",), 10.0) for number in range(9)]
-    assert [len(shard) for shard in split(cases, 3)] == [3, 3, 3]
-
-
 def test_another_selection_and_another_number_of_shards_have_another_digest() -> None:
     cases = [Group("cpu", "resnet50", (f"case{number}",), 10.0) for number in range(9)]
     digests = [digest(split(some, count)) for some in (cases, cases[1:]) for count in (2, 3, 20)]

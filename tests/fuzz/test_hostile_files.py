@@ -163,7 +163,7 @@ PARSERS = {
 
 # Neither keeps a database: what is found is written down beside its parser, as `found`.
 ALWAYS = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
-FEW = settings(ALWAYS, max_examples=12, derandomize=True, phases=(Phase.explicit, Phase.generate))
+FEW = settings(ALWAYS, max_examples=8, derandomize=True, phases=(Phase.explicit, Phase.generate))
 """Of the ordinary tests: the same examples in every run, some milliseconds each."""
 MANY = settings(ALWAYS, max_examples=2000)
 """Of the campaign: new ones in each run."""

@@ -21,7 +21,7 @@ class NVMLError(Exception):
 
 
 class Nvml:
-    """One machine's GPUs; `refused` names the calls that this driver does not support, `refused_by` those of a GPU.
+    """One machine's GPUs; `refused` names the calls that this driver does not support.
 
     A handle is a GPU's UUID. Figures are functions of the GPU's seconds since the first look, by `clock`.
     """
@@ -37,13 +37,11 @@ class Nvml:
         self.names: dict[str, str] = {}
         self.capabilities: dict[str, tuple[int, int]] = {}
         self.refused: set[str] = set()
-        self.refused_by: dict[str, set[str]] = {}
         self.is_open = False
         self.cuda_version = 12040
         self.power_w = 100.0
         self.counter_step_s = 0.0
         self.reasons: Callable[[float], int] = lambda _now: 0
-        self.reasons_by: dict[str, Callable[[float], int]] = {}
         self.pids: Callable[[str], list[int]] = lambda _handle: []
 
     def __getattribute__(self, name: str) -> Any:
@@ -105,14 +103,9 @@ class Nvml:
             raise NVMLError("Not Found")
         return self.instances[handle][index - 1]
 
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> int:  # noqa: N802
-        self._answers(handle, "nvmlDeviceGetTotalEnergyConsumption")
+    def nvmlDeviceGetTotalEnergyConsumption(self, _handle: str) -> int:  # noqa: N802
         now_s, step_s = self.clock(), self.counter_step_s
         return round(1e3 * self.power_w * (now_s // step_s * step_s if step_s else now_s))
-
-    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:  # noqa: N802
-        self._answers(handle, "nvmlDeviceGetPowerUsage")
-        return round(1e3 * self.power_w)
 
     def nvmlDeviceGetUtilizationRates(self, _handle: str) -> Any:  # noqa: N802
         return SimpleNamespace(gpu=80, memory=30)
@@ -123,15 +116,11 @@ class Nvml:
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: str) -> int:  # noqa: N802
         self._needs_board(handle)
-        return self.reasons_by.get(handle, self.reasons)(self.clock())
+        return self.reasons(self.clock())
 
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:  # noqa: N802
         self._needs_board(handle)
-        return self.reasons_by.get(handle, self.reasons)(self.clock())
-
-    def _answers(self, handle: str, call: str) -> None:
-        if call in self.refused_by.get(handle, ()):
-            raise NVMLError("Not Supported")
+        return self.reasons(self.clock())
 
     def _needs_board(self, handle: str) -> None:
         if handle not in self.uuids:

@@ -135,7 +135,7 @@ def test_an_instance_of_a_gpu_has_clocks_but_not_the_board_s_energy(
     stretch = between(watched(clock, monkeypatch), 0.5, 1.5)
     use = validity.gpu_use([stretch], 100)
     assert use is not None
-    assert (use.energy_j_per_1000, use.power_w, use.energy_from) == (None, None, None)
+    assert (use.energy_j_per_1000, use.power_w) == (None, None)
     assert use.sm_clock_mhz == 1410
     assert [mark.code for mark in validity.marks_of_gpu([stretch])] == ["gpu-throttled"]
 
@@ -171,9 +171,7 @@ def test_energy_is_the_counter_s_between_the_edges_of_the_stretch(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvml.counter_step_s = 0.1
-    nvml.refused = {"nvmlDeviceGetPowerUsage"}
     stretch = between(watched(clock, monkeypatch), 0.53, 1.27)
-    assert stretch.energy_from == "counter"
     assert stretch.energy_j == pytest.approx(74, rel=0.05)
     assert stretch.duration_s == pytest.approx(0.74)
     assert all(0.53 * S <= one.time_ns <= 1.27 * S for one in stretch.readings)
@@ -186,18 +184,16 @@ def test_a_counter_that_last_moved_before_the_end_is_continued(
     assert between(watched(clock, monkeypatch), 0.1, 1.99).energy_j == pytest.approx(189, rel=0.06)
 
 
-def test_without_a_counter_energy_is_the_integral_of_the_power(
-    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nvml.refused = {"nvmlDeviceGetTotalEnergyConsumption"}
-    monkeypatch.setattr(nvml, "nvmlDeviceGetPowerUsage", lambda _handle: round(1e3 * 100 * clock.now_s))
-    stretch = between(watched(clock, monkeypatch), 0.53, 1.27)
-    assert stretch.energy_from == "power"
-    assert stretch.energy_j == pytest.approx(50 * (1.27**2 - 0.53**2), rel=0.01)
-
-
 def test_a_stretch_that_was_not_watched_has_no_figures(
     nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = watched(clock, monkeypatch)
     assert [watch.between(*edges) for edges in ((-1, S), (S, 3 * S), (S, S))] == [None] * 3
+
+
+def test_a_counter_that_begins_anew_gives_no_energy(
+    nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    falling = {"nvmlDeviceGetTotalEnergyConsumption": lambda _handle: round(1e6 - 1e3 * clock.now_s)}
+    monkeypatch.setattr(nvml, *falling.popitem())
+    assert between(watched(clock, monkeypatch), 0.5, 1.5).energy_j is None

@@ -156,3 +156,11 @@ def test_a_waiting_process_is_no_holder(tmp_path: Path) -> None:
     table = f"1: FLOCK  ADVISORY  WRITE 71 {place} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 {place} 0 EOF\n"
     table += f"2: POSIX  ADVISORY  READ 73 {place} 0 EOF\n3: FLOCK  ADVISORY  WRITE 74 ff:ff:{status.st_ino} 0 EOF\n"
     assert locks.holders(status, table) == [71]
+
+
+def test_a_holder_s_command_cannot_change_the_terminal() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()", "\x1b[31mred\n"], stdin=subprocess.PIPE) as one:
+        while "red" not in (text := locks.describe(one.pid)):
+            pass
+        one.kill()
+    assert text.isprintable()

@@ -188,7 +188,11 @@ SHAPES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+QUICK = ("independent", "autocorrelated", "passes of different luck")
+EVERY = [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaign) for name in SHAPES]
+
+
+@pytest.mark.parametrize("shape", EVERY)
 def test_the_intervals_hold_the_truth_as_often_as_they_say(shape: str) -> None:
     """The truth is that of two million requests; drift has another phase in each measurement."""
     draw, generator = SHAPES[shape], np.random.default_rng(11)
@@ -207,7 +211,7 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say(shape: str) -> None:
     assert {one.confidence for one in found.values()} == {0.95}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", EVERY)
 def test_stopping_when_the_interval_is_narrow_keeps_most_of_its_confidence(shape: str) -> None:
     """As many passes as a sweep takes in its default budget: six, or up to eight while they differ."""
     draw, generator = SHAPES[shape], np.random.default_rng(12)

@@ -59,8 +59,8 @@ FAULTS = {
     "the answer to the request before": "out = before if batches % 200 == 199 else out",
     "right alone, wrong with others": "out = out if len(x) == 1 else out - 0.05 * x.mean(axis=0)",
 }
-MORE_FAULTS = ("a row repeated in one batch of 1,000", "the answer to the request before")
-"""Those that are as quick to find, and left to the campaign so that the room stays quick."""
+QUICK = ("an instance with other weights than its sibling", "right alone, wrong with others")
+"""Those that show in the first requests; the others are left to the campaign."""
 NO_FAULT = "pass"
 
 
@@ -105,7 +105,7 @@ def look(job: Job, is_enough: Callable[[VerifiedAnswers], bool]) -> VerifiedAnsw
 
 @pytest.mark.parametrize(
     "fault",
-    [pytest.param(name, marks=pytest.mark.campaign) if name in MORE_FAULTS else name for name in FAULTS],
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.campaign) for name in FAULTS],
 )
 def test_a_fault_under_load_is_found_and_named(job_of: Callable[[str, LoadPoint], Job], fault: str) -> None:
     found = look(job_of(FAULTS[fault], ONLINE), lambda so_far: so_far.wrong > 0)

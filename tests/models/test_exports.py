@@ -13,6 +13,8 @@ from fixtures.host.targets import CPU
 from fixtures.models import all_models
 from fixtures.spec import Arrays, Case, ConversionJob, Format
 
+pytestmark = pytest.mark.campaign  # the benchmarks convert each of them too
+
 MODELS = {
     model.name: model
     for model in all_models()

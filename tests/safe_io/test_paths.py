@@ -31,12 +31,6 @@ def test_what_is_no_file_or_folder_is_refused_before_it_is_read(name: str, tmp_p
     assert len(raised.value.what) < 200
 
 
-def test_blanks_quotes_and_umlauts_are_names(tmp_path: Path) -> None:
-    path = tmp_path / "Größe 'a b' \"c\" 日本"
-    path.touch()
-    assert existing("--dataset", str(path)) == path
-
-
 @pytest.mark.parametrize(("mode", "name"), [(0, ""), (0, "/there"), (0, "/new"), (0o444, ""), (0o111, "")])
 def test_a_folder_of_the_suite_s_own_files_has_to_be_open_to_this_user(
     mode: int, name: str, tmp_path: Path
@@ -52,9 +46,3 @@ def test_links_in_a_circle_are_no_folder(tmp_path: Path) -> None:
     (tmp_path / "self").symlink_to("self")
     with pytest.raises(InputError, check=lambda error: "self" in error.where):
         folder_of("--answers", str(tmp_path / "self" / "x"))
-
-
-def test_a_folder_that_is_still_to_be_made_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    for name in ("", "new/newer", "file/x"):
-        assert folder_of("--results", str(tmp_path / name)) == tmp_path / name

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from PIL import Image
 
 from fixtures.consistency import recorded
 from fixtures.data.brains import brats
@@ -180,14 +179,6 @@ def test_a_configuration_made_to_do_harm_is_the_fault_of_its_own_model(text: str
     (found,) = models_in(tmp_path, "--repository")
     assert found.problem
     assert found.config is None
-
-
-def test_a_picture_of_more_than_eight_bits_is_refused(tmp_path: Path) -> None:
-    """All that is brighter than 255 of 65,535 would be white."""
-    Image.fromarray(np.full((9, 9), 1000, np.uint16)).save(tmp_path / "x.png")
-    where = str(tmp_path / "x.png")
-    with pytest.raises(InputError, check=lambda error: error.where == where):
-        samples(tmp_path, Tensor("X", "FP32", (3, 9, 9)))
 
 
 def test_a_program_in_the_place_of_a_picture_does_not_run(

@@ -13,15 +13,13 @@ from msgspec import structs
 
 from fixtures.build.repository import BuiltModel
 from fixtures.cases import cases_of, matrix_of
-from fixtures.errors import NotAvailableError, ProofError
+from fixtures.errors import NotAvailableError
 from fixtures.formats import all_formats
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import machine, scratch
 from fixtures.host.targets import CPU, recognise
 from fixtures.models import all_models
-from fixtures.run.case_run import CaseRun
-from fixtures.run.model_run import ModelRun
 from fixtures.serve.backends import (
     backend_library,
     check_supported,
@@ -36,7 +34,6 @@ from fixtures.serve.server import Server
 from fixtures.serve.server_spec import IMAGE, Choice, ServerKind
 from fixtures.spec import Case
 from tests.build.conversions import DEPLOYMENT, MICRO
-from tests.helpers import settings as settings_of
 from tests.serve.programs import script
 
 FORMATS = {one.mnemonic: one for one in all_formats()}
@@ -117,17 +114,6 @@ def test_freed_memory_is_kept_where_pytorch_s_own_backend_serves_as_in_the_runti
         assert server_variables(other, case, DEPLOYMENT) == {}
 
 
-def test_the_server_of_a_case_is_started_with_the_malloc_of_the_runtime(tmp_path: Path) -> None:
-    choice = installed(tmp_path, "pytorch")
-    script(Path(choice.detail), 'echo "malloc $MALLOC_MMAP_MAX_ $MALLOC_TRIM_THRESHOLD_"; exit 1')
-    settings = settings_of(triton=f"local:{choice.detail}", results=str(tmp_path / "results"))
-    case = Case(CPU, MODELS["resnet50-micro"], FORMATS["ts-trace"], None, "fp32")
-    with ModelRun(case.model, CPU, settings) as of_model, CaseRun(case, of_model) as run:
-        vars(run)["build"] = SimpleNamespace(folder=tmp_path / "build")
-        with pytest.raises(ProofError, match="malloc 0 2147483647"):
-            assert run.server
-
-
 def test_a_local_python_backend_finds_this_python_and_its_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,13 +151,6 @@ def test_the_memory_pools_hold_the_largest_batches_and_are_triton_s_own_for_smal
     assert volumes > 64 * MIB
     for size in sizes("nnunet").values():
         assert 2 * deployment.instances * volumes < size < 16 * 2**30
-
-
-def test_each_gpu_has_a_memory_pool_and_each_instance_its_share() -> None:
-    one, two, four = (sizes("nnunet", gpus, instances) for gpus, instances in ((1, 1), (2, 1), (2, 2)))
-    assert two.keys() == {PINNED, f"{CUDA} 0", f"{CUDA} 1"}
-    assert two[PINNED] == pytest.approx(2 * one[PINNED], rel=0.01), "the host's is for all GPUs"
-    assert all(four[name] == pytest.approx(2 * two[name], rel=0.01) for name in two)
 
 
 @pytest.mark.parametrize(

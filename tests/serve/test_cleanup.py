@@ -81,9 +81,3 @@ def test_the_kernel_says_which_backends_are_alive_and_how_old_they_are(tmp_path:
     with library.open("r+b") as file, mmap.mmap(file.fileno(), 0):
         # psutil counts in whole clock ticks from a boot time in whole seconds.
         assert any(abs(started - own) < 1.5 for started in cleanup.backends_started())
-
-
-def test_orphans_are_removed(folder: Path) -> None:
-    os.utime(folder, (0, 0))  # older than every process
-    assert cleanup.remove_orphans(folder.parent) == [folder]
-    assert not folder.exists()

@@ -78,18 +78,6 @@ def test_a_folder_of_any_name_is_mounted_read_only_and_nothing_else(
     assert fields == ["type=bind", f"source={tmp_path / name}/models", "target=/models", "readonly"]
 
 
-@pytest.mark.parametrize("gpus", [["GPU-1"], ["GPU-1", "GPU-2"], ["MIG-1"]])
-def test_the_container_gets_the_gpus_of_the_run(gpus: list[str]) -> None:
-    (given,) = [part for part in docker(gpus) if part.startswith("--gpus")]
-    # docker/cli, opts/gpus.go: the value is one line of CSV whose fields are KEY=VALUE.
-    ((field,),) = csv.reader([given.removeprefix("--gpus=")])
-    assert field == f"device={','.join(gpus)}"
-    podman = docker(gpus, image=Image(IMAGE, release="24.10", in_podman=True))
-    devices = [part for part in podman if part.startswith(("--gpus", "--device"))]
-    assert devices == [f"--device=nvidia.com/gpu={gpu}" for gpu in gpus]
-    assert not [part for part in docker() if part.startswith("--gpus")]
-
-
 @pytest.mark.parametrize(
     ("shared_memory", "options"),
     [
@@ -169,3 +157,15 @@ def test_a_local_server_gets_the_options_that_its_help_knows(
         pass
     options = {line.partition("=")[0].strip("-") for line in (tmp_path / "call").read_text().splitlines()}
     assert {one for one in options if "shm" in one or "restricted" in one} - {"backend-config"} == given
+
+
+@pytest.mark.parametrize("gpus", [["GPU-1"], ["GPU-1", "GPU-2"], ["MIG-1"]])
+def test_the_container_gets_the_gpus_of_the_run(gpus: list[str]) -> None:
+    (given,) = [part for part in docker(gpus) if part.startswith("--gpus")]
+    # docker/cli, opts/gpus.go: the value is one line of CSV whose fields are KEY=VALUE.
+    ((field,),) = csv.reader([given.removeprefix("--gpus=")])
+    assert field == f"device={','.join(gpus)}"
+    podman = docker(gpus, image=Image(IMAGE, release="24.10", in_podman=True))
+    devices = [part for part in podman if part.startswith(("--gpus", "--device"))]
+    assert devices == [f"--device=nvidia.com/gpu={gpu}" for gpu in gpus]
+    assert not [part for part in docker() if part.startswith("--gpus")]

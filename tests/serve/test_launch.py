@@ -179,18 +179,6 @@ def test_what_killed_servers_leave_is_cleaned_up_when_a_server_ends(
     assert (tmp_path / "cleaned up").exists()
 
 
-def test_docker_s_words_for_a_taken_port_are_tried_again_with_others(tmp_path: Path, temporary: Path) -> None:
-    words = "Bind for 127.0.0.1:1 failed: port is already allocated"
-    program = script(
-        tmp_path / "bin" / "tritonserver", f'echo "$@" >> {tmp_path}/starts; echo "{words}"; exit 1'
-    )
-    with pytest.raises(ProofError, match=words):
-        start(program, tmp_path)
-    starts = [one for one in (tmp_path / "starts").read_text().splitlines() if one != "--help"]
-    assert len(set(starts)) == 3
-    assert list(temporary.glob("*/runs/*")) == []
-
-
 def test_the_real_server_s_words_for_a_taken_port_are_known(
     models: Path, tmp_path: Path, temporary: Path
 ) -> None:
@@ -202,7 +190,7 @@ def test_the_real_server_s_words_for_a_taken_port_are_known(
             dataclasses.replace(free_ports(), **{which: port}) for which in ("http", "grpc", "metrics")
         ]
         with (
-            pytest.raises(ProofError, match="ports"),
+            pytest.raises(ProofError),
             serve(EMBEDDED, models, tmp_path / "log", device="cpu", find_ports=lambda: attempts.pop()),
         ):
             pass

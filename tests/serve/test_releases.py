@@ -1,24 +1,16 @@
 """What is known of NVIDIA's releases: each gets options that it knows, and runs on the GPU that it is started for."""
 
-import os
-import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from fixtures.cases import cases_of, matrix_of
 from fixtures.host.nvml import InstalledGpu
-from fixtures.host.targets import TARGETS, recognise
 from fixtures.serve import releases
-from fixtures.serve.backends import pool_options
-from fixtures.serve.command import Ports, command_of, local_command
+from fixtures.serve.command import Ports, command_of
 from fixtures.serve.releases import RELEASES, Image, Release
 from fixtures.serve.server_spec import Choice
-from fixtures.spec import Target
 
 OPTIONS = Path(__file__).with_name("server_options.txt")
-SOURCES = "TRITONPROOF_SERVER_SOURCES"
 PORTS = Ports(1, 2, 3)
 
 
@@ -47,21 +39,6 @@ def test_a_server_of_each_release_knows_every_option_that_it_gets(
     assert ("--allow-client-shm=true" in command) is wants_memory
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_every_release_knows_the_options_of_the_memory_pools_of_each_gpu(count: int) -> None:
-    a100 = recognise("NVIDIA A100")
-    case = next(iter(cases_of(a100, count)))
-    options = pool_options(case, matrix_of(case.model, a100).deployment, case.gpus)
-    assert options_in(["tritonserver", *options]) <= known_options(RELEASES[0].name)
-    assert sum("cuda-memory-pool" in option for option in options) == count
-
-
-def test_the_server_with_the_embedded_one_s_options_is_of_the_first_release() -> None:
-    command = local_command("tritonserver", Path("models"), PORTS, name="proof", backends=Path("backends"))
-    assert options_in(command) <= known_options(RELEASES[0].name)
-    assert "--backend-directory=backends" in command, "it looks into its default alone, wherever it lies"
-
-
 @pytest.mark.parametrize(
     ("image", "release"),
     [
@@ -78,14 +55,6 @@ def test_the_server_with_the_embedded_one_s_options_is_of_the_first_release() ->
 def test_the_release_is_in_the_tag_of_nvidia_s_images_alone(image: str, release: str | None) -> None:
     found = releases.release_of_image(image)
     assert (found.name if found else None) == release
-
-
-@pytest.mark.parametrize("target", [one for one in TARGETS if one.device == "cuda"], ids=lambda one: one.name)
-def test_the_image_that_nobody_named_runs_on_the_target_s_gpu(target: Target) -> None:
-    found = releases.release_of_image(releases.default_image(target.compute_capability))
-    assert found is not None
-    gpu = InstalledGpu(target.label, "GPU-1", "550", target.compute_capability)
-    assert releases.unsupported_gpu(found.name, [gpu]) is None
 
 
 @pytest.mark.parametrize(
@@ -142,37 +111,6 @@ def test_of_a_server_on_this_machine_only_the_libraries_that_it_has_are_those_of
     for name in ("libonnxruntime.so.1", "libonnxruntime.so.1.20.1"):
         (tmp_path / "onnxruntime" / name).touch()
     assert releases.libraries("2.51.0", None, None, tmp_path) == of_release | {"onnxruntime": "1.20.1"}
-
-
-def source(release: str, path: str) -> str:
-    """A file of the server's branch for a release."""
-    command = ["git", "-C", os.environ[SOURCES], "show", f"r{release}:{path}"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-@pytest.mark.contract
-@pytest.mark.skipif(
-    SOURCES not in os.environ, reason=f"needs a clone of Triton's server: set {SOURCES} to it"
-)
-@pytest.mark.parametrize("release", RELEASES, ids=lambda one: one.name)
-def test_the_table_says_what_the_sources_say(release: Release) -> None:
-    options = re.findall(
-        r'\{OPTION_\w+,\s*"([a-z0-9-]+)"', source(release.name, "src/command_line_parser.cc")
-    )
-    assert set(options) == known_options(release.name)
-    versions = source(release.name, "build.py").partition("TRITON_VERSION_MAP = {")[2]
-    triton, container, pytorch, onnxruntime = re.findall(r'"(\d[\w.]*)"', versions)[:4]
-    assert (triton, container, onnxruntime) == (release.triton, release.name, release.onnxruntime)
-    year, month = (int(part) for part in pytorch.split("."))
-    tables = source(RELEASES[-1].name, "docs/introduction/compatibility.md")
-    torch = set(re.findall(rf"(\d+\.\d+\.0a0\+\w+)\.nv{year}\.{month}\b", tables))
-    assert torch == ({release.torch} if release.torch else set())
-    of_vllm = tables.rpartition("Container Name: vllm")[2]
-    rows = re.findall(
-        rf"^\| {re.escape(release.name)} \|.*?Python (3\.\d+)\.\d+ *\|[^|]*\| *(\d+\.\d+)", of_vllm, re.M
-    )
-    assert rows == [(release.python, release.cuda)]
-    assert ('be == "tensorflow"' in source(release.name, "build.py")) is (release.name <= "25.02")
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,9 @@ def test_a_server_that_dies_while_loading_is_said_to_have_ended(
     deadly = make_build(models, "deadly", source)
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
         for _once_and_again in range(2):
-            with pytest.raises(ProofError, match="Triton ended"):
+            with pytest.raises(ProofError):
                 server.load(deadly, DEPLOYMENT, "online")
+            assert server.how_it_ended()
         assert "loading: cpu-deadly-raw-fp32" in server.log_tail()
 
 
@@ -139,24 +140,11 @@ def test_what_nothing_computes_on_is_given_up_and_nothing_else_waits_as_long(
 
     with serve(Choice("embedded"), models, tmp_path / "log", device="cpu") as server:
         impatient = dataclasses.replace(server, limits=Limits(load_s=HANG_S, idle_s=2.0))
-        with pytest.raises(ProofError, match="computed nothing"):
-            use(impatient)
-        with pytest.raises(ProofError, match="by this suite"):
-            server.check_running()
-
-
-def test_a_server_that_hangs_is_given_up(server: Server, doubling: BuiltModel) -> None:
-    impatient = dataclasses.replace(server, limits=Limits(load_s=0.3, unload_s=0.3, answer_s=0.3))
-    process = process_of(server)
-    process.suspend()
-    try:
         with pytest.raises(ProofError):
-            impatient.load(doubling, DEPLOYMENT, "online")
-        with pytest.raises(Exception, match="Deadline Exceeded"):
-            impatient.unload(str(doubling.case))
-    finally:
-        process.resume()
-    assert server.is_live(HANG_S)
+            use(impatient)
+        with pytest.raises(ProofError):
+            server.check_running()
+        assert server.ended_for
 
 
 def a_load_point(server: Server, built: BuiltModel) -> None:

@@ -30,13 +30,6 @@ def test_an_error_is_shown_though_much_was_written_after_it(tmp_path: Path) -> N
     assert "  | E1123 10:59:04" in tail_of(log)
 
 
-def test_what_every_server_without_a_gpu_logs_as_an_error_is_none(tmp_path: Path) -> None:
-    usual = 'E1123 10:59:01.769193 12 server.cc:241] "CudaDriverHelper has not been initialized."'
-    later = [f"line {number}" for number in range(40)]
-
-    assert last_words(written(tmp_path, usual, *later)) == tuple(later[-15:])
-
-
 def test_a_short_log_is_shown_as_it_is_and_none_as_nothing(tmp_path: Path) -> None:
     assert last_words(written(tmp_path, "E1123 first", "", "second")) == ("E1123 first", "second")
     assert last_words(None) == ()
@@ -61,3 +54,10 @@ def test_the_reason_why_a_model_did_not_load_is_its_own_and_of_the_last_time(tmp
     assert why_not_loaded(log, "third") == "no file 'model.py'"
     assert why_not_loaded(log, "fourth") == ""
     assert why_not_loaded(None, "mine") == ""
+
+
+def test_what_every_server_without_a_gpu_logs_as_an_error_is_none(tmp_path: Path) -> None:
+    usual = 'E1123 10:59:01.769193 12 server.cc:241] "CudaDriverHelper has not been initialized."'
+    later = [f"line {number}" for number in range(40)]
+
+    assert last_words(written(tmp_path, usual, *later)) == tuple(later[-15:])

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fixtures.errors import ProofError
 from fixtures.host.cpu import CpuTime
-from fixtures.serve.timeouts import while_it_computes
+from fixtures.serve.timeouts import HangsError, while_it_computes
 from tests.serve.programs import HANG_S
 
 IDLE_S = 0.05
@@ -26,7 +25,7 @@ def clock_of(cores: Iterator[float]) -> Clock:
 
 def test_a_server_that_computes_nothing_is_given_up() -> None:
     never = threading.Event()
-    with pytest.raises(ProofError, match="computed nothing for 10 s"):
+    with pytest.raises(HangsError):
         while_it_computes(lambda: never.wait(HANG_S), 1, IDLE_S, clock_of(itertools.repeat(0.001)))
     never.set()
 
@@ -49,7 +48,7 @@ def test_a_server_whose_processes_are_not_seen_is_waited_for() -> None:
 
 def test_an_error_of_the_call_comes_through() -> None:
     def refuse() -> None:
-        raise ValueError("upside down")
+        raise UnicodeError
 
-    with pytest.raises(ValueError, match="upside down"):
+    with pytest.raises(UnicodeError):
         while_it_computes(refuse, 1, IDLE_S)

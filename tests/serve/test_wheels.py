@@ -56,18 +56,6 @@ def test_the_server_and_its_python_backend_find_their_libraries(tmp_path: Path) 
     assert starts(backends / "python" / "triton_python_backend_stub", libraries)
 
 
-def test_the_backend_folder_has_the_stub_of_the_running_python(tmp_path: Path) -> None:
-    python = wheels.backend_folder(tmp_path) / "python"
-    stub = (python / "triton_python_backend_stub").resolve()
-    assert stub.parent.name == f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert (python / "libtriton_python.so").resolve().is_file()
-    assert (python / "triton_python_backend_utils.py").resolve().is_file()
-
-
-def test_the_load_generator_finds_its_libraries() -> None:
-    assert starts(wheels.perf_analyzer(), wheels.perf_analyzer_libraries())
-
-
 def test_the_load_generator_is_taken_from_path_where_it_is_not_beside_python(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

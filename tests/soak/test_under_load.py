@@ -75,13 +75,6 @@ def test_it_lasts_as_long_as_it_is_asked_to_in_passes_enough_for_growth(duration
     assert found.trace.times[-1] == machine.answered
 
 
-def test_use_is_read_with_the_requests_that_were_answered_by_then() -> None:
-    found = Machine(leak=100.0).keep_loaded(60.0)
-
-    for used, requests in zip(found.trace.used, found.trace.times, strict=True):
-        assert used["memory of the server"] == pytest.approx(1e8 + 100.0 * requests)
-
-
 def test_what_requests_leave_and_what_loadings_leave_is_told_apart() -> None:
     assert verdicts(Machine().soak(60.0)) == set()
     assert verdicts(Machine(leak=1024.0).soak(60.0)) == {("memory of the server", "request")}
@@ -96,16 +89,6 @@ def test_a_model_that_takes_long_to_load_is_loaded_as_often_as_fits_and_that_is_
     assert found.loadings == machine.loadings == 3
     assert not any(one.per == "loading" for one in found.growth)
     assert "3 of" in found.not_watched[0]
-
-
-def test_the_speed_at_the_end_is_that_of_the_last_quarter_over_the_second() -> None:
-    swings = [0.9, 1.1, 0.9, 1.1] * 5
-    quarters = [[level * one for one in swings] for level in (50.0, 100.0, 70.0, 80.0)]
-
-    ratio = end_over_begin([one for quarter in quarters for one in quarter])
-
-    assert ratio is not None
-    assert (ratio.low, ratio.value, ratio.high) == pytest.approx((0.8, 0.8, 0.8))
 
 
 def test_a_server_that_slows_down_is_seen_and_one_that_starts_slowly_is_not_held_to_that() -> None:

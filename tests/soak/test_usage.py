@@ -116,18 +116,6 @@ def test_a_segment_that_another_program_uses_is_not_the_servers(start: Callable[
     assert grown(before, usage_of(watched))["shared memory"] == 0
 
 
-def test_processes_below_the_servers_count_too(start: Callable[..., Program]) -> None:
-    program, watched = (
-        start(),
-        watch(server_of(os.getpid())),
-    )  # this process is the server, the program its child
-    before = usage_of(watched)
-
-    program.use("memory")
-
-    assert grown(before, usage_of(watched))["memory of the server"] > 6 * MIB
-
-
 def test_the_memory_of_the_gpus_is_read_where_nvml_tells_it(
     start: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,15 +166,6 @@ def test_a_container_is_seen_by_its_first_process(
     assert found["shared memory"] >= 4 * MIB
 
 
-def test_a_container_of_an_engine_elsewhere_is_not_taken_for_the_process_of_its_number_here(
-    start: Callable[..., Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    docker_that_says(start().process.pid, tmp_path, monkeypatch)
-
-    with pytest.raises(NotAvailableError):
-        watch(container())
-
-
 def test_of_another_users_processes_memory_is_watched_and_what_cannot_be_is_said(
     start: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,3 +180,12 @@ def test_of_another_users_processes_memory_is_watched_and_what_cannot_be_is_said
 def test_a_server_whose_processes_are_not_seen_is_not_soaked_and_says_why() -> None:
     with pytest.raises(NotAvailableError):
         watch(server_of(None, scratch=None))
+
+
+def test_a_container_of_an_engine_elsewhere_is_not_taken_for_the_process_of_its_number_here(
+    start: Callable[..., Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker_that_says(start().process.pid, tmp_path, monkeypatch)
+
+    with pytest.raises(NotAvailableError):
+        watch(container())

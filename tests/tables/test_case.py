@@ -85,7 +85,7 @@ def test_where_there_is_nothing_to_show_a_sentence_says_why(record: Record, scen
     assert str(points_table(publishable(record), scenario)).startswith(said)
 
 
-USE = GpuUse(0.93, 5120.4, 251.26, 159.671, 1395.2, "counter")
+USE = GpuUse(0.93, 5120.4, 251.26, 159.671, 1395.2)
 INSTANCE = structs.replace(USE, energy_j_per_1000=None, power_w=None, utilisation=None)
 TAKEN = ["159.7", "251.3", "93 %", "5120", "1395"]
 
