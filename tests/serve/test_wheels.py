@@ -91,6 +91,15 @@ def test_what_is_missing_is_named_with_its_package(
         find()
 
 
+def test_a_numpy_with_which_answers_would_be_empty_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", {"numpy": "2.0.0"}.get)
+
+    with pytest.raises(SetupError, check=lambda error: "numpy<2" in str(error.fix)):
+        wheels.backend_folder(tmp_path)
+
+
 def test_a_python_without_a_stub_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"3\.99"):
         wheels.backend_folder(tmp_path, "3.99")

@@ -1,0 +1,49 @@
+"""The committed weights are FP32: a model that was made from a checkpoint of half the digits is told from the right one."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from fixtures.formats import all_formats
+from fixtures.host.targets import CPU
+from fixtures.models import all_models
+from fixtures.spec import Case, Model
+from reports.text.correctness import conversion_failure
+from tests.toy import compare_conversion
+
+MICRO = [model for model in all_models() if model.micro and model.name != "nnunet-micro"]
+"""Not nnU-Net: its only output are classes, of which half the digits change three in 786,432."""
+ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+
+
+def in_half_digits(network: Any) -> Any:
+    """The network with the weights that a checkpoint in FP16 keeps of it, computing in FP32."""
+    if isinstance(network, torch.nn.Module):
+        other = copy.deepcopy(network)
+        # Not network.half(), which rounds tables too that no checkpoint has.
+        kept = {name: value.half().to(value.dtype) for name, value in network.state_dict().items()}
+        other.load_state_dict(kept)
+        return other
+    import keras
+
+    other = keras.models.clone_model(network)
+    other.set_weights([value.astype(np.float16).astype(value.dtype) for value in network.get_weights()])
+    return other
+
+
+@pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
+def test_weights_from_a_checkpoint_in_half_digits_break_the_parity_of_fp32(model: Model) -> None:
+    weights = model.load(None)
+    case = Case(CPU, model, ONNX, None, "fp32")
+    samples = model.samples("evaluation", None, None)
+
+    def converted(network: Any) -> str | None:
+        return conversion_failure(
+            compare_conversion(case, weights, lambda inputs: model.run(network, inputs), samples, 16)
+        )
+
+    assert converted(weights.network) is None
+    assert converted(in_half_digits(weights.network)) is not None
