@@ -49,15 +49,17 @@ def prove_gate(run: CaseRun, recorder: Recorder) -> Callable[[str], None]:
         deployed, found = run.same_answers(gate)
         recorder.gate(deployed.serving, found)
         recorder.figure(gate_text(found))
+        shown = run.reproduce(found)
         if not found.wrong:
             return
         apart = None if found.same is None else found.same.relative_difference
         if run.as_found and gate in _KERNELS_DIFFER and apart is not None and apart <= _OF_HALVES:
             raise AccuracyError(
                 found.wrong,
+                where=shown or None,
                 fix="its rows depend on the rows beside them, unless it computes in less than FP32 inside and rounds them to "
                 f"FP32 at its end: where that is so, say --tolerance {run.case.model.name}={_OF_HALVES:g}",
             )
-        raise run.wrong(found.wrong)
+        raise run.wrong(found.wrong, where=shown or None)
 
     return prove

@@ -11,9 +11,10 @@ from reports.text.correctness import gate_text
 @pytest.mark.stage("against")
 def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
     """Every sample gets the same answer from both, within the noise of a request that is sent again."""
-    serving, found = run.same_answers_as_other
-    recorder.gate(serving, found)
+    serving, found, beside = run.beside_other
+    recorder.against(serving, found, beside)
     recorder.figure(gate_text(found))
+    shown = run.reproduce(found)
     if found.wrong:
         fix = f"where that is meant, say how far answers may differ: --tolerance {run.case.model.name}=SHARE"
-        raise AccuracyError(found.wrong, where=run.case, fix=fix)
+        raise AccuracyError(found.wrong, where=shown or run.case, fix=fix)

@@ -16,7 +16,8 @@ _USAGE = """\
 usage: tritonproof COMMAND [OPTIONS]
 
   prove DIR   prove and measure every model of a Triton model repository, as it is;
-              `prove remote --triton HOST:PORT` those that a server has loaded
+              `prove remote --triton HOST:PORT` those that a server has loaded;
+              `prove DIR --against OLD` whether DIR may replace OLD
   run         run the benchmarks: the suite's models, --onnx NAME=FILE or --models FILE
   report      tables, plots and a page from the records: report --help
   doctor      what could go wrong on this machine, and the fix

@@ -13,6 +13,7 @@ from reports.record import files, per_sample, safe_open
 from reports.record.per_sample import Sample, SampleScores
 from reports.record.sanitize import visible
 from reports.record.schema import Accuracy
+from reports.tables.against import against_section
 from reports.tables.case import scenario_section, soak_section
 from reports.tables.points import efficiency_section
 from reports.tables.table import Block
@@ -51,6 +52,7 @@ def section_of(record: Publishable, results: Path) -> dict[str, Any]:
         "search": search_paragraph(record),
         "worst_of_search": search and _worst(per_sample.of_search(record, results), search.accuracy),
         "soak": soak_section(record),
+        "against": against_section(record),
         "published": _published(record),
         "configs": _configs(record, results),
         "origin": origin_blocks(record),

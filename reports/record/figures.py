@@ -9,12 +9,15 @@ from reports.record.quantities import RATIO
 from reports.record.schema import (
     Accuracy,
     AnswerGate,
+    BesideOther,
     Efficiency,
     Estimate,
     Load,
     Parity,
     Score,
     Search,
+    ServedSide,
+    Start,
 )
 
 Figures = dict[str, float | int | str]
@@ -96,6 +99,28 @@ def of_efficiency(found: Sequence[Efficiency]) -> Figures:
         figures |= ratio_bounds(f"{one.scenario}_in_process_ratio", one.ratio)
         figures |= bounds(f"{one.scenario}_in_process", "_per_s", one.in_process_per_s)
     return figures
+
+
+def of_against(found: BesideOther) -> Figures:
+    """What a model takes to be ready, and uses, here and on the other server; and how many warnings are new."""
+    return _known(
+        ready_s=ready_s(found.here.start),
+        reference_ready_s=ready_s(found.there.start),
+        memory_bytes=memory_bytes(found.here),
+        reference_memory_bytes=memory_bytes(found.there),
+        new_warnings=len(found.warnings),
+    )
+
+
+def ready_s(start: Start) -> float:
+    """Seconds from the start of the server, where that was seen, to the first answer."""
+    return (start.server_s or 0.0) + start.load_s + start.first_request_ms / 1e3
+
+
+def memory_bytes(side: ServedSide) -> float | None:
+    """What the processes of a server kept in the machine's memory; None where they were not seen."""
+    found = [value for name, value in side.used.items() if name.startswith("memory of")]
+    return sum(found) if found else None
 
 
 def of_search(search: Search) -> Figures:

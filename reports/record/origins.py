@@ -13,7 +13,7 @@ from reports.record.schema import Machine, Origin, Record, place
 Key = tuple[Any, ...]
 """What was measured: `("accuracy",)`, `("loads", "offline", 8, 1, 0.0, "")` and so on."""
 
-SINGLE = ("conversion", "accuracy", "search", "conversation", "soak")
+SINGLE = ("conversion", "accuracy", "search", "conversation", "soak", "against")
 """The fields of a record that hold one measurement, or None."""
 SEVERAL: Mapping[str, Callable[[Any], Key]] = {
     "failures": lambda failure: (failure.test,),

@@ -205,6 +205,33 @@ class Start(Struct, frozen=True):
     origin: Origin | None = None
 
 
+class ServedSide(Struct, frozen=True):
+    """A model of a repository on one of two servers that are set beside each other."""
+
+    triton: Text
+    precision: Text
+    """The precision that every floating-point number of the answers shows; empty where they are of FP32, or none tells."""
+    noise: NotNegative | None
+    """How far the answer to a request that is sent again typically is from the first, as a share of the spread; None where the
+    requests are no single ones."""
+    start: Start
+    used: ByName[NotNegative]
+    """What the server used after it had answered, by USED; without what cannot be seen of it."""
+
+
+class BesideOther(Struct, frozen=True):
+    """A model of a repository beside the one that it is to replace, or beside itself on another Triton: what differs other than
+    answers (the gate `other`) and speed (the loads' `comparison`)."""
+
+    reference: Text
+    """The other repository, or the other Triton."""
+    here: ServedSide
+    there: ServedSide
+    warnings: Annotated[tuple[Text, ...], Meta(max_length=20)] = ()
+    """What this server's log warns of, and the other's does not."""
+    origin: Origin | None = None
+
+
 class StageFailure(Struct, frozen=True):
     """A test that proves the case right and failed before it had a result, as where an output was no number."""
 
@@ -595,6 +622,8 @@ class Comparison(Struct, frozen=True):
     points: Counted
     """How many load points the run compared: `slower` is said so that any of them is a false alarm in at most one of a
     hundred runs."""
+    reference_p99_ms: Estimate | None = None
+    """The reference's p99 latency at this point, of the passes that the ratio is of."""
 
 
 class LatencyBudget(Struct, frozen=True):
@@ -879,6 +908,8 @@ class Record(Struct, frozen=True):
     """What is proven of a model that is not asked by single requests."""
     warm_up: WarmUp | None = None
     soak: Soak | None = None
+    against: BesideOther | None = None
+    """What differs from the model that this one is to replace."""
     failures: tuple[StageFailure, ...] = ()
     """Which tests failed before they had a result, each until a run gets through it."""
     price_per_hour: Number | None = None

@@ -13,6 +13,7 @@ from reports.record.arguments import with_fix
 from reports.record.sanitize import visible
 from reports.run import job_summary
 from reports.run.outcomes import Outcomes, status_of, status_sentence, worst_first
+from reports.tables.against import against_table, upgrade_sentence
 from reports.tables.case import soak_table
 from reports.tables.points import budget_table, comparison_table
 from reports.tables.rendering import markdown, terminal_text
@@ -56,6 +57,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     was_ended = outcomes.status == pytest.ExitCode.INTERRUPTED
     if outcomes.failures or outcomes.passed or outcomes.skipped or was_ended:
         _write_job_summary(config, outcomes, records, terminalreporter)
+    if _compares_repositories(config.option):
+        terminalreporter.write_line(_upgrade_sentence(outcomes, records))
     for sentence in outcomes.missing:
         terminalreporter.write_line(sentence)
     outcomes.status = status_of(exitstatus, outcomes)
@@ -63,10 +66,20 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.write_line(sentence)
 
 
+def _upgrade_sentence(outcomes: Outcomes, records: Sequence[Publishable]) -> str:
+    failed = [one.name for one in worst_first(outcomes.failures)]
+    if outcomes.status == pytest.ExitCode.INTERRUPTED:
+        failed.append("a run that was ended")
+    return upgrade_sentence(records, failed, outcomes.skipped.total())
+
+
 def _write_job_summary(
     config: pytest.Config, outcomes: Outcomes, records: Sequence[Publishable], terminalreporter: Any
 ) -> None:
-    content = job_summary.summary(outcomes, records, further_tables(config, records))
+    further: list[Block] = [*further_tables(config, records)]
+    if _compares_repositories(config.option):
+        further.insert(0, _upgrade_sentence(outcomes, records))
+    content = job_summary.summary(outcomes, records, further)
     try:
         job_summary.write(content, config.option.summary, os.environ.get("GITHUB_STEP_SUMMARY"))
     except OSError as error:
@@ -117,10 +130,15 @@ def further_tables(config: Any, records: Sequence[Publishable]) -> list[Table]:
     option = config.option
     found = (
         (option.against is not None or option.against_triton is not None, comparison_table),
+        (_compares_repositories(option), against_table),
         (option.thresholds is not None, budget_table),
         (option.soak is not None, soak_table),
     )
     return [made for is_asked_for, make in found if is_asked_for and (made := make(records))]
+
+
+def _compares_repositories(option: Any) -> bool:
+    return option.repository is not None and (option.against or option.against_triton) is not None
 
 
 def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from reports.published.names import names_of
 from reports.record.quantities import COUNT, DURATION, GROWTH, LATENCY, SCORE, SIZE
 from reports.record.schema import GATES, REMOTE, AnswerGate, Growth, LoadSetting, Record, Soak
+from reports.tables.against import against_section
 from reports.tables.points import (
     budget_table,
     certified_table,
@@ -51,7 +52,7 @@ def case_section(record: Publishable) -> list[Block]:
         blocks = [heading, f"{conversation_text(record.conversation)}."]
     else:
         blocks = [one for scenario in ("offline", "online") for one in scenario_section(record, scenario)]
-    blocks += efficiency_section(record)
+    blocks += [*efficiency_section(record), *against_section(record)]
     if found := search_paragraph(record):
         blocks += [Heading("Within a latency budget", 4), found]
     return [*blocks, *soak_section(record)]

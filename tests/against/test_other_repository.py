@@ -1,9 +1,13 @@
 """A repository beside the one that it is to replace: whole runs over models with planted faults, noisy and right ones."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from reports.record import files
 from reports.run.outcomes import STATUS
 from tests.helpers import Collect
@@ -65,6 +69,42 @@ def test_a_thousandth_in_some_rows_is_found_and_fails_the_run(run: Run) -> None:
     assert found.same is not None
     assert not found.same.passed
     assert run.status == STATUS["accuracy"]
+
+
+def test_a_wrong_answer_hands_over_what_shows_it(
+    run: Run, repositories: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """The script finds the difference on the server that has it, and none on the other."""
+    folder = run.results / "cpu/cpu-moved-asis.reproducer/other"
+    assert {path.name for path in folder.iterdir()} == {
+        *("config.pbtxt", "request.npz", "request.json", "expected.npz", "given.npz", "show.py", "issue.md")
+    }
+    assert not (run.results / "cpu/cpu-alike-asis.reproducer").exists()
+    said = []
+    for repository in repositories:
+        with serve(
+            Choice("embedded"), repository, tmp_path / "log", device="cpu", open_to_all=True
+        ) as server:
+            server.load_as_found(repository / "moved")
+            command = [sys.executable, str(folder / "show.py"), server.address]
+            said.append(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    assert ["OUT differs" in one for one in said] == [True, False]
+
+
+def test_what_differs_besides_is_on_record_and_the_run_has_a_verdict(run: Run) -> None:
+    found = run.record("cpu-alike-asis").against
+
+    assert found is not None
+    assert found.here.triton == found.there.triton != ""
+    assert found.here.start.load_s > 0
+    assert found.there.used["memory of the server"] > 0
+    assert found.here.noise == 0
+    assert found.warnings == ()
+    noisy = run.record("cpu-noisy-asis").against
+    assert noisy is not None
+    assert noisy.here.noise
+    assert "Not safe to upgrade" in run.text
 
 
 def test_a_slower_model_is_shown_to_be(run: Run) -> None:

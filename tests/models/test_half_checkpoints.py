@@ -34,7 +34,14 @@ def in_half_digits(network: Any) -> Any:
     return other
 
 
-@pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
+QUICK = "resnet50-micro"
+"""The model of every run; the others take minutes."""
+MODELS = [
+    pytest.param(one, id=one.name, marks=[] if one.name == QUICK else [pytest.mark.campaign]) for one in MICRO
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_weights_from_a_checkpoint_in_half_digits_break_the_parity_of_fp32(model: Model) -> None:
     weights = model.load(None)
     case = Case(CPU, model, ONNX, None, "fp32")

@@ -109,6 +109,7 @@ class Reporter:
             results=str(results),
             against="HEAD~1",
             against_triton=None,
+            repository=None,
             thresholds="asked.toml",
             soak="10m",
         )

@@ -1,0 +1,87 @@
+"""What shows a wrong answer: the folder of a request of two rows, with texts and without a batch axis."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fixtures.accuracy.compare_answers import Answer, Closeness, Differing, compare, expect
+from fixtures.consistency import reproducer
+from fixtures.spec import Tensor
+from fixtures.user_models.request_files import read_request_files
+from tests import toy
+
+ROWS = {
+    "IN": np.arange(8, dtype=np.float32).reshape(2, 4),
+    "TEXT": np.array([[b"one"], [b"\xffthree"]], object),
+}
+MODEL = dataclasses.replace(
+    toy.model(),
+    inputs=(Tensor("IN", "FP32", (4,)), Tensor("TEXT", "BYTES", (1,)), Tensor("MORE", "FP32", (1,))),
+)
+FOUND = Differing(["a", "b"], 1, {"OUT": ROWS["IN"][1]}, {"OUT": 2 * ROWS["IN"][1]})
+
+
+@pytest.fixture
+def of(tmp_path: Path) -> reproducer.Case:
+    (tmp_path / "config.pbtxt").write_text("max_batch_size: 4")
+    versions = {"Triton": "2.51.0"}
+    return reproducer.Case("toy", "batches", "1 differs", tmp_path / "config.pbtxt", versions, "alone")
+
+
+def test_the_request_and_both_answers_come_back_without_code(of: reproducer.Case, tmp_path: Path) -> None:
+    folder = tmp_path / "found"
+    folder.mkdir()
+    (folder / "of-before").touch()
+    reproducer.write(folder, of, MODEL, ROWS, FOUND)
+
+    arrays = {
+        name: dict(np.load(folder / f"{name}.npz").items()) for name in ("request", "expected", "given")
+    }
+    np.testing.assert_array_equal(arrays["request"]["IN"], ROWS["IN"])
+    assert arrays["request"]["TEXT"].tolist() == ROWS["TEXT"].tolist()
+    np.testing.assert_array_equal(2 * arrays["expected"]["OUT"], arrays["given"]["OUT"])
+    assert (folder / "config.pbtxt").read_text() == "max_batch_size: 4"
+    assert not (folder / "of-before").exists()
+    compile((folder / "show.py").read_text(), "show.py", "exec")
+    assert len((folder / "show.py").read_text().splitlines()) <= 25
+    issue = (folder / "issue.md").read_text()
+    assert all(one in issue for one in ("toy: 1 differs", "2.51.0", "`b`", "-b 2"))
+
+
+def test_the_request_is_one_that_perf_analyzer_and_the_suite_read(
+    of: reproducer.Case, tmp_path: Path
+) -> None:
+    reproducer.write(tmp_path / "found", of, MODEL, ROWS, FOUND)
+
+    file = tmp_path / "found" / "request.json"
+    first, second = read_request_files(file.parent, [file], MODEL.inputs[:2])
+    np.testing.assert_array_equal(second.read()["IN"], ROWS["IN"][1])
+    assert second.read()["TEXT"].tolist() == [b"\xffthree"]
+    assert list(json.loads(file.read_text())["data"][0]) == ["IN", "TEXT"]
+    assert first.read()["IN"].shape == (4,)
+
+
+def test_a_model_without_a_batch_axis_is_asked_without_one(of: reproducer.Case, tmp_path: Path) -> None:
+    one = {name: values[:1] for name, values in ROWS.items()}
+    found = Differing(["a"], 0, FOUND.expected, FOUND.given)
+    reproducer.write(tmp_path / "found", of, dataclasses.replace(MODEL, batched=False), one, found)
+
+    assert np.load(tmp_path / "found" / "request.npz")["IN"].shape == (4,)
+    assert "ROW, TYPES = 'toy', None" in (tmp_path / "found" / "show.py").read_text()
+
+
+def test_the_first_wrong_answer_is_kept_with_its_request() -> None:
+    expected = expect(["a", "b", "c"], {"OUT": np.arange(12, dtype=np.float32).reshape(3, 4)})
+    given = expected.outputs["OUT"][[2, 1]] + np.array([[0], [1]], np.float32)
+
+    found = compare(
+        expected, [Answer(np.array([2, 1]), {"OUT": given})], Closeness(1e-5, np.inf, 1.0)
+    ).differing
+
+    assert found is not None
+    assert (list(found.batch), found.row) == (["c", "b"], 1)
+    np.testing.assert_array_equal(found.given["OUT"], given[1])
+    np.testing.assert_array_equal(found.expected["OUT"], expected.outputs["OUT"][1])

@@ -1,0 +1,107 @@
+"""Whether it is safe to upgrade, by what is on record of each model and what failed."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from reports.record.schema import Artifact, BesideOther, Record, ServedSide, Start, VerifiedAnswers
+from reports.tables.against import against_section, against_table, upgrade_sentence, verdict_on
+from reports.text.publishable import publishable
+from tests import samples
+from tests.helpers import as_markdown
+
+SIDE = ServedSide("2.51.0", "", 0.0, Start("online", 1.0, 2.0, 500.0), {"memory of the server": 2.0**20})
+OTHER = BesideOther("/srv/models", SIDE, structs.replace(SIDE, triton="2.50.0"), ("low on something",))
+FIVE_PERCENT = {"verdict": "slower", "ratio": samples.estimate(0.95, 0.01), "chance": 1e-6}
+
+
+def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
+    """A model as it is beside another, with a load point for each comparison."""
+    build = Artifact("0", "as found", 0.0, 1.0, "As it is", "python", inputs={}, as_found=True)
+    right = VerifiedAnswers(9, 0, 9, 0.1, held_to="alone")
+    loads = [
+        samples.load("offline", batch, 100.0, comparison=samples.comparison(**one), answers=right)
+        for batch, one in enumerate(compared, 1)
+    ]
+    return samples.record(
+        build=build,
+        conversion=None,
+        accuracy=None,
+        gates=(samples.gate("other", wrong),),
+        loads=tuple(loads),
+        against=OTHER,
+    )
+
+
+FAST: dict[str, Any] = {"verdict": "not slower", "ratio": samples.estimate(1.0), "chance": 1.0}
+OPEN: dict[str, Any] = FAST | {"verdict": "not shown"}
+
+
+@pytest.mark.parametrize(
+    ("record", "verdict"),
+    [
+        (beside("", FAST, FAST), "passed"),
+        (beside("", FAST, FIVE_PERCENT), "failed"),
+        (beside("3 answers differ", FAST), "failed"),
+        (beside("", FAST, OPEN), "not shown"),
+        (beside(""), "not shown"),
+        (structs.replace(beside("", FAST), gates=(samples.gate("batches", "2 differ"),)), "failed"),
+    ],
+    ids=[
+        "alike",
+        "5 % slower",
+        "other answers",
+        "speed not settled",
+        "no speed compared",
+        "wrong in batches",
+    ],
+)
+def test_a_model_may_replace_the_other_where_its_answers_are_the_same_and_it_is_not_slower(
+    record: Record, verdict: str
+) -> None:
+    assert verdict_on(publishable(record))[0] == verdict
+
+
+SAFE = publishable(beside("", FAST))
+UNSAFE = publishable(beside("", FIVE_PERCENT))
+NOT_KNOWN = publishable(beside("", OPEN))
+
+
+@pytest.mark.parametrize(
+    ("records", "failed", "begins"),
+    [
+        ([SAFE], [], "Safe to upgrade"),
+        ([SAFE, UNSAFE], [], "Not safe"),
+        ([SAFE], ["test_x[cpu-gone-asis]"], "Not safe"),
+        ([NOT_KNOWN], [], "No difference"),
+        ([], [], "Nothing says"),
+    ],
+)
+def test_a_run_has_one_verdict(records: Any, failed: list[str], begins: str) -> None:
+    assert upgrade_sentence(records, failed, 0).startswith(begins)
+
+
+def test_what_differs_besides_is_in_the_table() -> None:
+    cells = dict(
+        zip(
+            [one.title for one in against_table([SAFE]).columns],
+            against_table([SAFE]).rows[0].cells,
+            strict=True,
+        )
+    )
+
+    assert {name: cells[name].value for name in ("Ready in (s)", "Memory (MiB)")} == {
+        "Ready in (s)": 3.5,
+        "Memory (MiB)": 1.0,
+    }
+    text = as_markdown(against_section(SAFE))
+    assert "low on something" in text
+    assert "2.50.0" in text
+    assert against_section(publishable(samples.record())) == []
+
+
+def test_no_ratio_stands_where_answers_are_wrong() -> None:
+    wrong = publishable(beside("3 answers differ", FAST | {"ratio": samples.estimate(1.2345)}))
+
+    assert "1.23" not in as_markdown(against_table([wrong]))
