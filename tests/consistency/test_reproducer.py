@@ -75,13 +75,13 @@ def test_a_model_without_a_batch_axis_is_asked_without_one(of: reproducer.Case, 
 
 def test_the_first_wrong_answer_is_kept_with_its_request() -> None:
     expected = expect(["a", "b", "c"], {"OUT": np.arange(12, dtype=np.float32).reshape(3, 4)})
-    given = expected.outputs["OUT"][[2, 1]] + np.array([[0], [1]], np.float32)
+    given = expected.outputs["OUT"][[2, 0]] + np.array([[0], [1]], np.float32)
 
     found = compare(
-        expected, [Answer(np.array([2, 1]), {"OUT": given})], Closeness(1e-5, np.inf, 1.0)
+        expected, [Answer(np.array([2, 0]), {"OUT": given})], Closeness(1e-5, np.inf, 1.0)
     ).differing
 
     assert found is not None
-    assert (list(found.batch), found.row) == (["c", "b"], 1)
+    assert (list(found.batch), found.row) == (["c", "a"], 1)
     np.testing.assert_array_equal(found.given["OUT"], given[1])
-    np.testing.assert_array_equal(found.expected["OUT"], expected.outputs["OUT"][1])
+    np.testing.assert_array_equal(found.expected["OUT"], expected.outputs["OUT"][0])
