@@ -17,7 +17,7 @@ def load(artifact, settings):
     accelerator keeps what it builds, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
     (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or 1), batched (0 where the
     network has no axis for the batch: each row is then computed by itself), sizes (batch sizes, joined by commas:
-    see `_filled_up`), and cuda_graphs (0 or 1: see `_captured`).
+    see `_filled_up`), cuda_graphs (0 or 1: see `_captured`), and prefer_nhwc (0 or 1: convolutions with the channels last).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(settings["threads"])
@@ -218,6 +218,8 @@ def _providers(settings, several):
     chosen = {"use_tf32": settings["tf32"], "cudnn_conv_algo_search": "HEURISTIC"}
     if settings.get("cuda_graphs") == "1":
         chosen["enable_cuda_graph"] = "1"
+    if settings.get("prefer_nhwc") == "1":
+        chosen["prefer_nhwc"] = "1"
     if several:  # each takes what it needs, where it would take twice as much each time
         chosen["arena_extend_strategy"] = "kSameAsRequested"
     cuda = {"CUDAExecutionProvider": device | chosen} | cpu

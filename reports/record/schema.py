@@ -169,6 +169,8 @@ class Deployment(Struct, frozen=True):
     tf32: bool | None = None
     """Whether products of FP32 may be computed in TF32, whose operands hold 11 bits in place of 24. None where that means
     nothing: on a CPU, on a GPU older than compute capability 8.0, in other precisions."""
+    prefer_nhwc: bool = False
+    """Whether ONNX Runtime computes convolutions on a GPU with the channels last."""
 
 
 class Artifact(Struct, frozen=True):
@@ -521,6 +523,7 @@ MARKS = {
     "schedule-slipped": "requests were sent later than scheduled",
     "cached-answers": "one sample repeated was answered faster than samples that were never sent before",
     "faster-than-in-process": "the server was faster than what it serves is in process, which cannot be",
+    "plans-anew": "ONNX Runtime planned the convolutions anew whenever the size of the batch changed",
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }

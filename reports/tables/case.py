@@ -200,6 +200,7 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
     serving, deployment = record.serving, record.deployment
     options = (
         ("CUDA graphs", deployment.cuda_graphs),
+        ("convolutions in NHWC", deployment.prefer_nhwc),
         ("warm-up", deployment.warmup),
         ("FP32 in TF32", deployment.tf32 is True),
         ("FP32 without TF32", deployment.tf32 is False),

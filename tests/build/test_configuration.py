@@ -56,37 +56,40 @@ SCRIPT = next(one for one in all_formats() if one.mnemonic == "ts-script")
 
 
 @pytest.mark.parametrize(
-    ("target", "format_", "accelerator", "native", "is_heard"),
+    ("target", "format_", "accelerator", "native", "heard"),
     [
-        (A100, TRT, None, True, True),
-        (A100, TRT, None, False, False),
-        (A100, ONNX, None, False, True),
-        (A100, ONNX, None, True, False),
-        (A100, ONNX, "trt", False, False),
-        (A100, SCRIPT, None, True, False),
-        (A100, SCRIPT, None, False, False),
-        (CPU, ONNX, None, False, False),
+        (A100, TRT, None, True, "cuda_graphs"),
+        (A100, TRT, None, False, ""),
+        (A100, ONNX, None, False, "cuda_graphs prefer_nhwc"),
+        (A100, ONNX, None, True, ""),
+        (A100, ONNX, "trt", False, ""),
+        (A100, SCRIPT, None, True, ""),
+        (A100, SCRIPT, None, False, ""),
+        (CPU, ONNX, None, False, ""),
     ],
 )
-def test_cuda_graphs_are_captured_or_refused(
-    target: Target, format_: Format, accelerator: str | None, native: bool, is_heard: bool
+@pytest.mark.parametrize("setting", ["cuda_graphs", "prefer_nhwc"])
+def test_a_setting_for_gpus_is_heard_or_refused(
+    setting: str, target: Target, format_: Format, accelerator: str | None, native: bool, heard: str
 ) -> None:
-    """No record says that they were captured where nothing reads the setting."""
+    """No record says of what was served what nothing has read."""
     case = Case(target, MICRO, format_, accelerator, "fp32")
-    deployment = structs.replace(DEPLOYMENT, cuda_graphs=True)
-    if is_heard:
+    deployment = structs.replace(DEPLOYMENT, **{setting: True})
+    if setting in heard.split():
         config = model_config(case, deployment, native=native)
-        told = config.parameters["cuda_graphs"].string_value == "1"
+        told = config.parameters[setting].string_value == "1"
         assert config.optimization.cuda.graphs if native else told
         return
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, check=lambda error: error.where == f"--deployment {setting}=true"):
         model_config(case, deployment, native=native)
-    assert caught.value.where == "--deployment cuda_graphs=true"
 
 
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("scenario", ["online", "offline"])
-@pytest.mark.parametrize("field", [one.name for one in structs.fields(DEPLOYMENT)])
+@pytest.mark.parametrize(
+    "field",
+    [one.name for one in structs.fields(DEPLOYMENT) if one.name not in ("cuda_graphs", "prefer_nhwc")],
+)
 def test_every_setting_of_a_deployment_changes_what_the_server_is_told(
     field: str, scenario: Scenario, native: bool
 ) -> None:
@@ -95,13 +98,12 @@ def test_every_setting_of_a_deployment_changes_what_the_server_is_told(
         "instances": 2,
         "preferred_batch_sizes": (4, 8),
         "max_queue_delay_us": 7,
-        "cuda_graphs": True,
         "warmup": False,
         "tf32": False,
     }
     changed = structs.replace(DEPLOYMENT, **{field: changes[field]})
     assert changed != DEPLOYMENT
-    case = Case(A100, MICRO, TRT if field == "cuda_graphs" and native else ONNX, None, "fp32")
+    case = Case(A100, MICRO, ONNX, None, "fp32")
     before, after = (
         model_config(case, one, native=native, scenario=scenario) for one in (DEPLOYMENT, changed)
     )
@@ -146,17 +148,3 @@ def test_the_cores_that_a_control_group_pays_for_are_shared_out_among_instances(
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(8)))
     monkeypatch.setattr(machine, "cgroup_cores", lambda: quota)
     assert runtimes.threads_per_instance(structs.replace(DEPLOYMENT, instances=instances)) == threads
-
-
-@pytest.mark.parametrize("preferred", [(), (3, 7)])
-def test_on_a_gpu_every_batch_that_the_batcher_may_form_is_warmed_up(preferred: tuple[int, ...]) -> None:
-    """The largest comes right behind the smallest: TensorRT then builds one engine for all between."""
-    case = Case(recognise("NVIDIA A100"), MICRO, ONNX, "trt", "fp16")
-    deployment = structs.replace(DEPLOYMENT, max_batch_size=9, preferred_batch_sizes=preferred)
-    warmed = model_config(case, deployment, native=True).model_warmup
-    sizes = [one.batch_size for one in warmed]
-    assert sorted(sizes) == list(range(1, 10))
-    assert sizes[:2] == [1, 9]
-    assert len({one.name for one in warmed}) == 9
-    often = {one.batch_size for one in warmed if one.count > 1}
-    assert often == {1, 9, *preferred}

@@ -1,6 +1,7 @@
 """A build's own runtime in a process of its own, and the machine's peak in another."""
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import json
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from msgspec import structs
@@ -18,11 +20,11 @@ from fixtures.build.repository import BuiltModel
 from fixtures.build.runtimes import load_runtime
 from fixtures.cases import cases_of
 from fixtures.efficiency import in_process as process_module
-from fixtures.efficiency import in_process_worker, peak
+from fixtures.efficiency import in_process_worker, interleaved, peak
 from fixtures.efficiency.in_process import in_process, peak_of
 from fixtures.errors import ProofError
 from fixtures.frameworks.pytorch import tf32_products
-from fixtures.host import machine
+from fixtures.host import machine, scratch
 from fixtures.host.targets import CPU
 from tests.conftest import DEPLOYMENT, MakeBuild
 
@@ -36,6 +38,14 @@ def load(artifact, settings):
         return arrays
     return predict
 """
+SIZES = """
+def load(artifact, settings):
+    def predict(arrays):
+        with (artifact.parent / "sizes").open("a") as file:
+            file.write(f"{len(arrays[0])} ")
+        return arrays
+    return predict
+"""
 BROKEN = "def load(artifact, settings):\n    raise RuntimeError('no such operator')\n"
 DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os._exit(7)\n"
 HANGING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(60)\n"
@@ -46,10 +56,10 @@ def sample_of(build: BuiltModel) -> dict[str, np.ndarray]:
     return {build.case.model.inputs[0].name: SAMPLE}
 
 
-def run_once(build: BuiltModel) -> None:
+def run_once(build: BuiltModel, batch: int = 1) -> None:
     with in_process(build, DEPLOYMENT, sample_of(build)) as worker:
         worker.wait_ready()
-        worker.batches_per_s(1, 0, 1)
+        worker.batches_per_s(batch, 0, 1)
 
 
 # --- the worker ----------------------------------------------------------------------------------------------
@@ -76,6 +86,22 @@ def test_the_worker_runs_the_builds_own_runtime_as_the_backend_that_serves_it_do
     assert settings["device"] == "cpu"
     assert settings["threads"] == str(worker.threads) == str(machine.cores())
     assert worker.spinning is (settings.get("spinning", "0") == "1") is spinning
+
+
+@pytest.mark.parametrize(("accelerator", "sizes"), [("trt", "1 4 3 "), (None, "3 ")])
+def test_an_accelerator_builds_its_engine_for_all_sizes_before_one_is_measured(
+    make_build: MakeBuild,
+    tmp_path: Path,
+    accelerator: str | None,
+    sizes: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a server does, so that both compute with engines of the same range of sizes."""
+    monkeypatch.setattr(scratch, "user_folder", lambda: tmp_path / "tritonproof")
+    build = make_build(tmp_path, "sizes", SIZES)
+    build = dataclasses.replace(build, case=dataclasses.replace(build.case, accelerator=accelerator))
+    run_once(build, 3)
+    assert (build.artifact.parent / "sizes").read_text() == sizes
 
 
 @pytest.mark.parametrize(("told", "spins"), [({}, "0"), ({"spinning": "0"}, "0"), ({"spinning": "1"}, "1")])
@@ -157,6 +183,14 @@ def test_every_precision_of_cpus_has_a_peak(precision: str, fp32_per_s: float) -
             found = max(found, peak_per_s(precision))
     assert 1e9 < fp32_per_s < 1e14
     assert fp32_per_s / 10 < found < fp32_per_s * 100
+
+
+def test_nothing_of_the_peak_is_left_when_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tensors would take gigabytes of the memory of a GPU, and count as the model's."""
+    monkeypatch.setattr(peak, "SIZE", {"cpu": 256})
+    before = set(psutil.Process().children(recursive=True))
+    assert interleaved.peak_per_s(("cpu", "fp32", None)).value > 0
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 def test_int8_by_pytorch_is_no_way_to_the_peak_of_a_cpu_that_emulates_it(

@@ -1,6 +1,8 @@
 """What several formats are tested with: a small network in PyTorch, its model, and a job that converts it."""
 
 import dataclasses
+import importlib
+from types import ModuleType
 
 import pytest
 import torch
@@ -8,7 +10,10 @@ import torch
 from fixtures.frameworks.pytorch import run
 from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Model, Tensor
+from tests.formats import tensorrt_bindings
 from tests.formats.small import Small, samples_of
+
+RTX_VERSION = "1.7.1.116"
 
 
 @pytest.fixture(scope="session")
@@ -37,3 +42,18 @@ def model() -> Model:
 def job(network: Small, model: Model) -> ConversionJob:
     """A conversion to FP32 on the CPU, for batches of up to eight, that nobody listens to."""
     return ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
+
+
+@pytest.fixture(scope="session")
+def rtx(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """TensorRT for RTX: NVIDIA's parser, builder and bindings of the same names, whose packages have all their libraries
+    on PyPI, and whose builder needs no GPU."""
+    folder = tmp_path_factory.mktemp("rtx")
+    for part in ("bindings", "libs"):
+        try:
+            tensorrt_bindings.download(f"tensorrt-rtx-cu13-{part}", RTX_VERSION, folder)
+        except tensorrt_bindings.OutOfReachError as error:
+            pytest.skip(f"needs PyPI: {error}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        return importlib.import_module("tensorrt_rtx_bindings")

@@ -172,13 +172,6 @@ def test_a_tensorrt_under_another_name_is_another_build() -> None:
     assert set(tensorrt.DISTRIBUTIONS) <= set(FORMATS["trt"].packages)
 
 
-def test_every_format_has_its_runtime_file_and_a_source() -> None:
-    for one in all_formats():
-        assert (runtimes.RUNTIMES / one.runtime).is_file()
-        assert one.source.is_file()
-        assert one.packages
-
-
 @pytest.mark.skipif(bool(gpu_names()), reason="this machine has a GPU, so there is nothing to refuse")
 @pytest.mark.filterwarnings("ignore:Specified provider")
 def test_onnx_runtime_without_cuda_is_an_error_and_no_slow_run(job: ConversionJob, tmp_path: Path) -> None:

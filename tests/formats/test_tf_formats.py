@@ -261,12 +261,6 @@ def test_tf_trt_needs_a_tensorflow_built_with_tensorrt(
     assert bool(tf_trt.missing("cuda", None, "fp16")) != built
 
 
-@pytest.mark.usefixtures("no_memory")
-def test_what_the_build_file_says_is_what_tensorflow_says() -> None:
-    info = tensorflow.import_tensorflow().sysconfig.get_build_info()
-    assert dict(tensorflow.about()) == dict(info)
-
-
 def test_tf_trt_builds_engines_for_the_smallest_and_the_largest_batch(
     job: ConversionJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

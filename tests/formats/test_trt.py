@@ -1,13 +1,13 @@
 """TensorRT's names are those of its bindings, 10 and 11; a network has the types of the export it is made of."""
 
+import contextlib
 import dataclasses
-import importlib
 import json
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,19 +17,12 @@ from fixtures.formats import trt
 from fixtures.models import all_models
 from fixtures.spec import ConversionJob, Model
 from tests.formats import tensorrt_bindings
-from tests.formats.tensorrt_bindings import MODULE, NAMES, SOURCES, VERSIONS, used_names
+from tests.formats.tensorrt_bindings import MODULE, NAMES, VERSIONS
 
 LISTED = json.loads(NAMES.read_text())
-RTX_VERSION = "1.7.1.116"
-
-
-@pytest.mark.parametrize("version", LISTED)
-@pytest.mark.parametrize("source", SOURCES, ids=lambda one: one.parent.name)
-def test_every_name_of_tensorrt_that_is_used_is_in_its_bindings(source: Path, version: str) -> None:
-    names = LISTED[version]
-    unknown = {one for one in used_names(source.read_text(), names) if one[1] not in names.get(one[0], {})}
-
-    assert not unknown
+NEWEST = " ".join(VERSIONS[-1])
+ENUMERATIONS = ("Logger", "NetworkDefinitionCreationFlag", "BuilderFlag", "MemoryPoolType")
+"""Classes whose members are used, and which are made by no call of another's."""
 
 
 @pytest.mark.contract
@@ -48,21 +41,6 @@ def test_the_listed_names_are_those_of_the_bindings_on_pypi(
     assert found == LISTED[f"{distribution} {version}"]
 
 
-@pytest.fixture(scope="session")
-def rtx(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """TensorRT for RTX: NVIDIA's parser, builder and bindings of the same names, whose packages have all their libraries
-    on PyPI, and whose builder needs no GPU."""
-    folder = tmp_path_factory.mktemp("rtx")
-    for part in ("bindings", "libs"):
-        try:
-            tensorrt_bindings.download(f"tensorrt-rtx-cu13-{part}", RTX_VERSION, folder)
-        except tensorrt_bindings.OutOfReachError as error:
-            pytest.skip(f"needs PyPI: {error}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)
-        return importlib.import_module("tensorrt_rtx_bindings")
-
-
 @pytest.mark.contract
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 @pytest.mark.parametrize("micro", [one for one in all_models() if one.micro], ids=lambda one: one.name)
@@ -78,50 +56,73 @@ def test_nvidia_s_parser_and_builder_make_an_engine_of_every_micro_model(
 
 
 class Player:
-    """Plays TensorRT's objects: writes down what it is called with, and hands out others like itself."""
+    """Plays an object of TensorRT's: writes down what it is called with, and hands out others as the bindings would."""
 
-    def __init__(self, calls: dict[str, Any], name: str = "", **answers: Any) -> None:
-        self.calls, self.name, self.answers = calls, name, answers
+    used: ClassVar[set[tuple[str, str]]] = set()
+    """Each member that was asked for, with its class."""
+
+    def __init__(self, calls: dict[str, Any], kind: str, **answers: Any) -> None:
+        self.calls, self.kind, self.answers = calls, kind, answers
 
     def __getattr__(self, name: str) -> Any:
         if name in self.answers:
+            self.used.add((self.kind, name))
             return self.answers[name]
+        if name.startswith("__"):  # PyTorch looks through all modules
+            raise AttributeError(name)
+        self.used.add((self.kind, name))
+        given = LISTED[NEWEST].get(self.kind, {}).get(name, "")
 
         def call(*arguments: Any) -> Any:
             self.calls.setdefault(name, []).append(arguments)
-            return Player(self.calls, name, **self.answers)
+            return Player(self.calls, given, **self.answers)
 
-        return call
+        return Player(self.calls, given, **self.answers) if given in ENUMERATIONS else call
+
+    def __call__(self, *_arguments: Any) -> "Player":
+        return self
 
 
 def play(monkeypatch: pytest.MonkeyPatch, *, parses: bool = True, builds: bool = True) -> dict[str, Any]:
     """A TensorRT on a machine without it; returns what it is asked for, by the calls' names."""
     calls: dict[str, Any] = {}
-    answers: dict[str, Any] = {"build_serialized_network": lambda *_: b"engine" if builds else None}
 
     def parse(path: str) -> bool:
         import onnx
 
-        calls["types"] = {
-            tensor.data_type for tensor in onnx.load(path).graph.initializer if len(tensor.dims) > 1
-        }
-        calls["inputs"] = {one.type.tensor_type.elem_type for one in onnx.load(path).graph.input}
+        graph = onnx.load(path).graph
+        calls["types"] = {tensor.data_type for tensor in graph.initializer if len(tensor.dims) > 1}
+        calls["inputs"] = {one.type.tensor_type.elem_type for one in graph.input}
         return parses
 
-    parser = Player(calls, parse_from_file=parse, num_errors=1, get_error=lambda _index: "no such operator")
-    module = SimpleNamespace(
-        __spec__=ModuleSpec(MODULE, None),  # torch.export looks for it
-        Logger=type(
-            "Logger", (Player,), {"WARNING": 1, "__init__": lambda self, *_: Player.__init__(self, calls)}
-        ),
-        Builder=lambda _logger: Player(calls, **answers),
-        OnnxParser=lambda *_: parser,
-        NetworkDefinitionCreationFlag=SimpleNamespace(STRONGLY_TYPED=1),
-        BuilderFlag=SimpleNamespace(TF32=7),
-        MemoryPoolType=SimpleNamespace(WORKSPACE="workspace"),
+    module = Player(
+        calls,
+        MODULE,
+        __spec__=ModuleSpec(MODULE, None),
+        STRONGLY_TYPED=1,
+        TF32=7,
+        WORKSPACE="workspace",
+        parse_from_file=parse,
+        num_errors=1,
+        get_error=lambda _index: "no such operator",
+        build_serialized_network=lambda *_: b"engine" if builds else None,
     )
-    monkeypatch.setitem(sys.modules, "tensorrt", module)
+    monkeypatch.setitem(sys.modules, MODULE, module)
     return calls
+
+
+def test_every_name_of_tensorrt_that_a_conversion_uses_is_in_its_bindings(
+    job: ConversionJob, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Player.used.clear()
+    for parses in (True, False):
+        play(monkeypatch, parses=parses)
+        with contextlib.nullcontext() if parses else pytest.raises(ProofError):
+            trt.convert(dataclasses.replace(job, tf32=False), tmp_path / "model.plan")
+    used = {one for one in Player.used if one[1] != "__spec__"}
+    assert ("IBuilderConfig", "clear_flag") in used
+    for version, names in LISTED.items():
+        assert {one for one in used if one[1] not in names.get(one[0], {})} == set(), version
 
 
 @pytest.mark.parametrize(("precision", "element"), [("fp32", np.float32), ("fp16", np.float16)])

@@ -5,8 +5,10 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from fixtures.frameworks import cuda_libraries
 from fixtures.frameworks.cuda_libraries import gpu_environment
@@ -32,27 +34,21 @@ def onnx_runtime(folder: Path, cuda: int, tensorrt: int, *architectures: int) ->
 
 
 def test_what_onnx_runtime_is_linked_to_is_read_from_its_libraries(tmp_path: Path) -> None:
-    folder = onnx_runtime(tmp_path, 13, 10, 75, 90)
+    def linked(folder: Path) -> tuple[Any, ...]:
+        read = cuda_libraries
+        return (
+            *(read.cuda_of_onnx_runtime(folder), read.tensorrt_of_onnx_runtime(folder)),
+            read.code_of_onnx_runtime(folder),
+        )
 
-    assert cuda_libraries.cuda_of_onnx_runtime(folder) == 13
-    assert cuda_libraries.tensorrt_of_onnx_runtime(folder) == 10
-    assert cuda_libraries.code_of_onnx_runtime(folder) == GpuCode(frozenset({75, 90}), frozenset())
-
-
-def test_a_build_for_cpus_needs_no_cuda(tmp_path: Path) -> None:
-    assert cuda_libraries.cuda_of_onnx_runtime(tmp_path) is None
-    assert cuda_libraries.tensorrt_of_onnx_runtime(tmp_path) is None
-    assert cuda_libraries.code_of_onnx_runtime(tmp_path) is None
+    assert linked(tmp_path) == (None, None, None), "a build for CPUs"
     assert cuda_libraries.code_of_torch(tmp_path) is None
+    folder = onnx_runtime(tmp_path, 13, 10, 75, 90)
+    assert linked(folder) == (13, 10, GpuCode(frozenset({75, 90}), frozenset()))
 
 
-def test_the_cuda_of_pytorch_is_read_without_importing_it() -> None:
-    import torch
-
+def test_pytorch_s_cuda_and_gpus_are_read_without_importing_it(tmp_path: Path) -> None:
     assert cuda_libraries.cuda_of_torch() == (torch.version.cuda or "")
-
-
-def test_the_gpus_of_pytorch_are_the_list_that_its_library_holds(tmp_path: Path) -> None:
     library = tmp_path / "lib" / "libtorch_python.so"
     library.parent.mkdir()
     library.write_bytes(b"\0sm_90\0text sm_1\0sm_50 sm_60\0sm_75 sm_80 sm_100 compute_120\0")

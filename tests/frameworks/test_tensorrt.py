@@ -1,14 +1,7 @@
 """TensorRT is found under each of its names, and told apart by what needs it."""
 
-import sys
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-from unittest.mock import MagicMock
-
 import pytest
 
-from fixtures.build import runtimes
 from fixtures.frameworks import tensorrt
 from fixtures.host import machine
 
@@ -71,48 +64,3 @@ def test_a_version_is_the_same_whether_the_build_s_number_is_told_or_not(
 ) -> None:
     assert tensorrt.is_same_version(one, other) == same
     assert tensorrt.is_same_version(other, one) == same
-
-
-@pytest.mark.parametrize(("accelerator", "loaded"), [("trt", True), ("", False)])
-def test_cuda_and_tensorrt_are_loaded_before_onnx_runtime_looks_for_them(
-    accelerator: str, loaded: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A provider finds its libraries only where they are in the process already, as their packages are in no loader's
-    path."""
-    seen: list[tuple[bool, bool]] = []
-    preloaded: list[str] = []
-
-    class Session:
-        def __init__(self, *_arguments: Any, providers: list[str], **_options: Any) -> None:
-            seen.append((preloaded == ["CUDA and cuDNN"], "tensorrt" in sys.modules))
-            self.providers = providers
-
-        def get_providers(self) -> list[str]:
-            return self.providers
-
-        def get_inputs(self) -> list[Any]:
-            return []
-
-        get_outputs = get_inputs
-
-    played = SimpleNamespace(
-        InferenceSession=Session,
-        SessionOptions=MagicMock,
-        preload_dlls=lambda: preloaded.append("CUDA and cuDNN"),
-        __spec__=None,
-    )
-    monkeypatch.setitem(sys.modules, "onnxruntime", played)
-    (tmp_path / "tensorrt.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    settings = {"device": "cuda", "device_id": "0", "threads": "1", "large": "0", "precision": "fp16"}
-    settings |= {"tf32": "1", "tensors": "numpy", "engines": ""}
-    runtimes.load_runtime.cache_clear()
-    try:
-        runtimes.load_runtime("onnx.py").load(
-            tmp_path / "model.onnx", settings | {"accelerator": accelerator}
-        )
-    finally:
-        sys.modules.pop("tensorrt", None)
-        runtimes.load_runtime.cache_clear()
-
-    assert seen == [(True, loaded)]

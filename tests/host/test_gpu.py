@@ -197,3 +197,12 @@ def test_a_counter_that_begins_anew_gives_no_energy(
     falling = {"nvmlDeviceGetTotalEnergyConsumption": lambda _handle: round(1e6 - 1e3 * clock.now_s)}
     monkeypatch.setattr(nvml, *falling.popitem())
     assert between(watched(clock, monkeypatch), 0.5, 1.5).energy_j is None
+
+
+def test_the_libraries_that_compute_on_a_gpu_are_stamped(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other ones are another machine: cuDNN decides how fast convolutions are."""
+    monkeypatch.setattr(machine, "version_of", {"nvidia-cudnn-cu13": "9.12", "nvidia-cublas": "13.1"}.get)
+    machine._stamp.cache_clear()
+    versions = machine.stamp("cuda").versions
+    machine._stamp.cache_clear()
+    assert (versions["nvidia-cudnn-cu13"], versions["nvidia-cublas"]) == ("9.12", "13.1")

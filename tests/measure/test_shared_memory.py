@@ -1,6 +1,7 @@
 """Shared memory under load: what can go wrong on that way alone is found, nothing stays behind, and what
 another load generator uses is left alone."""
 
+import ctypes
 import dataclasses
 import mmap
 import secrets
@@ -9,6 +10,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -160,6 +162,30 @@ def test_cuda_s_own_library_is_found_and_says_which_call_failed() -> None:
     """perf_analyzer brings it, on a CPU too."""
     with pytest.raises(OSError, match="cudaMalloc"):
         CudaMemory(1)
+
+
+def test_cuda_memory_does_not_begin_its_block_as_the_load_generator_s_need_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    block, freed = [0x1000], []
+
+    class Library:
+        cudaGetErrorString = SimpleNamespace()  # noqa: N815 - CUDA's name
+
+        def cudaMalloc(self, place: Any, _size: object) -> int:  # noqa: N802
+            place._obj.value = block[-1]
+            block.append(block[-1] + 512)
+            return 0
+
+        def cudaFree(self, address: Any) -> int:  # noqa: N802
+            freed.append(address.value)
+            return 0
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _path: Library())
+    memory = CudaMemory(64)
+    assert memory._at(slice(0, 64)).value != block[0]
+    memory.free()
+    assert sorted(freed) == block[:-1]
 
 
 def test_memory_that_is_not_there_is_an_error_before_anything_is_written_to_it(

@@ -1,16 +1,22 @@
 """Marks of what disturbed a point: each where it belongs, and none where all was well."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from msgspec import structs
 
+from fixtures.formats import all_formats
 from fixtures.host.cpu import CpuTime
+from fixtures.host.targets import CPU, recognise
 from fixtures.measure import validity
 from fixtures.measure.timeline import Steady
-from reports.record.schema import COMPONENTS, CpuUse
+from fixtures.models import all_models
+from fixtures.spec import Case
+from reports.record.schema import COMPONENTS, CpuUse, Serving
 from tests import samples
+from tests.user_models import networks
 
 WELL = CpuUse(cores=4, load_generator=0.3, server=2.5, others=0.1, stolen=0.0)
 OUTSIDE = {"server_queue": 0.1, "server_compute_infer": 1.0, "network_server_send_recv": 3.0}
@@ -127,3 +133,36 @@ def test_a_server_keeps_up_that_answers_nineteen_of_twenty() -> None:
     assert validity.keeps_up([part(96), part(95)])
     assert not validity.keeps_up([part(94), part(95)])
     assert validity.keeps_up([part(5, due=None)]), "without a schedule nothing is due"
+
+
+A100 = recognise("NVIDIA A100")
+ONNX = next(one for one in all_formats() if one.mnemonic == "onnx")
+MICRO = next(model for model in all_models() if model.name == "resnet50-micro")
+
+
+@pytest.mark.parametrize(
+    ("changes", "marked"),
+    [
+        ({}, True),
+        ({"version": "1.19.2"}, False),
+        ({"backend": "python"}, False),
+        ({"scenario": "offline"}, False),
+        ({"target": CPU}, False),
+        ({"accelerator": "trt"}, False),
+        ({"network": networks.linear}, False),
+    ],
+)
+def test_convolutions_that_are_planned_while_requests_wait_are_marked(
+    changes: dict[str, Any], marked: bool, tmp_path: Path
+) -> None:
+    usual: dict[str, Any] = {
+        "version": "1.20.1",
+        "backend": "onnxruntime",
+        "scenario": "online",
+        "target": A100,
+    }
+    of = {**usual, "accelerator": None, "network": networks.convolution} | changes
+    case = Case(of["target"], MICRO, ONNX, of["accelerator"], "fp32")
+    serving = Serving("docker", "2.53.0", of["backend"], "system", versions={"onnxruntime": of["version"]})
+    found = validity.marks_of_plans(case, of["scenario"], serving, of["network"](tmp_path / "model.onnx"))
+    assert [mark.code for mark in found] == (["plans-anew"] if marked else [])

@@ -34,7 +34,7 @@ def in_half_digits(network: Any) -> Any:
     return other
 
 
-QUICK = "resnet50-micro"
+QUICK = "fastpitch-micro"
 """The model of every run; the others take minutes."""
 MODELS = [
     pytest.param(one, id=one.name, marks=[] if one.name == QUICK else [pytest.mark.campaign]) for one in MICRO

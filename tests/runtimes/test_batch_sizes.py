@@ -35,6 +35,12 @@ def images(count: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(count).normal(size=(count, 3, 5, 5)).astype(np.float32))
 
 
+def answer(path: Path, rows: int) -> np.ndarray:
+    """What the network gives to so many rows at once."""
+    alone = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return np.asarray(alone.run(None, {"images": images(rows).numpy()})[0])
+
+
 @pytest.fixture
 def batches(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
     """The batches that each session computes, by the session's number; a CPU plays the GPU."""
@@ -55,37 +61,28 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
     return found
 
 
-def test_a_batch_is_filled_up_to_the_next_size_and_answered_as_it_is(
-    batches: dict[int, list[int]], tmp_path: Path
+@pytest.mark.parametrize(
+    ("sizes", "computed"),
+    [
+        ("8,1,4", {0: [4, 4, 4], 1: [1], 2: [8, 8], 3: [9]}),
+        ("", {0: [3, 3], 1: [1], 2: [8], 3: [4], 4: [5], 5: [9]}),
+    ],
+)
+def test_each_size_has_a_session_and_a_batch_is_filled_up_to_the_next_and_answered_as_it_is(
+    sizes: str, computed: dict[int, list[int]], batches: dict[int, list[int]], tmp_path: Path
 ) -> None:
     path = networks.convolution(tmp_path / "model.onnx")
-    alone = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    predict = RUNTIME.load(path, SETTINGS | {"sizes": "8,1,4"})
+    predict = RUNTIME.load(path, SETTINGS | {"sizes": sizes})
     for rows in (3, 1, 8, 4, 5, 3, 9):
-        (answer,) = predict([images(rows)])
-        (expected,) = alone.run(None, {"images": images(rows).numpy()})
-        np.testing.assert_allclose(answer.numpy(), expected, atol=1e-5)
-    assert batches == {0: [4, 4, 4], 1: [1], 2: [8, 8], 3: [9]}, "a session for each size, and no other there"
+        np.testing.assert_allclose(predict([images(rows)])[0].numpy(), answer(path, rows), atol=1e-5)
+    assert batches == computed
 
 
-def test_graphs_of_several_shapes_answer_as_the_network_does(tmp_path: Path) -> None:
-    """On a CPU nothing is captured, but the memory is bound and kept as for a graph."""
-    path = networks.convolution(tmp_path / "model.onnx")
-    alone = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    predict = RUNTIME._captured(alone, SETTINGS)
-    answers = {}
-    for rows in (2, 5, 2, 5, 1):
-        (answers[rows],) = predict([images(rows)])
-        predict([images(rows) + 1])  # which an answer that was given before is not changed by
-    for rows, answer in answers.items():
-        (expected,) = alone.run(None, {"images": images(rows).numpy()})
-        np.testing.assert_allclose(answer.numpy(), expected, atol=1e-5)
-
-
-def test_each_shape_has_a_graph_of_its_own_and_memory_that_stays(
+def test_each_shape_has_a_graph_of_its_own_whose_memory_stays_and_answers_are_not_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A graph that is replayed reads and writes the memory that it was captured with, whatever the run is given."""
+    """A graph that is replayed reads and writes the memory that it was captured with, whatever the run is given. On a CPU
+    nothing is captured, but the memory is bound and kept as for a graph."""
     places: dict[int, set[tuple[int, ...]]] = {}
     opened = RUNTIME._on_tensors
 
@@ -104,17 +101,14 @@ def test_each_shape_has_a_graph_of_its_own_and_memory_that_stays(
     path = networks.convolution(tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     predict = RUNTIME._captured(session, SETTINGS)
-    for rows in (2, 5, 2, 5, 2):
-        predict([images(rows)])
-    assert {graph: len(used) for graph, used in places.items()} == {1: 1, 2: 1}
-    assert len(set().union(*places.values())) == 2
-
-
-def test_without_sizes_a_batch_is_computed_as_it_comes(batches: dict[int, list[int]], tmp_path: Path) -> None:
-    predict = RUNTIME.load(networks.convolution(tmp_path / "model.onnx"), SETTINGS)
-    for rows in (3, 7, 3):
-        predict([images(rows)])
-    assert batches == {0: [3, 3], 1: [7]}
+    answers = {}
+    for rows in (2, 5, 2, 5, 1):
+        (answers[rows],) = predict([images(rows)])
+        predict([images(rows) + 1])
+    for rows, given in answers.items():
+        np.testing.assert_allclose(given.numpy(), answer(path, rows), atol=1e-5)
+    assert {graph: len(used) for graph, used in places.items()} == {1: 1, 2: 1, 3: 1}
+    assert len(set().union(*places.values())) == 3
 
 
 def test_a_model_whose_session_cannot_be_opened_does_not_load(
@@ -178,4 +172,6 @@ def test_a_server_is_told_the_sizes_of_the_batches_that_its_batcher_forms(
     assert config.parameters["sizes"].string_value == sizes
     counts = {one.batch_size: one.count for one in config.model_warmup}
     assert set(counts) == warmed
+    # The largest comes right behind the smallest: TensorRT then builds one engine for all between.
+    assert list(counts)[:2] == [1, 24]
     assert counts.get(12, 3) == 3, "one that the batcher prefers"

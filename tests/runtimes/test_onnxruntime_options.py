@@ -37,23 +37,31 @@ def case_of(accelerator: str | None, precision: str) -> Case:
 def providers(
     monkeypatch: pytest.MonkeyPatch, accelerator: str | None = None, precision: str = "fp32", **changes: Any
 ) -> dict[str, dict[str, str]]:
-    """The execution providers that the runtime asks for on a GPU, each with its options."""
+    """The execution providers that the runtime asks for on a GPU, each with its options.
+
+    A provider finds its libraries only where they are in the process already: their packages are in no loader's path."""
     asked: dict[str, dict[str, str]] = {}
+    preloaded: list[str] = []
     runtime = runtimes.load_runtime("onnx.py")
 
     def session(_path: str, _options: Any, *, providers: Any, provider_options: Any) -> Any:
+        assert preloaded == ["CUDA and cuDNN"]
+        assert ("tensorrt" in sys.modules) == (accelerator == "trt")
         asked.update(zip(providers, provider_options, strict=True))
         return SimpleNamespace(get_providers=lambda: list(asked), get_inputs=list)
 
     monkeypatch.setattr(runtime.onnxruntime, "InferenceSession", session)
-    monkeypatch.setattr(runtime.onnxruntime, "preload_dlls", lambda: None)
-    monkeypatch.setitem(sys.modules, "tensorrt", types.ModuleType("tensorrt"))  # loaded for its library alone
+    monkeypatch.setattr(runtime.onnxruntime, "preload_dlls", lambda: preloaded.append("CUDA and cuDNN"))
+    monkeypatch.setitem(sys.modules, "tensorrt", types.ModuleType("tensorrt"))  # so that it is as before
+    monkeypatch.delitem(sys.modules, "tensorrt")
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")  # so that it is as before after the test
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE")
     deployment = structs.replace(DEPLOYMENT, **changes)
     settings = runtimes.runtime_settings(case_of(accelerator, precision), deployment, "/engines/0f3c")
     with tempfile.TemporaryDirectory() as folder:
         model = networks.convolution(Path(folder) / "model.onnx")
+        (Path(folder) / "tensorrt.py").touch()
+        monkeypatch.syspath_prepend(folder)
         runtime.load(model, {**settings, "device": "cuda", "device_id": "0"})
     return asked
 
@@ -106,12 +114,17 @@ def test_fp32_is_computed_in_tf32_or_not_by_the_runtime_by_tensorrt_and_by_the_b
     assert os.environ.get("NVIDIA_TF32_OVERRIDE") == (None if tf32 else "0")
 
 
-@pytest.mark.parametrize("graphs", [True, False])
-def test_cuda_graphs_are_captured_where_the_deployment_asks_for_them(
-    graphs: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("setting", "option"), [("cuda_graphs", "enable_cuda_graph"), ("prefer_nhwc", "prefer_nhwc")]
+)
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_provider_is_told_of_a_setting_of_the_deployment(
+    setting: str, option: str, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = providers(monkeypatch, cuda_graphs=graphs)["CUDAExecutionProvider"]
-    assert ("enable_cuda_graph" in asked) is graphs
+    changes: dict[str, Any] = {setting: asked}
+    told = providers(monkeypatch, **changes)["CUDAExecutionProvider"]
+    assert told.get(option) == ("1" if asked else None)
+    assert option in KNOWN["execution_providers"]["CUDAExecutionProvider"]
 
 
 def test_engines_and_what_was_timed_for_them_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

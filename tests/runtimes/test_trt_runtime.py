@@ -1,6 +1,7 @@
 """TensorRT's runtime on tensors' own pointers, with a stand-in for TensorRT that computes at the addresses it is given."""
 
 import ctypes
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ import pytest
 import torch
 
 from fixtures.build import runtimes
+from tests.formats import tensorrt_bindings
+
+LISTED = json.loads(tensorrt_bindings.NAMES.read_text())
 
 NAMES: dict[str, Any] = {"x": np.float32, "word": np.int64, "sum": np.float32, "twice": np.int64}
 """The stand-in's tensors: two inputs, [n, 3] each, and two outputs, [n] and [n, 3]."""
@@ -125,6 +129,19 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SimpleN
         device=device,
     )
     runtimes.load_runtime.cache_clear()
+
+
+@pytest.mark.parametrize("version", LISTED)
+def test_every_name_of_the_stand_in_is_in_tensorrt_s_bindings(version: str, runtime: SimpleNamespace) -> None:
+    played = {
+        "tensorrt": vars(sys.modules["tensorrt"]),
+        "IExecutionContext": vars(Context),
+        "ICudaEngine": {**vars(Engine), "create_execution_context": None},
+        "Runtime": ("deserialize_cuda_engine",),
+        "TensorIOMode": ("INPUT",),
+    }
+    for kind, names in played.items():
+        assert {name for name in names if not name.startswith("_")} <= set(LISTED[version][kind]), kind
 
 
 @pytest.mark.parametrize("rows", [1, 4])
