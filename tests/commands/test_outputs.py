@@ -62,31 +62,6 @@ def test_what_is_no_folder_is_refused_and_stays(
     assert str(path) in said
 
 
-def test_the_root_folder_is_no_new_one_to_merge_into(run: Run) -> None:
-    status, said = run("merge", "--output", "/")
-
-    assert status == 4
-    assert said
-
-
-@pytest.mark.parametrize(
-    ("command", "option"),
-    [("html", "--output"), ("plots", "--output"), ("merge", "--output"), ("trend", "--history")],
-)
-@pytest.mark.parametrize("text", ["-", " "])
-def test_a_dash_and_a_blank_are_no_names_of_outputs(
-    command: str, option: str, text: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.iterdir())
-
-    status, said = run(command, option, text)
-
-    assert status == 4
-    assert option in said
-    assert sorted(tmp_path.iterdir()) == before
-
-
 @pytest.mark.parametrize("place", ["/dev/full", "page.md/below", "x" * 300])
 def test_an_output_that_cannot_be_written_is_named(place: str, tmp_path: Path, run: Run) -> None:
     status, said = run("html", "--output", tmp_path / place)

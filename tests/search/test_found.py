@@ -3,13 +3,17 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from fixtures.spec import Deployment
 from reports.record.figures import of_search
 from reports.record.schema import Accuracy, Estimate, Record, Search
+from reports.tables.case import case_section
+from reports.tables.summary import summary
 from reports.text.publishable import publishable
-from reports.text.search import search_paragraph
+from reports.text.search import lead_text, search_paragraph
 from tests import samples
+from tests.helpers import as_markdown
 
 LATENCY_MS = {"avg": Estimate(5.9, 5.8, 6.0), "p99": Estimate(6.8, 6.5, 6.95)}
 
@@ -48,6 +52,30 @@ def test_a_rate_that_is_not_proven_is_in_no_figure() -> None:
     proven = publishable(found_rate()).search
     assert proven is not None
     assert of_search(proven)["goodput_per_s"] == 117.25
+
+
+@pytest.mark.parametrize(
+    ("lead", "said"),
+    [
+        (Estimate(1.03, 0.98, 1.08), "1.03 (0.98 to 1.08)"),
+        (Estimate(2.0, 1.5, 2.6), "not shown"),
+        (Estimate(0.8, 0.76, 0.84), "not shown to keep the budget"),
+    ],
+)
+def test_a_lead_is_a_ratio_with_its_interval(lead: Estimate, said: str) -> None:
+    assert said in lead_text(lead)
+
+
+def test_the_winner_stands_in_the_summary_and_in_the_section_of_its_case() -> None:
+    for text in (
+        as_markdown(summary([publishable(found_record())])),
+        as_markdown(case_section(publishable(found_record()))),
+    ):
+        assert "1,940.4 infer/s with p99 6.800 ms" in text
+        assert "`case.search/config.pbtxt`" in text
+    assert "latency budget" not in as_markdown(case_section(publishable(samples.record())))
+    alone = structs.replace(found_record(), accuracy=None, loads=())
+    assert "No throughput is shown" not in as_markdown(summary([publishable(alone)]))
 
 
 @pytest.mark.parametrize("ledger", [None, samples.failed_accuracy()])
