@@ -45,7 +45,7 @@ _PACKAGES = {"markdown_it": "markdown-it-py"}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0; 1 if `readme --check` found a difference; 4 for what cannot be read, written
-    or done as asked; 6 where some of the records cannot be read and the others are shown; 10, 11 or 12 if `compare` or `trend` failed by --fail-on."""
+    or done as asked; 6 where some of the records cannot be read and the others are shown; 10 or 12 if `compare` or `trend` failed by --fail-on."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:
@@ -133,9 +133,7 @@ def _html(options: argparse.Namespace) -> int:
     status = max(status, status_of_unreadable(damaged))
     text = page(sections)
     atomic.write_given(options.output, text.encode())
-    # A page that goes where this is printed would end with it.
-    place = sys.stderr if atomic.is_standard_output(options.output) else sys.stdout
-    print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=place)
+    print(f"{options.output}: wrote {len(text.encode()) / 1e6:.1f} MB", file=sys.stderr)
     return status
 
 
@@ -162,9 +160,15 @@ def _csv(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     records, status = _chosen(options)
     print(json.dumps(export.FORMATS[options.format](records), indent=2))
-    for line in export.left_out(records):
-        print(line, file=sys.stderr)
+    _name_left_out(records)
     return status
+
+
+def _name_left_out(records: Sequence[Publishable]) -> None:
+    """Name each case whose speed may not be shown, with the reason."""
+    for one in records:
+        if one.hidden:
+            print(f"{name_of(one)}: {one.no_speed}", file=sys.stderr)
 
 
 def _compare(options: argparse.Namespace) -> int:
@@ -216,7 +220,6 @@ def _trend(options: argparse.Namespace) -> int:
 
 
 def _history(folder: Path) -> history.History:
-    """The history of a folder; names its damaged lines."""
     found = history.read(folder)
     for sentence in found.damaged:
         print(sentence, file=sys.stderr)
@@ -258,17 +261,13 @@ def _why_left(path: Path) -> str:
 
 
 def _published(options: argparse.Namespace) -> int:
-    from reports.published.comparison import document, joined, remarks
+    from reports.published.comparison import document
     from reports.published.matching import match
 
     records, status = _chosen(options)
-    matches = [match(one) for one in records]
-    if options.format != "csv":
-        print_as(options.format, document(matches))
-        return status
-    print(csv_text(joined(matches)), end="")
-    for line in remarks(matches):
-        print(line, file=sys.stderr)
+    print_as(options.format, document([match(one) for one in records]))
+    if options.format in ("csv", "json"):  # which hold tables alone
+        _name_left_out(records)
     return status
 
 
@@ -365,9 +364,16 @@ def _parser() -> Parser:
     )
     subparsers = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
 
-    def add(run: Callable[[argparse.Namespace], int], shared: str, **texts: Any) -> Callable[..., Any]:
-        """Add a command, named like the function that runs it; returns what adds an option of its own."""
-        command = subparsers.add_parser(run.__name__.removeprefix("_"), **texts)
+    def add(
+        run: Callable[[argparse.Namespace], int], shared: str, description: str, **texts: Any
+    ) -> Callable[..., Any]:
+        """Add a command, named like the function that runs it and listed with its description's first sentence; returns
+        what adds an option of its own."""
+        first = description.partition(". ")[0].removesuffix(".").replace("\n", " ")
+        listed = first[0].lower() + first[1:]
+        command = subparsers.add_parser(
+            run.__name__.removeprefix("_"), help=listed, description=description, **texts
+        )
         for name in shared.split():
             command.add_argument(name, **_SHARED[name])
         command.set_defaults(run=run)
@@ -376,17 +382,14 @@ def _parser() -> Parser:
     add(
         _tables,
         "--results -k --anonymous --format",
-        help="print the tables of all records",
-        description="Print a summary of all cases, then the tables of each case, grouped by target.",
+        "Print a summary of all cases, then the tables of each case, grouped by target.",
     )
 
     option = add(
         _html,
         "--results -k --anonymous",
-        help="write all records as one HTML page",
-        description="Write one HTML page that needs no network and no other file: which configuration to deploy, all cases "
-        "to filter and sort, and of each case its tables, worst samples, configuration and machine. Needs pandas, "
-        "matplotlib, jinja2, markdown-it-py and rich.",
+        "Write all records as one HTML page. It needs no network and no other file: which configuration to deploy, all "
+        "cases to filter and sort, and of each case its tables, worst samples, configuration and machine.",
     )
     page = {"default": Path("report.html"), "help": "the file to write (default: %(default)s)"}
     option("--output", type=path, metavar="FILE", **page)
@@ -394,9 +397,7 @@ def _parser() -> Parser:
     option = add(
         _plots,
         "--results -k --anonymous --theme",
-        help="draw the records as picture files",
-        description="Draw the plots of each case and those of all cases side by side, and print the names of the files. "
-        "Needs matplotlib.",
+        "Draw the plots of each case and those of all cases side by side. Prints the names of the files.",
     )
     pictures = {"default": Path(readme.PLOTS), "help": "the folder for the pictures (default: %(default)s)"}
     option("--output", type=path, metavar="DIR", **pictures)
@@ -411,15 +412,14 @@ def _parser() -> Parser:
     add(
         _csv,
         "--results -k --anonymous",
-        help="print the load points as CSV",
-        description="Print a row for each load point, with a column for each quantity, named with its unit. Needs pandas.",
+        "Print the load points as CSV. Each is a row, with a column for each quantity, named with its unit.",
     )
 
     option = add(
         _export,
         "--results -k --anonymous",
-        help="print the records as JSON for a service that tracks benchmarks",
-        description="Print JSON for Bencher's adapter `json`, or for github-action-benchmark's tools `customBiggerIsBetter` "
+        "Print the records as JSON for a service that tracks benchmarks. It is read by Bencher's adapter `json`, or by "
+        "github-action-benchmark's tools `customBiggerIsBetter` "
         "(throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported "
         "without its speed and named on standard error.",
     )
@@ -431,10 +431,8 @@ def _parser() -> Parser:
     option = add(
         _compare,
         "-k --format",
-        help="show what changed between the records of two or more runs",
-        description="Print what changed from A to B, and from A to every further argument: the setup, the accuracy sample by "
-        "sample, the speed as a ratio with its interval, and the growth in soaks. Needs numpy, scipy and, for a terminal, "
-        "rich.",
+        "Print what changed from A to B, and from A to every further argument. That is the setup, the accuracy sample by "
+        "sample, and the speed as a ratio with its interval.",
         epilog=f"To compare the records with NVIDIA's published figures: {commands.tool('reports', 'published')}",
     )
     option(
@@ -447,9 +445,8 @@ def _parser() -> Parser:
     option(
         "--fail-on",
         choices=("worse",),
-        help="exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 11 if a soak found a leak "
-        "that the earlier one did not, or a larger one, with 12 if an accuracy is shown to be worse or a case no "
-        "longer passes, and with 4 if nothing can be compared or the machines differ",
+        help="exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy is shown "
+        "to be worse or a case no longer passes, and with 4 if nothing can be compared or the machines differ",
     )
     option(
         "--allow-slowdown",
@@ -462,10 +459,9 @@ def _parser() -> Parser:
     option = add(
         _trend,
         "--results -k --history --theme",
-        help="show how the figures changed over time, and between which commits",
-        description="Print a table of the history: the throughput, p99 latency, served / in process ratio, accuracy and "
-        "growth in soaks of every case, separately for each machine, with the lasting changes (steps) that were found. "
-        "Needs ruptures, pandas and matplotlib.",
+        "Show how the figures changed over time, and between which commits. The table has the throughput, p99 latency, "
+        "served / in process ratio and accuracy of every case, separately for each machine, with the lasting changes "
+        "(steps) that were found.",
     )
     option(
         "--add",
@@ -484,8 +480,8 @@ def _parser() -> Parser:
     option(
         "--fail-on",
         choices=("step",),
-        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), with 11 if what a soak "
-        "watched has one, and with 12 if an accuracy has one",
+        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), and with 12 if an "
+        "accuracy has one",
     )
     option(
         "--within",
@@ -501,8 +497,7 @@ def _parser() -> Parser:
     option = add(
         _merge,
         "--anonymous",
-        help="join the records of several machines or CI jobs into one folder",
-        description="Write the records of several folders, and the files that belong to them, into a new folder. Parts of "
+        "Join the records of several machines or CI jobs in a new folder, with the files that belong to them. Parts of "
         "one case become one record. Nothing is written where they contradict each other: a target on different machines, "
         "a case with two builds, or different figures of the same thing.",
     )
@@ -513,17 +508,14 @@ def _parser() -> Parser:
     add(
         _published,
         "--results -k --anonymous --format",
-        help="compare the records with the figures that NVIDIA published",
-        description="Compare each case with the published figures of the same model, format, accelerator, precision and "
-        "load points, on its own GPU if there are any, else on every GPU. Settings that differ are named. As CSV it is one "
-        "row for each measured point and published row; that needs pandas.",
+        "Compare the records with the figures that NVIDIA published. These are of the same model, format, accelerator, "
+        "precision and load points, on a case's own GPU if there are any, else on every GPU. Settings that differ are named.",
     )
 
     option = add(
         _readme,
         "--results",
-        help="update the tables and plots in a markdown file from the records",
-        description="Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes.",
+        "Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes.",
         epilog="A region lies between two lines of markers:\n\n"
         "<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n\n"
         f"Markers:\n{readme.overview()}\n\n"

@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from reports.record.figures import bounds, of_load, of_served, of_soak, percent, ratio_bounds
+from reports.record.figures import bounds, of_load, of_served, percent, ratio_bounds
 from reports.record.schema import (
     REMOTE,
     Estimate,
     Load,
-    LoadSetting,
     Origin,
-    Soak,
     case_id,
     place,
     point_id,
@@ -38,7 +36,7 @@ def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
 
 def _rows(record: Publishable) -> list[dict[str, Any]]:
     case = _case(record)
-    rows = [
+    return [
         *(
             case | _origin(record, at.origin) | at.measured | {"why_no_speed": record.no_speed}
             for at in record.hidden
@@ -48,26 +46,9 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
             for load in record.loads
         ),
     ]
-    soak = record.soak
-    if soak is not None:
-        points: tuple[LoadSetting, ...] = (*record.hidden, *record.loads)
-        places = [place(point) for point in points]
-        if place(soak) not in places:
-            places.append(place(soak))
-            rows.append(case | _origin(record, soak.origin) | _point_of(soak, record))
-        rows[places.index(place(soak))] |= of_soak(soak)
-    return rows
-
-
-def _point_of(soak: Soak, record: Publishable) -> dict[str, Any]:
-    """The load point of a soak that was not measured besides."""
-    names = ("scenario", "batch", "concurrency", "request_rate_per_s", "arrivals")
-    found = {name: getattr(soak, name) for name in names} | {"why_no_speed": record.no_speed or None}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _origin(record: Publishable, one: Origin | None) -> dict[str, Any]:
-    """Where a point comes from; without what the record does not say, or was left out."""
     uuids = one.gpu_uuids if one else record.machine.gpu_uuids
     found: dict[str, Any] = {"host": one.host or None if one else None, "gpu_uuids": " ".join(uuids) or None}
     if one is not None:
@@ -96,7 +77,6 @@ def _case(record: Publishable) -> dict[str, Any]:
 
 
 def _cost(record: Publishable, load: Load) -> dict[str, Any]:
-    """What inferences cost; columns that only records with a price have."""
     paid = cost(record, load)
     if paid is None:
         return {}
@@ -148,9 +128,6 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
                 "latency": _metric(load.latency_ms["avg"], scale=1e6),
                 "latency_p99_ms": _metric(load.latency_ms["p99"]),
             }
-        for grown in record.soak.growth if record.soak else ():
-            measure = f"growth_{'bytes' if grown.unit == 'bytes' else 'number'}_per_{grown.per}"
-            found.setdefault(f"{case_id(record.case)} soak {grown.what}", {})[measure] = _metric(grown.slope)
     return found
 
 
@@ -173,11 +150,6 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
     "customBiggerIsBetter": bigger_is_better,
     "customSmallerIsBetter": smaller_is_better,
 }
-
-
-def left_out(records: Sequence[Publishable]) -> list[str]:
-    """A line for each case whose speed is not exported, with the reason."""
-    return [f"{case_id(record.case)}: {record.no_speed}" for record in records if record.hidden]
 
 
 def _points(*records: Publishable) -> list[tuple[str, Load]]:

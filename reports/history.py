@@ -18,25 +18,23 @@ from reports.record.files import RecordError, listed
 from reports.record.origins import machine_digest
 from reports.record.sanitize import one_line
 from reports.record.schema import Estimate, Origin, case_id, point_id
-from reports.text.labels import grouped
+from reports.text.labels import counted, grouped
 from reports.text.publishable import Publishable
 
 SUFFIX = ".jsonl"
 _DEFAULT_RESULTS = Path(__file__).parent / "results"
 _LONGEST_REASON = 200
-_NAMED_LINES = 20
-"""Damaged lines that are named one by one; a file that is no history has any number of them."""
 
 Figure = tuple[float, float, float | None]
 """A value with the bounds of its interval: value, low, high; three times the value where no interval is known, and None for
 high where it is open above."""
-Kind = Literal["load", "accuracy", "efficiency", "soak"]
+Kind = Literal["load", "accuracy", "efficiency"]
 _Name = Annotated[str, Meta(pattern="^[A-Za-z0-9._-]+$")]
 """A name that stays in its folder when it becomes the name of a file."""
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """One measurement: a load point, a metric of the accuracy, a scenario's efficiency, or what a soak watched."""
+    """One measurement: a load point, a metric of the accuracy, or a scenario's efficiency."""
 
     run: str
     """The id of the run that measured it; this and the next fields but `machine` are as in `schema.Origin`."""
@@ -50,7 +48,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     case: _Name
     kind: Kind
     at: str
-    """The load point (`offline b008-c001`), the name of the metric, or what was watched (`open files`)."""
+    """The load point (`offline b008-c001`), or the name of the metric."""
     figures: Mapping[str, Figure]
     """The figures by name, with units: throughput_per_s, latency_p99_ms, score, error, in_process_ratio ..."""
     build: str
@@ -66,7 +64,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class History(NamedTuple):
-    """The rows that the files of a folder hold, and a sentence for each line that is no row and was left out."""
+    """The rows that the files of a folder hold, and a sentence for each file with lines that are no rows and were left out."""
 
     rows: Sequence[Row]
     damaged: Sequence[str]
@@ -99,10 +97,10 @@ def read(folder: Path) -> History:
             raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
         for row in found:
             rows.setdefault(row.key, row)
-        for number, why in [*wrong.items()][:_NAMED_LINES]:
-            damaged.append(f"{path}, line {number}: left out, as it is no row of a history: {why}")
-        if len(wrong) > _NAMED_LINES:
-            damaged.append(f"{path}: {len(wrong) - _NAMED_LINES:,} more lines are left out")
+        if wrong:
+            number, why = next(iter(wrong.items()))
+            more = f" ({counted(len(wrong) - 1, 'more line')} like it)" if len(wrong) > 1 else ""
+            damaged.append(f"{path}, line {number}: left out, as it is no row of a history: {why}{more}")
     return History([*rows.values()], damaged)
 
 
@@ -161,10 +159,6 @@ def rows_of(record: Publishable) -> list[Row]:
     for one in record.efficiency:
         at = f"{one.scenario} {point_id(one.batch, one.concurrency)}"
         rows += _row(record, one.origin, "efficiency", at, {"in_process_ratio": _figure(one.ratio)})
-    if record.soak is not None:
-        for what, grown in grouped(record.soak.growth, lambda one: one.what).items():
-            figures = {f"growth_{one.unit}_per_{one.per}": _figure(one.slope) for one in grown}
-            rows += _row(record, record.soak.origin, "soak", what, figures)
     return rows
 
 

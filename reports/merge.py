@@ -95,7 +95,6 @@ def _paths_by_case(given: Iterable[Path]) -> dict[str, list[Path]]:
 def _add(
     done: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path, Sequence[Path]], problems: list[str]
 ) -> None:
-    """Join the records of one case, and put the result with what lies beside them into the new folder."""
     records = {path: files.read(path) for path in paths}
     for path, record in records.items():
         if case_id(record.case) != name:
@@ -206,7 +205,6 @@ def _visible(path: Path) -> list[Path]:
 
 
 def _copy(done: Merged, file: Path, record: Path, place: Path, problems: list[str]) -> None:
-    """Copy a file beside a record to the same place beside the new one."""
     ending = str(file.relative_to(record.parent))[len(record.stem) :]
     target = place.parent / f"{place.stem}{ending}"
     if ending.endswith((files.SAMPLES_SUFFIX, f"{files.SEARCH_SUFFIX}/samples.json")):

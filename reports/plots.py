@@ -247,7 +247,6 @@ def _chart(
 
 
 def _notes(records: Sequence[Publishable], codes: Iterable[str]) -> list[str]:
-    """What the error bars are, and why points are hollow."""
     levels = confidence_levels(load for record in records for load in record.loads)
     hollow = "; ".join(MARKS.get(code, code) for code in dict.fromkeys(codes))
     return [f"Error bars: {levels} confidence intervals.", *([f"Hollow: {hollow}."] if hollow else [])]
@@ -314,7 +313,6 @@ def _short_name(record: Publishable) -> str:
 
 
 def _model(record: Publishable, records: Sequence[Publishable]) -> str:
-    """The model, and the target where there are several."""
     several = len({one.case.target for one in records}) > 1
     return f"{record.case.model} on {record.case.target}" if several else record.case.model
 
@@ -329,7 +327,6 @@ def digest_of(svg: str) -> str | None:
 
 
 def draw(shown: Chart, theme: Theme, ending: Literal["svg", "png"] = "svg") -> bytes:
-    """The picture as a file of this kind; an SVG carries its description and the digest of what it shows."""
     metadata = {
         "Title": visible(f"{shown.title}: {shown.subtitle}"),
         "Description": visible(" ".join([shown.alternative, *shown.notes, f"{shown.caption}."])),
@@ -353,7 +350,6 @@ def draw_for_both(shown: Chart) -> bytes:
 def rendered(
     make: Callable[[], "Figure"], theme: Theme, ending: str = "svg", metadata: Mapping[str, str] = {}
 ) -> bytes:
-    """A figure, made and drawn in the style of all pictures."""
     import matplotlib.style
     from cycler import cycler
 
@@ -373,7 +369,6 @@ def rendered(
 
 
 def _figure(shown: Chart) -> "Figure":
-    """Title above, panels, notes and caption below."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -434,7 +429,6 @@ def _draw_rows(axes: "Axes", panel: Rows) -> None:
 
 
 def _stage(stage: str) -> dict[str, Any]:
-    """How the score after a stage looks; the signs of the three fit into each other."""
     number = [*_STAGES].index(stage)
     marker, size = [("D", 10.5), ("s", 8.5), ("o", 4.5)][number]
     colour = f"C{2 - number}"
@@ -496,7 +490,6 @@ def _reach(found: Sequence[Estimate]) -> tuple[list[float], list[float]]:
 
 
 def _round_ticks(axis: Any) -> None:
-    """Put about five ticks at round numbers on an axis."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))

@@ -9,33 +9,31 @@ import html
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from reports import plots
 from reports.plots import NothingToShowError, Theme
 from reports.record import commands, files, safe_open
-from reports.record.sanitize import is_printable, one_line, visible
+from reports.record.sanitize import one_line
 from reports.tables.case import (
     case_section,
     configuration_list,
     parameters_table,
-    soak_section,
-    soak_table,
 )
 from reports.tables.points import comparison_table, efficiency_section, points_table, resources_table
 from reports.tables.rendering import markdown
 from reports.tables.summary import machine_blocks, summary
 from reports.tables.table import Block
 from reports.text.correctness import accuracy_sentence
+from reports.text.labels import sentence
 from reports.text.publishable import Publishable, name_of
 from reports.text.search import search_paragraph
 
 # --- markers -----------------------------------------------------------------------------------------------
-
-_SOAK = "what grew while the server was under load for long, and whether it leaks"
 
 OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Publishable]], list[Block]]]] = {
     "machine": ("what the records were measured on", machine_blocks),
@@ -44,7 +42,6 @@ OF_ALL: Mapping[str, tuple[str, Callable[[Sequence[Publishable]], list[Block]]]]
         "the speed of load points beside another build",
         lambda records: [comparison_table(records)],
     ),
-    "soak": (_SOAK, lambda records: [soak_table(records)]),
 }
 """What each marker of all records shows, and what makes it."""
 
@@ -67,7 +64,7 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
         "energy, GPU and cost by load point",
         lambda record: [record.no_speed, *(resources_table(record, one) for one in ("offline", "online"))],
     ),
-    "accuracy": ("the scores after each stage", lambda record: [_sentence(accuracy_sentence(record))]),
+    "accuracy": ("the scores after each stage", lambda record: [sentence(accuracy_sentence(record))]),
     "efficiency": (
         "throughput beside that in process, and beside the machine's peak",
         lambda record: [record.no_speed, *efficiency_section(record)],
@@ -80,7 +77,6 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
         "the fastest configuration within a latency budget",
         lambda record: [search_paragraph(record)],
     ),
-    "soak": (_SOAK, soak_section),
 }
 """What each marker of one case shows, and what makes it."""
 
@@ -170,10 +166,6 @@ def _scenario(record: Publishable) -> str:
     return "online" if any(load.scenario == "online" for load in record.loads) else "offline"
 
 
-def _sentence(said: str) -> str:
-    return f"{said[:1].upper()}{said[1:].rstrip('.')}."
-
-
 def _quoted(part: str) -> str:
     return one_line(part, _QUOTED)
 
@@ -186,15 +178,12 @@ PLOTS = "plots"
 _SHOWN = re.compile(r'<img [^>]*src="(?!/)(?P<folder>[^":]*)/[^"/]*"')
 
 
-@dataclass(frozen=True)
-class PictureFile:
+class PictureFile(NamedTuple):
     """A plot of some records, in one theme, as an SVG file."""
 
     path: Path
-    plot: str
-    records: Sequence[Publishable]
+    chart: plots.Chart
     theme: Theme
-    budget_ms: float | None = None
 
     def is_in_step(self) -> bool:
         """Whether the file is there, whole, and shows what its records say."""
@@ -202,13 +191,10 @@ class PictureFile:
             text = safe_open.content(self.path).decode(errors="replace")
         except OSError:
             return False
-        shown = plots.chart(self.plot, self.records, self.budget_ms)
-        return plots.digest_of(text) == shown.digest(self.theme)
+        return plots.digest_of(text) == self.chart.digest(self.theme)
 
     def write(self) -> None:
-        """Draw the picture into its file."""
-        shown = plots.chart(self.plot, self.records, self.budget_ms)
-        files.replace(self.path, plots.draw(shown, self.theme))
+        files.replace(self.path, plots.draw(self.chart, self.theme))
 
 
 def picture_name(
@@ -257,25 +243,25 @@ def pictures(text: str, records: Sequence[Publishable], beside: Path) -> list[Pi
         if not shown or asked.kind != "plot":
             continue
         folder = unquote(shown["folder"])
-        if visible(folder) != folder or not is_printable(folder):
-            raise ReadmeError(
-                f"line {region.line}: the picture that is shown lies in a folder with characters that no path should have: "
-                f"{_quoted(folder)}. Take the picture out, or name another folder: --plots DIR"
-            )
-        of = _records(region, records)
+        chart = plots.chart(asked.plot, _records(region, records), asked.budget_ms)
         for theme in plots.THEMES:
             path = beside / folder / picture_name(asked.plot, asked.case, theme, asked.budget_ms)
-            found[path] = PictureFile(path, asked.plot, of, theme, asked.budget_ms)
+            found[path] = PictureFile(path, chart, theme)
     return list(found.values())
 
 
 # --- regions -----------------------------------------------------------------------------------------------
 
-_MARKER = re.compile(r" {0,3}<!--\s*(?P<slash>/?)tritonproof:(?P<name>.*?)\s*-->\s*")
-_INLINE = re.compile(r"(?<![`\\])<!--\s*/?tritonproof:")
+_PARTS = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,}).*?(?:^ {0,3}(?P=fence)[`~]*\s*$|\Z)"
+    r"|^(?P<opening> {0,3}<!--\s*tritonproof:(?P<name>[^\n]*?)\s*-->[ \t]*(?P<end>\r?\n))"
+    r"(?P<body>.*?)(?P<closing>^ {0,3}<!--\s*/tritonproof:(?P=name)\s*-->[ \t]*(?:\r?\n|\Z))",
+    re.MULTILINE | re.DOTALL,
+)
+"""Code, in which what looks like a marker is text, and regions."""
+_MARKER = re.compile(r"(?<![`\\])<!--\s*/?tritonproof:[^\n]*")
 _CODE = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 """Code within a line: with it, and where a backslash stands before it, what looks like a marker is text."""
-_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})")
 
 
 @dataclass(frozen=True)
@@ -288,6 +274,8 @@ class Region:
     line: int
     """The line of the opening marker, counted from 1."""
     opening: str
+    end: str
+    """How lines end in the file."""
     body: str
     closing: str
 
@@ -345,59 +333,44 @@ def _regions(text: str, records: Sequence[Publishable]) -> list[Region]:
 
 
 def _split(text: str, records: Sequence[Publishable]) -> list[str | Region]:
-    """The text as plain lines and regions; joined again they give the same text."""
+    """The text as pieces and regions; joined again they give the same text."""
     parts: list[str | Region] = []
-    lines = _lines(text)
-    for number, line, marker in lines:
-        if marker is None:
-            parts.append(line)
-        elif marker["slash"]:
-            raise ReadmeError(f"line {number}: {_quoted(line)} closes a region that is not open.")
-        else:
-            parts.append(_region(number, line, marker["name"], lines))
+    place = 0
+    for found in _PARTS.finditer(text):
+        parts.append(_without_markers(text, place, found.start()))
+        parts.append(found[0] if found["fence"] else _region(found))
+        place = found.end()
+    parts.append(_without_markers(text, place, len(text)))
     if not any(isinstance(part, Region) for part in parts):
         case = name_of(records[0]) if records else "CASE_ID"
         raise ReadmeError(f"no markers. Paste those you need, and run again:\n\n{EXAMPLE.format(case=case)}")
     return parts
 
 
-_Line = tuple[int, str, re.Match[str] | None]
-
-
-def _region(number: int, opening: str, name: str, lines: Iterator[_Line]) -> Region:
-    """The region that starts at `opening`; takes its lines from `lines`."""
+def _region(found: re.Match[str]) -> Region:
+    _without_markers(found.string, found.start("body"), found.end("body"))
+    name, line = found["name"], _line(found.string, found.start())
     try:
         asked = asked_by(name)
     except ValueError as error:
-        raise ReadmeError(f"line {number}: {error}") from error
-    body = []
-    for _, line, marker in lines:
-        if marker is None:
-            body.append(line)
-        elif marker["slash"] and marker["name"] == name:
-            return Region(name, asked, number, opening, "".join(body), line)
-        else:
-            break
-    raise ReadmeError(
-        f"line {number}: {_quoted(opening)} is not closed. Add a line <!-- /tritonproof:{_quoted(name)} --> after it."
-    )
+        raise ReadmeError(f"line {line}: {error}") from error
+    return Region(name, asked, line, found["opening"], found["end"], found["body"], found["closing"])
 
 
-def _lines(text: str) -> Iterator[_Line]:
-    """Number, line and, outside of code fences, marker of each line."""
-    fence = ""
-    for number, line in enumerate(text.splitlines(keepends=True), start=1):
-        found = _FENCE.match(line)
-        if fence:
-            closes = found and found["fence"].startswith(fence) and not line.strip(" \t\r\n`~")
-            fence = "" if closes else fence
-            yield number, line, None
-            continue
-        fence = found["fence"] if found else ""
-        marker = _MARKER.fullmatch(line)
-        if marker is None and _INLINE.search(_CODE.sub(" ", line)):
-            raise ReadmeError(f"line {number}: a marker needs a line of its own, whole: {_quoted(line)}")
-        yield number, line, marker
+def _without_markers(text: str, start: int, end: int) -> str:
+    """The part of a text between two places; raises ReadmeError where a marker stands in it."""
+    part = text[start:end]
+    outside_code = _CODE.sub(lambda found: " " * len(found[0]), part)
+    if stray := _MARKER.search(outside_code):
+        raise ReadmeError(
+            f"line {_line(text, start + stray.start())}: {_quoted(stray[0])} begins or ends no region. A region lies "
+            "between <!-- tritonproof:NAME --> and <!-- /tritonproof:NAME -->, each on a line of its own."
+        )
+    return part
+
+
+def _line(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1
 
 
 def _body(region: Region, records: Sequence[Publishable], folder: str | None) -> str:
@@ -417,12 +390,10 @@ def _body(region: Region, records: Sequence[Publishable], folder: str | None) ->
 
 def _framed(region: Region, text: str) -> str:
     """The text with the line ends of the file, and an empty line before and after it."""
-    end = "\r\n" if region.opening.endswith("\r\n") else "\n"
-    return "".join(f"{line}{end}" for line in ("", *text.split("\n"), ""))
+    return "".join(f"{line}{region.end}" for line in ("", *text.split("\n"), ""))
 
 
 def _records(region: Region, records: Sequence[Publishable]) -> Sequence[Publishable]:
-    """All records, or the one of the region's case; ReadmeError where there is none."""
     case = region.asked.case
     found = [record for record in records if case in ("", name_of(record))]
     if found:

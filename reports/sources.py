@@ -85,12 +85,7 @@ def record_files(argument: Path) -> list[Path]:
     """The files of an argument's records: the record itself, or those of a results folder, or those that lie in a folder of one target.
     Raises RecordError where there is none, and as `reports.record.files.record_paths` does."""
     if argument.is_file():
-        if argument.name.endswith(files.SAMPLES_SUFFIX):
-            name = argument.name.removesuffix(files.SAMPLES_SUFFIX)
-            raise RecordError(
-                f"{argument}: holds the samples of a record. Give the record itself: {name}.json."
-            )
-        if argument.suffix != ".json":
+        if not files.is_record(argument):
             raise RecordError(
                 f"{argument}: not a record. Give a folder of records, or a file TARGET/CASE.json."
             )

@@ -18,11 +18,10 @@ from matplotlib.ticker import MaxNLocator
 from ruptures import KernelCPD
 
 from reports.history import Row
-from reports.record.arguments import ACCURACY, LEAK, SPEED, UsageError
+from reports.record.arguments import ACCURACY, SPEED, UsageError
 from reports.record.quantities import (
     CHANGE,
     ERROR,
-    GROWTH,
     LATENCY,
     RATIO,
     SCORE,
@@ -31,7 +30,7 @@ from reports.record.quantities import (
     Quantity,
 )
 from reports.record.sanitize import quoted, visible
-from reports.record.schema import LEAST_LEAK, Estimate
+from reports.record.schema import Estimate
 from reports.tables.rendering import markdown
 from reports.tables.table import table_of_texts
 from reports.text.inline import Emphasised, text
@@ -69,12 +68,10 @@ class Followed(NamedTuple):
     name: str
     quantity: Quantity
     usual: float
-    """The spread from run to run that is expected before anything is known; of the logarithm, for a score that is a fraction
-    in samples, and for what grows in its own unit."""
+    """The spread from run to run that is expected before anything is known; of the logarithm, and for a score that is a
+    fraction in samples."""
     changes: Quantity = CHANGE
     """How a change is written; as a fraction of the value if it is CHANGE, else as a difference."""
-    least: float = 0.0
-    """A change of less is no step, however sure it is."""
 
     @property
     def is_relative(self) -> bool:
@@ -83,23 +80,13 @@ class Followed(NamedTuple):
 
 
 #: Speeds of one build vary by 1 to 3 % from run to run on one machine, tails by more. A score repeats but for samples that are
-#: near ties, an error but for its last digits. Growth below what a soak calls a leak is no step.
+#: near ties, an error but for its last digits.
 FOLLOWED: Mapping[str, Followed] = {
     "throughput_per_s": Followed("throughput", THROUGHPUT, 0.02),
     "latency_p99_ms": Followed("p99 latency", LATENCY, 0.05),
     "in_process_ratio": Followed("served / in process", RATIO, 0.02),
     "score": Followed("accuracy", SCORE, 0.5, SCORE_CHANGE),
     "error": Followed("accuracy", ERROR, 0.001),
-    **{
-        f"growth_{unit}_per_{per}": Followed(
-            f"growth by {per}",
-            GROWTH[unit, per],
-            least / 4,
-            dataclasses.replace(GROWTH[unit, per], signed=True),
-            least,
-        )
-        for (unit, per), least in LEAST_LEAK.items()
-    },
 }
 
 
@@ -123,13 +110,12 @@ class Series:
     case: str
     figure: str
     at: str
-    """The load point, the metric, or what a soak watched."""
+    """The load point, or the metric."""
     rows: Sequence[Row]
     steps: Sequence[Step] = ()
 
     @property
     def followed(self) -> Followed:
-        """What is known of the quantity."""
         return FOLLOWED[self.figure]
 
     def values(self) -> np.ndarray:
@@ -193,8 +179,7 @@ def _steps(one: Series, levels: np.ndarray) -> list[Step]:
             value, low, high = (math.expm1(bound) for bound in (value, low, high))
         size = Estimate(value, low, high)
         is_worse = change < 0 if followed.quantity.better == "higher" else change > 0
-        if abs(change) >= followed.least:
-            found.append(Step(at, rows[at - 1], rows[at], size, is_worse))
+        found.append(Step(at, rows[at - 1], rows[at], size, is_worse))
     return found
 
 
@@ -256,7 +241,6 @@ def _with_prior(spread: float, count: int, prior: float, prior_count: int) -> fl
 
 
 def table(series: Sequence[Series]) -> str:
-    """A row for each series, with the steps for the worse in bold and those for the better in italics."""
     runs = {row.run: row for one in series for row in one.rows}
     commits = {row.commit for row in runs.values()} - {None}
     found = sum(len(one.steps) for one in series)
@@ -295,8 +279,7 @@ def worse_steps(found: Sequence[Series], within: int, known: str | None) -> tupl
             if step.is_worse and step.at >= len(one.rows) - within and step.after.started > after:
                 said = f"{one.case}, {one.at}, {one.followed.name}: {step_text(one, step)}"
                 sentences.append(f"worse within the latest {within} runs: {said}")
-                of_figure = {"score": ACCURACY, "error": ACCURACY}.get(one.figure, SPEED)
-                status = max(status, LEAK if one.figure.startswith("growth") else of_figure)
+                status = max(status, ACCURACY if one.figure in ("score", "error") else SPEED)
     return sentences, status
 
 

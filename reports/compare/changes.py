@@ -1,4 +1,4 @@
-"""What changed between the records of one run and those of another: setup, accuracy, speed and growth in soaks, as values."""
+"""What changed between the records of one run and those of another: setup, accuracy and speed, as values."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Literal
 from reports.compare.paired_scores import Paired, paired
 from reports.compare.setup import Setting, differing
 from reports.record import files, per_sample
-from reports.record.arguments import ACCURACY, LEAK, SPEED, UsageError
+from reports.record.arguments import ACCURACY, SPEED, UsageError
 from reports.record.files import RecordError
 from reports.record.ratio import (
     FALSE_ALARMS,
@@ -19,9 +19,7 @@ from reports.record.ratio import (
     unpaired_ratio,
 )
 from reports.record.schema import (
-    LEAST_LEAK,
     Estimate,
-    Growth,
     Load,
     LoadSetting,
     Place,
@@ -29,10 +27,10 @@ from reports.record.schema import (
     Verdict,
     case_id,
     place,
-    soak_verdict,
 )
 from reports.sources import Source, Stored
 from reports.text.correctness import unmeasured
+from reports.text.labels import first_of
 from reports.text.publishable import Publishable
 
 
@@ -65,23 +63,6 @@ class ScoreChange:
 
 
 @dataclass(frozen=True)
-class GrowthChange:
-    """The growth of something that the soaks of both sides watched."""
-
-    before: Growth
-    after: Growth
-
-    @property
-    def is_worse(self) -> bool:
-        """Whether it leaks now: where it leaked before too, by at least the least leak more. Such a difference is a step of
-        `trend` too."""
-        if self.after.verdict != "failed" or self.before.verdict != "failed":
-            return self.after.verdict == "failed"
-        more = self.after.slope.low - self.before.slope.high
-        return more >= LEAST_LEAK[self.after.unit, self.after.per]
-
-
-@dataclass(frozen=True)
 class CaseChange:
     """One case that both sets of records have."""
 
@@ -91,18 +72,8 @@ class CaseChange:
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
     """The load points that both measured; empty where either may show no speed."""
-    growth: Sequence[GrowthChange]
-    """What the soaks of both watched; empty where either had none."""
     only_before: Sequence[LoadSetting]
     only_after: Sequence[LoadSetting]
-
-    @property
-    def leaks_more(self) -> bool:
-        """Whether the soak finds a leak that the earlier one did not, or a larger one."""
-        soaks = [side.record.soak for side in (self.before, self.after)]
-        verdicts = [None if soak is None else soak_verdict(soak) for soak in soaks]
-        leaks_now = None not in verdicts and verdicts[0] != "failed" and verdicts[1] == "failed"
-        return leaks_now or any(one.is_worse for one in self.growth)
 
 
 @dataclass(frozen=True)
@@ -155,8 +126,7 @@ def _single(before: Source, after: Source) -> tuple[Stored, Stored]:
 
 
 def _names(source: Source) -> str:
-    names = list(source.records)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return first_of([*source.records], 3)
 
 
 def _case(before: Stored, after: Stored, slowest: float) -> CaseChange:
@@ -168,7 +138,6 @@ def _case(before: Stored, after: Stored, slowest: float) -> CaseChange:
         setup=differing(before.record, after.record),
         scores=_score_changes(before, after),
         points=[_point(first[at], second[at], slowest) for at in sorted(first.keys() & second.keys())],
-        growth=_growth(before.record, after.record),
         only_before=[every[at] for at in sorted(every.keys() - others.keys())],
         only_after=[others[at] for at in sorted(others.keys() - every.keys())],
     )
@@ -178,15 +147,6 @@ def _measured(record: Publishable) -> dict[Place, LoadSetting]:
     """Every load point that was measured, shown or hidden."""
     points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
     return {place(at): at for at in points}
-
-
-def _growth(before: Publishable, after: Publishable) -> list[GrowthChange]:
-    """The growth of everything that both soaks watched, in the order of the first."""
-    first, second = (
-        {(one.what, one.per): one for one in record.soak.growth} if record.soak else {}
-        for record in (before, after)
-    )
-    return [GrowthChange(one, second[name]) for name, one in first.items() if name in second]
 
 
 def _point(before: Load, after: Load, slowest: float) -> PointChange:
@@ -282,11 +242,8 @@ def exit_status(changes: Changes) -> int:
     fails_now = any(one.after.record.no_speed and not one.before.record.no_speed for one in changes.cases)
     if fails_now or any(one.verdict == "failed" for one in pairs):
         return ACCURACY
-    grown = [one for case in changes.cases for one in case.growth]
-    if not points and not pairs and not grown:
+    if not points and not pairs:
         raise UsageError(
-            f"compare: {names} have no load point and no sample in common that could be compared, nor soaks"
+            f"compare: {names} have no load point and no sample in common that could be compared"
         )
-    if any(case.leaks_more for case in changes.cases):
-        return LEAK
     return SPEED if any(point.verdict == "failed" for point in points) else 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from reports.compare.changes import CaseChange, Changes, GrowthChange, PointChange, ScoreChange
+from reports.compare.changes import CaseChange, Changes, PointChange, ScoreChange
 from reports.compare.paired_scores import Paired
 from reports.compare.setup import Setting
 from reports.record.quantities import (
@@ -15,15 +15,13 @@ from reports.record.quantities import (
     THROUGHPUT,
 )
 from reports.record.ratio import FALSE_ALARMS
-from reports.record.schema import Load, Mark, Record, Score, Verdict, soak_verdict
+from reports.record.schema import Load, Mark, Record, Score
 from reports.sources import Source
-from reports.tables.case import growth_cell
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import metric_text, unmeasured
-from reports.text.inline import Emphasised, bold, italic, joined
-from reports.text.labels import counted, days_text, full_point
+from reports.text.inline import bold, italic, joined
+from reports.text.labels import counted, days_text, first_of, full_point
 from reports.text.publishable import name_of
-from reports.text.soak import VERDICT_WORDS
 
 _SHOWN_IDS = 5
 _SPEED = {"failed": bold("slower"), "passed": italic("faster"), "not shown": "no difference shown"}
@@ -36,7 +34,6 @@ _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown",
 
 
 def document(changes: Sequence[Changes]) -> list[Block]:
-    """The whole comparison: a part for each source that is compared with the first."""
     return [block for one in changes for block in _part(one)]
 
 
@@ -74,7 +71,6 @@ def _only(*sides: tuple[str, Sequence[str]], between: str = "; ") -> list[str]:
 
 
 def _shared(changes: Changes, common: Sequence[Setting]) -> list[str]:
-    """Sentences on what differs in all cases, beginning with the machine."""
     blocks: list[str] = []
     machines = [one for case in changes.cases for one in case.setup if one.name.startswith("machine.")]
     if machines:
@@ -92,8 +88,6 @@ def _settings(settings: Iterable[Setting]) -> str:
 
 
 def _summary(cases: Sequence[CaseChange], common: Sequence[Setting]) -> Table:
-    """A row for each case, with a word or two on each change."""
-
     def setup(case: CaseChange) -> str:
         return ", ".join(one.name for one in case.setup if one not in common) or NOTHING
 
@@ -103,8 +97,6 @@ def _summary(cases: Sequence[CaseChange], common: Sequence[Setting]) -> Table:
         Column("Accuracy", _accuracy_cell),
         Column("Speed", _speed_cell),
     ]
-    if any(case.growth for case in cases):
-        columns.append(Column("Soak", _soak_cell))
     return table(columns, cases)
 
 
@@ -135,23 +127,6 @@ def _speed_cell(case: CaseChange) -> str:
 def _speed_word(point: PointChange) -> str:
     """Whether a load point is shown to be slower or faster."""
     return "too few passes" if point.ratio is None else _SPEED[point.verdict]
-
-
-def _soak_cell(case: CaseChange) -> str | None:
-    """Whether both soaks found a leak; None where either side had none."""
-    before, after = case.before.record.soak, case.after.record.soak
-    if before is None or after is None:
-        return None
-    return _leak_word(soak_verdict(before), soak_verdict(after), leaks_more=case.leaks_more)
-
-
-def _leak_word(before: Verdict, after: Verdict, *, leaks_more: bool) -> str:
-    """`no leak → **leak**`; what is the same on both sides once, a leak that is shown to be larger as `leak → **more**`."""
-    if before == after:
-        more = Emphasised([("", VERDICT_WORDS[before]), ("**", "more")], " → ")
-        return more if leaks_more else VERDICT_WORDS[after]
-    mark = "**" if after == "failed" else "*" if (before, after) == ("failed", "passed") else ""
-    return Emphasised([("", VERDICT_WORDS[before]), (mark, VERDICT_WORDS[after])], " → ")
 
 
 def _legend(changes: Changes) -> list[str]:
@@ -197,7 +172,6 @@ def _case(case: CaseChange, common: Sequence[Setting]) -> list[Block]:
         Bullets([*([f"Setup: {_settings(own)}"] if own else []), *scores]),
         *_hidden(case),
         _points(case),
-        *_growth(case),
         *_only(*((stored.letter, list(map(full_point, loads))) for stored, loads in sides)),
     ]
 
@@ -208,7 +182,6 @@ def _case_name(case: CaseChange) -> str:
 
 
 def _hidden(case: CaseChange) -> list[str]:
-    """The reason of each side for showing no speed; empty where both show it."""
     sides = (case.before, case.after)
     return [f"{side.letter}: {side.record.no_speed}" for side in sides if side.record.no_speed]
 
@@ -247,12 +220,10 @@ def _paired(change: ScoreChange, pairs: Paired) -> str:
 
 
 def _ids(names: Sequence[str]) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN_IDS])
-    return f"{shown} and {len(names) - _SHOWN_IDS} more" if len(names) > _SHOWN_IDS else shown
+    return first_of([f"`{name}`" for name in names], _SHOWN_IDS)
 
 
 def _points(case: CaseChange) -> Table:
-    """The load points that both measured, the figures of each side beside each other."""
     before, after = case.before.letter, case.after.letter
     columns: list[Column[PointChange]] = [
         Column("Load point", lambda point: full_point(point.before), narrow="Load point"),
@@ -284,20 +255,3 @@ def _p99(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange
 
 def _ratio(point: PointChange) -> Cell:
     return figure(RATIO, point.ratio, "interval", 1.0)
-
-
-def _growth(case: CaseChange) -> list[Block]:
-    """The table of what the soaks of both sides found, or a sentence on which side alone has one."""
-    alone = [side.letter for side in (case.before, case.after) if side.record.soak is not None]
-    if len(alone) == 1:
-        return [f"Only {alone[0]} has a soak."]
-    columns: list[Column[GrowthChange]] = [
-        Column("Soak", lambda one: f"{one.after.what}, by {one.after.per.replace('_', ' ')}"),
-        Column(f"Growth, {case.before.letter}", lambda one: growth_cell(one.before), is_right=True),
-        Column(f"Growth, {case.after.letter}", lambda one: growth_cell(one.after), is_right=True),
-        Column(
-            "Leak",
-            lambda one: _leak_word(one.before.verdict, one.after.verdict, leaks_more=one.is_worse),
-        ),
-    ]
-    return [table(columns, case.growth)]

@@ -34,7 +34,6 @@ def differing(before: Record, after: Record) -> list[Setting]:
 
 
 def _setup(record: Record) -> Mapping[str, str]:
-    """Every setting by its name, as text."""
     machine = structs.asdict(record.machine)
     serving = structs.asdict(record.serving) if record.serving else {}
     build = structs.asdict(record.build)

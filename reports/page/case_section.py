@@ -87,7 +87,6 @@ def _curve(record: Publishable) -> tuple[str, str] | None:
 
 
 def _worst(found: SampleScores | None, accuracy: Accuracy | None) -> list[tuple[Sample, str]] | None:
-    """The worst samples, each with what it scored; None where there is no file of samples."""
     if found is None or accuracy is None:
         return None
     places = {name: place for place, name in enumerate(found.ids)}
@@ -117,20 +116,13 @@ def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
     """Title and text of the configurations of the case and of a search's winner, as far as they lie beside the record."""
     path = files.path_of(record.case, results)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
-    if record.search and record.search.config:
-        name = files.config_of_search(path)
-        if record.search.config != name:
-            raise files.RecordError(
-                f"{path}: search.config: {record.search.config[:80]!r} is not {name}, the name that a search gives the "
-                "file. Delete the record and measure the case again."
-            )
-        wanted.append((path.parent / name, "config.pbtxt of the search's winner"))
+    if record.search:  # which names the file, but never has another one shown
+        wanted.append((path.parent / files.config_of_search(path), "config.pbtxt of the search's winner"))
     texts = [(title, _read(file, path.parent)) for file, title in wanted]
     return [(title, text) for title, text in texts if text is not None]
 
 
 def _read(file: Path, folder: Path) -> str | None:
-    """A file in the record's folder or below; None where there is none."""
     try:
         return visible(safe_open.content(file, folder, _LARGEST_CONFIG_BYTES).decode())
     except (FileNotFoundError, NotADirectoryError):

@@ -54,12 +54,10 @@ class Answer:
 def answers(records: Sequence[Publishable]) -> list[Answer]:
     """An answer for each model and kind of machine, in the order of the records."""
     placed = ranks(records)
-    return [_answer(group, placed, records) for group in grouped(ranked(records), group_of).values()]
+    return [_answer(group, placed) for group in grouped(ranked(records), group_of).values()]
 
 
-def _answer(
-    group: Sequence[Publishable], placed: Mapping[str, int], records: Sequence[Publishable]
-) -> Answer:
+def _answer(group: Sequence[Publishable], placed: Mapping[str, int]) -> Answer:
     case = group[0].case
     usable = [one for one in group if one.loads]
     right = [one for one in group if not one.no_speed]
@@ -83,13 +81,13 @@ def _answer(
     return Answer(
         case.model,
         ", ".join(filter(None, (case.target, several_gpus(case)))),
-        [_choice(one, len(choices), len(usable), records) for one in choices],
+        [_choice(one, len(choices), len(usable), group) for one in choices],
         remarks,
         [(name_of(one), status_of(one)) for one in group if one.no_speed],
     )
 
 
-def _choice(record: Publishable, equal: int, usable: int, records: Sequence[Publishable]) -> Choice:
+def _choice(record: Publishable, equal: int, usable: int, group: Sequence[Publishable]) -> Choice:
     best, score = best_load(record), main_score(record)
     right = [unscored(record)]
     if score is not None:
@@ -97,7 +95,7 @@ def _choice(record: Publishable, equal: int, usable: int, records: Sequence[Publ
     return Choice(
         name_of(record),
         format_name(record),
-        _why(record, equal, usable, records),
+        _why(record, equal, usable, group),
         status_of(record),
         list(filter(None, right)),
         _speed(best) if best else [],
@@ -105,7 +103,7 @@ def _choice(record: Publishable, equal: int, usable: int, records: Sequence[Publ
     )
 
 
-def _why(record: Publishable, equal: int, usable: int, records: Sequence[Publishable]) -> str:
+def _why(record: Publishable, equal: int, usable: int, group: Sequence[Publishable]) -> str:
     if usable == 1:
         return "the only one with a speed to show"
     beside = reference(record)
@@ -113,7 +111,7 @@ def _why(record: Publishable, equal: int, usable: int, records: Sequence[Publish
         return "no other is shown to be faster"
     others = "other" if equal == 2 else "others"
     alike = f"; not shown to be faster or slower than the {others}" if equal > 1 else ""
-    return beside_reference(record, records) + alike
+    return beside_reference(record, group) + alike
 
 
 def _speed(best: Load) -> list[str]:

@@ -17,7 +17,7 @@ from reports.text.correctness import (
     tightest_text,
     unmeasured,
 )
-from reports.text.labels import confidence_levels, point
+from reports.text.labels import confidence_levels, first_of, point, sentence
 from reports.text.publishable import Publishable
 
 _IDS_SHOWN = 10
@@ -65,11 +65,6 @@ _LEDGER: Sequence[Column[Score]] = (
 )
 
 
-def _listed(one: Disagreement) -> str | None:
-    more = f" and {one.count - _IDS_SHOWN} more" if one.count > _IDS_SHOWN else ""
-    return ", ".join(one.samples[:_IDS_SHOWN]) + more or None
-
-
 _DISAGREEMENTS: Sequence[Column[Disagreement]] = (
     Column("Between", lambda one: " and ".join(one.between)),
     Column("Samples that differ", lambda one: one.count, COUNT),
@@ -77,7 +72,7 @@ _DISAGREEMENTS: Sequence[Column[Disagreement]] = (
     Column("Gained", lambda one: one.gained, COUNT),
     Column("Agreement", lambda one: one.agreement, AGREEMENT, with_unit=True),
     Column("Limit", lambda one: one.agreement_limit, AGREEMENT, with_unit=True),
-    Column("Samples", _listed),
+    Column("Samples", lambda one: first_of(one.samples, _IDS_SHOWN, count=one.count) or None),
 )
 
 
@@ -89,7 +84,6 @@ def _output(title: str, name: str) -> Column[OutputDifference]:
 
 
 def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
-    """How far each output is from those that it is compared with."""
     what = {"differing": "integers that differ", "error": "error"}
     columns: Sequence[Column[OutputDifference]] = (
         Column(f"Output, beside {beside}", lambda one: f"{one.output}, {what[one.kind]}"),
@@ -103,7 +97,6 @@ def _outputs_table(beside: str, outputs: Sequence[OutputDifference]) -> Table:
 
 
 def accuracy_blocks(record: Record) -> list[Block]:
-    """The parity, the ledger and the gates of a case, or why there is none."""
     conversion, accuracy = record.conversion, record.accuracy
     blocks: list[Block] = [_conversion_sentence(record)]
     if conversion is not None:
@@ -133,20 +126,17 @@ def _conversion_sentence(record: Record) -> str:
 
 
 def _ledger(accuracy: Accuracy) -> list[Block]:
-    """The scores after each stage with their limits, and what the stages decide differently."""
-    same = same_answers_text(accuracy.same_answers) if accuracy.same_answers else ""
     return [
         f"{COUNT.text(accuracy.samples)} samples, sent in {COUNT.text(accuracy.requests)} requests of mixed batch "
         "sizes with many in flight.",
         table(_LEDGER, accuracy.scores),
         table(_DISAGREEMENTS, accuracy.disagreements),
         _outputs_table("the same file in process", accuracy.outputs),
-        f"{same[:1].upper()}{same[1:]}." if same else "",
+        sentence(same_answers_text(accuracy.same_answers)) if accuracy.same_answers else "",
     ]
 
 
 def origin_blocks(record: Record) -> list[Block]:
-    """Machine, versions, server and build: all that the numbers depend on."""
     build, updated = record.build, record.updated or "unknown"
     size, time = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
     said = f"Built in {time}: {size} of {build.weights}, digest {build.digest}. The record was last changed at {updated}."

@@ -1,7 +1,7 @@
-"""Records beside the figures that NVIDIA published: sections with a table per published GPU, and one tidy table of all."""
+"""Records beside the figures that NVIDIA published, in a section per case with a table per published GPU."""
 
 from collections.abc import Iterable, Sequence, Set
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from reports.compare.setup import setting_text
 from reports.published.matching import (
@@ -13,18 +13,14 @@ from reports.published.matching import (
     measured_points,
     over_published,
     pairs,
-    point,
     point_of,
 )
 from reports.record import commands
-from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO, Quantity
+from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from reports.record.schema import Estimate, Load, Record
-from reports.tables.table import Block, Bullets, Cell, Column, Heading, figure, table
-from reports.text.labels import confidence_levels, device, full_point, grouped, notes, sequence_length
-from reports.text.publishable import HiddenPoint, Publishable, name_of
-
-if TYPE_CHECKING:
-    import pandas as pd
+from reports.tables.table import Block, Bullets, Cell, Column, Heading, table
+from reports.text.labels import confidence_levels, device, full_point, grouped, sequence_length
+from reports.text.publishable import Publishable, name_of
 
 # What a scenario sweeps, and the option of the benchmarks that chooses it.
 _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concurrencies")}
@@ -34,7 +30,6 @@ _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concu
 
 
 def document(matches: Sequence[Match]) -> list[Block]:
-    """All records: a section per case, in it a table per published GPU."""
     blocks: list[Block] = [Heading("Measured beside published", 1)]
     found = [one for one in matches if one.rows]
     if found:
@@ -47,7 +42,6 @@ def document(matches: Sequence[Match]) -> list[Block]:
 
 
 def legend(matches: Sequence[Match]) -> str:
-    """How the tables are to be read."""
     levels = confidence_levels([load for one in matches for load in one.record.loads])
     interval = f"{levels} interval" if levels else "interval"
     return (
@@ -58,7 +52,6 @@ def legend(matches: Sequence[Match]) -> str:
 
 
 def section(match: Match) -> list[Block]:
-    """What stands below the heading of a case that has published rows."""
     record, rows = match.record, match.rows
     if record.no_speed:
         return [record.no_speed]
@@ -85,7 +78,6 @@ def _ratio(measured: Estimate | None, published: float | None) -> Estimate | Non
 
 
 def _as_published(value: float | None) -> Cell | None:
-    """A published figure with the digits that the source printed."""
     return None if value is None else Cell(f"{value:g}", value)
 
 
@@ -159,12 +151,6 @@ def not_compared(matches: Sequence[Match]) -> list[str]:
     ]
 
 
-def remarks(matches: Sequence[Match]) -> list[str]:
-    """What the tidy table cannot hold: the cases without rows, and the points of others without a pair."""
-    points = [f"`{name_of(one.record)}`: {line}" for one in matches if one.rows for line in _unmatched(one)]
-    return points + not_compared(matches)
-
-
 def _unmatched(match: Match) -> list[str]:
     """A line for the points that were measured alone, and one for those published alone with their command."""
     record = match.record
@@ -206,82 +192,7 @@ def _how(record: Record, figures: Set[PointKey], alone: Set[PointKey]) -> str:
     return f"Measure them, with the other options of the case's run: `{command}`"
 
 
-# --- the tidy table ----------------------------------------------------------------------------------------
-
-_OF_CASE = ("target", "model", "format", "accelerator", "precision")
-_OF_POINT = ("scenario", "batch", "concurrency")
-_OF_ROW = ("gpu", "gpu_label", "format", "accelerator", "precision", "score_percent", "source", "table")
-_FIGURES: Sequence[tuple[str, str, Quantity]] = (
-    ("throughput", "per_s", THROUGHPUT),
-    ("latency_p99", "ms", LATENCY),
-    ("latency_avg", "ms", LATENCY),
-)
-"""What is compared: name and unit of the columns, here and in the published figures."""
-
-
-def joined(matches: Sequence[Match]) -> "pd.DataFrame":
-    """One row per measured point and published row of the same point, with the ratios and what is not alike.
-
-    A case that has not passed keeps its rows, with the reason in place of every measured number.
-    """
-    import pandas as pd
-
-    return pd.DataFrame(
-        [
-            _joined_row(one.record, at, row)
-            for one in matches
-            for group in groups(one)
-            for at, row in pairs(one.record, group)
-        ],
-        columns=COLUMNS,
-    )
-
-
-def _joined_row(record: Publishable, at: Load | HiddenPoint, row: PublishedRow) -> dict[str, Any]:
-    """The row of the tidy table, by column; without what was measured at a hidden point."""
-    load = at if isinstance(at, Load) else None
-    cells = {
-        "case": name_of(record),
-        **{name: getattr(record.case, name) for name in _OF_CASE},
-        "device": device(record),
-        "passed": not record.no_speed,
-        "why_no_speed": record.no_speed or None,
-        **dict(zip(_OF_POINT, point(at), strict=True)),
-        **{f"published_{name}": row[name] for name in _OF_ROW},
-        "same_gpu": is_same_gpu(record, row),
-        "differences": "; ".join(differences(record, row)) or None,
-        "metric": row["metric"],
-        "score_percent": score_percent_of(record, row["metric"]),
-        "notes": (notes(load) or None) if load else None,
-    }
-    measured = {f"latency_{name}": one for name, one in load.latency_ms.items()} if load else {}
-    measured |= {"throughput": load.throughput_per_s} if load else {}
-    for name, unit, quantity in _FIGURES:
-        published = row[f"{name}_{unit}"]
-        own, ratio = (
-            figure(quantity, measured.get(name)),
-            figure(RATIO, _ratio(measured.get(name), published)),
-        )
-        values = (own.value, own.low, own.high, published, ratio.value, ratio.low, ratio.high)
-        cells |= zip(_figure_columns(name, unit), values, strict=True)
-    return cells
-
-
-def _figure_columns(name: str, unit: str) -> list[str]:
-    """The columns of a figure: measured with its bounds, published, and measured over published with its bounds."""
-    return [
-        *(f"{name}{part}_{unit}" for part in ("", "_low", "_high", "_published")),
-        *(f"{name}_ratio{part}" for part in ("", "_low", "_high")),
-    ]
-
-
-COLUMNS = (
-    *("case", *_OF_CASE, "device", "passed", "why_no_speed", *_OF_POINT),
-    *(f"published_{name}" for name in _OF_ROW),
-    *("same_gpu", "differences", "metric", "score_percent", "notes"),
-    *(column for name, unit, _ in _FIGURES for column in _figure_columns(name, unit)),
-)
-"""Every column of the tidy table, in its order."""
+# --- what is not alike -------------------------------------------------------------------------------------
 
 
 def score_percent_of(record: Record, metric: str | None) -> float | None:

@@ -104,7 +104,6 @@ def served_as(row: PublishedRow) -> tuple[str | None, ...]:
 
 
 def is_same_gpu(record: Record, row: PublishedRow) -> bool:
-    """Whether the row was published for the GPU that the record is of."""
     return bool(row["gpu"] == record.case.target)
 
 
@@ -135,10 +134,8 @@ def measured_points(record: Publishable) -> dict[PointKey, Load | HiddenPoint]:
 
 
 def point(at: LoadSetting) -> PointKey:
-    """Scenario, batch and concurrency of a measured load point."""
     return at.scenario, at.batch, at.concurrency
 
 
 def point_of(row: PublishedRow) -> PointKey:
-    """Scenario, batch and concurrency of a published row."""
     return row["scenario"], row["batch"], row["concurrency"]

@@ -48,10 +48,6 @@ def path(text: str) -> Path:
         raise argparse.ArgumentTypeError(
             f"{quoted(text)} holds control characters, or bytes that are no UTF-8: rename what it names"
         )
-    if text == "-":
-        raise argparse.ArgumentTypeError(
-            "- names nothing here: write ./- for a file, /dev/stdout for the output"
-        )
     try:
         return Path(text).expanduser()
     except RuntimeError as error:  # there is no such user

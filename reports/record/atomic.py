@@ -16,8 +16,6 @@ _LONGEST_STEM = 40  # of a name's characters, so that a temporary name is never 
 _TEMPORARY = re.compile(r"\..*-[0-9a-f]{32}\.tmp", re.DOTALL)
 _STANDS_FOR_ANOTHER = ("/dev", "/proc")
 """Folders whose entries are names for something else, such as /dev/stdout for the file that a shell writes to."""
-_OF_THE_KERNEL = ("/proc", "/sys")
-"""Folders in which nobody makes a file, though root is said to be allowed to."""
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -63,21 +61,9 @@ def write_given(path: Path, content: bytes) -> None:
                 file.write(content)
 
 
-def is_standard_output(path: Path) -> bool:
-    """Whether a path, such as /dev/stdout, leads to what this process prints to."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(1))
-    except OSError:
-        return False
-
-
 def stands_for_another(path: Path) -> bool:
     """Whether a path is a name for something else, such as /dev/stdout, which is written to and never replaced."""
-    return _is_below(path.parent, _STANDS_FOR_ANOTHER)
-
-
-def _is_below(path: Path, folders: tuple[str, ...]) -> bool:
-    return Path(os.path.realpath(path)).as_posix().startswith(folders)
+    return Path(os.path.realpath(path.parent)).as_posix().startswith(_STANDS_FOR_ANOTHER)
 
 
 def make_folder(path: Path) -> None:
@@ -105,8 +91,6 @@ def obstacle(folder: Path) -> tuple[Path, str] | None:
         return place, "is a symbolic link to nothing"
     if not os.path.isdir(place):  # noqa: PTH112
         return place, "is not a folder"
-    if _is_below(place, _OF_THE_KERNEL):
-        return place, "is the kernel's"
     return None if os.access(place, os.W_OK | os.X_OK) else (place, "may not be written to")
 
 

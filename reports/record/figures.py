@@ -17,16 +17,13 @@ from reports.record.schema import (
     Score,
     Search,
     ServedSide,
-    Soak,
     Start,
-    soak_verdict,
 )
 
 Figures = dict[str, float | int | str]
 
 
 def of_conversion(conversion: Parity) -> Figures:
-    """How far the converted model is from the framework, with the limits that hold."""
     return _plain(conversion)
 
 
@@ -47,7 +44,6 @@ def of_accuracy(accuracy: Accuracy) -> Figures:
 
 
 def of_gate(gate: AnswerGate) -> Figures:
-    """What a gate that needs no ground truth sent, and how far answers to one sample were apart."""
     same = gate.same
     return _known(
         requests=gate.requests,
@@ -105,23 +101,6 @@ def of_efficiency(found: Sequence[Efficiency]) -> Figures:
     return figures
 
 
-def of_soak(soak: Soak) -> Figures:
-    """How long a soak was, and by how much each thing that it watched grows: `growth_open_files_per_request` and so on."""
-    found = _known(
-        soak_verdict=soak_verdict(soak),
-        soak_requests=soak.requests,
-        soak_loadings=soak.loadings,
-        # Where no speed may be shown, requests and seconds together would tell it.
-        soak_s=soak.duration_s if soak.requests_per_s is not None else None,
-    )
-    for one in soak.growth:
-        unit = "_bytes" if one.unit == "bytes" else ""
-        found |= bounds(f"growth_{one.what.replace(' ', '_')}_per_{one.per}", unit, one.slope)
-    if soak.end_over_begin is not None:
-        found |= ratio_bounds("speed_end_over_begin", soak.end_over_begin)
-    return found
-
-
 def of_against(found: BesideOther) -> Figures:
     """What a model takes to be ready, and uses, here and on the other server; and how many warnings are new."""
     return _known(
@@ -145,7 +124,6 @@ def memory_bytes(side: ServedSide) -> float | None:
 
 
 def of_search(search: Search) -> Figures:
-    """The winner of a search: its configuration, and the load point that was measured last."""
     batches = " ".join(map(str, search.deployment.preferred_batch_sizes))
     return {
         "latency_budget_ms": search.budget_ms,

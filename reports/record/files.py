@@ -12,7 +12,7 @@ import msgspec
 from reports.record import safe_open, validate
 from reports.record.atomic import replace as replace
 from reports.record.folders import matching
-from reports.record.sanitize import cut, is_printable, one_line, path_text, quoted, visible
+from reports.record.sanitize import cut, is_printable, one_line, path_text, visible
 from reports.record.schema import LONGEST_TEXT, SCHEMA, Case, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
@@ -26,9 +26,6 @@ SUPERSEDED = "superseded"
 
 _LARGEST_RECORD_BYTES = 16 * 2**20
 """A load point of ten passes is some 4 kB, and a sweep has far fewer than a thousand."""
-_PERHAPS_HIDDEN = re.compile(rb"\\(?:[bfr]|u(?!00[a-fA-F]))")
-"""Matches in JSON the escapes, but for those of Latin letters and signs, that may be a character which `sanitize.visible`
-writes out."""
 _Kind = TypeVar("_Kind")
 
 
@@ -37,7 +34,6 @@ class RecordError(Exception):
 
 
 def path_of(case: Case, results: Path) -> Path:
-    """Where the record of `case` lies below the folder `results`."""
     return results / case.target / f"{case_id(case)}.json"
 
 
@@ -53,17 +49,18 @@ def write(record: Record, path: Path) -> None:
 
 def encode(record: Record) -> bytes:
     """The content of the record's file; a number that is not finite is a ValueError."""
-    plain = _visible(msgspec.to_builtins(record), LONGEST_TEXT)
+    plain = _shown(msgspec.to_builtins(record))
     return (json.dumps(plain, indent=2, allow_nan=False) + "\n").encode()
 
 
-def _visible(value: Any, longest: int | None = None) -> Any:
-    """Plain values without what a terminal would obey in their texts, as in a server's error; `longest` cuts them."""
+def _shown(value: Any) -> Any:
+    """Plain values whose texts, such as a server's error, are no longer than a record's may be, and hold nothing that a
+    terminal would obey."""
     if isinstance(value, str):
-        return visible(value) if longest is None else cut(visible(value), longest)
+        return cut(visible(value), LONGEST_TEXT)
     if isinstance(value, dict):
-        return {_visible(key): _visible(one, longest) for key, one in value.items()}
-    return [_visible(one, longest) for one in value] if isinstance(value, list | tuple) else value
+        return {_shown(key): _shown(one) for key, one in value.items()}
+    return [_shown(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def read(path: Path) -> Record:
@@ -90,41 +87,24 @@ def parse(
     """
     try:
         content = safe_open.content(path, folder, largest_bytes)
-        # As UTF-8 without a mark before it, which is JSON's one encoding: Python's parser takes others for bytes.
-        plain = json.loads(content.decode(), parse_constant=_refuse, object_pairs_hook=each_key_once)
+        found = msgspec.json.decode(content, type=_Versioned).schema
+        if found != version:
+            raise RecordError(
+                f"{path}: schema is {found}, this version reads {version}. Take the file out of the folder, or measure "
+                "the case again."
+            )
+        return msgspec.json.decode(content, type=kind)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 200)
-        raise RecordError(f"{path}: not JSON ({why}). Delete it and measure the case again.") from error
-    found = plain.get("schema") if isinstance(plain, dict) else None
-    if found != version or isinstance(found, bool):
-        raise RecordError(
-            f"{path}: schema is {quoted(found)}, this version reads {version}. Take the file out of the folder, or measure "
-            "the case again."
-        )
-    is_shown = content.isascii() and b"\x7f" not in content and _PERHAPS_HIDDEN.search(content) is None
-    try:
-        return msgspec.convert(plain if is_shown else _visible(plain), kind)
-    except (msgspec.ValidationError, OverflowError) as error:
-        raise RecordError(
-            f"{path}: {one_line(str(error), 500)}. Delete the file and measure the case again."
-        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else one_line(str(error), 500)
+        raise RecordError(f"{path}: {why}. Delete the file and measure the case again.") from error
 
 
-def _refuse(constant: str) -> None:
-    """Refuse NaN and the infinities, which are no JSON, although Python's parser takes them."""
-    raise ValueError(f"it holds {constant}")
+class _Versioned(msgspec.Struct):
+    """What every file of ours holds, in whatever version of its schema."""
 
-
-def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, for `json.loads`; a ValueError where it has a key twice, of which one value would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        last = {key: number for number, (key, _) in enumerate(pairs)}
-        twice = next(key for number, (key, _) in enumerate(pairs) if last[key] != number)
-        raise ValueError(f"it has the key {one_line(twice, 100)!r} twice")
-    return found
+    schema: int
 
 
 @dataclass(frozen=True)
@@ -202,7 +182,6 @@ def record_paths(results: Path) -> list[Path]:
 
 
 def record_paths_in(folder: Path) -> list[Path]:
-    """The files of the records that lie in a folder itself, such as that of a target."""
     return [path for path in listed(folder, "*.json") if is_record(path)]
 
 

@@ -26,7 +26,6 @@ SEVERAL: Mapping[str, Callable[[Any], Key]] = {
 
 
 def measurements(record: Record) -> dict[Key, Any]:
-    """Everything that was measured, by what it is of."""
     found = {(name,): getattr(record, name) for name in SINGLE if getattr(record, name) is not None}
     return found | {(name, *key(one)): one for name, key in SEVERAL.items() for one in getattr(record, name)}
 

@@ -1,7 +1,7 @@
 """How each quantity is written wherever it is shown: its unit, its digits and which way is better, declared once."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,17 +56,11 @@ class Quantity:
     def cell_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
         """`12.3 (11.9 to 12.8)`, all with the digits of the value, or `not shown`; see `apart` and `widest`. Where the
         interval is open above, `12.3 (11.9 or more)`."""
-        if not self.is_shown(estimate):
-            return NOT_SHOWN
-        value, low, high = self._bounds(estimate, apart_from, "")
-        return f"{value} {_interval(low, high, estimate)}"
+        return self._with_interval(estimate, apart_from, "", "")
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
         """`12.3 ms (11.9 to 12.8)`, with thousands apart, or `not shown`; else as `cell_with_interval`."""
-        if not self.is_shown(estimate):
-            return NOT_SHOWN
-        value, low, high = self._bounds(estimate, apart_from, ",")
-        return f"{self._with_unit(value)} {_interval(low, high, estimate)}"
+        return self._with_interval(estimate, apart_from, ",", self.unit)
 
     def cell_with_half_width(self, estimate: Estimate) -> str:
         """The figure with half the width of its interval over it: `2080.9 ± 5.1 %`; `-` in place of that of a value of zero."""
@@ -82,14 +76,18 @@ class Quantity:
         first, second = (self._with_unit(self._written(value, spec, ",")) for value in (one, other))
         return first, second
 
-    def _bounds(self, estimate: Estimate, apart_from: Iterable[float], thousands: str) -> list[str]:
-        """Value, low and high. Where there is something to be told apart from, the bounds get the digits for it."""
-        references = tuple(apart_from)
+    def _with_interval(
+        self, estimate: Estimate, apart_from: Sequence[float], thousands: str, unit: str
+    ) -> str:
+        if not self.is_shown(estimate):
+            return NOT_SHOWN
         spec = self._spec(estimate.value)
-        if references:
-            spec = self._telling_spec(estimate.value, (estimate.low, estimate.high, *references))
+        if apart_from:
+            spec = self._telling_spec(estimate.value, (estimate.low, estimate.high, *apart_from))
         bounds = (estimate.value, estimate.low, estimate.high)
-        return [self._written(bound, spec, thousands) for bound in bounds]
+        value, low, high = (self._written(bound, spec, thousands) for bound in bounds)
+        interval = f"({low} or more)" if estimate.open_above else f"({low} to {high})"
+        return " ".join(filter(None, (value, unit, interval)))
 
     def _telling_spec(self, value: float, values: Iterable[float]) -> str:
         """The digits of `value`, with as many more as it takes until different values look different."""
@@ -108,10 +106,6 @@ class Quantity:
 
     def _with_unit(self, figure: str) -> str:
         return f"{figure} {self.unit}" if self.unit else figure
-
-
-def _interval(low: str, high: str, estimate: Estimate) -> str:
-    return f"({low} or more)" if estimate.open_above else f"({low} to {high})"
 
 
 def _half_width_text(estimate: Estimate) -> str:
@@ -169,8 +163,6 @@ SHARE = Quantity("%", by_size((10, 0)), scale=100)
 """A measured fraction, such as of the peak or of the time."""
 GIVEN_SHARE = Quantity("%", _AS_GIVEN, scale=100)
 """A fraction that was chosen: a confidence, an allowed slow-down."""
-GAIN = Quantity("%", fixed(0), "higher", scale=100)
-"""How much more one speed is than another, as a fraction of the other."""
 CHANGE = Quantity("%", fixed(1), scale=100, signed=True)
 """By how much a value changed, as a fraction of what it was before."""
 HALF_WIDTH = Quantity("%", by_size((10, 0), (0, 1)), "lower", scale=100)

@@ -795,6 +795,11 @@ class Search(Struct, frozen=True):
     rates: Count | None = None
     """How many request rates were measured, over all configurations; None where throughput was searched. The rate that
     was found, and how its requests arrived, are the load's."""
+    varied: Text = ""
+    """The model whose configuration was varied, of one that is served as it was found: the case's own, or one that it calls;
+    empty for a model that was converted."""
+    diff: Text = ""
+    """What the winner changes of that model's config.pbtxt; empty where nothing does better."""
 
 
 def verdict_of(one: Comparison | Search) -> Verdict:

@@ -1,6 +1,6 @@
 """Whether the parts of a record fit each other: what is shown of it may then be looked up, and divided, without asking."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reports.record.sanitize import quoted
@@ -10,6 +10,7 @@ from reports.record.schema import (
     Estimate,
     Load,
     Record,
+    Struct,
     case_id,
     meets,
     place,
@@ -32,27 +33,42 @@ def problems(record: Record) -> Problems:
         yield "case", f"its name has {length:,} characters, and a file's has {_LONGEST_CASE} at most"
     if record.case.precision == "" and not record.build.as_found:
         yield "case.precision", "it is empty, although the model was converted"
-    yield from _of_accuracy(record.accuracy, "accuracy")
     seen: dict[object, int] = {}
     for number, load in enumerate(record.loads):
         if (first := seen.setdefault(place(load), number)) != number:
             yield f"loads[{number}]", f"the same load point as loads[{first}]"
-        yield from _of_load(load, f"loads[{number}]")
-    if record.search is not None:
-        search = record.search
-        yield from _of_accuracy(search.accuracy, "search.accuracy")
-        yield from _of_load(search.load, "search.load")
-        if search.percentile not in search.load.latency_ms:
-            said = f"the load point has no latency of that name, {quoted(search.percentile)}"
-            yield "search.percentile", said
-    for where, one in _estimates(record):
-        yield from _of_estimate(where, one)
+    search = record.search
+    if search is not None and search.percentile not in search.load.latency_ms:
+        said = f"the load point has no latency of that name, {quoted(search.percentile)}"
+        yield "search.percentile", said
+    for where, part in _parts(record, ""):
+        if isinstance(part, Estimate):
+            yield from _of_estimate(part, where)
+        elif isinstance(part, Accuracy):
+            yield from _of_accuracy(part, where)
+        elif isinstance(part, Load):
+            yield from _of_load(part, where)
 
 
-def _of_accuracy(ledger: Accuracy | None, where: str) -> Problems:
+def _parts(part: Struct, where: str) -> Iterator[tuple[str, Struct]]:
+    """A struct and all those in it, each with its key; without the passes, of which there are hundreds without an estimate."""
+    yield where, part
+    for field in part.__struct_fields__:
+        value = getattr(part, field)
+        inside: Iterable[tuple[str, Any]] = ()
+        if isinstance(value, Struct):
+            inside = [("", value)]
+        elif isinstance(value, dict):
+            inside = ((f".{name}", one) for name, one in value.items())
+        elif isinstance(value, tuple) and field != "passes":
+            inside = ((f"[{number}]", one) for number, one in enumerate(value))
+        for key, one in inside:
+            if isinstance(one, Struct):
+                yield from _parts(one, f"{where}.{field}{key}".removeprefix("."))
+
+
+def _of_accuracy(ledger: Accuracy, where: str) -> Problems:
     """What of a ledger contradicts that it passed: it is shown as proven."""
-    if ledger is None:
-        return
     if ledger.scores and ledger.samples < 1:
         yield f"{where}.samples", "there are scores, and none of a sample"
     for number, one in enumerate(ledger.scores):
@@ -87,39 +103,12 @@ def _of_load(load: Load, where: str) -> Problems:
         yield f"{where}.arrivals", "missing beside a request rate"
 
 
-def _estimates(record: Record) -> Iterator[tuple[str, Estimate | None]]:
-    """Every estimate that is shown or divided by, with its key."""
-    loads: dict[str, Any] = {f"loads[{number}]": load for number, load in enumerate(record.loads)}
-    if record.search is not None:
-        loads["search.load"] = record.search.load
-        yield "search.lead", record.search.lead
-        yield "search.goodput_per_s", record.search.goodput_per_s
-    for where, load in loads.items():
-        yield f"{where}.throughput_per_s", load.throughput_per_s
-        yield f"{where}.repeated_speed", load.repeated_speed
-        if (compared := load.comparison) is not None:
-            yield f"{where}.comparison.ratio", compared.ratio
-            yield f"{where}.comparison.reference_p99_ms", compared.reference_p99_ms
-        for name, latency in load.latency_ms.items():
-            yield f"{where}.latency_ms.{name}", latency
-    for number, one in enumerate(record.efficiency):
-        for name in ("served_per_s", "in_process_per_s", "ratio", "peak_flops_per_s"):
-            yield f"efficiency[{number}].{name}", getattr(one, name)
-        yield f"efficiency[{number}].beside.ratio", one.beside.ratio if one.beside else None
-    if record.soak is not None:
-        yield "soak.end_over_begin", record.soak.end_over_begin
-        for number, grown in enumerate(record.soak.growth):
-            yield f"soak.growth[{number}].slope", grown.slope
-
-
 _MAY_BE_NONE = (".slope", ".goodput_per_s")
 """What is given back is below zero, and no answer may come in time; all else is a speed, a latency or a ratio."""
 
 
-def _of_estimate(where: str, one: Estimate | None) -> Problems:
+def _of_estimate(one: Estimate, where: str) -> Problems:
     """What is wrong with a speed, a latency or a ratio that is not above zero, or whose interval does not hold it."""
-    if one is None:
-        return
     text = f"{one.value:g} ({one.low:g} to {one.high:g})"
     if one.value <= 0 and not where.endswith(_MAY_BE_NONE):
         yield where, f"{text} is no measured quantity above zero"

@@ -73,7 +73,6 @@ def _failure(report: pytest.TestReport) -> Failure:
 
 
 def worst_first(failures: Sequence[Failure]) -> list[Failure]:
-    """The failures that decide the exit status first."""
     return sorted(failures, key=lambda failure: STATUS[failure.kind], reverse=True)
 
 

@@ -39,7 +39,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def outcomes_of(config: pytest.Config) -> Outcomes:
-    """The session's outcomes so far."""
     return config.stash[_OUTCOMES]
 
 

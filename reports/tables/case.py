@@ -35,6 +35,7 @@ from reports.text.labels import (
     full_point,
     image_resolution,
     measured_text,
+    sentence,
     sequence_length,
     server_name,
 )
@@ -45,7 +46,6 @@ from reports.text.speed import warm_up_text
 
 
 def case_section(record: Publishable) -> list[Block]:
-    """Headings, configuration, parameters and tables of a case."""
     blocks: list[Block]
     if record.conversation is not None:
         heading = Heading(f"Conversation: {device(record)}, {_engine(record)}", 4)
@@ -59,7 +59,6 @@ def case_section(record: Publishable) -> list[Block]:
 
 
 def scenario_section(record: Publishable, scenario: str) -> list[Block]:
-    """Heading, configuration, parameters and tables of one scenario, `offline` or `online`."""
     precision = f" with {record.case.precision.upper()}" if record.case.precision else ""
     blocks: list[Block] = [
         Heading(f"{scenario.capitalize()}: {device(record)}, {_engine(record)}{precision}", 4),
@@ -113,24 +112,23 @@ class _Grown(NamedTuple):
         return Cell(COUNT.text(value), value)
 
 
+def _growth(one: _Grown) -> Cell:
+    quantity = GROWTH[one.growth.unit, one.growth.per]
+    return figure(quantity, one.growth.slope, "interval", with_unit=True)
+
+
 _SOAK: Sequence[Column[_Grown]] = (
     Column("Case", lambda one: f"`{name_of(one.record)}`"),
     Column("What", lambda one: f"{one.growth.what}, by {one.growth.per.replace('_', ' ')}"),
     Column("At first", lambda one: one.used(one.growth.first), is_right=True),
     Column("At last", lambda one: one.used(one.growth.last), is_right=True),
-    Column("Growth", lambda one: growth_cell(one.growth), is_right=True),
+    Column("Growth", _growth, is_right=True),
     Column("1 GiB more in", lambda one: time_until_text(one.growth, one.soak), is_right=True),
     Column("Verdict", lambda one: VERDICT_WORDS[one.growth.verdict]),
 )
 
 
-def growth_cell(one: Growth) -> Cell:
-    """By how much something grows, with its interval."""
-    return figure(GROWTH[one.unit, one.per], one.slope, "interval", with_unit=True)
-
-
 def soak_table(records: Sequence[Publishable]) -> Table:
-    """A row for each thing that a case's soak watched."""
     return table(
         _SOAK,
         [
@@ -155,8 +153,7 @@ def soak_section(record: Publishable) -> list[Block]:
         *filter(None, [speed_text(soak)]),
         *soak.not_watched,
     ]
-    sentences = " ".join(f"{one[0].upper()}{one[1:].removesuffix('.')}." for one in said)
-    return [Heading("Soak", 4), soak_table([record]), sentences]
+    return [Heading("Soak", 4), soak_table([record]), " ".join(map(sentence, said))]
 
 
 # --- what the gates found ----------------------------------------------------------------------------------
@@ -175,7 +172,6 @@ _GATES: Sequence[Column[AnswerGate]] = (
 
 
 def gates_table(found: Sequence[AnswerGate]) -> Table:
-    """Each gate that needs no ground truth with what it asks for, tried and found."""
     return table(_GATES, gates_in_order(found))
 
 

@@ -215,7 +215,6 @@ _COMPOSING: Sequence[Column[_Called]] = (
 
 
 def composing_table(record: Publishable, scenario: str) -> Table:
-    """What each called model does in a request of each load point; without rows where none is called."""
     called = [_Called(at.load, model) for at in points_of(record, scenario) for model in at.load.composing]
     return table(
         _COMPOSING,
@@ -251,7 +250,6 @@ _BUDGETS: Sequence[Column[_Kept]] = (
 
 
 def budget_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
-    """A row for each load point with a latency budget, of cases that show their speed."""
     return table(
         _BUDGETS,
         [

@@ -97,7 +97,6 @@ def _html(block: Block, lower: int) -> Iterator[str]:
 
 
 def html_table(table: Table) -> str:
-    """The table alone, without what stands below it."""
     sides = [' class="number"' if right else "" for right in _sides(table)]
     heads = "".join(
         f"<th{side}>{inline_html(one)}</th>" for side, one in zip(sides, table.titles, strict=True)
@@ -231,7 +230,6 @@ def show(blocks: Iterable[Block], console: "Console") -> None:
 
 
 def terminal_text(blocks: Iterable[Block], width: int) -> str:
-    """What `show` prints on a terminal of so many columns, without colours."""
     from rich.console import Console
 
     out = io.StringIO()

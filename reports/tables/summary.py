@@ -24,6 +24,7 @@ from reports.text.labels import (
     kind_of_device,
     measured_text,
     point,
+    sentence,
     server_name,
     size,
 )
@@ -53,7 +54,6 @@ def summary(records: Sequence[Publishable]) -> list[Block]:
 
 
 def summary_table(of_target: Sequence[Publishable]) -> Table:
-    """The cases of one target, the formats of each model by their rank."""
     records = ranked(of_target)
     placed = ranks(records)
     found = [Best(one, main_score(one), best_load(one), placed.get(name_of(one))) for one in records]
@@ -76,7 +76,8 @@ def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
     """The columns with what they mean for these cases. A new column is a line here."""
     loads = [one.load for one in found if one.load]
     is_open = any(load.latency_ms["p99"].open_above for load in loads if "p99" in load.latency_ms)
-    references = " or ".join(reference_names([one.record for one in found]))
+    records = [one.record for one in found]
+    references = " or ".join(reference_names(records, records))
     return (
         Column("Model", lambda one: one.record.case.model, narrow="Model"),
         Column("Format", lambda one: format_text(one.record), narrow="Format"),
@@ -237,8 +238,7 @@ def serving_blocks(records: Sequence[Record]) -> list[str | Bullets]:
     """The server and backend that answered; a list by case if there was more than one."""
     servers = grouped(records, lambda record: _serving(record.serving))
     if len(servers) == 1:
-        sentence = next(iter(servers))
-        return [f"{sentence[0].upper()}{sentence[1:]}."]
+        return [sentence(next(iter(servers)))]
     return ["Served in more than one way:", _by_case(servers)]
 
 
@@ -257,7 +257,6 @@ def _uuids(uuids: Sequence[str]) -> str:
 
 
 def machine_text(machine: Machine) -> str:
-    """The hardware and the versions of a machine."""
     gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     elsewhere = "a server elsewhere, asked from " if machine.is_client else ""

@@ -90,7 +90,6 @@ class Column(Generic[Item]):
         return self.quantity is not None if self.is_right is None else self.is_right
 
     def cell(self, item: Item) -> Cell:
-        """The cell of an item."""
         taken = self.take(item)
         if isinstance(taken, Cell):
             return taken
@@ -145,12 +144,10 @@ class Table:
 
     @property
     def titles(self) -> list[str]:
-        """The titles as a reader sees them, with that of the letters."""
         return [*(one.title for one in self.columns), *(["Note"] if self._has_letters else [])]
 
     @property
     def texts(self) -> list[list[str]]:
-        """The cells as a reader sees them, with stars and letters."""
         letters = {kind: letter(place) for place, kind in enumerate(self._sentences)}
         return [
             [

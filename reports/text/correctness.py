@@ -32,7 +32,6 @@ def main_score(record: Record) -> Score | None:
 
 
 def score_text(score: Score) -> str:
-    """One metric after each stage, the served one first."""
     stages = (("served", score.served), ("converted", score.converted), ("framework", score.framework))
     return f"{score.metric} " + ", ".join(
         f"{metric_text(score, value)} {name}" for name, value in stages if value is not None
@@ -119,7 +118,6 @@ def has_random_weights(record: Record) -> bool:
 
 
 def stage_failures(record: Record) -> list[str]:
-    """A sentence on each test that failed before it had a result."""
     return [f"{one.stage} failed: {one.what}" for one in record.failures]
 
 
@@ -207,7 +205,6 @@ def _output_failure(one: OutputDifference) -> str:
 
 
 def metric_text(score: Score, value: float) -> str:
-    """A value of the metric: in percent where it is a fraction."""
     return METRICS[score.better].text(value)
 
 
@@ -258,7 +255,6 @@ def verified_answers(loads: Sequence[Load]) -> str:
 
 
 def conversation_text(found: Conversation) -> str:
-    """The number of requests and answers of a conversation with a model that does not give one answer to each request."""
     asked = (
         f"a sequence of {found.requests} requests{', alone as the model takes one at a time' if found.alone else ''}"
         if found.kind == "sequence"
@@ -318,7 +314,6 @@ def apart_text(found: SameAnswers) -> str:
 
 
 def gate_text(found: AnswerGate) -> str:
-    """What one gate tried and found, for the line of its test."""
     said = [found.tried]
     if found.same is not None and not found.wrong:
         said.append(
@@ -334,6 +329,5 @@ def gate_failures(found: Sequence[AnswerGate]) -> list[str]:
 
 
 def gates_in_order(found: Sequence[AnswerGate]) -> list[AnswerGate]:
-    """The gates in the order of GATES."""
     names = list(GATES)
     return sorted(found, key=lambda one: names.index(one.gate) if one.gate in names else len(names))

@@ -30,12 +30,10 @@ def full_point(load: LoadSetting) -> str:
 
 
 def size(scenario: str, batch: int, concurrency: int) -> str:
-    """The batch offline, the concurrency online."""
     return f"batch {batch}" if scenario == "offline" else f"concurrency {concurrency}"
 
 
 def schedule(load: LoadSetting) -> str:
-    """The request rate, and how requests arrive."""
     return f"{REQUEST_RATE.cell(load.request_rate_per_s)}/s, {load.arrivals}"
 
 
@@ -45,7 +43,6 @@ def server_name(version: str) -> str:
 
 
 def device(record: Record) -> str:
-    """The CPU or GPU that the case was measured on, with their number where it is several."""
     name = kind_of_device(record)
     return f"{record.case.gpus} x {name}" if record.case.gpus > 1 else name
 
@@ -156,11 +153,21 @@ def measured_text(records: Sequence[Record]) -> str:
 
 
 def _listed(values: Iterable[str]) -> str:
-    """The values in a line, each once, and of many the first few and how many more there are."""
+    """The values in a line, each once."""
     found = list(dict.fromkeys(value for value in values if value))
-    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-    separator = "; " if any(", " in value for value in found) else ", "
-    return separator.join(found[:_LISTED]) + more
+    return first_of(found, _LISTED, "; " if any(", " in value for value in found) else ", ")
+
+
+def first_of(values: Sequence[str], most: int, between: str = ", ", count: int | None = None) -> str:
+    """The first few of some values, or of so many, and how many more there are: `a, b and 3 more`."""
+    left = (len(values) if count is None else count) - most
+    more = f" and {left} more" if left > 0 else ""
+    return between.join(values[:most]) + more
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter and a full stop; empty where it is."""
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}." if text else ""
 
 
 Key = TypeVar("Key", bound=Hashable)

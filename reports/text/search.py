@@ -2,7 +2,6 @@
 
 from reports.record.quantities import (
     DURATION,
-    GAIN,
     LATENCY,
     LATENCY_BUDGET,
     RATIO,
@@ -10,34 +9,47 @@ from reports.record.quantities import (
     THROUGHPUT,
 )
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
-from reports.text.labels import counted, schedule
+from reports.record.verdicts import BUDGET_WORDS, too_wide
+from reports.text.labels import counted, schedule, sentence
 from reports.text.publishable import Publishable
 
 
 def search_paragraph(record: Publishable) -> str:
-    """What the search found and how; empty where there was none. A winner that is not proven shows no speed."""
     search = record.search
     if search is None:
         return ""
     if verdict_of(search) == "failed":
-        text = beyond_text(search)
-        return f"{text[0].upper()}{text[1:]}."
+        return sentence(beyond_text(search))
     if record.no_winner:
         return record.no_winner
+    proven = "with which no answer changes" if search.varied else "for which conversion and accuracy hold"
     return (
         f"{found_text(search)}. Searched in {search.passes} passes of {_tried_text(search)}, "
-        f"{DURATION.text(search.duration_s)}. The configuration, for which conversion and accuracy hold: "
-        f"`{search.config}`."
+        f"{DURATION.text(search.duration_s)}. The configuration, {proven}: `{search.config}`."
     )
 
 
+def proposal_text(search: Search) -> str:
+    """What to change of the config.pbtxt of a model of a repository, and where the time of its requests goes then."""
+    called = [
+        f"{one.model}: {LATENCY.text(one.queue_ms)} queued and {LATENCY.text(one.compute_ms)} computed in a request"
+        for one in search.load.composing
+    ]
+    change = (
+        f"a change of its config.pbtxt, by which no answer changes ({search.config}):\n{search.diff.rstrip()}"
+        if search.diff
+        else f"no other settings of {search.varied} are shown to be faster"
+    )
+    return "\n".join([*called, change])
+
+
 def found_text(search: Search) -> str:
-    """The figure, where it was reached, and how sure it is."""
+    lead = lead_text(search.lead, "its own settings" if search.diff else "the runner-up")
     if search.load.request_rate_per_s is not None:
         settings = settings_text(search.load.scenario, search.deployment)
-        return f"{rate_text(search)}: {search.load.scenario}, {settings}; {lead_text(search.lead)}"
+        return f"{rate_text(search)}: {search.load.scenario}, {settings}; {lead}"
     throughput = THROUGHPUT.text(search.load.throughput_per_s.value)
-    return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead_text(search.lead)}"
+    return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead}"
 
 
 def rate_text(search: Search) -> str:
@@ -73,15 +85,11 @@ def beyond_text(search: Search) -> str:
 def budget_text(search: Search) -> str:
     """The percentile with its interval, and whether it is shown to keep the budget."""
     latency = search.load.latency_ms[search.percentile]
-    shown = {"passed": "within", "not shown": "not shown to be within", "failed": "beyond"}[
-        verdict_of(search)
-    ]
     measured = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)}"
-    return f"{measured} {shown} {LATENCY_BUDGET.text(search.budget_ms)}"
+    return f"{measured} {BUDGET_WORDS[verdict_of(search)]} {LATENCY_BUDGET.text(search.budget_ms)}"
 
 
 def winner_text(search: Search) -> str:
-    """The load and the configuration of the winner."""
     scenario, load = search.load.scenario, _load(search.load)
     return f"{scenario}, {load}, {settings_text(scenario, search.deployment)}"
 
@@ -97,38 +105,14 @@ def settings_text(scenario: str, deployment: Deployment) -> str:
     return ", ".join(parts)
 
 
-def lead_text(lead: Estimate | None) -> str:
-    """How much faster than the second best configuration, if that is shown."""
+def lead_text(lead: Estimate | None, other: str = "the runner-up") -> str:
+    """How much faster the winner is than the other configuration that was proven."""
     if lead is None:
         return "no other configuration kept the budget"
     if not RATIO.is_shown(lead):
-        return _rough_lead_text(lead)
-    gain = _gain(lead.value, lead.low, lead.high)
-    if lead.low > 1:
-        return f"{GAIN.text(gain.value)} faster than the runner-up ({_percents(gain)})"
-    if lead.high < 1:  # and yet it is no winner
-        other = _gain(1 / lead.value, 1 / lead.high, 1 / lead.low)
-        faster = f"{GAIN.text(other.value)} faster ({_percents(other)})"
-        return f"one that is {faster} is not shown to keep the budget"
-    return f"no different from the runner-up ({_percents(gain)})"
-
-
-def _rough_lead_text(lead: Estimate) -> str:
-    """The lead of a winner whose interval is too wide for a figure: which is faster may be shown all the same."""
-    if lead.low > 1:
-        return "faster than the runner-up, by how much is not shown"
-    if lead.high < 1:
-        return "one that is faster, by how much is not shown, is not shown to keep the budget"
-    return "not shown to be faster than the runner-up, nor to be slower"
-
-
-def _gain(value: float, low: float, high: float) -> Estimate:
-    """How much more a speed is, of its ratio to the other."""
-    return Estimate(value - 1, low - 1, high - 1)
-
-
-def _percents(gain: Estimate) -> str:
-    return f"{GAIN.cell(gain.low)} to {GAIN.text(gain.high)}"
+        return too_wide(other)
+    said = f"{RATIO.text_with_interval(lead, 1.0)} times as fast as {other}"
+    return f"{said}, which is not shown to keep the budget" if lead.high < 1 else said
 
 
 def _load(load: Load) -> str:

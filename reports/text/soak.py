@@ -44,7 +44,6 @@ def soak_text(soak: Soak) -> str:
 
 
 def length_text(soak: Soak) -> str:
-    """The length of a soak: `312,000 requests in 600 s, and 24 loadings`."""
     requests = f"{COUNT.text(soak.requests)} requests"
     if soak.requests_per_s is not None:
         requests += f" in {DURATION.text(soak.duration_s)}"

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import structs
 
 from reports.record.quantities import INTEGER_WORK_RATE, LATENCY, RATIO, SHARE, SHARE_OF_SPEED, WORK_RATE
-from reports.record.schema import BesideReference, Efficiency, Load, Record, WarmUp, case_id
+from reports.record.schema import BesideReference, Efficiency, Load, Record, WarmUp
 from reports.record.verdicts import mark_codes, too_wide
 from reports.text.correctness import main_score
 from reports.text.labels import format_text, grouped
@@ -20,7 +20,6 @@ Group = tuple[str, str, int]
 
 
 def group_of(record: Publishable) -> Group:
-    """The group that a case is ranked in."""
     case = record.case
     return case.target, case.model, case.gpus
 
@@ -75,20 +74,15 @@ def beside_reference(record: Publishable, records: Sequence[Publishable]) -> str
     beside = reference(record)
     if beside is None:
         return ""
-    return (
-        f"{RATIO.cell_with_interval(beside.ratio)} times as fast as {_format_of(beside.reference, records)}"
-    )
+    (name,) = reference_names([record], records)
+    return f"{RATIO.cell_with_interval(beside.ratio)} times as fast as {name}"
 
 
-def reference_names(records: Sequence[Publishable]) -> list[str]:
-    """The formats that cases were set beside, as a reader knows them."""
-    names = dict.fromkeys(beside.reference for one in records if (beside := reference(one)))
-    return list(dict.fromkeys(_format_of(name, records) for name in names))
-
-
-def _format_of(case: str, records: Sequence[Publishable]) -> str:
-    """The format of a case as a reader knows it; the case's id where it is not among the records."""
-    return next((format_name(one) for one in records if case_id(one.case) == case), case)
+def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -> list[str]:
+    """The formats that cases were set beside, as a reader knows them; the id of a case that is not among the records."""
+    formats = {name_of(one): format_name(one) for one in records}
+    names = dict.fromkeys(beside.reference for one in of if (beside := reference(one)))
+    return list(dict.fromkeys(formats.get(name, name) for name in names))
 
 
 # --- in process and at the peak ----------------------------------------------------------------------------

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from msgspec import structs
 
 from fixtures.accuracy.ledger import score_each_sample
-from fixtures.accuracy.per_sample import items_to_inspect, per_sample_file
+from fixtures.accuracy.per_sample import items_to_inspect
 from fixtures.accuracy.stages import Stage, Stages
-from fixtures.run import record_file
 from fixtures.spec import Case, Samples
 from reports.record import files, per_sample
 from reports.record.per_sample import Part
@@ -94,21 +92,6 @@ def test_the_worst_are_shown(one: Case, served: np.ndarray, labelled: bool, item
     assert [item for item, _why in found] == items
 
 
-def test_an_item_of_several_rows_is_one_sample() -> None:
-    def score(kept: dict[str, np.ndarray], labels: np.ndarray, framework: object) -> np.ndarray:
-        return (kept["classes"] == labels).reshape(-1, 2).min(axis=1).astype(float)
-
-    of = dataclasses.replace(toy.samples(COUNT), items=np.array([0, 0, 1, 1, 2, 2]))
-    case = toy.case(toy.model(metrics=(toy.metric(score=score),)))
-    three = stages(LABELS, LABELS, with_wrong(3))
-
-    found = per_sample_file(case, "d1", of, three, score_each_sample(case, of, three))
-
-    assert list(found.ids) == ["toy-000", "toy-002", "toy-004"]
-    assert list(found.scores["top-1"]["served"]) == [1, 0, 1]
-    assert [one.id for one in found.worst] == ["toy-002"]
-
-
 # --- the file ----------------------------------------------------------------------------------------------
 
 
@@ -134,20 +117,6 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     assert path.name == "a40-resnet50-onnx-trt-fp16.samples.json"
     files.write(records.record(), files.path_of(records.record().case, tmp_path))
     assert files.read_all(tmp_path) == [records.record()], "a file of samples is no record"
-
-
-def test_scores_are_short_so_that_a_large_data_set_is_a_small_file(tmp_path: Path) -> None:
-    def third(kept: object, labels: np.ndarray, framework: object) -> np.ndarray:
-        return np.full(5000, 1 / 3)
-
-    case, of = toy.case(toy.model(metrics=(toy.metric(score=third),))), toy.samples(5000)
-    three = stages(of.labels, of.labels, of.labels)
-    path = tmp_path / "x.samples.json"
-
-    per_sample.write(per_sample_file(case, "d1", of, three, score_each_sample(case, of, three)), path)
-
-    assert path.stat().st_size < 45 * 5000
-    assert per_sample.read(path).scores["top-1"]["served"][0] == pytest.approx(1 / 3, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -179,23 +148,6 @@ def test_samples_of_another_build_or_data_set_are_not_the_records(
     per_sample.write(a_file(**change), path)
 
     assert per_sample.of_record(records.record(), tmp_path) is None
-
-
-def test_a_record_of_another_machine_takes_what_stands_beside_it_along(tmp_path: Path) -> None:
-    old = records.record()
-    path = files.path_of(old.case, tmp_path)
-    files.write(old, path)
-    per_sample.write(a_file(), per_sample.path_of(old.case, tmp_path))
-    record_file.keep(path.with_suffix(files.CONFIG_SUFFIX), "name: 'old'")
-    moved = structs.replace(old, machine=structs.replace(old.machine, cores=8))
-
-    record_file.update(moved, tmp_path, lambda stored: stored)
-
-    assert per_sample.of_record(moved, tmp_path) is None
-    names = sorted(
-        file.name.partition("-fp16-")[2].partition(".")[2] for file in (path.parent / "superseded").iterdir()
-    )
-    assert names == ["config.pbtxt", "json", "samples.json"]
 
 
 def test_the_winner_of_a_search_has_samples_of_its_own(tmp_path: Path) -> None:

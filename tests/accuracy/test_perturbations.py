@@ -4,7 +4,7 @@ import pytest
 
 from fixtures.models import all_models
 from fixtures.spec import Model
-from tests.accuracy.perturbation_table import NOTICEABLE, SHARE, Finding, page, share_noticed
+from tests.accuracy.perturbation_table import NOTICEABLE, SHARE, Finding, share_noticed
 from tests.accuracy.perturbations import PRECISIONS, findings_of
 
 MODELS = {model.name: model for model in all_models()}
@@ -36,15 +36,3 @@ def test_the_faults_of_every_micro_model_are_noticed(name: str, precision: str) 
 def test_every_micro_model_has_its_faults_in_the_table() -> None:
     micro: list[Model] = [model for model in MODELS.values() if model.micro]
     assert {model.name for model in micro} == set(PRECISIONS)
-
-
-def test_the_table_says_how_many_of_the_large_faults_were_noticed() -> None:
-    found = [
-        Finding("toy", "int8", "none", 0.0, False, False),
-        Finding("toy", "int8", "a large one", 5.0, True, True),
-        Finding("toy", "int8", "a missed one", 2.0, False, False),
-        Finding("toy", "int8", "a small one", 0.1, False, False),
-    ]
-    assert share_noticed(found) == 0.5
-    assert "| `toy` | INT8 | 3 | 2 | 1 | 0 of 1 | 1 of 2 |" in page(found)
-    assert share_noticed(found[:1]) is None

@@ -15,7 +15,6 @@ from fixtures.accuracy.precision_cost import (
     ERROR_LIMITS,
     closeness_as_found,
     emulated_precision,
-    least_agreement,
     precision_shown,
 )
 from fixtures.formats import all_formats
@@ -122,25 +121,6 @@ def test_eight_bits_cost_more_than_sixteen_and_seven_more_than_eight() -> None:
     assert error("fp16") < 1e-3
     copied, _ = pytorch_rounding.rounded(torch.nn.ReLU(), "fp16")
     assert copied(torch.tensor([1e9])).tolist() == [65504.0], "the largest of FP16"
-
-
-def test_what_is_no_network_of_a_framework_has_no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Case(CPU, SPEECH, ONNX, None, "fp16")
-    weights = dataclasses.replace(weights_of(SPEECH), network=lambda inputs: inputs)
-    never: Callable[[], Samples] = pytest.fail
-    assert emulated_precision(case, weights, never, 8) is None
-
-
-@pytest.mark.parametrize(
-    ("agreement", "decisions", "least", "most"),
-    [
-        pytest.param(1.0, 1_000_000, 0.999_99, 1.0, id="none differ of many"),
-        pytest.param(0.9999, 1_000_000, 0.9997, 0.9999, id="a hundred of a million"),
-        pytest.param(0.5, 4, 0.0, 0.0, id="nothing can be asked of four ties"),
-    ],
-)
-def test_decisions_have_room_for_chance(agreement: float, decisions: int, least: float, most: float) -> None:
-    assert least <= least_agreement(agreement, decisions) <= most
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from fixtures.accuracy.reference import reference_on
 from fixtures.frameworks.pytorch_conversion import network_and_inputs
 from fixtures.models import all_models
-from fixtures.spec import ConversionJob, Weights
+from fixtures.spec import ConversionJob
 
 ELSEWHERE: Any = "meta"
 """PyTorch's device without memory, which stands for a GPU."""
@@ -36,8 +36,3 @@ def test_the_reference_is_on_the_device_whether_a_build_is_new_or_reused(
     assert places(weights.network) == {"cpu"}
     assert (reference.origin, reference.digest) == (weights.origin, weights.digest)
     assert device != "cpu" or reference.network is weights.network, "a copy would take its memory twice"
-
-
-def test_a_keras_network_is_left_to_tensorflow() -> None:
-    weights = Weights(object(), "test", "w1", trained=True)
-    assert reference_on(ELSEWHERE, MODELS["resnet50-tf-micro"], weights) == weights

@@ -1,8 +1,6 @@
 """The evaluation data through a server: each sample is sent once and judged by its own answer, whatever the order."""
 
-import dataclasses
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from fixtures.accuracy.ledger import accuracy_ledger, score_each_sample
 from fixtures.accuracy.stages import evaluate_in_process
 from fixtures.accuracy.through_server import evaluate_through_server, mixed_batches
 from fixtures.errors import AccuracyError, ProofError
-from fixtures.spec import Arrays, Samples
+from fixtures.spec import Samples
 from tests import toy
 from tests.accuracy.answering_client import COUNT, Answer, Connect
 
@@ -44,17 +42,6 @@ def test_no_more_bytes_are_in_flight_than_allowed(connect: Connect, monkeypatch:
 
     assert max(client.sizes) <= 6
     assert 2 <= client.most_rows_in_flight <= 6
-
-
-def test_no_more_requests_are_in_flight_than_allowed(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(through_server, "IN_FLIGHT", 5)
-    client, server = connect()
-
-    evaluate_through_server(server, CASE, toy.samples(COUNT), 1)
-
-    assert client.most_in_flight == 5
 
 
 # --- answers -------------------------------------------------------------------------------------------------
@@ -88,33 +75,6 @@ def test_the_same_answer_twice_is_an_error(connect: Connect) -> None:
 
     with pytest.raises(ProofError):
         evaluate_through_server(server, CASE, toy.samples(COUNT), 1)
-
-
-def test_the_first_failure_is_the_one_reported_with_the_log(connect: Connect) -> None:
-    failed: list[str] = []
-    may_fail, several_failed = threading.Event(), threading.Event()
-
-    def fail(answer: Answer) -> Exception:
-        may_fail.wait(timeout=60)
-        failed.append(answer.id)
-        if len(failed) > 2:  # those before are reported, as all come from one thread
-            several_failed.set()
-        return RuntimeError(f"failure of {answer.id}.")
-
-    def load_until_several_failed(indices: Sequence[int]) -> Arrays:
-        if indices[0] == 4:
-            may_fail.set()
-            several_failed.wait(timeout=60)
-        return toy.samples(COUNT).load(indices)
-
-    _, server = connect(fail)
-    samples = dataclasses.replace(toy.samples(COUNT), load=load_until_several_failed)
-
-    with pytest.raises(ProofError) as caught:
-        evaluate_through_server(server, CASE, samples, 1)
-
-    assert f"failure of {failed[0]}." in str(caught.value)
-    assert "the last words" in str(caught.value)
 
 
 class Cut(Answer):

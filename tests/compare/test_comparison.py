@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fixtures.against.comparison import OtherBuild, compare_pairs
+from fixtures.against.comparison import OtherBuild
 from fixtures.errors import ProofError
 from fixtures.measure import measured, sweep
 from fixtures.measure.job import Job
@@ -13,10 +13,7 @@ from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.to_record import Measurement, Outcome, outcomes
 from fixtures.spec import LoadPoint
 from reports.record.schema import Comparison
-from reports.tables.points import comparison_table
-from reports.text.publishable import publishable
-from tests import samples, toy
-from tests.helpers import as_markdown
+from tests import toy
 from tests.toy import LoadGenerator
 
 OTHER = OtherBuild("HEAD~1", 0.03)
@@ -93,18 +90,3 @@ def test_an_other_build_that_fails_is_the_points_error() -> None:
 
 
 # --- in words ----------------------------------------------------------------------------------------------
-
-
-def test_a_comparison_is_a_row_of_its_case() -> None:
-    load = samples.load("online", 2, 95.0, comparison=compare_pairs([95.0] * 9, [100.0] * 9, OTHER, 5.0))
-    table = as_markdown(comparison_table([publishable(samples.record(loads=(load,)))]))
-    assert "Holm" in table
-    for cell in (
-        "`a40-resnet50-onnx-trt-fp16`",
-        "online, concurrency 2",
-        "0.95 (0.95 to 0.95)",
-        "HEAD~1",
-        "slower",
-    ):
-        assert f"| {cell}" in table
-    assert as_markdown(comparison_table([publishable(samples.record())])) == ""

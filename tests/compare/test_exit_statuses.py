@@ -8,10 +8,9 @@ import pytest
 from msgspec import structs
 
 from reports.__main__ import main
-from reports.record.schema import Estimate, Growth, Record
+from reports.record.schema import Record
 from tests import samples as sample
 from tests.compare.test_records import point, store_samples, with_machine
-from tests.soak.made_up import CLEAN, LEAK, record, soak
 
 WORSE = ("--fail-on", "worse")
 RIGHT, WRONG = [1.0] * 500, [0.0] * 50 + [1.0] * 450
@@ -22,21 +21,10 @@ def at(speed: float, **changes: Any) -> Record:
     return structs.replace(sample.record(), loads=(point(speed=speed),), **changes)
 
 
-def grown(*growth: Growth) -> Record:
-    """A record of a soak alone, which has nothing else to compare."""
-    return record(soak(*growth), loads=(), accuracy=None)
-
-
 def status_of(tmp_path: Path, before: Record, after: Record, *options: str) -> int:
     sample.store(tmp_path / "before", before)
     sample.store(tmp_path / "after", after)
     return main(["compare", str(tmp_path / "before"), str(tmp_path / "after"), *options])
-
-
-LARGER = structs.replace(LEAK, slope=Estimate(2048.0, 2040.0, 2060.0, 0.99))
-HARDLY_LARGER = structs.replace(LEAK, slope=Estimate(1100.0, 1090.0, 1110.0, 0.99))
-UNKNOWN = structs.replace(LEAK, slope=Estimate(500.0, -100.0, 1100.0, 0.99), verdict="not shown")
-NO_LEAK = structs.replace(LEAK, slope=Estimate(2.0, -1.0, 5.0, 0.99), verdict="passed")
 
 
 @pytest.mark.parametrize(
@@ -56,17 +44,6 @@ NO_LEAK = structs.replace(LEAK, slope=Estimate(2.0, -1.0, 5.0, 0.99), verdict="p
         (at(1000), structs.replace(at(1000), loads=(point(16),)), WORSE, 4),
         (at(1000), with_machine(at(1000), gpu_driver="999.1"), WORSE, 0),
         (at(1000), with_machine(at(900), gpu_uuids=("GPU-2",)), WORSE, 10),
-        (grown(NO_LEAK), grown(LEAK), WORSE, 11),
-        (grown(UNKNOWN), grown(LEAK), WORSE, 11),
-        (grown(LEAK), grown(LARGER), WORSE, 11),
-        (grown(CLEAN), grown(CLEAN, LEAK), WORSE, 11),
-        (grown(LEAK), grown(LEAK), WORSE, 0),
-        (grown(LEAK), grown(HARDLY_LARGER), WORSE, 0),
-        (grown(LARGER), grown(LEAK), WORSE, 0),
-        (grown(LEAK), grown(NO_LEAK), WORSE, 0),
-        (grown(NO_LEAK), grown(UNKNOWN), WORSE, 0),
-        (at(1000, soak=soak(NO_LEAK)), at(900, soak=soak(LEAK)), WORSE, 11),
-        (at(1000), at(1000, soak=soak(LEAK)), WORSE, 0),
     ],
 )
 def test_the_status_says_what_is_worse(
@@ -79,10 +56,9 @@ def test_the_status_says_what_is_worse(
     ("after", "scores", "status"),
     [
         (at(900), WRONG, 12),
-        (at(900, soak=soak(LEAK)), WRONG, 12),
         (structs.replace(at(1000), loads=()), RIGHT, 0),
     ],
-    ids=["worse and slower", "worse, slower and leaking", "samples alone"],
+    ids=["worse and slower", "samples alone"],
 )
 def test_a_worse_accuracy_comes_before_all_else(
     tmp_path: Path, after: Record, scores: list[float], status: int
@@ -90,7 +66,7 @@ def test_a_worse_accuracy_comes_before_all_else(
     store_samples(tmp_path / "before", at(1000), RIGHT)
     store_samples(tmp_path / "after", after, scores)
 
-    assert status_of(tmp_path, at(1000, soak=soak(NO_LEAK)), after, *WORSE) == status
+    assert status_of(tmp_path, at(1000), after, *WORSE) == status
 
 
 @pytest.mark.parametrize("text", ["-1", "100", "150", "three", "nan"])

@@ -1,6 +1,5 @@
 """Which records of two folders, files or formats are compared, and what cannot be compared."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,18 +9,7 @@ from msgspec import structs
 from reports.record import files, per_sample
 from reports.record.schema import Case
 from tests import samples as sample
-from tests.compare.test_records import CASE, point, store_samples
-
-
-def test_each_further_folder_is_set_against_the_first(tmp_path: Path, printed: Callable[..., str]) -> None:
-    folders = [
-        sample.store(tmp_path / name, sample.record(loads=(point(speed=speed),)))
-        for name, speed in (("a", 1000), ("b", 900), ("c", 1100))
-    ]
-    text = printed("compare", *folders)
-    assert [line for line in text.splitlines() if line.startswith("# ")] == ["# B against A", "# C against A"]
-    assert re.search(r"1000\.0 \| +900\.0", text)
-    assert re.search(r"1000\.0 \| +1100\.0", text)
+from tests.compare.test_records import CASE, store_samples
 
 
 def test_two_records_of_a_model_are_compared_whatever_their_format(
@@ -84,15 +72,3 @@ def test_damaged_samples_are_named(folders: tuple[Path, Path], refused: Callable
     damaged = per_sample.path_of(sample.record().case, folders[1])
     damaged.write_text(damaged.read_text()[:100])
     assert refused("compare", *folders).startswith(f"error: {damaged}: ")
-
-
-def test_two_records_of_one_case_in_a_folder_are_an_error(
-    folders: tuple[Path, Path], refused: Callable[..., str]
-) -> None:
-    for folder in folders:
-        sample.store(folder, sample.record())
-    copy = folders[1] / "a40" / "copy.json"
-    files.write(sample.record(), copy)
-    said = refused("compare", *folders)
-    assert said.startswith(f"error: {copy}: ")
-    assert f"{folders[1] / 'a40' / CASE}.json" in said

@@ -137,13 +137,6 @@ def test_points_of_one_side_are_kept_apart(changed: Any) -> None:
     assert [at.before.batch for at in one.points] == [8]
 
 
-def test_marked_points_are_marked_with_their_reason(shown: Any) -> None:
-    marked = point(marks=sample.marks("the client was saturated"))
-    text = shown([sample.record(loads=(point(),))], [sample.record(loads=(marked,))])
-    assert text.count("1000.0*") == 2
-    assert "the client was saturated" in text
-
-
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_a_case_that_fails_on_either_side_shows_no_speed(side: str, shown: Any, changed: Any) -> None:
     fine = sample.record(loads=(point(speed=31234.5),))

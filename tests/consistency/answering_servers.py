@@ -124,11 +124,9 @@ def web_server(factor: float) -> Iterator[str]:
 class Memory:
     """Regions of shared memory that a server was told of, and an answer that takes its tensors from there."""
 
-    def __init__(self, factor: int = 2, same_as: str = "FP32") -> None:
+    def __init__(self) -> None:
         self.regions: dict[str, mmap.mmap] = {}
-        self.factor = factor
-        self.same_as = same_as
-        """The type of the output SAME."""
+        self.factor = 2
 
     @property
     def handlers(self) -> Handlers:
@@ -175,7 +173,7 @@ class Memory:
         texts = np.array([b"text of %d" % value for value in values["BIAS"].flat], object)
         texts = texts.reshape(values["BIAS"].shape)
         response = service_pb2.ModelInferResponse(model_name=request.model_name)
-        found = {"OUT": ("FP32", out), "TEXT": ("BYTES", texts), "SAME": (self.same_as, out)}
+        found = {"OUT": ("FP32", out), "TEXT": ("BYTES", texts), "SAME": ("FP32", out)}
         for one in request.outputs:
             datatype, array = found[one.name]
             content = raw_content(array.astype(triton_to_np_dtype(datatype)), datatype)

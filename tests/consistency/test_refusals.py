@@ -1,6 +1,5 @@
 """Requests that a server has to refuse: which are sent, and what is said of one that answers them or is harmed by them."""
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,13 +8,11 @@ import pytest
 from tritonclient.grpc import service_pb2
 
 from fixtures.consistency import refusals
-from fixtures.consistency.repeat_bounds import Alone, alone_of
+from fixtures.consistency.repeat_bounds import Alone
 from fixtures.consistency.replies import Reply
 from fixtures.consistency.served import ServedModel
-from fixtures.measure.load_data import LoadData
-from fixtures.spec import Tensor
 from reports.record.schema import AnswerGate
-from tests.consistency.stand_in import NEAR, ROWS, alone, served_model
+from tests.consistency.stand_in import ROWS, alone, served_model
 
 FAULTS = (
     "an input of another type",
@@ -117,10 +114,6 @@ def test_a_model_without_batches_has_no_largest_one(serve: Any) -> None:
     assert (found.wrong, found.requests, got) == ("", 0, [])
 
 
-NOTHING = alone_of([], {}, NEAR)
-"""No sample was answered alone."""
-
-
 def malformed(served: ServedModel | None = None, first: Alone | None = None) -> AnswerGate:
     return refusals.malformed(served or served_model(), alone() if first is None else first)
 
@@ -167,34 +160,3 @@ def test_a_server_that_a_malformed_request_harms_is_found(
     wrong = malformed(first=alone(1)).wrong
     assert FAULTS[number] in wrong
     assert ("broken" in wrong) is (harm == "refuses")
-
-
-def with_inputs(*inputs: Tensor, row: np.ndarray = ROWS) -> ServedModel:
-    """A model of these inputs, of which requests hold the first alone."""
-    one = served_model()
-    data = LoadData(one.job.data.folder, one.job.data.ids, {inputs[0].name: row})
-    model = dataclasses.replace(one.job.model, inputs=inputs)
-    return dataclasses.replace(one, job=dataclasses.replace(one.job, model=model, data=data))
-
-
-def test_the_other_type_is_another_one_whatever_is_declared(serve: Any) -> None:
-    got = serve(lambda request: fault_in(request, "INT32"))
-
-    assert malformed(with_inputs(Tensor("IN", "INT32", (4,))), NOTHING).wrong == ""
-    assert got[0].inputs[0].datatype != "INT32"
-
-
-def test_a_model_that_can_do_without_any_input_is_asked_with_the_other_faults(serve: Any) -> None:
-    optional, other = Tensor("IN", "FP32", (4,), optional=True), Tensor("MORE", "FP32", (4,))
-    serve(fault_in)
-
-    assert "no inputs" not in malformed(with_inputs(optional)).tried
-    assert "no inputs" in malformed(with_inputs(optional, other)).tried, "the other is needed"
-
-
-def test_an_input_without_content_cannot_be_cut(serve: Any) -> None:
-    serve(lambda request: "refused" if fault_in(request) else "")
-
-    found = malformed(with_inputs(Tensor("IN", "FP32", (-1,)), row=np.zeros((8, 0), np.float32)), NOTHING)
-
-    assert "an input cut in half" not in found.tried

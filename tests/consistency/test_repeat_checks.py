@@ -1,7 +1,6 @@
 """Samples sent again, in flight and in batches: what is sent, and what is said of a model whose answers depend on it."""
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -70,14 +69,6 @@ def test_each_sample_is_asked_alone(gate: Gate, name: str, asked: list[tuple[lis
     assert gate(name)[1].asked == asked
 
 
-def test_of_large_samples_fewer_are_in_flight_and_two_at_least() -> None:
-    def in_flight(row_bytes: int) -> int:
-        data = LoadData(None, ["a"], {"IN": np.broadcast_to(np.uint8(0), (1, row_bytes))})  # type: ignore[arg-type]
-        return served_model(data=data).in_flight(1)
-
-    assert [in_flight(size) for size in (1, 1 << 20, 1 << 25, 1 << 29)] == [64, 64, 7, 2]
-
-
 @pytest.mark.parametrize(
     ("largest", "preferred", "sizes"),
     [
@@ -93,31 +84,6 @@ def test_the_sizes_by_which_kernels_are_chosen_have_those_beside_them(
 
     assert model.sizes == sizes
     assert model.every_size == list(range(1, largest + 1))
-
-
-def test_of_any_number_of_rows_those_up_to_64_are_tried_and_1024_at_most() -> None:
-    sizes = served_model(largest=2**31 - 1).every_size
-
-    assert sizes[:64] == list(range(1, 65))
-    assert sizes[64:] == [65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024]
-
-
-def test_a_batch_of_each_size_is_sent_alone_and_beside_others(gate: Gate) -> None:
-    _, server = gate("batches", largest=5)
-
-    sizes = Counter((len(samples), in_flight) for samples, in_flight in server.asked)
-    assert sizes == {(1, 1): 1, (2, 1): 3, (3, 1): 3, (4, 1): 3, (5, 1): 3 + 8, (5, 8): 8}
-
-
-@pytest.mark.parametrize("count", [2, 3, 8])
-def test_in_batches_samples_have_several_places_and_neighbours(gate: Gate, count: int) -> None:
-    _, server = gate("batches", count=count, largest=8)
-    batches = [samples for samples, _ in server.asked if len(samples) > 1]
-
-    assert {sample for samples in batches for sample in samples} == set(range(count))
-    for sample in range(count):
-        places = {place for samples in batches for place, one in enumerate(samples) if one == sample}
-        assert len(places) >= 3
 
 
 # --- what is found -------------------------------------------------------------------------------------------
@@ -278,12 +244,3 @@ def test_a_request_that_leaves_an_optional_input_out_gets_the_same_answer_whatev
     found = optional_gate(monkeypatch, lambda values: np.zeros(4) if values is None else values)
     assert found.wrong == ""
     assert "row-0 without MORE" in optional_gate(monkeypatch, last_sent).wrong
-
-
-@pytest.mark.parametrize("number", [0, 5])
-def test_a_refused_request_without_the_optional_inputs_is_told_in_the_server_s_words(
-    monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    wrong = optional_gate(monkeypatch, lambda _values: np.zeros(4), refuses_from=number).wrong
-
-    assert ("row-0 without MORE" in wrong, "no MORE" in wrong) == (True, True)

@@ -12,7 +12,7 @@ from tritonclient.grpc import service_pb2
 
 from fixtures.consistency import replies, served
 from fixtures.measure.requests import request_for
-from tests.consistency.answering_servers import ALONE, ROWS, careful, right, served_by
+from tests.consistency.answering_servers import ROWS, careful, right, served_by
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,3 @@ def test_as_many_requests_are_in_flight_as_were_asked_for() -> None:
         assert now.most in (2, 3), "a busy machine may not get to the third in time"
     assert [answer.samples.tolist() for answer in one] == [[0], [1], [2]]
     np.testing.assert_array_equal(one[2].outputs["OUT"], 2 * ROWS[[2]])
-
-
-def test_each_of_the_gates_samples_is_asked_alone() -> None:
-    with served_by(careful) as model:
-        found = served.ask_alone(model)
-
-    assert found.rows.keys() == {0, 1, 2}
-    for sample, outputs in found.rows.items():
-        np.testing.assert_array_equal(outputs["OUT"], ALONE.rows[sample]["OUT"])

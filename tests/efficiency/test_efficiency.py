@@ -136,15 +136,6 @@ def test_what_was_not_run_since_it_was_loaded_is_run_once_before_it_counts(
     assert len(windows) - len(found.served_per_s) == uncounted
 
 
-@pytest.mark.parametrize(("request_s", "compiled"), [(0.01, True), (2, False)])
-def test_what_is_compiled_in_its_second_run_counts_from_the_third_on(
-    request_s: float, compiled: bool
-) -> None:
-    """As TorchScript is on a GPU, for seconds; of a model whose requests take seconds one batch has to do."""
-    found, _windows = measure(request_s, Process(compiled_after=2))
-    assert (set(found.in_process_per_s) == {25.0}) is compiled
-
-
 SLOWER_SERVED = """
 import sys, time
 SECONDS = 0.060 if "triton_python_backend_utils" in sys.modules else 0.005
@@ -249,14 +240,6 @@ def test_the_reference_is_what_was_published_else_onnx_in_fp32(name: str, refere
     assert str(reference_of(case)) == reference
 
 
-def test_all_formats_of_a_model_have_one_reference() -> None:
-    for target in EVERY_TARGET:
-        found: dict[str, set[str]] = {}
-        for case in cases_of(target):
-            found.setdefault(case.model.name, set()).add(str(reference_of(case)))
-        assert all(len(names) == 1 for names in found.values())
-
-
 # --- what is recorded ----------------------------------------------------------------------------------------
 
 
@@ -281,11 +264,6 @@ def test_a_ratio_of_a_niced_run_is_marked(nice: int, codes: list[str]) -> None:
     times = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=nice)
     slow = toy.LoadGenerator(lambda _job, _number: 50.0, changes=lambda _job, _number: {"cpu": times})
     assert marks_of(measure(generator=slow)[0]) == codes
-
-
-@pytest.mark.parametrize(("served_per_s", "codes"), [(104.0, []), (106.0, ["faster-than-in-process"])])
-def test_a_server_that_is_faster_than_in_process_is_marked(served_per_s: float, codes: list[str]) -> None:
-    assert marks_of(Turns((served_per_s,) * 5, (100.0,) * 5)) == codes
 
 
 def test_the_cost_of_serving_is_per_request() -> None:

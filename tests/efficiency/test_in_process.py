@@ -1,14 +1,10 @@
 """A build's own runtime in a process of its own, and the machine's peak in another."""
 
-import contextlib
 import dataclasses
 import functools
-import itertools
 import json
 import time
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import psutil
@@ -20,7 +16,7 @@ from fixtures.build.repository import BuiltModel
 from fixtures.build.runtimes import load_runtime
 from fixtures.cases import cases_of
 from fixtures.efficiency import in_process as process_module
-from fixtures.efficiency import in_process_worker, interleaved, peak
+from fixtures.efficiency import interleaved, peak
 from fixtures.efficiency.in_process import in_process, peak_of
 from fixtures.errors import ProofError
 from fixtures.frameworks.pytorch import tf32_products
@@ -193,21 +189,6 @@ def test_nothing_of_the_peak_is_left_when_it_is_known(monkeypatch: pytest.Monkey
     assert set(psutil.Process().children(recursive=True)) <= before
 
 
-def test_int8_by_pytorch_is_no_way_to_the_peak_of_a_cpu_that_emulates_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Without VNNI it takes most of a minute, and the runs that wait for it minutes."""
-    shapes = [(64, 32), (1, 128)]
-    assert len(list(peak._by_pytorch("cpu", "int8", 1, shapes))) == 2
-
-    def emulated(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.1)  # for 64 of them 6.4 s
-        return left
-
-    monkeypatch.setattr(torch, "_int_mm", emulated)
-    assert list(peak._by_pytorch("cpu", "int8", 1, shapes)) == []
-
-
 @pytest.mark.parametrize(("tf32", "allowed"), [("1", True), ("0", False)])
 def test_the_peak_computes_in_tf32_where_the_runtimes_do(
     tf32: str, allowed: bool, monkeypatch: pytest.MonkeyPatch
@@ -221,64 +202,3 @@ def test_the_peak_computes_in_tf32_where_the_runtimes_do(
     with tf32_products(allowed=not allowed):
         peak.load(Path(), settings)(None)
     assert seen == {allowed}
-
-
-@pytest.mark.parametrize(("tf32", "told"), [(True, "1"), (False, "0"), (None, "1")])
-def test_the_process_of_the_peak_is_told_whether_to_compute_in_tf32(tf32: bool | None, told: str) -> None:
-    with peak_of("cuda", "fp32", tf32) as worker:
-        assert json.loads((worker.folder / "job.json").read_text())["settings"]["tf32"] == told
-
-
-@pytest.mark.parametrize("resident", [True, False])
-def test_a_runtime_on_tensors_computes_the_batch_each_time(resident: bool) -> None:
-    seen: list[torch.Tensor] = []
-
-    def predict(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        seen.extend(tensors)
-        return tensors
-
-    timed, place = in_process_worker.on_tensors(predict, "cpu", resident=resident)
-    assert len(in_process_worker.run(timed, place(iter([SAMPLE])), 0, 3)) == 3
-    assert [tensor.tolist() for tensor in seen] == [SAMPLE.tolist()] * 3
-
-
-def test_on_a_gpu_the_next_batch_is_copied_while_this_one_is_computed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """By stand-ins for PyTorch's streams that note what is asked of them, in its order."""
-    asked: list[str] = []
-    events = itertools.count(1)
-
-    def copied(_device: str, *, non_blocking: bool) -> Any:
-        assert non_blocking, "a copy that is waited for overlaps with nothing"
-        return SimpleNamespace(record_stream=lambda _stream: None)
-
-    def record_event() -> int:
-        asked.append(f"copy {(event := next(events))}")
-        return event
-
-    def predict(_tensors: Any) -> list[torch.Tensor]:
-        asked.append("compute")
-        return [torch.ones(2)]
-
-    stream = SimpleNamespace(
-        record_event=record_event,
-        wait_event=lambda event: asked.append(f"wait for {event}"),
-        synchronize=lambda: asked.append("done"),
-    )
-    monkeypatch.setattr(torch.cuda, "Stream", lambda: stream)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
-    monkeypatch.setattr(torch.cuda, "stream", lambda _stream: contextlib.nullcontext())
-    monkeypatch.setattr(torch, "empty", lambda shape, dtype, **_pinned: torch.zeros(shape, dtype=dtype))
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda _tensor: SimpleNamespace(to=copied))
-    timed, place = in_process_worker.on_tensors(predict, "cuda", resident=False)
-    in_process_worker.run(timed, place([SAMPLE]), 0, 2)
-    assert asked == [
-        *("copy 1", "copy 2", "wait for 1", "compute", "done"),
-        *("copy 3", "wait for 2", "compute", "done"),
-    ]
-    asked.clear()
-    in_process_worker.run(timed, place([SAMPLE]), 0, 1)
-    assert asked == ["copy 4", "copy 5", "wait for 4", "compute", "done"], (
-        "another batch is not the one ahead"
-    )

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from msgspec import structs
 
 from fixtures.spec import LoadPoint
@@ -28,16 +27,6 @@ def named(entries: list[dict[str, object]]) -> dict[str, dict[str, object]]:
     return found
 
 
-def test_bencher_has_each_point_with_its_bounds_in_benchers_own_units() -> None:
-    load = samples.load("offline", 8, 1500.0)
-    found = bencher([publishable(case_with(load))])
-    point = found["a40-resnet50-onnx-trt-fp16 offline b008-c001"]
-    assert point["throughput"] == {"value": 1500.0, "lower_value": 1470.0, "upper_value": 1530.0}
-    assert point["latency"]["value"] == pytest.approx(2_031_200), "nanoseconds"
-    assert point["latency_p99_ms"]["upper_value"] == load.latency_ms["p99"].high
-    assert found["a40-resnet50-onnx-trt-fp16"] == {"top-1_served_percent": {"value": 96.25}}
-
-
 def test_the_same_point_of_both_scenarios_and_of_rates_has_names_of_its_own() -> None:
     loads = [
         samples.load("offline", 1, 100.0),
@@ -50,23 +39,6 @@ def test_the_same_point_of_both_scenarios_and_of_rates_has_names_of_its_own() ->
         for name in ("offline b001-c001", "online b001-c001", "online b001-r00120-poisson")
     ]
     assert str(LoadPoint("online", 1, 0, 120.0, "poisson")) == "b001-r00120-poisson", "as in test ids"
-
-
-def test_github_gets_throughput_and_shares_where_bigger_is_better() -> None:
-    load = samples.load("offline", 8, 1500.0, marks=samples.marks("passes repeated: 2"))
-    found = named(bigger_is_better([publishable(case_with(load))]))
-    assert found["a40-resnet50-onnx-trt-fp16 top-1"] == {
-        "name": "a40-resnet50-onnx-trt-fp16 top-1",
-        "unit": "%",
-        "value": 96.25,
-    }
-    assert found["a40-resnet50-onnx-trt-fp16 offline b008-c001"] == {
-        "name": "a40-resnet50-onnx-trt-fp16 offline b008-c001",
-        "unit": "inferences/s",
-        "value": 1500.0,
-        "range": "1470 to 1530",
-        "extra": "passes repeated: 2",
-    }
 
 
 def test_github_gets_latency_and_errors_where_smaller_is_better() -> None:

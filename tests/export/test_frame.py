@@ -1,40 +1,15 @@
 """The tidy table of load points."""
 
 import io
-from collections.abc import Callable
-from pathlib import Path
 
 import pandas as pd
 import pytest
 from msgspec import structs
 
 from reports.export import load_points
-from reports.record import files, schema
+from reports.record import schema
 from reports.text.publishable import publishable
 from tests import samples
-
-
-def test_every_load_point_is_a_row_with_its_case_and_its_intervals() -> None:
-    one = samples.record()
-    frame = load_points([publishable(one), publishable(one)])
-    assert len(frame) == 2 * len(one.loads)
-    row, load = frame.iloc[0], one.loads[0]
-    assert row["case"] == schema.case_id(one.case)
-    assert (row["scenario"], row["batch"], row["concurrency"]) == (
-        load.scenario,
-        load.batch,
-        load.concurrency,
-    )
-    assert row["throughput_low_per_s"] < row["throughput_per_s"] < row["throughput_high_per_s"]
-    assert row["latency_p99_ms"] == load.latency_ms["p99"].value
-    assert row["server_queue_ms"] == load.components_ms["server_queue"]
-
-
-def test_the_command_prints_csv_that_pandas_reads_back(tmp_path: Path, printed: Callable[..., str]) -> None:
-    one = samples.record()
-    files.write(one, files.path_of(one.case, tmp_path))
-    read = pd.read_csv(io.StringIO(printed("csv", "--results", tmp_path)))
-    pd.testing.assert_frame_equal(read, load_points([publishable(one)]), check_dtype=False)
 
 
 def test_comparisons_and_efficiency_have_columns_where_there_are_any() -> None:

@@ -188,8 +188,8 @@ def test_the_command_writes_the_chosen_cases(tmp_path: Path, reports: Reports) -
 
     ended = reports("html", "--results", results, "-k", "bert", "--output", output)
 
-    assert (ended.status, ended.err) == (0, "")
-    assert str(output) in ended.out
+    assert (ended.status, ended.out) == (0, "")
+    assert str(output) in ended.err
     assert [one["id"] for one in Elements(output.read_text()).of("section")] == ["cpu-bert-dist4l-onnx-fp32"]
 
 

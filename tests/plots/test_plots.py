@@ -1,6 +1,5 @@
 """Plots: what each shows of which records, what it never shows, and the files that it becomes."""
 
-import re
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -8,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from reports import plots
-from reports.record.schema import Load, Mark, Record, case_id
+from reports.record.schema import Mark, Record
 from reports.text.publishable import publishable
 from tests import samples
 from tests.samples import estimate
@@ -68,21 +67,6 @@ def test_a_case_that_is_not_right_shows_where_it_lost_its_accuracy_and_no_speed(
     assert row.text.endswith(": fails")
     assert [*plots.available([publishable(wrong)])] == ["accuracy-ledger"]
     assert not rows_of("best-throughput", wrong, samples.random_weights())["onnx-trt-fp16"].values
-
-
-@pytest.mark.parametrize(
-    ("name", "loads", "reason"),
-    [
-        (CURVE, (samples.load("offline", 8, 5.0),), "No online load point has been measured."),
-        (CURVE, (samples.load("online", 8, 5.0),), "Only one online load point"),
-        ("best-throughput", (), "No case has a throughput to show."),
-    ],
-)
-def test_what_has_nothing_to_show_says_why(name: str, loads: tuple[Load, ...], reason: str) -> None:
-    one = samples.record(loads=loads)
-    assert name not in plots.available([publishable(one)])
-    with pytest.raises(plots.NothingToShowError, match=f"^{re.escape(reason)}"):
-        chart_of(name, one)
 
 
 def test_the_curve_joins_points_by_their_load_with_their_intervals() -> None:
@@ -162,27 +146,6 @@ def test_one_case_shows_every_metric_and_several_their_first() -> None:
     assert one[1].rows[0].values["served"].value == 0.0121
 
 
-def test_the_ledger_names_cases_without_a_score() -> None:
-    chart = chart_of("accuracy-ledger", samples.record(), samples.random_weights())
-    assert "Without a score: cpu-nnunet-ts-trace-fp32." in chart.notes
-
-
-def test_the_best_point_of_a_case_is_that_of_the_highest_throughput() -> None:
-    rows = rows_of("best-throughput", samples.swept(), samples.random_weights())
-    assert rows["onnx-trt-fp16"].text == "3924.1 ± 2.0 %, offline, batch 128"
-    assert rows["ts-trace-fp32"].text == "0.712 ± 2.0 %, offline, batch 1"
-
-
-@pytest.mark.parametrize("name", [*plots.PLOTS])
-def test_every_picture_says_what_it_shows_and_on_which_hardware(name: str) -> None:
-    record = samples.swept()
-    svg = svg_of(name, record, theme="dark")
-    for expected in (case_id(record.case), "NVIDIA A40", "Triton 2.51.0"):
-        assert expected in re.findall("<dc:description>(.*)</dc:description>", svg)[0]
-        assert expected in " ".join(texts_of(svg))
-    assert len(svg) < 64_000
-
-
 def test_a_picture_is_the_same_whatever_matplotlib_was_told_and_changes_none_of_that() -> None:
     mpl.rcParams["axes.linewidth"] = 7
     before = dict(mpl.rcParams)
@@ -202,14 +165,3 @@ def test_the_digest_is_that_of_what_is_drawn() -> None:
     first, *rest = reversed(samples.swept().loads)
     other = samples.swept(loads=(structs.replace(first, throughput_per_s=estimate(421)), *rest))
     assert chart_of(CURVE, other).digest("light") != found
-
-
-def test_another_picture_and_one_that_breaks_off_have_no_digest() -> None:
-    svg = svg_of(CURVE, samples.swept())
-    for text in ("", "<svg/>", "<dc:identifier>1</dc:identifier></svg>", svg[: len(svg) // 2]):
-        assert plots.digest_of(text) is None
-
-
-def test_a_png_is_a_png() -> None:
-    drawn = plots.draw(chart_of("accuracy-ledger", samples.swept()), "light", "png")
-    assert drawn.startswith(b"\x89PNG\r\n")

@@ -1,19 +1,25 @@
-"""The README's regions: rendered anew, everything around them untouched, drift found, errors readable."""
+"""The regions of a markdown file: rendered anew with their pictures, all else untouched, drift found, errors with their line."""
 
+import os
+import re
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from reports import readme
-from reports.tables.case import case_section
+from reports import plots, readme
+from reports.record.schema import case_id
+from reports.tables.case import case_section, configuration_list, parameters_table
+from reports.tables.points import points_table
 from reports.tables.summary import machine_blocks, summary
 from reports.text.publishable import publishable
 from tests import samples
 from tests.conftest import Reports
 from tests.helpers import as_markdown
 
-CASE = "a40-resnet50-onnx-trt-fp16"
-RECORDS = [samples.record(), samples.random_weights()]
+SWEPT = samples.swept()
+CASE, OTHER = case_id(SWEPT.case), case_id(samples.random_weights().case)
+RECORDS = [SWEPT, samples.random_weights()]
 SEEN = samples.seen(*RECORDS)
 
 PAGE = f"""\
@@ -36,18 +42,13 @@ what was here
 Text below, without an end of line"""
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    """A folder with the records."""
-    return samples.store(tmp_path / "results", *RECORDS)
+def region(name: str) -> str:
+    return f"# Mine\n\n<!-- tritonproof:{name} -->\n<!-- /tritonproof:{name} -->\n"
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Path:
-    """A file whose regions are empty or stale."""
-    file = tmp_path / "README.md"
-    file.write_bytes(PAGE.encode())
-    return file
+def body(name: str) -> str:
+    """What is written into a region."""
+    return readme.sync(region(name), SEEN).partition("-->\n\n")[2].partition("\n\n<!--")[0]
 
 
 def outside(text: str) -> list[str]:
@@ -60,135 +61,221 @@ def outside(text: str) -> list[str]:
     return [*parts, rest]
 
 
-def test_each_region_shows_what_its_marker_says() -> None:
-    synced = readme.sync(PAGE, SEEN)
-    for name, body in {
-        "machine": as_markdown(machine_blocks(RECORDS)),
-        "summary": as_markdown(summary(SEEN)),
-        f"case {CASE}": as_markdown(case_section(publishable(RECORDS[0]))),
-    }.items():
-        assert f"\n<!-- tritonproof:{name} -->\n\n{body}\n\n<!-- /tritonproof:{name} -->" in synced
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A folder with the records."""
+    return samples.store(tmp_path / "results", *RECORDS)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    """A page of all kinds of regions, in a folder of its own."""
+    file = tmp_path / "my docs" / "PAGE.md"
+    file.parent.mkdir()
+    file.write_text(f"{PAGE}\n{region(f'plot accuracy-ledger {CASE}')}{region('plot best-throughput')}")
+    return file
+
+
+def linked(page: Path) -> list[Path]:
+    """The files that a page's pictures link to."""
+    links = re.findall(r'src(?:set)?="([^"]*)"', page.read_text())
+    return [page.parent / link.replace("%20", " ") for link in links]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("machine", as_markdown(machine_blocks(RECORDS))),
+        ("summary", as_markdown(summary(SEEN))),
+        (f"case {CASE}", as_markdown(case_section(SEEN[0]))),
+        (f"offline {CASE}", as_markdown(points_table(SEEN[0], "offline"))),
+        (f"online {CASE}", as_markdown(points_table(SEEN[0], "online"))),
+        (f"parameters {CASE}", as_markdown(parameters_table(SEEN[0], "online"))),
+        (f"configuration {CASE}", as_markdown(configuration_list(SEEN[0], "online"))),
+        (f"parameters {OTHER}", as_markdown(parameters_table(SEEN[1], "offline"))),
+    ],
+)
+def test_each_region_shows_what_its_marker_says(name: str, text: str) -> None:
+    assert body(name) == text
+
+
+@pytest.mark.parametrize("name", ["comparison", f"search {CASE}"])
+def test_what_was_not_measured_is_a_sentence(name: str) -> None:
+    assert body(name).startswith("Nothing has been measured")
+
+
+@pytest.mark.parametrize("kind", ["offline", "online", "efficiency", "use"])
+def test_a_case_that_is_not_right_shows_the_reason_in_place_of_its_speed(kind: str) -> None:
+    wrong = publishable(samples.swept(accuracy=samples.failed_accuracy()))
+    assert wrong.no_speed in readme.sync(region(f"{kind} {CASE}"), [wrong])
+
+
+def test_every_marker_of_the_help_can_be_rendered() -> None:
+    forms = [line.split("  ")[1] for line in readme.overview().splitlines() if line[2] != " "]
+    assert {form.split()[0] for form in forms} == {*readme.OF_ALL, *readme.OF_CASE, *readme.FOREIGN, "plot"}
+    for form in forms:
+        readme.sync(region(form.replace("[CASE_ID]", CASE).replace("CASE_ID", CASE)), SEEN)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_all_else_stays_and_a_second_time_changes_nothing(end: str) -> None:
+    synced = readme.sync(PAGE.replace("\n", end), SEEN)
+    assert outside(synced.replace("\r\n", "\n")) == outside(PAGE)
+    assert synced.count("\n") == synced.count(end)
     assert "what was here" not in synced
-
-
-def test_text_outside_of_the_markers_stays() -> None:
-    assert outside(readme.sync(PAGE, SEEN)) == outside(PAGE)
-
-
-def test_a_second_time_changes_nothing() -> None:
-    synced = readme.sync(PAGE, SEEN)
     assert readme.sync(synced, SEEN) == synced
     assert readme.drifted(synced, SEEN) == []
-
-
-def test_a_file_with_windows_line_ends_keeps_them() -> None:
-    page = PAGE.replace("\n", "\r\n")
-    synced = readme.sync(page, SEEN)
-    assert outside(synced.replace("\r\n", "\n")) == outside(PAGE)
-    assert synced.count("\n") == synced.count("\r\n")
-    assert readme.sync(synced, SEEN) == synced
 
 
 def test_drifted_regions_are_named() -> None:
     synced = readme.sync(PAGE, SEEN)
     assert readme.drifted(PAGE, SEEN) == ["machine", "summary", f"case {CASE}"]
-    assert readme.drifted(synced.replace("3166.7", "3999.9"), SEEN) == [
-        "summary",
-        f"case {CASE}",
-    ]
-    assert readme.drifted(synced.replace("cores", "CORES"), SEEN) == ["machine"]
+    assert readme.drifted(synced.replace("#### Offline", "#### Off"), SEEN) == [f"case {CASE}"]
+    assert readme.drifted(synced.replace("GiB memory", "GB memory"), SEEN) == ["machine"]
+
+
+CLOSED = "<!-- /tritonproof:summary -->\n"
 
 
 @pytest.mark.parametrize(
-    ("page", "message"),
+    ("page", "line"),
     [
-        (
-            "\n<!-- tritonproof:sumary -->\n<!-- /tritonproof:summary -->\n",
-            r"^line 2: unknown marker .*sumary",
-        ),
-        (
-            "<!-- tritonproof:case -->\n<!-- /tritonproof:case -->\n",
-            r"^line 1: .* needs a case\. Write tritonproof:case CASE_ID",
-        ),
-        ("<!-- tritonproof:summary -->\ntext\n", r"^line 1: .* is not closed.*<!-- /tritonproof:summary -->"),
-        ("<!-- tritonproof:summary -->\n<!-- tritonproof:machine -->\n", r"^line 1: .* is not closed"),
-        (f"<!-- tritonproof:case {CASE} -->\n<!-- /tritonproof:case x -->\n", r"^line 1: .* is not closed"),
-        ("\n\n<!-- /tritonproof:summary -->\n", r"^line 3: .* closes a region that is not open"),
-        ("a <!-- tritonproof:summary --> b\n", r"^line 1: a marker needs a line of its own"),
-        (
-            "\n<!-- tritonproof:case a40-x-onnx-fp16 -->\n<!-- /tritonproof:case a40-x-onnx-fp16 -->\n",
-            r"^line 2: there is no record of a40-x-onnx-fp16\. "
-            r"Measure: .venv/bin/tox run -e benchmarks -- -k a40-x-onnx-fp16",
-        ),
-        (
-            "# Nothing\n",
-            rf"(?s)^no markers\. Paste .*<!-- tritonproof:summary -->.*<!-- /tritonproof:case {CASE} -->",
-        ),
-        ("```\n<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n```\n", r"^no markers"),
-        ("````\n```\n<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n````\n", r"^no markers"),
+        (region("sumary"), 3),
+        (region("case"), 3),
+        (region("case x"), 3),
+        (region("offline"), 3),
+        (region(f"summary {CASE}"), 3),
+        (region("plot"), 3),
+        (region("plot sweep"), 3),
+        (region("plot throughput-latency"), 3),
+        (region("plot throughput-latency 10ms"), 3),
+        (region("plot throughput-latency x"), 3),
+        *((region(f"plot throughput-latency {CASE} {one}ms"), 3) for one in ("ten", "0", "9" * 400)),
+        ("<!-- tritonproof:summary -->\ntext\n", 1),
+        ("<!-- tritonproof:summary -->\n<!-- tritonproof:machine -->\n" + CLOSED, 2),
+        (f"<!-- tritonproof:case {CASE} -->\n<!-- /tritonproof:case x -->\n", 1),
+        ("\n\n" + CLOSED, 3),
+        ("text\na <!-- tritonproof:summary --> b\n" + region("machine"), 2),
     ],
 )
-def test_what_cannot_be_written_is_an_error_with_its_line(page: str, message: str) -> None:
-    with pytest.raises(readme.ReadmeError, match=message):
+def test_what_cannot_be_written_is_an_error_with_its_line(page: str, line: int) -> None:
+    with pytest.raises(readme.ReadmeError, check=lambda error: str(error).startswith(f"line {line}: ")):
         readme.sync(page, SEEN)
 
 
-@pytest.mark.parametrize("name", ["summary", "machine"])
-def test_without_records_there_is_nothing_to_show(name: str) -> None:
-    with pytest.raises(readme.ReadmeError, match=r"^line 1: there are no records.*tox run -e benchmarks"):
-        readme.sync(f"<!-- tritonproof:{name} -->\n<!-- /tritonproof:{name} -->\n", [])
+@pytest.mark.parametrize("fence", ["", "```\n", "````\n```\n", "~~~\n"])
+def test_a_file_without_markers_is_told_which_to_paste(fence: str) -> None:
+    """Those in code are none."""
+    page = f"{fence}{region('summary')}{fence[::-1].strip()}\n" if fence else "# Nothing\n"
+    with pytest.raises(readme.ReadmeError, match="tritonproof:machine"):
+        readme.sync(page, SEEN)
 
 
-def test_the_command_writes_the_file(sync_page: Reports, page: Path) -> None:
-    status, output, errors = sync_page()
-    assert (status, errors) == (0, "")
-    assert output == f"{page}: wrote machine, summary, case {CASE}\n"
-    assert page.read_bytes() == readme.sync(PAGE, SEEN).encode()
-    assert sync_page("--check")[0] == 0
+def test_without_records_there_is_nothing_to_show() -> None:
+    with pytest.raises(readme.ReadmeError, match="tox run -e benchmarks"):
+        readme.sync(region("summary"), [])
 
 
-def test_a_file_in_step_is_not_written(sync_page: Reports, page: Path) -> None:
-    sync_page()
-    before = page.stat()
-    assert sync_page()[:2] == (0, f"{page}: in step with the records\n")
-    assert (page.stat().st_ino, page.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+@pytest.mark.parametrize(
+    "said",
+    ["<!-- /tritonproof:summary -->", "`is <!-- /tritonproof:summary -->`", "\\<!-- tritonproof:x -->"],
+)
+def test_a_marker_in_what_a_record_says_is_text(said: str) -> None:
+    one = samples.record(accuracy=samples.accuracy(samples.score(metric=said)))
+    machine = structs.replace(one.machine, cpu=said, gpu=None)
+    record = publishable(structs.replace(one, machine=machine))
+    for name in ("machine", "summary", f"case {case_id(record.case)}"):
+        synced = readme.sync(region(name), [record])
+        assert readme.sync(synced, [record]) == synced
 
 
-def test_the_check_shows_the_drift_and_writes_nothing(sync_page: Reports, page: Path) -> None:
+# --- pictures and the command ------------------------------------------------------------------------------
+
+
+def test_a_plot_is_a_picture_in_both_themes_with_its_gist() -> None:
+    chart = plots.chart("throughput-latency", [publishable(SWEPT)], 10.0)
+    written = body(f"plot throughput-latency {CASE} 10ms")
+    for theme in plots.THEMES:
+        assert f'"plots/{CASE}-throughput-latency-10ms-{theme}.svg"' in written
+    assert f'alt="{chart.alternative}"' in written
+
+
+def test_the_command_writes_the_page_with_its_pictures_once(sync_page: Reports, page: Path) -> None:
+    before = page.read_text()
+    assert sync_page("--check").status == 1
+    assert page.read_text() == before
+    ended = sync_page()
+    assert (ended.status, ended.err) == (0, "")
+    assert page.read_text() == readme.sync(before, SEEN)
+    assert sorted(linked(page)) == sorted((page.parent / "plots").iterdir())
+    written = page.stat()
+    assert sync_page("--check").status == sync_page().status == 0
+    assert (page.stat().st_ino, page.stat().st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
+
+
+def test_the_check_shows_what_drifted(sync_page: Reports, page: Path) -> None:
     sync_page()
     page.write_text(page.read_text().replace("16 cores", "17 cores"))
-    before = page.read_bytes()
-    status, output, _ = sync_page("--check")
-    assert status == 1
-    assert f"{page}: differs from the records in machine\n" in output
-    assert "\n-Measured on " in output
-    assert "\n+Measured on " in output
-    assert page.read_bytes() == before
+    ended = sync_page("--check")
+    assert ended.status == 1
+    assert "\n-Measured on " in ended.out
+    assert "\n+Measured on " in ended.out
 
 
-@pytest.mark.parametrize("options", [[], ["--check"]], ids=["write", "check"])
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "No such file or directory"),
-        (b"\xff\xfe", "not UTF-8 text"),
-        (b"# Nothing\n", "no markers"),
-        (b"<!-- tritonproof:x -->\n", "line 1: unknown marker"),
-        (b"<!-- tritonproof:case x -->\n<!-- /tritonproof:case x -->", "line 1: there is no record of x."),
-    ],
-    ids=["missing", "binary", "no-markers", "unknown", "no-record"],
-)
+def test_pictures_may_lie_in_another_folder_and_stay_there(
+    sync_page: Reports, page: Path, tmp_path: Path, results: Path
+) -> None:
+    folder = tmp_path / "my pictures"
+    asked = sync_page("--check", "--plots", str(folder)).out
+    assert f"readme '{page}' --results {results} --plots '{folder}'" in asked
+    assert not folder.exists()
+    sync_page("--plots", str(folder))
+    assert {path.resolve().parent for path in linked(page)} == {folder}
+    assert all(path.is_file() for path in linked(page))
+    assert sync_page("--check").status == 0
+    assert not (page.parent / "plots").exists()
+
+
+@pytest.mark.parametrize("damage", ["missing", "other records", "broken off", "another picture"])
+def test_the_check_finds_a_picture_that_is_not_in_step(damage: str, sync_page: Reports, page: Path) -> None:
+    sync_page()
+    picture = page.parent / "plots" / "best-throughput-light.svg"
+    text = picture.read_text()
+    if damage == "missing":
+        picture.unlink()
+    else:
+        others = samples.seen(samples.swept(loads=SWEPT.loads[:3]), RECORDS[1])
+        now = {
+            "other records": plots.draw(plots.chart("best-throughput", others), "light").decode(),
+            "broken off": text[:2000],
+            "another picture": "<svg/>",
+        }
+        picture.write_text(now[damage])
+    ended = sync_page("--check")
+    assert ended.status == 1
+    assert os.path.relpath(picture) in ended.out
+    sync_page()
+    assert picture.read_text() == text
+
+
+@pytest.mark.parametrize("link", ["https://example.org/plots", "/plots"])
+def test_a_link_to_elsewhere_is_no_folder_to_write_into(link: str, sync_page: Reports, page: Path) -> None:
+    sync_page()
+    page.write_text(page.read_text().replace('"plots/', f'"{link}/'))
+    assert sync_page("--check").status == 1
+    sync_page()
+    assert {path.parent for path in linked(page)} == {page.parent / "plots"}
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"# Nothing\n", region("x").encode()])
 def test_an_error_names_the_file_and_leaves_it_alone(
-    content: bytes | None,
-    message: str,
-    options: list[str],
-    sync_page: Reports,
-    page: Path,
+    content: bytes | None, sync_page: Reports, page: Path
 ) -> None:
     page.unlink()
     if content is not None:
         page.write_bytes(content)
-    status, output, errors = sync_page(*options)
-    assert (status, output) == (4, "")
-    assert errors.startswith(f"error: {page}: {message}")
-    assert (page.read_bytes() if page.exists() else None) == content
+    for options in ([], ["--check"]):
+        ended = sync_page(*options)
+        assert (ended.status, ended.out) == (4, "")
+        assert ended.err.startswith(f"error: {page}: ")
+        assert (page.read_bytes() if page.exists() else None) == content

@@ -2,13 +2,11 @@
 
 import pytest
 
-from reports.record import quantities
 from reports.record.quantities import (
     AGREEMENT,
     DURATION,
     ERROR,
     GIVEN_SHARE,
-    GROWTH,
     LATENCY,
     RATIO,
     SCORE,
@@ -17,8 +15,6 @@ from reports.record.quantities import (
     Quantity,
 )
 from reports.record.schema import Estimate
-
-EVERY = {name: one for name, one in vars(quantities).items() if isinstance(one, Quantity)}
 
 
 @pytest.mark.parametrize(
@@ -45,25 +41,6 @@ EVERY = {name: one for name, one in vars(quantities).items() if isinstance(one, 
 )
 def test_a_figure_has_as_many_digits_as_it_is_worth(quantity: Quantity, value: float, said: str) -> None:
     assert quantity.text(value) == said
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_a_cell_differs_from_a_sentence_by_the_unit_and_thousands_alone(name: str) -> None:
-    quantity = EVERY[name]
-    for value in (0.0, 0.0123, 4.56, 78.9, 1234.5):
-        said = quantity.text(value / quantity.scale).replace(",", "")
-        assert said.removesuffix(f" {quantity.unit}") == quantity.cell(value / quantity.scale)
-
-
-def test_what_rounds_to_nothing_has_no_sign() -> None:
-    said = GROWTH["bytes", "loading"].text_with_interval(Estimate(0.0, -4096.0, 8192.0))
-
-    assert said == "0 MiB a loading (0 to 0)"
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_what_was_not_measured_is_a_dash(name: str) -> None:
-    assert EVERY[name].cell(None) == "-"
 
 
 def test_an_interval_has_the_digits_of_its_value() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from reports.record import files, schema
+from reports.record import files
 from reports.record.schema import (
     CertifiedPercentile,
     CpuUse,
@@ -23,8 +23,6 @@ from reports.record.schema import (
 from tests import samples
 
 Keys = tuple[str | int, ...]
-GONE = object()
-"""In place of a value that is taken out of a file."""
 
 
 def complete() -> Record:
@@ -89,13 +87,6 @@ def test_a_record_comes_back_as_it_was_written(record: Record, tmp_path: Path) -
     assert files.read(tmp_path / "case.json") == record
 
 
-def test_the_file_lies_where_the_case_says(tmp_path: Path) -> None:
-    case = samples.record().case
-    assert files.path_of(case, tmp_path) == tmp_path / "a40" / "a40-resnet50-onnx-trt-fp16.json"
-    assert schema.case_id(structs.replace(case, accelerator=None)) == "a40-resnet50-onnx-fp16"
-    assert schema.case_id(structs.replace(case, gpus=2)) == "a40-resnet50-onnx-trt-fp16-2gpus"
-
-
 def test_all_records_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     samples.store(tmp_path, samples.random_weights(), samples.record())
     (tmp_path / "a40" / ".superseded.json").write_text("not a record")
@@ -150,12 +141,6 @@ def test_a_number_that_is_not_finite_is_not_written_and_the_old_file_stays(numbe
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_whole_number_will_do_for_a_fraction(path: Path) -> None:
-    path.write_text(path.read_text().replace('"build_time_s": 31.5', '"build_time_s": 31'))
-    assert files.read(path).build.build_time_s == 31.0
-    assert type(files.read(path).build.build_time_s) is float
-
-
 @pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
 def test_writing_that_breaks_off_leaves_the_old_file_alone(
     step: str, path: Path, monkeypatch: pytest.MonkeyPatch
@@ -172,11 +157,3 @@ def test_writing_that_breaks_off_leaves_the_old_file_alone(
     assert seen == [complete()]
     assert files.read(path) == complete()
     assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_file_has_the_mode_of_other_files_and_keeps_its_own(path: Path, tmp_path: Path) -> None:
-    (tmp_path / "plain").touch()
-    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
-    path.chmod(0o640)
-    files.write(samples.record(), path)
-    assert path.stat().st_mode & 0o777 == 0o640

@@ -148,7 +148,7 @@ def test_recorded_answers_that_are_asked_for_and_not_there_end_the_run(
     folder = tmp_path / "typo"
     folder.mkdir()
     for model in there:
-        (folder / f"{model}.npz").touch()
+        (folder / f"{model}.answers").touch()
 
     found = collect("-k", f"{CASE} and recorded", "--answers", str(folder))
 
@@ -157,7 +157,7 @@ def test_recorded_answers_that_are_asked_for_and_not_there_end_the_run(
 
 
 def test_recorded_answers_of_one_of_the_models_are_enough(collect: Collect, tmp_path: Path) -> None:
-    (tmp_path / "resnet50-micro.npz").touch()
+    (tmp_path / "resnet50-micro.answers").touch()
 
     found = collect("-k", "micro and onnx and fp32 and recorded", "--answers", str(tmp_path))
 

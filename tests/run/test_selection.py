@@ -274,7 +274,7 @@ def test_recorded_answers_are_asked_for_where_there_are_some_or_some_are_to_be(
     assert not is_there()
     assert is_there("--record-answers")
     (tmp_path / "answers").mkdir()
-    (tmp_path / "answers" / "resnet50-micro.npz").touch()
+    (tmp_path / "answers" / "resnet50-micro.answers").touch()
     assert is_there()
 
 

@@ -165,6 +165,10 @@ def test_a_value_that_cannot_be_used_is_named_with_its_option(given: dict[str, A
         ({"repository": ".", "triton": "127.0.0.1:9"}, "--repository"),
         ({"repository": "remote"}, "--repository remote"),
         ({"repository": "remote:a,b"}, "--repository remote:a,b"),
+        (
+            {"repository": "remote", "triton": "127.0.0.1:8001", "latency_budget_ms": "7"},
+            "--latency-budget-ms --triton 127.0.0.1:8001",
+        ),
         ({"triton": "127.0.0.1:8001", "against": "."}, "--against"),
         ({"triton": "127.0.0.1:8001", "fleet": "auto"}, "--fleet"),
         (

@@ -91,7 +91,7 @@ class QueueingServer:
         goal: Goal,
         budget_s: float = 3.0,
         space: Space = SPACE,
-        report: Report = lambda _step, _best: None,
+        report: Report = lambda _step: None,
     ) -> Found:
         """The search as a run has it, with this server behind the load generator's seam."""
         plan = MeasuringPlan(budget_s=budget_s)

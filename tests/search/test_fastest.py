@@ -73,11 +73,9 @@ class Bench:
         latencies = mean_ms * np.exp(self.generator.normal(-(SPREAD**2) / 2, SPREAD, count))
         return Steady(point.concurrency * PASS_S * 1e3 / mean_ms, PASS_S, latencies)
 
-    def prove(self, goal: Goal, entries: Sequence[Entry]) -> list[PointState]:
+    def prove(self, entries: Sequence[Entry]) -> list[PointState]:
         self.proofs.append(tuple(entries))
         found = [PointState(self.fresh_passes(entry)) for entry in entries]
-        if estimates.percentile_estimate(found[0].mine.steady, goal.percent).value > goal.budget_ms:
-            found = found[:1]
         self.fresh.append(found)
         return found
 
@@ -93,7 +91,7 @@ class Bench:
         return Measured(toy.job(point), passes=runs)
 
     def search(self, goal: Goal, space: Space = SPACE) -> Found:
-        return fastest.search(space, goal, self.look, functools.partial(self.prove, goal))
+        return fastest.search(space, goal, self.look, self.prove)
 
     def throughput_per_s(self, candidate: Candidate, level: int) -> float:
         size = candidate.sizes[level]
@@ -166,7 +164,7 @@ def test_a_budget_that_nothing_keeps_is_beyond_and_names_the_nearest() -> None:
     assert found.lead is None
     assert found.winner.entry.level == 0
     assert found.winner.latency_ms.value > 0.5
-    assert len(bench.looks) < 70
+    assert len(bench.looks) < 90
 
 
 def test_a_budget_that_too_few_requests_keep_is_not_shown_to_be_kept_and_no_lighter_load_is_tried() -> None:

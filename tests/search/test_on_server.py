@@ -36,17 +36,6 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> RealBench
     )
 
 
-def test_a_look_is_one_short_run() -> None:
-    generator, loaded = toy.LoadGenerator(), list[Candidate]()
-    candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
-
-    part = on_server.look(bench_of(generator, loaded), Goal(7, 99), candidate, candidate.ladder[3])
-
-    assert [point for _, point, _ in generator.calls] == [candidate.ladder[3]]
-    assert set(part.latencies_ms) == {toy.LATENCY_MS}
-    assert loaded == [candidate]
-
-
 def test_answers_are_looked_at_in_proofs_alone() -> None:
     looking, proving = toy.LoadGenerator(), toy.LoadGenerator()
     bench = dataclasses.replace(bench_of(looking, []), take_pass=proving.take)

@@ -75,7 +75,7 @@ def test_the_faster_configuration_wins_and_the_load_is_a_schedule() -> None:
     winner = found.winner.entry
     assert winner.candidate.deployment.instances == 1
     assert (winner.point.concurrency, winner.point.batch, winner.point.arrivals) == (0, 1, "poisson")
-    assert found.configurations == 8
+    assert found.configurations == 7
     asked = {point for point in server.asked if point.request_rate_per_s is not None}
     assert found.rates is not None
     assert len(asked) <= found.rates <= 60

@@ -3,33 +3,27 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from fixtures.formats import all_formats
 from reports.record import figures
 from reports.record.schema import (
     GATES,
-    SCHEMA,
-    Case,
     CertifiedPercentile,
     ComposingModel,
     GpuUse,
     LatencyBudget,
     Load,
-    Origin,
     Record,
     Start,
 )
 from reports.tables.case import (
-    case_section,
     configuration_list,
     gates_table,
-    parameters_table,
     scenario_section,
 )
 from reports.tables.points import (
@@ -42,15 +36,11 @@ from reports.tables.points import (
     points_table,
     resources_table,
 )
-from reports.tables.rendering import markdown
-from reports.tables.summary import machine_blocks, serving_blocks
-from reports.tables.table import Heading, Table
+from reports.tables.table import Table
 from reports.text.publishable import Publishable, publishable
 from tests import samples
-from tests.conftest import Reports
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = publishable(samples.record())
 
 
 def seen(*loads: Load, **changes: Any) -> Publishable:
@@ -64,23 +54,6 @@ def points(record: Publishable, scenario: str) -> Table:
 
 
 # --- load points -------------------------------------------------------------------------------------------
-
-
-def test_the_offline_rows_are_in_order_of_batch_with_published_decimals() -> None:
-    assert points(SAMPLE, "offline").texts == [
-        ["FP16", "TensorRT", "1", "491.5", "2.046", "2.111", "2.126", "2.031"],
-        ["FP16", "TensorRT", "2", "811.8", "2.046", "2.111", "2.126", "2.031"],
-        ["FP16", "TensorRT", "8", "1573.6", "2.046", "2.111", "2.126", "2.031"],
-    ]
-
-
-def test_the_online_rows_are_in_order_of_concurrency_with_every_component() -> None:
-    components = ["0.000", "0.100", "0.200", "0.300", "0.400", "0.500", "0.600"]
-    latencies = ["2.000", "2.046", "2.111", "2.126", "2.031"]
-    assert points(SAMPLE, "online").texts == [
-        ["16", "2543.7", *components, *latencies],
-        ["32", "3166.7", *components, *latencies],
-    ]
 
 
 def test_a_latency_that_is_missing_leaves_its_cell_empty() -> None:
@@ -210,44 +183,10 @@ def test_serving_cost_names_the_peak_s_share_and_its_digits() -> None:
 # --- settings ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("sizes", "scenario", "wanted"),
-    [
-        ((64, 128), "online", ["1 µs", "64 128"]),
-        ((), "online", ["1 µs", "none"]),
-        ((64,), "offline", ["-", "-"]),
-    ],
-)
-def test_parameters_are_the_published_ones_and_offline_the_batcher_has_none(
-    sizes: tuple[int, ...], scenario: str, wanted: list[str]
-) -> None:
-    deployment = structs.replace(samples.record().deployment, preferred_batch_sizes=sizes)
-    rows = {name: value for name, value in parameters_table(seen(deployment=deployment), scenario).texts}  # noqa: C416 - of lists, which mypy does not take for pairs
-
-    assert list(rows)[:2] == ["Max Batch Size", "Number of model instances"]
-    assert [rows["Triton Max Queue Delay"], rows["Triton Preferred Batch Sizes"]] == wanted
-
-
 def lines(record: Publishable, scenario: str = "offline") -> dict[str, str]:
     """The lines of a configuration by their names."""
     pairs = (line.split(": ", 1) for line in configuration_list(record, scenario).lines)
     return {name: said for name, said in pairs}  # noqa: C416 - of lists, which mypy does not take for pairs
-
-
-def test_the_configuration_names_what_was_served_and_by_what() -> None:
-    assert lines(SAMPLE) == {
-        "Case": "`a40-resnet50-onnx-trt-fp16`",
-        "GPU": "NVIDIA A40",
-        "Backend": "ONNX Runtime, in Triton's Python backend",
-        "Backend accelerator": "TensorRT",
-        "Precision": "FP16",
-        "Model format": "ONNX",
-        "Options": "warm-up",
-        "Served by": "embedded server, Triton 2.51.0, python backend, shared memory: system",
-        "Accuracy": "on 500 samples, top-1 96.25 % (floor 95.9 %), framework 96.4 %, converted 96.4 %; "
-        "decisions that differ: 1 between converted and served (1 lost, 0 gained)",
-        "Measured": "2026-03-04",
-    }
 
 
 STARTS = (Start("offline", 0.41, 2.53, 12.51), Start("online", None, 1.0, 8.0))
@@ -281,115 +220,10 @@ def test_a_line_of_the_configuration(changes: dict[str, Any], scenario: str, nam
     assert lines(seen(**changes), scenario)[name] == wanted
 
 
-@pytest.mark.parametrize(
-    ("mnemonic", "accelerator", "title"),
-    [
-        ("ts-trace", None, "PyTorch"),
-        ("onnx", None, "ONNX Runtime"),
-        ("onnx", "trt", "ONNX Runtime TensorRT"),
-        ("trt", None, "NVIDIA TensorRT"),
-    ],
-)
-def test_formats_have_their_published_names(mnemonic: str, accelerator: str | None, title: str) -> None:
-    format_ = next(one for one in all_formats() if one.mnemonic == mnemonic)
-    build = structs.replace(samples.record().build, format=format_.label, engine=format_.engine)
-    record = seen(case=Case("a40", "resnet50", mnemonic, accelerator, "fp16"), build=build)
-
-    headings = [block.text for block in case_section(record) if isinstance(block, Heading)]
-    assert headings == [f"{one}: NVIDIA A40, {title} with FP16" for one in ("Offline", "Online")]
-    assert lines(record)["Model format"] == format_.label
-
-
-def test_a_cpu_case_is_headed_by_its_cpu_even_on_a_machine_with_a_gpu() -> None:
-    section = markdown(case_section(publishable(samples.random_weights())))
-    assert section.startswith("#### Offline: AMD EPYC 7742 64-Core Processor, PyTorch with FP32\n")
-    assert "NVIDIA" not in section
-
-
 # --- machines and servers ----------------------------------------------------------------------------------
 
 
-def on(host: str) -> list[Load]:
-    origin = Origin("run-1", host, (), "a" * 40, True, "2026-03-04T05:06:07+00:00")
-    return [structs.replace(load, origin=origin) for load in samples.record().loads]
-
-
-OTHER = structs.replace(samples.record().machine, gpu=None, gpu_driver=None, cores=2)
-GPUS = structs.replace(samples.record().machine, gpu_uuids=("GPU-1", "GPU-2"))
-
-
-@pytest.mark.parametrize(
-    ("records", "parts"),
-    [
-        ([samples.record(), samples.random_weights()], ["Measured on NVIDIA A40 (driver 550.54.15), AMD EPYC"]),
-        (
-            [samples.record(), samples.random_weights(machine=OTHER)],
-            ["more than one machine", "\n- `a40-resnet50-onnx-trt-fp16`: NVIDIA A40", ": AMD EPYC 7742 64-Core Processor, 2 cores,"],
-        ),
-        ([samples.record(machine=GPUS)], [" Used was GPU-1, GPU-2."]),
-        ([samples.record(machine=GPUS), samples.random_weights()], ["Used were:", "`: GPU-1, GPU-2."]),
-        ([samples.record(loads=on("node7"), accuracy=None)], ["Measured on node7; commit "]),
-        ([samples.record(loads=on(""), accuracy=None)], ["Measured at commit "]),
-    ],
-    ids=["one", "several", "GPUs", "GPUs by case", "a host", "no host"],
-)  # fmt: skip
-def test_machines_are_a_sentence_where_they_agree_and_a_list_by_case_where_not(
-    records: list[Record], parts: list[str]
-) -> None:
-    said = markdown(machine_blocks(records))
-    assert all(part in said for part in parts), said
-    assert ("more than one machine" in said) == ("more than one machine" in parts)
-
-
-def test_the_server_s_image_and_versions_are_named() -> None:
-    serving = samples.record().serving
-    assert serving is not None
-    serving = structs.replace(
-        serving, image="tritonserver:24.10-py3", image_digest="sha256:ab", versions={"onnxruntime": "1.19.2"}
-    )
-    said = markdown(serving_blocks([samples.record(serving=serving), samples.random_weights(serving=None)]))
-    for part in ("tritonserver:24.10-py3@sha256:ab", "onnxruntime 1.19.2", "`: not served yet."):
-        assert part in said
-
-
 # --- the command -------------------------------------------------------------------------------------------
-
-
-def test_the_command_prints_the_summary_and_each_case_by_target(
-    tmp_path: Path, printed: Callable[..., str]
-) -> None:
-    other = samples.record(case=Case("a40", "bert", "trt", None, "fp16"))
-    samples.store(tmp_path, samples.random_weights(), samples.record(), other)
-    said = printed("tables", "--results", tmp_path).splitlines()
-    assert [line for line in said if line.startswith(("# ", "## ", "### "))] == [
-        "# Summary",
-        "## a40",
-        "### a40-bert-trt-fp16",
-        "### a40-resnet50-onnx-trt-fp16",
-        "## cpu",
-        "### cpu-nnunet-ts-trace-fp32",
-    ]
-    assert "resnet50" not in printed("tables", "-k", "nnunet", "--results", tmp_path)
-
-
-def test_what_selects_nothing_names_what_there_is(tmp_path: Path, refused: Callable[..., str]) -> None:
-    assert "Measure some: .venv/bin/tox run -e benchmarks" in refused("tables", "--results", tmp_path)
-    samples.store(tmp_path, samples.record())
-    said = refused("tables", "-k", "bert", "--results", tmp_path)
-    assert "'bert'" in said
-    assert "a40-resnet50-onnx-trt-fp16" in said
-
-
-def test_a_broken_record_is_one_line(tmp_path: Path, reports: Reports) -> None:
-    samples.store(tmp_path, samples.record())
-    (tmp_path / "a40" / "broken.json").write_text(f'{{"schema": {SCHEMA}, "case": {{}}}}')
-    message = reports("tables", "--results", tmp_path).err
-    assert f" {tmp_path}/a40/broken.json: " in message
-    assert message.count("\n") == 1
-
-
-def test_without_a_command_there_is_help(printed: Callable[..., str]) -> None:
-    assert "-m reports [-h] COMMAND" in printed()
 
 
 def test_a_terminal_without_the_signs_still_gets_its_tables(tmp_path: Path) -> None:

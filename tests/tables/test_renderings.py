@@ -224,15 +224,3 @@ def test_no_line_of_a_terminal_is_wider_and_no_row_is_left_out(width: int) -> No
 
     assert max(map(len, text.splitlines())) <= width
     assert all(name in text for name in names)
-
-
-def test_where_a_terminal_is_narrow_the_first_narrow_column_heads_the_rows_that_share_it() -> None:
-    columns: Sequence[Column[Item]] = (
-        Column("Model", lambda _one: "resnet50", narrow="Model"),
-        Column("Much", lambda _one: "x" * 100),
-        Column("Format", lambda one: one.name, narrow="Format"),
-        Column("Ratio", lambda one: one.ratio, RATIO, narrow="r"),
-    )
-    text = terminal_text([made(Item("onnx", KNOWN), Item("trt", KNOWN), columns=columns)], 60)
-
-    assert text.splitlines()[:4] == ["Format     r", "resnet50", "onnx    1.25", "trt     1.25"]

@@ -7,7 +7,6 @@ import pytest
 from msgspec import structs
 
 from reports.record import files
-from reports.record.figures import of_soak
 from reports.record.schema import VerifiedAnswers, WrongAnswer
 from reports.tables.case import case_section, soak_table
 from reports.tables.rendering import html
@@ -66,13 +65,6 @@ def test_names_from_a_record_of_another_version_are_shown_as_they_are_and_escape
 
     assert "<b>" not in shown_as
     assert "handles|x" in shown_as
-
-
-def test_its_figures_have_names_for_csv_and_junit() -> None:
-    found = of_soak(soak(LEAK))
-
-    assert found["growth_memory_of_its_stubs_per_request_bytes"] == 1034.0
-    assert found["soak_loadings"] == 24
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import BesideReference, Case, Estimate, Limit, Mark, Record
-from reports.tables.rendering import markdown
+from reports.record.schema import BesideReference, Estimate, Limit, Mark, Record
 from reports.tables.summary import summary, summary_table
 from reports.tables.table import Table
 from tests import samples
@@ -27,23 +26,6 @@ def rows(*records: Record) -> list[dict[str, str]]:
 
 def with_load(**changes: Any) -> Record:
     return samples.record(loads=(structs.replace(samples.load("offline", 8, 200.0), **changes),))
-
-
-def test_a_row_says_how_right_and_how_fast_at_best() -> None:
-    assert rows(samples.record(efficiency=(samples.efficiency("online", 32),))) == [
-        {
-            "Model": "resnet50",
-            "Format": "ONNX, TensorRT",
-            "Precision": "FP16",
-            "Accuracy": "top-1 96.25 %",
-            "Floor": "95.9 %",
-            RATE: "3166.7 ± 2.0 %",
-            "At": "concurrency 32",
-            P99: "2.126",
-            PUBLISHED: "1.00",  # these are the published throughputs
-            IN_PROCESS: "0.90 (0.88 to 0.92)",
-        }
-    ]
 
 
 CASE = samples.record().case
@@ -106,31 +88,6 @@ def test_a_cell_of_the_summary_or_no_column(record: Record, title: str, text: st
     assert row.get(title) == text
 
 
-@pytest.mark.parametrize(
-    ("records", "said", "not_said"),
-    [
-        ([with_load(latency_ms=OPEN_P99)], "upper bound", "in turns"),
-        ([with_load()], "the latency there.", "upper bound"),
-        (
-            [with_load(throughput_per_s=Estimate(200.0, 150.0, 210.0, 0.9))],
-            "90 % confidence interval",
-            "in turns",
-        ),
-    ],
-)
-def test_only_columns_that_are_there_are_explained(records: list[Record], said: str, not_said: str) -> None:
-    legend = table(*records).legend
-    assert said in legend
-    assert not_said not in legend
-
-
-def test_cases_with_the_same_note_share_its_letter() -> None:
-    other = samples.random_weights(case=Case("cpu", "nnunet", "onnx", None, "fp32"))
-    made = table(samples.random_weights(), other)
-    assert [texts[-1] for texts in made.texts] == ["a", "a"]
-    assert made.remarks == ["a: random weights: no checkpoint was given (--checkpoint DIR)."]
-
-
 def test_each_target_has_a_table_of_its_own() -> None:
     records = samples.seen(samples.record(), samples.random_weights(), samples.record())
     first, of_a40, second, of_cpu = summary(records)
@@ -141,14 +98,6 @@ def test_each_target_has_a_table_of_its_own() -> None:
     assert isinstance(of_a40, Table)
     assert isinstance(of_cpu, Table)
     assert (len(of_a40.rows), len(of_cpu.rows)) == (2, 1)
-
-
-def test_the_name_of_a_format_is_a_text_and_no_markup() -> None:
-    build = structs.replace(samples.record().build, format="<img src=x> [a](b)")
-    said = markdown([table(samples.record(build=build))])
-    assert r"\<img" in said
-    assert " <img" not in said
-    assert " [a](b)" not in said
 
 
 FAILED: dict[str, dict[str, Any]] = {

@@ -11,17 +11,12 @@ from msgspec import structs
 
 from reports.record import files
 from reports.record.schema import (
-    Disagreement,
     Estimate,
-    Limit,
     Record,
-    VerifiedAnswers,
     case_id,
 )
-from reports.record.verdicts import comparison_text
 from reports.run import job_summary, plugin
 from reports.run.outcomes import Outcomes
-from reports.text.correctness import verified_answers
 from reports.text.publishable import publishable
 from tests import samples
 from tests.conftest import Reports
@@ -121,18 +116,6 @@ def test_the_same_outputs_show_a_ratio_that_is_known_well(
     assert RATIO_TRACE.search(OUTPUTS[output](stored(with_ratios(2.0, 2.3), tmp_path), reports))
 
 
-def test_a_slow_down_is_shown_even_where_its_figure_is_not() -> None:
-    far = samples.comparison(ratio=Estimate(0.3, 0.2, 0.4))
-    assert "slower than the 3 % allowed" in comparison_text(far)
-    assert "0.3" not in comparison_text(far)
-
-
-def test_the_record_on_disk_keeps_what_was_measured(tmp_path: Path) -> None:
-    one = missed_floor()
-    stored(one, tmp_path)
-    assert files.read(files.path_of(one.case, tmp_path / "results")).loads == one.loads
-
-
 @pytest.mark.parametrize("why", NOT_PROVEN)
 def test_what_may_not_be_shown_says_why_and_what_was_measured(why: str) -> None:
     one = NOT_PROVEN[why]()
@@ -162,73 +145,8 @@ def test_the_winner_of_a_search_is_shown_by_its_own_ledger() -> None:
     assert publishable(planted(search=right, accuracy=None)).search == right
 
 
-ERROR = samples.score(
-    metric="mel MSE", better="lower", served=0.07, limits=(Limit(0.06, "recipe"),), passed=False
-)
-CLOSE = samples.score(served=0.939996, limits=(Limit(0.94, "published"),), passed=False)
-TWO_LIMITS = samples.score(
-    served=0.96, limits=(Limit(0.97, "the recipe"), Limit(0.90, "published")), passed=False
-)
-DIFFER = samples.accuracy(
-    scores=(), disagreements=(Disagreement(("converted", "served"), 9, 0, 0, (), 0.91, 0.99),), passed=False
-)
-WRONG_GATE = (samples.gate(wrong="3 of 96 answers differ"),)
-
-
-@pytest.mark.parametrize(
-    ("record", "parts"),
-    [
-        (
-            samples.record(accuracy=samples.failed_accuracy()),
-            ("93.1 %", "below its floor of 94.0 % (published)"),
-        ),
-        (
-            samples.record(accuracy=None, accuracy_missing="no data set was given\n  (--data DIR)"),
-            ("accuracy was not measured: no data set was given\n  (--data DIR)",),
-        ),
-        (samples.record(accuracy=None), ("accuracy was not measured.",)),
-        (
-            samples.record(accuracy=samples.accuracy(passed=False)),
-            ("the accuracy check failed", "floor 95.9 %"),
-        ),
-        (
-            samples.record(conversion=samples.failed_conversion()),
-            ("relative error 0.25, limit 0.01", "90.00 %"),
-        ),
-        (
-            samples.record(conversion=None, accuracy=samples.failed_accuracy()),
-            ("was not compared with the framework, and served top-1 93.1 %",),
-        ),
-        (
-            samples.record(accuracy=samples.accuracy(samples.score(), ERROR, passed=False)),
-            ("served mel MSE 0.07 is above its ceiling of 0.06 (recipe)",),
-        ),
-        (samples.record(accuracy=samples.accuracy(CLOSE, passed=False)), ("93.9996 %", "floor of 94.0000 %")),
-        (samples.record(accuracy=samples.accuracy(TWO_LIMITS, passed=False)), ("97.0 % (the recipe)",)),
-        (samples.random_weights(accuracy=DIFFER), ("agreement 91.00 %, limit 99.00 %",)),
-        (samples.record(gates=WRONG_GATE), ("3 of 96 answers differ (gate batches)",)),
-        (
-            samples.record(loads=(samples.wrong_under_load(samples.load("offline", 8, 1573.6)),)),
-            ("offline, batch 8", "2 of 4,100", "digit-0012", "OUTPUT__0[3]", "1.25", "nan"),
-        ),
-    ],
-)
-def test_the_reason_has_what_was_found_and_what_was_allowed(record: Record, parts: tuple[str, ...]) -> None:
-    said = publishable(record).no_speed
-    assert all(part in said for part in parts), said
-    assert "0.90 (published)" not in said
-
-
 def test_random_weights_with_a_ledger_of_decisions_have_a_speed() -> None:
     assert publishable(samples.random_weights(accuracy=samples.accuracy(scores=()))).no_speed == ""
-
-
-@pytest.mark.parametrize(("wrong", "said"), [(0, "none was wrong"), (2, "2 were wrong")])
-def test_how_many_answers_were_verified_is_said(wrong: int, said: str) -> None:
-    load = samples.load("offline", 8, 1573.6, answers=VerifiedAnswers(4100, wrong, 520, 0.5))
-    assert verified_answers([load]).startswith("4,100 answers under load were compared")
-    assert said in verified_answers([load])
-    assert verified_answers([samples.load("offline", 8, 1573.6)]) == ""
 
 
 @pytest.mark.parametrize("damage", ["gone", "half", "pipe"])

@@ -12,7 +12,7 @@ from fixtures.thresholds import Thresholds, read
 from reports.record.schema import CertifiedPercentile, Estimate, Load
 from reports.record.verdicts import speed_failures
 from tests import samples, toy
-from tests.helpers import Collect, run_pytest
+from tests.helpers import Collect
 
 ROOT = Path(__file__).parents[2]
 CASE = toy.case()
@@ -100,36 +100,6 @@ def test_a_limit_of_a_metric_that_cannot_be_measured_is_refused(tmp_path: Path) 
 
     asked.check_measured(INT8, None)
     asked.check_measured(CASE, "top-1 needs --dataset toy=PATH")
-
-
-UNLABELLED = """\
-from types import SimpleNamespace
-import pytest
-
-@pytest.mark.stage("accuracy")
-def test_of_case(run):
-    run.of_model.weights, run.of_model.samples = SimpleNamespace(trained=True), SimpleNamespace(labels=None)
-    pytest.skip(run.accuracy_missing)
-"""
-
-
-@pytest.mark.parametrize(("limits", "status"), [("limits.top-1 = 0.9", 4), ("p99_ms = 5", 5)])
-def test_a_run_whose_samples_have_no_labels_for_a_limit_ends_with_a_status_of_its_own(
-    limits: str, status: int, tmp_path: Path
-) -> None:
-    asked, tests = tmp_path / "asked.toml", tmp_path / "benchmarks" / "test_unlabelled.py"
-    asked.write_text(f"[[cases]]\nmatch = 'cpu-resnet50-micro-onnx-fp32'\n{limits}\n")
-    tests.parent.mkdir()
-    tests.write_text(UNLABELLED)
-
-    done = run_pytest(
-        *(str(tests), "--rootdir", str(tmp_path), "-c", str(ROOT / "pyproject.toml"), "-p", "conftest"),
-        *("-k", "cpu-resnet50-micro-onnx-fp32", "--thresholds", str(asked)),
-        *("--results", str(tmp_path / "results")),
-    )
-
-    assert done.returncode == status, done.stdout + done.stderr
-    assert (f"{asked}: entry 1" in done.stdout) is (status == 4)
 
 
 @pytest.mark.parametrize(

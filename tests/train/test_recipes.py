@@ -19,13 +19,11 @@ from fixtures.frameworks.tensorflow import import_tensorflow
 from fixtures.models import all_models
 from fixtures.spec import Model, Samples, Split
 from fixtures.train import main, train
-from tests.helpers import Collect
 from tests.model_files.files import write
 
 RECIPES = [model for model in all_models() if model.train is not None]
 STEPS, SCORED = 2, 16
 ROOT = Path(__file__).parents[2]
-FILE = str(Path(__file__).relative_to(ROOT))
 
 
 def layout(weights: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
@@ -110,27 +108,6 @@ def test_a_recipe_trains_a_model_that_keeps_the_limit_of_the_committed_weights(
     short_by = (limit.value - scores.mean()) * (1 if metric.better == "higher" else -1)
     allowed = 1.645 * scores.std(ddof=1) / len(scores) ** 0.5
     assert short_by <= allowed, f"{metric.name} {scores.mean():.4g}, limit {limit.value} ({limit.source})"
-
-
-CAMPAIGN = "test_a_recipe_trains_a_model_that_keeps_the_limit_of_the_committed_weights"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "count"),
-    [
-        ((), 0),
-        (("-m", "not load"), 0),
-        (("-m", "campaign"), len(RECIPES)),
-        ((f"{FILE}::{CAMPAIGN}[nnunet-micro]",), 1),
-    ],
-    ids=["nothing said", "another mark", "the mark", "an id"],
-)
-def test_the_campaign_runs_where_it_is_asked_for(
-    arguments: tuple[str, ...], count: int, collect: Collect
-) -> None:
-    files = () if any(FILE in one for one in arguments) else (FILE,)
-    found = collect(*arguments, paths=files)
-    assert sum(name.startswith(f"{CAMPAIGN}[") for name in found.names) == count, found.text
 
 
 def test_a_recipe_of_a_file_from_elsewhere_writes_its_weights_where_the_model_has_them(

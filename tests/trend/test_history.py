@@ -78,16 +78,6 @@ def test_a_line_that_a_kill_cut_off_is_told_of_and_loses_no_other(tmp_path: Path
     assert sorted(row.run for row in history.read(tmp_path).rows) == ["run-0", "run-1", "run-2"]
 
 
-def test_a_file_that_is_no_history_does_not_flood_the_terminal(tmp_path: Path) -> None:
-    path = tmp_path / "cpu.jsonl"
-    path.write_bytes(b"{\n" * 5000 + msgspec.json.encode(past.row(2)))
-    found = history.read(tmp_path)
-    assert [row.run for row in found.rows] == ["run-2"]
-    assert f"{path}, line 1: left out" in found.damaged[0]
-    assert len(found.damaged) < 100
-    assert "4,980 more lines" in found.damaged[-1]
-
-
 @pytest.mark.parametrize(
     "changes",
     [

@@ -112,17 +112,6 @@ def test_a_lost_sample_that_lasts_is_a_step_of_the_accuracy() -> None:
     assert step.change.value == pytest.approx(-0.006)
 
 
-def test_a_growth_is_no_step_below_what_a_soak_calls_a_leak() -> None:
-    for after, is_step in ((1030.0, True), (20.0, False)):
-        values = [2.0 + number % 3 for number in range(30)] + [after] * 10
-        found = [
-            past.row(n, kind="soak", at="memory", figures={"growth_bytes_per_request": (v, v, v)})
-            for n, v in enumerate(values)
-        ]
-        (one,) = all_series(found)
-        assert [step.after.commit for step in one.steps] == [past.COMMITS[30]] * is_step
-
-
 def test_two_steps_ten_runs_apart_are_both_found() -> None:
     for first, second in ((0.9, 0.95), (0.95, 0.9)):
         values = [one * (second if n >= 60 else 1) for n, one in enumerate(past.stepped(120, 50, first))]

@@ -118,21 +118,6 @@ def classifier(path: Path) -> Path:
     return _save(path, graph, weights=_random(4, 3), one=np.array([1]))
 
 
-def with_rate(path: Path) -> Path:
-    """x, [any], and rate, a single number that branches take from outside, to y, [any], and to their sum, a single number."""
-    branches = ", ".join(
-        f"{name}_branch = {name} () => (float[any] {name}_y) "
-        f"{{ {name}_rate = Cast<to = 1>(rate) {name}_y = {operator}(x, {name}_rate) }}"
-        for name, operator in (("then", "Add"), ("else", "Mul"))
-    )
-    graph = f"""(float[length] x, int64 rate) => (float[length] y, float sum) {{
-        is_fast = Greater(rate, hundred)
-        y = If<{branches}>(is_fast)
-        sum = ReduceSum<keepdims = 0>(y)
-    }}"""
-    return _save(path, graph, hundred=np.array(100))
-
-
 def steps_first(path: Path) -> Path:
     """pictures, [1, 1, 2, width], to steps, [width, 1, 3]: the first axis of the output is no batch."""
     graph = """(float[1, 1, 2, width] pictures) => (float[width, 1, 3] steps) {
@@ -141,15 +126,6 @@ def steps_first(path: Path) -> Path:
         steps = MatMul(columns, weights)
     }"""
     return _save(path, graph, two=np.array([2]), weights=np.ones((2, 3), np.float32))
-
-
-def bytes_read(path: Path, dtype: str = "int32") -> Path:
-    """content, [batch, 8] of whole numbers of which each below 256 has a meaning, to scores."""
-    graph = f"""({dtype}[batch, 8] content) => (float[batch, 3] scores) {{
-        numbers = Cast<to = 1>(content)
-        scores = MatMul(numbers, weights)
-    }}"""
-    return _save(path, graph, weights=_random(8, 3))
 
 
 def picks(path: Path) -> Path:

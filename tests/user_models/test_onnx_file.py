@@ -14,12 +14,11 @@ from fixtures.accuracy.stages import Stage, evaluate_in_process
 from fixtures.build.configuration import model_config
 from fixtures.build.runtimes import open_in_process
 from fixtures.cases import cases_of, matrix_of
-from fixtures.errors import InputError, ProofError
+from fixtures.errors import InputError
 from fixtures.formats import onnx
 from fixtures.host.targets import CPU
-from fixtures.spec import Case, ConversionJob, Model, Tensor
+from fixtures.spec import Case, ConversionJob, Model
 from fixtures.user_models.labels import GivenLabels
-from fixtures.user_models.made_up import made_up
 from fixtures.user_models.onnx_file import GivenNetwork, description, model_of
 from reports.record.schema import Parity
 from tests.user_models import networks
@@ -92,24 +91,6 @@ def test_made_up_inputs_are_such_that_the_network_computes_them_and_the_header_s
     assert not [one for one in cases_of(CPU) if one.model is model and one.precision == "int8"]
 
 
-def test_integers_are_made_up_from_all_that_the_graph_takes(tmp_path: Path) -> None:
-    def largest(path: Path) -> list[int]:
-        samples = model_of("mine", GivenNetwork(path)).samples("evaluation", None, None)
-        return [int(values.max()) for values in samples.load(range(len(samples))).values()]
-
-    assert largest(networks.picks(tmp_path / "picks.onnx")) == [39, 1]
-    assert largest(networks.bytes_read(tmp_path / "bytes.onnx")) > [200]
-    assert largest(networks.bytes_read(tmp_path / "signed.onnx", "int8")) == [127]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "shape"), [("FP32", (2 * 10**8,)), ("BYTES", (10**8,)), ("INT8", (10**9,))], ids=str
-)
-def test_no_sample_is_made_up_that_takes_the_memory_of_a_machine(dtype: str, shape: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, check=lambda error: bool(error.fix)):
-        made_up([Tensor("x", dtype, shape)], {}, 1)
-
-
 # --- INT8 ----------------------------------------------------------------------------------------------------
 
 
@@ -130,27 +111,6 @@ def test_too_few_samples_or_nothing_to_quantise_leave_int8_out(tmp_path: Path) -
     model = model_of("mine", GivenNetwork(path, networks.rows(tmp_path / "more", 12)))
     assert "onnx-int8" in model.excluded
     assert len(model.samples("evaluation", None, None)) == 12, "none is held back"
-
-
-def test_a_quantised_graph_that_onnx_runtime_does_not_open_is_an_error_with_a_fix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from onnxruntime import quantization
-
-    def broken(_prepared: str, path: str, *_settings: Any, **_more: Any) -> None:
-        networks.through(Path(path), "Transpose", 4, perm=3)
-
-    monkeypatch.setattr(quantization, "quantize_static", broken)
-    with pytest.raises(ProofError) as raised:
-        converted(linear(tmp_path, 9), tmp_path / "small.onnx", "int8")
-    assert raised.value.fix
-    assert not isinstance(raised.value, InputError)
-
-
-def test_the_mask_of_attention_survives_int8(tmp_path: Path) -> None:
-    path = networks.tokens(tmp_path / "model.onnx")
-    model = model_of("mine", GivenNetwork(path, networks.texts(tmp_path / "samples", 40)))
-    assert score(model, converted(model, tmp_path / "small.onnx", "int8")) < 0.01
 
 
 # --- builds --------------------------------------------------------------------------------------------------
@@ -285,13 +245,6 @@ def test_a_file_that_is_served_as_it_is_was_not_converted(tmp_path: Path) -> Non
     as_it_is, quantised = (parity_of(linear(tmp_path), precision, 10.0) for precision in ("fp32", "int8"))
     assert (as_it_is.passed, as_it_is.same_file) == (False, True)
     assert (quantised.passed, quantised.same_file) == (False, False)
-
-
-def test_a_conversion_is_held_to_its_outputs_where_nothing_is_decided(tmp_path: Path) -> None:
-    model = model_of("mine", GivenNetwork(networks.through(tmp_path / "n.onnx", "Neg", 6, 20)))
-    same, other = (parity_of(model, "fp32", off) for off in (1.0, 1.01))
-    assert (same.passed, same.agreement, same.agreement_limit) == (True, None, None)
-    assert not other.passed
 
 
 # --- what is refused -----------------------------------------------------------------------------------------

@@ -127,42 +127,6 @@ def test_a_row_that_is_a_single_number_is_served_with_an_axis(tmp_path: Path) ->
         np.testing.assert_allclose(values, expected[name], rtol=1e-5)
 
 
-def test_a_single_number_beside_no_batch_gets_an_axis_in_the_graph(tmp_path: Path) -> None:
-    """Triton reshapes to nothing behind a batch alone."""
-    model = model_of("mine", GivenNetwork(networks.with_rate(tmp_path / "net.onnx")))
-    assert [(one.name, one.shape) for one in (*model.inputs, *model.outputs)] == [
-        ("x", (16,)),
-        ("rate", (1,)),
-        ("y", (16,)),
-        ("sum", (1,)),
-    ]
-    inputs = {
-        "x": np.arange(32, dtype=np.float32).reshape(2, 16),
-        "rate": np.array([[3], [200]]),
-    }
-    expected = model.run(model.load(None).network, inputs)
-    np.testing.assert_allclose(expected["y"], [inputs["x"][0] * 3, inputs["x"][1] + 200])
-    for answers in (converted(model, tmp_path / "exact.onnx")(inputs), served(model, tmp_path, inputs)):
-        for name in ("y", "sum"):
-            np.testing.assert_allclose(answers[name], expected[name], rtol=1e-5)
-
-
-def test_samples_of_single_numbers_may_lack_the_axis(tmp_path: Path) -> None:
-    model = networks.classifier(tmp_path / "net.onnx")
-    (tmp_path / "together").mkdir()
-    heavy = np.arange(5, dtype=np.float32)
-    np.savez(tmp_path / "together" / "all.npz", x=np.ones((5, 4), np.float32), weight=heavy)
-    found = model_of("mine", GivenNetwork(model, tmp_path / "together")).samples("evaluation", None, None)
-    assert found.load(range(5))["weight"].tolist() == heavy[:, None].tolist()
-    (tmp_path / "apart").mkdir()
-    for rate in (5, 500):
-        arrays = {"x": np.ones(3, np.float32), "rate": np.array(rate)}
-        np.savez(tmp_path / "apart" / f"{rate}.npz", **arrays)
-    path = networks.with_rate(tmp_path / "rate.onnx")
-    found = model_of("mine", GivenNetwork(path, tmp_path / "apart")).samples("evaluation", None, None)
-    assert found.load([0, 1])["rate"].tolist() == [[5], [500]]
-
-
 def test_a_batch_of_one_that_an_output_lacks_is_no_batch(tmp_path: Path) -> None:
     model = model_of("mine", GivenNetwork(networks.steps_first(tmp_path / "net.onnx")))
     assert not model.batched

@@ -85,13 +85,6 @@ def test_a_small_file_says_how_pictures_are_normalised(tmp_path: Path) -> None:
     np.testing.assert_allclose(rows[0, :, 1, 3], [0, 0, 5])
 
 
-def test_whole_numbers_of_pixels_go_to_a_model_of_bytes(tmp_path: Path) -> None:
-    picture(tmp_path / "grey.png", np.full((3, 3), 77, np.uint8))
-    rows = read_samples(tmp_path, (Tensor("X", "UINT8", (3, 3)),)).load([0])["X"]
-    assert rows.dtype == np.uint8
-    assert (rows == 77).all()
-
-
 def test_requests_are_read_as_perf_analyzer_takes_them(tmp_path: Path) -> None:
     raw = base64.b64encode(TWO[1].tobytes()).decode()
     nested, flat = TWO[0].tolist(), TWO[0].ravel().tolist()

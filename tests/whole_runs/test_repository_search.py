@@ -1,0 +1,91 @@
+"""A search of a user's repository: what is proposed is faster, changes no answer, and lies in a diff beside the record."""
+
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from reports.record.schema import Search
+from reports.text.publishable import publishable
+from tests.user_models.repositories import ENSEMBLE, config, contents, write_model
+from tests.whole_runs.suite import Run, suite
+
+SLEEPING = """
+import time
+
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.added = ADDED
+
+    def execute(self, requests):
+        time.sleep(0.005 * len(requests))
+        return [self.answer(pb_utils.get_input_tensor_by_name(one, "IN").as_numpy()) for one in requests]
+
+    def answer(self, values):
+        return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", values + values.dtype.type(self.added))])
+"""
+"""Gets faster with each instance, and with nothing else."""
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that sleeps, one whose second instance answers otherwise, and an ensemble of the first."""
+    root = tmp_path_factory.mktemp("repository")
+    write_model(root, "doubler", SLEEPING.replace("ADDED", "1"), f"# mine\n{config()}")
+    by_instance = 'int(args["model_instance_name"].endswith("_1"))'
+    write_model(root, "wrong", SLEEPING.replace("ADDED", by_instance), config())
+    write_model(root, "chain", None, config(more=ENSEMBLE))
+    return root
+
+
+@pytest.fixture(scope="module")
+def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    options = ("--latency-budget-ms", "10000", "--concurrencies", "1,4", "--point-budget-s", "0.5")
+    results = tmp_path_factory.mktemp("results")
+    return suite(
+        *("--repository", str(repository), "-k", "search", "--triton", "embedded"), *options, results=results
+    )
+
+
+def found_of(run: Run, model: str) -> Search:
+    found = publishable(run.record(f"cpu-{model}-asis")).search
+    assert found is not None
+    assert found.verdict == "within"
+    return found
+
+
+@pytest.mark.parametrize("model", ["doubler", "chain"])
+def test_what_is_proposed_is_a_diff_of_the_slow_model_s_own_file(
+    run: Run, repository: Path, model: str
+) -> None:
+    found = found_of(run, model)
+
+    assert found.varied == "doubler"
+    assert found.deployment.instances == 2
+    assert found.lead is not None
+    assert found.lead.value > 1.3, "than by its own settings"
+    assert found.load.answers is not None
+    assert found.load.answers.wrong == 0 < found.load.answers.verified
+    assert [one.model for one in found.load.composing] == (["doubler"] if model == "chain" else [])
+    beside = run.results / "cpu" / found.config
+    assert found.diff == beside.with_suffix(".diff").read_text()
+    assert found.diff in run.text
+    assert "# mine" in beside.read_text()
+    proposed = text_format.Parse(beside.read_text(), ModelConfig())
+    assert [one.count for one in proposed.instance_group] == [2]
+
+
+def test_settings_that_change_answers_are_left_out(run: Run) -> None:
+    assert found_of(run, "wrong").deployment.instances == 1
+    assert "cpu-wrong-asis: left out: online, instances 2" in run.text
+    assert run.status == 0, run.text
+
+
+def test_nothing_is_written_into_the_repository(run: Run, repository: Path) -> None:
+    assert run.status == 0, run.text
+    assert (repository / "doubler" / "config.pbtxt").read_text() == f"# mine\n{config()}"
+    assert not [name for name in contents(repository) if "__pycache__" in name]
