@@ -61,12 +61,6 @@ def test_what_is_there_or_can_be_made_is_taken(tmp_path: Path) -> None:
         check_file("--summary", file)
 
 
-@pytest.mark.parametrize("path", ["/proc/nothing/junit.xml", "/sys/nothing/junit.xml", "/proc/junit.xml"])
-def test_nothing_is_made_in_the_kernel_s_folders_not_even_by_root(path: str) -> None:
-    with pytest.raises(InputError, check=lambda error: error.where == f"--junitxml {path}"):
-        check_file("--junitxml", Path(path))
-
-
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_to_is_refused(tmp_path: Path) -> None:
     with closed(tmp_path), pytest.raises(InputError):

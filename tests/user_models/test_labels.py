@@ -171,7 +171,7 @@ def test_labels_have_any_shape_and_the_samples_names(
         ("l.csv", "cat,1\nmore/dog,tabby\n", "line 2"),
         ("l.csv", "cat,1\nmore/dog,0\ncat,2\n", "cat"),
         ("l.csv", "cat.jpg,1\ncat.png,2\nmore/dog,0\n", "cat"),
-        ("l.json", '{"cat": 1, "more/dog": 0, "cat": 2}', "'cat'"),
+        ("l.json", '{"cat": 1, "more/dog": 0, "cat": 2}', "the key cat"),
         ("l.json", "[1, 2]", ""),
         ("l.json", '{"cat": 1, "more/dog": [1]}', "more/dog"),
         ("l.json", '{"cat": 1, "more/dog": "tabby"}', "more/dog"),
