@@ -1,0 +1,237 @@
+"""The exports as a GPU runs them, at full size too: each node has a kernel of ONNX Runtime's CUDA provider, TensorRT's parser
+takes the whole, the oldest ONNX Runtime opens it, and what PyTorch computes fits into the memory of the published GPUs."""
+
+import functools
+import os
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from fixtures.cases import matrix_of
+from fixtures.formats import onnx as format_
+from fixtures.host.targets import TARGETS
+from fixtures.models import all_models
+from fixtures.serve.releases import RELEASES
+from fixtures.spec import ConversionJob, Model, Target
+from tests.formats import tensorrt_bindings
+
+ONNX = [one for one in all_models() if "onnx" not in one.excluded]
+FLOATING = {"FLOAT", "FLOAT16", "DOUBLE"}
+WORDS = {"INT32", "INT64"}
+WHOLE = WORDS | {"INT8", "INT16", "UINT8", "UINT16", "UINT32", "UINT64"}
+BOOLEAN = {"BOOL"}
+ANY = FLOATING | WHOLE | BOOLEAN
+COMPARED = FLOATING | WORDS | {"UINT32", "UINT64"}
+KERNELS: dict[str, set[str]] = {
+    **dict.fromkeys(("Abs", "Add", "Div", "Mul", "Sub", "Sign"), FLOATING | WHOLE),
+    **dict.fromkeys(
+        ("ArgMax", "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Cos", "Erf"), FLOATING
+    ),
+    **dict.fromkeys(
+        ("Exp", "Floor", "Gemm", "GlobalAveragePool", "InstanceNormalization", "LeakyRelu"), FLOATING
+    ),
+    **dict.fromkeys(
+        ("LayerNormalization", "Log", "MatMul", "MaxPool", "Reciprocal", "Relu", "Round"), FLOATING
+    ),
+    **dict.fromkeys(("Sigmoid", "Sin", "Softmax", "Softplus", "Sqrt", "Tanh"), FLOATING),
+    **dict.fromkeys(
+        ("Cast", "Concat", "ConstantOfShape", "Expand", "Flatten", "Gather", "GatherElements"), ANY
+    ),
+    **dict.fromkeys(("Identity", "Reshape", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze"), ANY),
+    **dict.fromkeys(("Transpose", "Trilu", "Unsqueeze"), ANY),
+    **dict.fromkeys(
+        ("CumSum", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod"), COMPARED
+    ),
+    **dict.fromkeys(("And", "Not", "Or"), BOOLEAN),
+    "Clip": FLOATING | {"INT8", "INT64", "UINT8", "UINT64"},
+    "Equal": COMPARED | BOOLEAN,
+    "Neg": FLOATING | WORDS | {"INT8", "INT16"},
+    "Pad": FLOATING | BOOLEAN,
+    "Pow": FLOATING | WORDS,
+    "Range": {"FLOAT", "DOUBLE", "INT16"} | WORDS,
+    "ReduceMax": FLOATING | WORDS,
+    "ReduceMean": FLOATING | {"INT32"},
+    "ReduceSum": FLOATING | WORDS,
+    "Tile": FLOATING | WORDS,
+    "TopK": FLOATING | WORDS,
+    "Where": FLOATING | WORDS | {"UINT8"},
+}
+"""The types that ONNX Runtime's CUDA provider computes each operator of opset 18 in, `T` in most operators' schemas, by
+docs/OperatorKernels.md of github.com/microsoft/onnxruntime, read at 001d12d."""
+OF_DATA = ("T", "T1", "V")
+"""Constraints of that name in a schema are on the type of the data."""
+
+
+@pytest.fixture(scope="session")
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("exports")
+
+
+def export(model: Model, precision: str, folder: Path) -> Path:
+    """The file of an export's graph, which is made once."""
+    path = folder / f"{model.name}-{precision}.onnx"
+    if path.exists():
+        return format_.onnx_files.graph_file(path)
+    network = model.load(None).network
+    format_.export(ConversionJob(model, network, precision, None, "cpu", 4, None, lambda _step: None), path)
+    return format_.onnx_files.graph_file(path)
+
+
+def without_kernel(path: Path) -> set[str]:
+    """The nodes that ONNX Runtime would compute on the CPU, with copies to it and back."""
+    model = onnx.shape_inference.infer_shapes(onnx.load(str(path), load_external_data=False))
+    assert {one.domain: one.version for one in model.opset_import}[""] == format_.OPSET
+    graph, name_of = model.graph, onnx.TensorProto.DataType.Name
+    types = {one.name: name_of(one.data_type) for one in graph.initializer}
+    for one in (*graph.input, *graph.value_info, *graph.output):
+        types[one.name] = name_of(one.type.tensor_type.elem_type)
+    found = set()
+    for node in graph.node:
+        schema = onnx.defs.get_schema(node.op_type, format_.OPSET, node.domain)
+        given = [
+            types.get(name, "?")
+            for name, formal in zip(node.input, schema.inputs, strict=False)
+            if formal.type_str in OF_DATA
+        ]
+        if node.op_type != "Constant" and not set(given) <= KERNELS.get(node.op_type, set()):
+            found.add(f"{node.op_type}({', '.join(given)})")
+    return found
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("model", ONNX, ids=lambda one: one.name)
+def test_every_node_of_an_export_has_a_kernel_on_cuda(model: Model, precision: str, exports: Path) -> None:
+    assert without_kernel(export(model, precision, exports)) == set()
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("model", [one for one in ONNX if not one.micro], ids=lambda one: one.name)
+def test_nvidia_s_parser_takes_an_export_whole(
+    model: Model, precision: str, exports: Path, rtx: ModuleType
+) -> None:
+    """As one graph: ONNX Runtime computes what is left out by itself, with copies between."""
+    path = export(model, precision, exports)
+    logger = rtx.Logger(rtx.Logger.ERROR)
+    network = rtx.Builder(logger).create_network(1 << int(rtx.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    parser = rtx.OnnxParser(network, logger)
+    parser.supports_model_v2(path.read_bytes(), str(path))
+    assert [parser.is_subgraph_supported(one) for one in range(parser.num_subgraphs)] == [True]
+
+
+COMPUTE = """
+import sys
+import numpy, onnxruntime
+assert onnxruntime.__version__ == sys.argv[1]
+session = onnxruntime.InferenceSession(sys.argv[2], providers=["CPUExecutionProvider"])
+names = [one.name for one in session.get_inputs()]
+inputs = numpy.load(sys.argv[3])
+numpy.savez(sys.argv[4], *session.run(None, {name: inputs[name] for name in names}))
+"""
+
+
+@pytest.fixture(scope="session")
+def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the ONNX Runtime of the oldest release of Triton that the suite starts."""
+    folder = tmp_path_factory.mktemp("oldest")
+    try:
+        tensorrt_bindings.download("onnxruntime", RELEASES[0].onnxruntime, folder)
+    except tensorrt_bindings.OutOfReachError as error:
+        pytest.skip(f"needs PyPI: {error}")
+    return folder
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("model", [one for one in ONNX if one.micro], ids=lambda one: one.name)
+def test_the_oldest_server_s_onnx_runtime_computes_the_same(
+    model: Model, exports: Path, oldest: Path, tmp_path: Path
+) -> None:
+    path = export(model, "fp32", exports)
+    inputs = model.samples("evaluation", None, None).load(range(4))
+    given, found = tmp_path / "inputs.npz", tmp_path / "outputs.npz"
+    np.savez(given, **inputs)
+    command = [sys.executable, "-c", COMPUTE, RELEASES[0].onnxruntime, str(path), str(given), str(found)]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(oldest)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    expected = session.run(None, {one.name: inputs[one.name] for one in session.get_inputs()})
+    for values, older in zip(expected, np.load(found).values(), strict=True):
+        np.testing.assert_allclose(older, values, rtol=1e-3, atol=1e-3 * np.abs(values).max())
+
+
+class LiveTensors(TorchDispatchMode):
+    """Counts the bytes of the tensors that are alive at once, of any device: those of `meta` have none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.users: dict[int, int] = {}
+        self.live = self.most = 0
+
+    def __torch_dispatch__(self, function: Any, _types: Any, arguments: Any = (), named: Any = None) -> Any:
+        result = function(*arguments, **(named or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                self.note(tensor)
+        return result
+
+    def note(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        if not self.users.get(key):
+            self.live += size
+            self.most = max(self.most, self.live)
+        self.users[key] = self.users.get(key, 0) + 1
+        weakref.finalize(tensor, self.drop, key, size)
+
+    def drop(self, key: int, size: int) -> None:
+        self.users[key] -= 1
+        self.live -= 0 if self.users[key] else size
+
+
+GIB = 2**30
+MEMORY_GIB = {"v100": 16, "t4": 15, "a30": 24, "a40": 45, "a100": 40}
+"""Of each GPU that NVIDIA published figures of, of the smallest kind that has the name, as its driver gives it."""
+CONTEXT_GIB = 1
+"""What CUDA, cuDNN and cuBLAS take of it in a process."""
+DTYPES = {"FP32": torch.float32, "INT64": torch.int64, "INT32": torch.int32}
+FULL = [one for one in all_models() if not one.micro and one.framework == "pytorch"]
+
+
+@functools.cache
+def sizes_of(name: str, batch: int) -> tuple[int, int]:
+    """The bytes of a model's weights in FP32, and of the tensors that are alive at once while a batch is computed."""
+    (model,) = (one for one in FULL if one.name == name)
+    network = model.load(None).network.to("meta")
+    inputs = [
+        torch.empty((batch, *one.shape), dtype=DTYPES[one.dtype], device="meta") for one in model.inputs
+    ]
+    with LiveTensors() as tensors, torch.no_grad():
+        network(*inputs)
+    return sum(one.nbytes for one in network.state_dict().values()), tensors.most
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(
+    "target", [one for one in TARGETS if one.name in MEMORY_GIB], ids=lambda one: one.name
+)
+@pytest.mark.parametrize("model", FULL, ids=lambda one: one.name)
+def test_the_largest_batch_of_a_case_fits_into_each_published_gpu(model: Model, target: Target) -> None:
+    """ONNX Runtime may have a session for each of eight batch sizes: their tensors are twice the largest's."""
+    weights, live = sizes_of(model.name, matrix_of(model, target).deployment.max_batch_size)
+    assert weights > GIB / 100
+    assert live > GIB / 100
+    assert (2 * live + 8 * weights) / GIB + CONTEXT_GIB < MEMORY_GIB[target.name]
