@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import structs
@@ -13,8 +13,6 @@ from reports.record.schema import Machine, Origin, Record, place
 Key = tuple[Any, ...]
 """What was measured: `("accuracy",)`, `("loads", "offline", 8, 1, 0.0, "")` and so on."""
 
-SINGLE = ("conversion", "accuracy", "search", "conversation", "soak", "against")
-"""The fields of a record that hold one measurement, or None."""
 SEVERAL: Mapping[str, Callable[[Any], Key]] = {
     "failures": lambda failure: (failure.test,),
     "gates": lambda gate: (gate.gate,),
@@ -23,6 +21,13 @@ SEVERAL: Mapping[str, Callable[[Any], Key]] = {
     "efficiency": lambda one: (one.scenario, one.batch, one.concurrency),
 }
 """The fields of a record that hold any number of measurements, with what tells those of a field apart."""
+SINGLE = tuple(
+    field.name
+    for field in structs.fields(Record)
+    if field.name not in SEVERAL
+    and any("origin" in getattr(kind, "__struct_fields__", ()) for kind in get_args(field.type))
+)
+"""The fields of a record that hold one measurement, or None."""
 
 
 def measurements(record: Record) -> dict[Key, Any]:

@@ -10,7 +10,7 @@ from msgspec import structs
 from reports.merge import merge
 from reports.record import files
 from reports.record.origins import measurements
-from reports.record.schema import Record, Start
+from reports.record.schema import Record, Start, WarmUp
 from tests import samples
 
 HOST, UUID = "secret-host", "GPU-5ec2e70d-1111-2222-3333-444455556666"
@@ -21,10 +21,15 @@ def measured(host: str = HOST, uuid: str = UUID, run: int = 1) -> Record:
     """The sample case with everything that may name a machine."""
     one = samples.record()
     search = samples.search(accuracy=samples.accuracy())
+    where = samples.origin(host, run, uuid)
     whole = structs.replace(
-        one, gates=(samples.gate(),), starts=(Start("offline", 0.4, 2.5, 12.5),), search=search
+        one,
+        gates=(samples.gate(),),
+        starts=(Start("offline", 0.4, 2.5, 12.5),),
+        search=search,
+        warm_up=WarmUp(1, (2.0,), (3.0,), passed=True, origin=where),
     )
-    return samples.measured_at(samples.origin(host, run, uuid), whole)
+    return samples.measured_at(where, whole)
 
 
 @pytest.fixture
