@@ -41,6 +41,11 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
 
 
+def in_json(text: str) -> str:
+    """A text of JSON with the same characters as JSON writes them out: `\\u202e`."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def one_line(text: str, longest: int = LONGEST) -> str:
     """The text made visible, on one line of at most so many characters, three of which say that some were cut."""
     return cut(" ".join(visible(cut(text, 4 * longest)).split()), longest)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape as html_escape
 from typing import TYPE_CHECKING, Any
 
-from reports.record.sanitize import one_line
+from reports.record.sanitize import in_json, one_line
 from reports.tables.table import Block, Bullets, Heading, Row, Table
 from reports.text.inline import LONGEST, Emphasised, as_is, plain, text
 
@@ -134,7 +134,7 @@ def _inline_parser() -> "MarkdownIt":
 def as_json(blocks: Iterable[Block]) -> str:
     """Every table with the headings that it stands under: its columns, its rows by title, and what stands below it."""
     found = [{"section": section} | _json(one) for section, one in _sections(blocks)]
-    return json.dumps(found, indent=2, ensure_ascii=False)
+    return in_json(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 def _json(table: Table) -> dict[str, Any]:

@@ -181,10 +181,14 @@ def test_each_command_refuses_such_a_record_with_its_file(
     assert len(said.splitlines()) == 1
 
 
-def test_a_text_that_a_terminal_would_obey_is_shown_as_what_it_is(tmp_path: Path, reports: Reports) -> None:
-    said_by_cpu = "\x1b]0;owned\x07 CPU \u202egnp.exe \x9b31m red\r\n::error::x"
-    stored(tmp_path / "results", ("machine", "cpu"), json.dumps(said_by_cpu), samples.record())
-    for command in commands(tmp_path / "results", tmp_path)[:6]:
+@pytest.mark.parametrize("of", ["cpu", "gpu"])
+def test_a_text_that_a_terminal_would_obey_is_shown_as_what_it_is(
+    of: str, tmp_path: Path, reports: Reports
+) -> None:
+    said = "\x1b]0;owned\x07 CPU \u202egnp.exe \x9b31m red\r\n::error::x"
+    stored(tmp_path / "results", ("machine", of), json.dumps(said), samples.record())
+    as_json = ("tables", "--results", tmp_path / "results", "--format", "json")
+    for command in (*commands(tmp_path / "results", tmp_path)[:6], as_json):
         status, out, err = reports(*command)
         assert status == 0, command
         assert all(character.isprintable() or character in "\n\t" for character in out + err)
