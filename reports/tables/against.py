@@ -10,6 +10,7 @@ from reports.record.schema import BesideOther, Comparison, ServedSide, Verdict, 
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import apart_text
 from reports.text.inline import code
+from reports.text.labels import counted, first_of
 from reports.text.publishable import Publishable, name_of
 
 _NAMES_SHOWN = 8
@@ -54,9 +55,7 @@ def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skip
         if not any(case.startswith(name) for name in bad):
             bad[case or test] = f"{test.partition('[')[0]} failed"
     left_out = (
-        f" {COUNT.text(skipped)} tests were skipped: their reasons say what was not compared."
-        if skipped
-        else ""
+        f" {counted(skipped, 'test')} skipped: the reasons say what was not compared." if skipped else ""
     )
     if bad:
         return f"Not safe to upgrade: {_listed(bad)}.{left_out}"
@@ -69,10 +68,7 @@ def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skip
 
 
 def _listed(reasons: Mapping[str, str]) -> str:
-    """The first cases, each with its reason, and how many more there are."""
-    listed = [f"{name} ({why})" for name, why in list(reasons.items())[:_NAMES_SHOWN]]
-    more = [f"{len(reasons) - _NAMES_SHOWN} more"] if len(reasons) > _NAMES_SHOWN else []
-    return ", ".join(listed + more)
+    return first_of([f"{name} ({why})" for name, why in reasons.items()], _NAMES_SHOWN)
 
 
 def _apart(one: _Beside) -> str | None:
