@@ -1,11 +1,31 @@
-"""What the process may take of memory."""
+"""What the process may take of memory, files and shared memory."""
 
 import resource
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fixtures.host.limits import free_memory_gib, limited_memory
+from fixtures.host.limits import fix_of_limits, free_memory_gib, limited_memory
+
+
+@pytest.mark.parametrize(
+    ("files", "size", "writable", "named"),
+    [
+        (1024, resource.RLIM_INFINITY, True, None),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, True, None),
+        (64, resource.RLIM_INFINITY, True, "ulimit -n"),
+        (1024, 64, True, "ulimit -f"),
+        (1024, resource.RLIM_INFINITY, False, "/gone"),
+    ],
+)
+def test_a_limit_in_which_no_server_runs_is_named(
+    files: int, size: int, writable: bool, named: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {resource.RLIMIT_NOFILE: files, resource.RLIMIT_FSIZE: size}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits[kind], limits[kind]))
+    fix = fix_of_limits(tmp_path if writable else Path("/gone"))
+    assert fix is None if named is None else named in str(fix)
 
 
 def test_more_memory_than_is_free_is_an_error_and_not_the_end_of_the_process() -> None:
