@@ -122,11 +122,11 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("who", "how"),
-    [("run", signal.SIGINT), ("run", signal.SIGKILL), ("worker", signal.SIGTERM)],
-    ids=["interrupted", "killed", "the pool ends a worker"],
+    [("run", signal.SIGINT), ("run", signal.SIGKILL), (0, signal.SIGTERM), (1, signal.SIGTERM)],
+    ids=["interrupted", "killed", "the first worker ended", "the last worker ended"],
 )
 def test_the_workers_and_what_they_started_end_with_their_run(
-    who: str, how: signal.Signals, tmp_path: Path
+    who: str | int, how: signal.Signals, tmp_path: Path
 ) -> None:
     script, log = tmp_path / "stuck.py", tmp_path / "log"
     script.write_text(STUCK)
@@ -139,9 +139,9 @@ def test_the_workers_and_what_they_started_end_with_their_run(
         return [one for one in below.children(recursive=True) if one.name() == "sleep"]
 
     wait_until(lambda: run.poll() is not None or len(compilers()) == 2, 300, log.read_text)
-    started, worker = below.children(recursive=True), compilers()[0].parent()
-    assert worker is not None
-    (below if who == "run" else worker).send_signal(how)
+    started = below.children(recursive=True)
+    workers = sorted(one.ppid() for one in compilers())
+    os.kill(run.pid if isinstance(who, str) else workers[who], how)
 
     assert (run.wait(timeout=60) != 0) == (who == "run")
     _, alive = psutil.wait_procs(started, timeout=60)
