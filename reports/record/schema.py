@@ -740,7 +740,8 @@ class Efficiency(Struct, frozen=True):
     concurrency: Count
     served_per_s: Estimate
     in_process_per_s: Estimate
-    """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data."""
+    """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data: on a GPU from the
+    host's pinned memory, the next batch copied while one is computed, or with CUDA shared memory from the GPU's."""
     in_process_batch: Counted
     threads: Count
     """CPU threads of either side, those of the server's instances together."""
@@ -758,6 +759,10 @@ class Efficiency(Struct, frozen=True):
     """Whether idle threads of ONNX Runtime spun in process, as those of Triton's own backend do."""
     beside: BesideReference | None = None
     """None where it is not the case's best point of all, and where the reference format is not proven."""
+    serial_per_s: Estimate | None = None
+    """In process where each batch is copied to the GPU, computed and copied back, one after the other; None on a CPU."""
+    resident_per_s: Estimate | None = None
+    """In process on data that stay in the GPU's memory; None on a CPU, and where `in_process_per_s` is of that."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
 
