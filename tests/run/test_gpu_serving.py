@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.efficiency import interleaved
+from fixtures.efficiency import best_point, interleaved
 from fixtures.efficiency.interleaved import PeakKind
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
@@ -86,7 +86,7 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(case_settings, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
-    monkeypatch.setattr(efficiency, "best_points", lambda _case, loads: loads)
+    monkeypatch.setattr(best_point, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(efficiency, "reference_beside", lambda _run: None)
     monkeypatch.setattr(efficiency, "_beside", lambda *_what: None)
     monkeypatch.setattr(selection, "why_not", lambda *_what, **_how: None)
