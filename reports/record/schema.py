@@ -216,9 +216,10 @@ class ServedSide(Struct, frozen=True):
     noise: NotNegative | None
     """How far the answer to a request that is sent again typically is from the first, as a share of the spread; None where the
     requests are no single ones."""
-    start: Start
+    loads_s: tuple[NotNegative, ...]
+    """Seconds of each load of the model with its first answer, in turns with the other's."""
     used: ByName[NotNegative]
-    """What the server used after it had answered, by USED; without what cannot be seen of it."""
+    """What the server used after it had answered each sample alone, by USED; without what cannot be seen of it."""
 
 
 class BesideOther(Struct, frozen=True):
@@ -627,6 +628,10 @@ class Comparison(Struct, frozen=True):
     hundred runs."""
     reference_p99_ms: Estimate | None = None
     """The reference's p99 latency at this point, of the passes that the ratio is of."""
+    p99_ratio: Estimate | None = None
+    """The p99 latency of a pass over the reference's, of the same pairs."""
+    p99_is_longer: bool = False
+    """Whether it is shown among all points of the run that p99 is longer than the slow-down that passes makes it."""
 
 
 class LatencyBudget(Struct, frozen=True):
@@ -740,7 +745,8 @@ class Efficiency(Struct, frozen=True):
     concurrency: Count
     served_per_s: Estimate
     in_process_per_s: Estimate
-    """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data."""
+    """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data: on a GPU from the
+    host's pinned memory, the next batch copied while one is computed, or with CUDA shared memory from the GPU's."""
     in_process_batch: Counted
     threads: Count
     """CPU threads of either side, those of the server's instances together."""
@@ -758,6 +764,10 @@ class Efficiency(Struct, frozen=True):
     """Whether idle threads of ONNX Runtime spun in process, as those of Triton's own backend do."""
     beside: BesideReference | None = None
     """None where it is not the case's best point of all, and where the reference format is not proven."""
+    serial_per_s: Estimate | None = None
+    """In process where each batch is copied to the GPU, computed and copied back, one after the other; None on a CPU."""
+    resident_per_s: Estimate | None = None
+    """In process on data that stay in the GPU's memory; None on a CPU, and where `in_process_per_s` is of that."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
 

@@ -326,6 +326,8 @@ _EFFICIENCY: Sequence[Column[Efficiency]] = (
     Column("At", lambda one: _at(one)),
     Column("Inferences/second, served", lambda one: one.served_per_s, THROUGHPUT, is_starred=True),
     Column("In process", lambda one: one.in_process_per_s, THROUGHPUT),
+    Column("In process, serial", lambda one: one.serial_per_s, THROUGHPUT, is_optional=True),
+    Column("In process, resident", lambda one: one.resident_per_s, THROUGHPUT, is_optional=True),
     Column("In-process batch", lambda one: one.in_process_batch, COUNT),
     Column("Served / in process", lambda one: one.ratio, SHARE_OF_SPEED, "interval", with_unit=True),
     Column("Cost of serving (ms per request)", lambda one: one.serving_cost_ms, LATENCY),
@@ -353,6 +355,11 @@ def efficiency_section(record: Publishable) -> list[Block]:
         f"large {_product(record)} on the same threads; a multiplication and an "
         "addition count as two. In brackets 95 % intervals."
     )
+    if any(one.serial_per_s for one in record.efficiency):
+        meaning += (
+            " On the GPU the next batch is copied while one is computed; serial, batch by batch; resident, on data that lie "
+            "in the GPU's memory."
+        )
     if any(one.spinning for one in record.efficiency):
         # Both sides were given them, as Triton's backend cannot stop them.
         meaning += (

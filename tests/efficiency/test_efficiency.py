@@ -16,6 +16,7 @@ from fixtures.cases import cases_of, reference_of
 from fixtures.efficiency import interleaved
 from fixtures.efficiency.best_point import batch_in_process, best_of, best_points, loads_of, reference_load
 from fixtures.efficiency.in_process import in_process
+from fixtures.efficiency.in_process_worker import WAYS
 from fixtures.efficiency.interleaved import Turns, is_done, mean_of, take_turns
 from fixtures.errors import NotAvailableError
 from fixtures.host.cpu import CpuTime
@@ -94,12 +95,13 @@ def test_the_interval_of_a_ratio_holds_the_truth_as_often_as_it_says() -> None:
 class Process:
     """A process that runs 25 batches a second, from its first run on or only once it is compiled."""
 
-    def __init__(self, compiled_after: int = 0) -> None:
-        self.runs, self.compiled_after = 0, compiled_after
+    def __init__(self, compiled_after: int = 0, ways: tuple[str, ...] = WAYS[:1]) -> None:
+        self.runs, self.compiled_after, self.ways = dict.fromkeys(ways, 0), compiled_after, ways
 
-    def batches_per_s(self, _batch: int, _least_s: float, least: int) -> float:
-        is_compiled, self.runs = self.runs >= self.compiled_after, self.runs + least
-        return 25.0 if is_compiled else 0.1
+    def batches_per_s(self, _batch: int, _least_s: float, least: int, way: str) -> float:
+        is_compiled = self.runs[way] >= self.compiled_after
+        self.runs[way] += least
+        return (25.0 - 5 * self.ways.index(way)) if is_compiled else 0.1
 
 
 def measure(
@@ -124,6 +126,23 @@ def test_a_server_on_two_gpus_is_set_beside_twice_what_one_does_in_process() -> 
     one, two = (measure(gpus=gpus)[0] for gpus in (1, 2))
     assert two.in_process_per_s[0] == 2 * one.in_process_per_s[0]
     assert two.ratio().value == pytest.approx(one.ratio().value / 2, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("ways", "figures"),
+    [
+        (WAYS[:1], (25.0, None, None)),
+        (("overlapped", "serial", "resident"), (25.0, 20.0, 15.0)),
+        (("resident", "serial"), (25.0, 20.0, None)),
+    ],
+)
+def test_each_way_in_process_is_measured_warm_and_is_on_record(
+    ways: tuple[str, ...], figures: tuple[float | None, ...]
+) -> None:
+    found, _windows = measure(worker=Process(compiled_after=1, ways=ways))
+    entry = interleaved.record_entry(found, samples.load("offline", 1, 1.0), 2, 1, None)
+    taken = (entry.in_process_per_s, entry.serial_per_s, entry.resident_per_s)
+    assert tuple(one and pytest.approx(one.value) for one in taken) == figures
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
 """A build's own runtime in a process of its own, and the machine's peak in another."""
 
+import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import psutil
@@ -16,12 +20,13 @@ from fixtures.build.repository import BuiltModel
 from fixtures.build.runtimes import load_runtime
 from fixtures.cases import cases_of
 from fixtures.efficiency import in_process as process_module
-from fixtures.efficiency import interleaved, peak
+from fixtures.efficiency import in_process_worker, interleaved, peak
 from fixtures.efficiency.in_process import in_process, peak_of
 from fixtures.errors import ProofError
 from fixtures.frameworks.pytorch import tf32_products
 from fixtures.host import machine, scratch
 from fixtures.host.targets import CPU
+from fixtures.spec import Device
 from tests.conftest import DEPLOYMENT, MakeBuild
 
 SAMPLE = np.array([[1, 2, 3, 4]], np.float32)
@@ -82,6 +87,109 @@ def test_the_worker_runs_the_builds_own_runtime_as_the_backend_that_serves_it_do
     assert settings["device"] == "cpu"
     assert settings["threads"] == str(worker.threads) == str(machine.cores())
     assert worker.spinning is (settings.get("spinning", "0") == "1") is spinning
+
+
+SAMPLES = [np.ones((2, 3), np.float32)]
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is asked of a GPU that stand-ins for PyTorch's tensors and streams play."""
+    asked: list[str] = []
+    is_copied = itertools.count(1)
+
+    class Pinned:
+        def to(self, _device: str, *, non_blocking: bool) -> Any:
+            asked.append("copy in" if non_blocking else "copy in and wait")
+            return SimpleNamespace(record_stream=lambda _stream: None)
+
+    class Host:
+        shape = (2, 3)
+
+        def copy_(self, _result: Any, *, non_blocking: bool) -> Any:
+            asked.append("copy out" if non_blocking else "copy out and wait")
+            return self
+
+    def empty(_shape: Any, *, dtype: torch.dtype, pin_memory: bool) -> Any:
+        assert (dtype, pin_memory) == (torch.float32, True)
+        return Host()
+
+    def lay_on_the_gpu(tensor: torch.Tensor, _device: str) -> torch.Tensor:
+        asked.append("lay on the GPU")
+        return tensor
+
+    stream = SimpleNamespace(
+        record_event=lambda: next(is_copied),
+        wait_event=lambda event: asked.append(f"wait for copy {event}"),
+        synchronize=lambda: asked.append("wait"),
+    )
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _stream: contextlib.nullcontext())
+    monkeypatch.setattr(torch, "empty", empty)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda _tensor: Pinned())
+    monkeypatch.setattr(torch.Tensor, "to", lay_on_the_gpu)
+    return asked
+
+
+BACK = ["compute", "copy out", "wait"]
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("serial", ["copy in", *BACK] * 2),
+        (
+            "overlapped",
+            ["copy in", *("copy in", "wait for copy 1", *BACK), *("copy in", "wait for copy 2", *BACK)],
+        ),
+        ("resident", ["lay on the GPU", "compute", "compute"]),
+    ],
+)
+def test_data_come_to_a_gpu_each_time_or_while_the_batch_before_is_computed_or_lie_there(
+    way: str, expected: list[str], cuda: list[str]
+) -> None:
+    def predict(_tensors: Any) -> list[torch.Tensor]:
+        cuda.append("compute")
+        return [torch.ones(2, 3)]
+
+    timed, batch_of = in_process_worker.on_tensors(predict, "cuda")[way]
+    assert len(in_process_worker.run(timed, batch_of(iter(SAMPLES)), 0, 2)) == 2
+    assert cuda == expected
+
+
+def test_another_batch_is_not_the_one_that_was_copied_ahead(cuda: list[str]) -> None:
+    timed, batch_of = in_process_worker.on_tensors(lambda _tensors: [], "cuda")["overlapped"]
+    for _batch in range(2):
+        in_process_worker.run(timed, batch_of(iter(SAMPLES)), 0, 1)
+    assert [one for one in cuda if "wait for" in one] == ["wait for copy 1", "wait for copy 3"]
+
+
+@pytest.mark.parametrize("way", in_process_worker.WAYS)
+def test_on_a_cpu_every_way_is_the_runtime_s_own(way: str) -> None:
+    timed, batch_of = in_process_worker.on_tensors(lambda tensors: tensors, "cpu")[way]
+    (answer,) = timed(batch_of(iter(SAMPLES)))
+    np.testing.assert_array_equal(answer.numpy(), SAMPLES[0])
+
+
+@pytest.mark.parametrize(
+    ("device", "resident", "ways"),
+    [
+        ("cpu", False, ("overlapped",)),
+        ("cuda", False, ("overlapped", "serial", "resident")),
+        ("cuda", True, ("resident", "serial")),
+    ],
+)
+def test_on_a_gpu_the_worker_is_run_as_the_server_is_and_in_the_other_ways(
+    device: Device, resident: bool, ways: tuple[str, ...], make_build: MakeBuild, tmp_path: Path
+) -> None:
+    build = make_build(tmp_path, "ways", SIZES)
+    target = dataclasses.replace(build.case.target, device=device)
+    format_ = dataclasses.replace(build.case.format, on_gpu="torch")
+    case = dataclasses.replace(build.case, target=target, format=format_)
+    build = dataclasses.replace(build, case=case)
+    with in_process(build, DEPLOYMENT, sample_of(build), resident=resident) as worker:
+        assert tuple(worker.ways) == ways
 
 
 @pytest.mark.parametrize(("accelerator", "sizes"), [("trt", "1 4 3 "), (None, "3 ")])

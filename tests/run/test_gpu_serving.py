@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.efficiency import interleaved
+from fixtures.efficiency import best_point, interleaved
 from fixtures.efficiency.interleaved import PeakKind
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.run import case_run, efficiency, selection
+from fixtures.run import case_settings, efficiency, selection
 from fixtures.serve.releases import Image
 from fixtures.spec import Deployment
 from reports.record.schema import Estimate
@@ -84,9 +84,9 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return Estimate(1e12, 1e12, 1e12)
 
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
-    monkeypatch.setattr(case_run, "serve", serve)
+    monkeypatch.setattr(case_settings, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
-    monkeypatch.setattr(efficiency, "best_points", lambda _case, loads: loads)
+    monkeypatch.setattr(best_point, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(efficiency, "reference_beside", lambda _run: None)
     monkeypatch.setattr(efficiency, "_beside", lambda *_what: None)
     monkeypatch.setattr(selection, "why_not", lambda *_what, **_how: None)

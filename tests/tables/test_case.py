@@ -180,6 +180,14 @@ def test_serving_cost_names_the_peak_s_share_and_its_digits() -> None:
     ]
 
 
+def test_the_other_ways_in_process_have_columns_where_they_were_measured() -> None:
+    serial, resident = samples.estimate(1650.0), samples.estimate(2100.0)
+    one = samples.efficiency(serial_per_s=serial, resident_per_s=resident)
+    _, found = efficiency_section(seen(efficiency=(one, samples.efficiency("online"))))
+    assert isinstance(found, Table)
+    assert [row[3:5] for row in found.texts] == [["1650.0", "2100.0"], ["-", "-"]]
+
+
 # --- settings ----------------------------------------------------------------------------------------------
 
 
