@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reports.record import files
-from tests.faults.place import OWN, OWN_POINT, OWN_SERVED, PROOF, SLOW_PROOF, Ended, Place
+from tests.faults import own_machine
+from tests.faults.another_user import become, cannot_become_one_who_reads
+from tests.faults.place import OWN, OWN_POINT, OWN_SERVED, PROOF, SLOW, SLOW_PROOF, Ended, Place
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario
 from tests.faults.signals import reach
 from tests.whole_runs.suite import ROOT
@@ -19,6 +21,23 @@ from tests.whole_runs.suite import ROOT
 _FAILED = (INFRASTRUCTURE, REFUSED)
 _INTERRUPTED = (ENDED, -signal.SIGINT)
 """Ended by a Ctrl-C; by the signal itself where that comes when the run has ended and its process has not."""
+
+
+def _clock_jumps(place: Place) -> Ended:
+    """The system's clock is set while the case is evaluated; a stand-in, as setting it needs the machine."""
+    place.file(
+        "jumping.py",
+        "import sys, time\n"
+        "real, since = time.time, time.monotonic()\n"
+        "def jumped():\n"
+        # gRPC hands times to its core, which is written in C and has the real clock.
+        "    asks = sys._getframe(1).f_globals.get('__name__', '')\n"
+        "    late = time.monotonic() - since > 3 and not asks.startswith('grpc')\n"
+        "    return real() - (86400 if late else 0)\n"
+        "time.time = jumped\n"
+        "time.time_ns = lambda: int(jumped() * 1e9)\n",
+    )
+    return place.run(*SLOW_PROOF, "-p", "jumping", environment={"PYTHONPATH": str(place.folder)})
 
 
 def _gone(name: str, options: tuple[str, ...], said: str, what: Callable[[Place], Path]) -> Scenario:
@@ -45,7 +64,46 @@ def _temporary_gone(place: Place) -> Ended:
     return ended
 
 
-def _hold(place: Place, seconds: float) -> int:
+def _memory_fills(place: Place) -> Ended:
+    """Nothing more fits into shared memory while a run measures; then there is room again."""
+    reach(place, "measuring")
+    status = os.statvfs("/dev/shm")
+    used = (status.f_blocks - status.f_bfree) * status.f_frsize
+    try:
+        _resize("/dev/shm", str(used + 4096))
+        time.sleep(5)
+    finally:
+        _resize("/dev/shm", "50%")
+    place.runs[-1].send_signal(signal.SIGINT)
+    return place.ends()
+
+
+def _resize(memory: str, size: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,size={size}", memory], check=True)
+
+
+def _needs_own_memory() -> str:
+    return "" if own_machine.enter() else "needs root, and a kernel that lets it mount"
+
+
+def _disk_fills(place: Place) -> Ended:
+    """The disk of the records is full when one is written again; what was written before stays readable."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place.results)], check=True)
+    try:
+        reach(place, "measuring")
+        subprocess.run(
+            ["sh", "-c", "cat /dev/zero > full"], cwd=place.results, stderr=subprocess.DEVNULL, check=False
+        )
+        time.sleep(3)
+        place.runs[-1].send_signal(signal.SIGINT)
+        ended = place.ends()
+        assert place.record(SLOW).loads, "what was measured before is gone"
+    finally:
+        subprocess.run(["umount", "--lazy", str(place.results)], check=True)
+    return ended
+
+
+def _hold(place: Place, seconds: float, before: "tuple[str, ...]" = ()) -> int:
     """The process id of another run that holds the machine for so long."""
     holder = place.start(
         words=[
@@ -54,14 +112,15 @@ def _hold(place: Place, seconds: float) -> int:
             "import time\nfrom fixtures.host import locks\n"
             f"with locks.hold_machine(exclusive=True):\n    print('held', flush=True)\n    time.sleep({seconds})\n",
         ],
+        before=before,
     )
     place.says("held")
     return holder.pid
 
 
-def _holder_is_killed(place: Place) -> Ended:
+def _holder_is_killed(place: Place, before: "tuple[str, ...]" = ()) -> Ended:
     """Who is waited for is killed, and the run goes on."""
-    holder = _hold(place, 600)
+    holder = _hold(place, 600, before)
     place.start(*PROOF)
     place.says(f"process {holder}", 60)
     os.kill(holder, signal.SIGKILL)
@@ -93,6 +152,7 @@ def _comparison_killed(place: Place) -> Ended:
 
 SCENARIOS = [
     Scenario("a comparison with a commit is killed", _comparison_killed, (PASSED, 10)),
+    Scenario("the clock jumps back by a day", _clock_jumps, (PASSED,)),
     _gone("the build", OWN_SERVED, "evaluate through Triton", lambda place: place.build),
     _gone("the folder of records", SLOW_PROOF, "answers without labels", lambda place: place.results),
     Scenario(
@@ -101,5 +161,25 @@ SCENARIOS = [
         (*_INTERRUPTED, *_FAILED),
         may_leave=True,
     ),
+    Scenario(
+        "shared memory is full while it measures",
+        _memory_fills,
+        (*_INTERRUPTED, *_FAILED),
+        "",
+        _needs_own_memory,
+    ),
+    Scenario(
+        "the disk is full when a record is written",
+        _disk_fills,
+        (*_INTERRUPTED, *_FAILED),
+        "",
+        _needs_own_memory,
+    ),
     Scenario("another run holds the machine and is killed", _holder_is_killed, (PASSED,)),
+    Scenario(
+        "another user's run holds the machine and is killed",
+        lambda place: _holder_is_killed(place, become()),
+        (PASSED,),
+        needs=cannot_become_one_who_reads,
+    ),
 ]

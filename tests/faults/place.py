@@ -36,6 +36,8 @@ ONE_POINT = (*_OF_DOUBLER, "slow and b001-c002", "--concurrencies", "2")
 OWN = "cpu-classifier-onnx-fp32"
 """The case that is converted."""
 _OF_OWN = ("-v", "--models", MODEL, "-k")
+OWN_PROOF = (*_OF_OWN, f"{OWN} and conversion")
+"""A run that converts it and compares it in process: as quick."""
 OWN_SERVED = (*_OF_OWN, f"{OWN} and (conversion or accuracy)")
 """One that serves it too and scores its 100 samples several times, two seconds each."""
 OWN_POINT = (*_OF_OWN, f"{OWN} and b001-c002", "--concurrencies", "2")
@@ -66,6 +68,8 @@ class Place:
     model: Path
     """The file of a model that all scenarios share."""
     runs: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
+    quiet: bool = False
+    """Whether a Python traceback is nobody's fault, as where the interpreter itself cannot start."""
 
     @property
     def results(self) -> Path:

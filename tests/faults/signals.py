@@ -5,6 +5,7 @@ import shlex
 import shutil
 import signal
 import sys
+import time
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.faults.place import (
     Ended,
     Place,
 )
-from tests.faults.scenario import ENDED, PASSED, Scenario
+from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, Scenario
 from tests.whole_runs.suite import ROOT, TRACE, command
 
 _STAGES = {
@@ -60,6 +61,35 @@ def _ended(stage: str, sign: signal.Signals) -> Scenario:
 
     statuses = (ENDED,) if sign == signal.SIGINT else (-sign,)
     return Scenario(f"{sign.name} to pytest while {stage}", act, statuses, may_leave=sign == signal.SIGKILL)
+
+
+def _stopped(victim: str, program: str, seconds: float) -> Scenario:
+    def act(place: Place) -> Ended:
+        reach(place, "measuring")
+        process = place.process(program)
+        process.suspend()
+        time.sleep(seconds)
+        process.resume()
+        place.says("pass [4-9]|pass [0-9]{2}")
+        place.runs[-1].send_signal(signal.SIGINT)
+        return place.ends()
+
+    return Scenario(f"{victim} is stopped for {seconds:g} s while measuring", act, (ENDED, INFRASTRUCTURE))
+
+
+def _hangs(place: Place) -> Ended:
+    reach(place, "evaluating")
+    place.process("tritonserver").suspend()
+    return place.ends()
+
+
+def _killed(victim: str, program: str, stage: str) -> Scenario:
+    def act(place: Place) -> Ended:
+        reach(place, stage)
+        place.hit(program, signal.SIGKILL)
+        return place.ends()
+
+    return Scenario(f"SIGKILL to {victim} while {stage}", act, (INFRASTRUCTURE,))
 
 
 def _load_generator_killed(place: Place) -> Ended:
@@ -109,7 +139,12 @@ SCENARIOS = [
     _ended("converting", signal.SIGINT),
     _ended("measuring", signal.SIGINT),
     _ended("measuring", signal.SIGKILL),
+    _killed("the stub of Triton's Python backend", "triton_python_backend_stub", "evaluating"),
     Scenario("SIGKILL to the load generator while measuring", _load_generator_killed, (PASSED,)),
+    _killed("a guard", "guard.py", "evaluating"),
+    Scenario("the server is stopped for good while evaluating", _hangs, (INFRASTRUCTURE,)),
+    _stopped("the server", "tritonserver", 20),
+    _stopped("the load generator", "perf_analyzer", 5),
     Scenario(
         "Ctrl-C in the terminal of tox", _tox, (ENDED,), needs=lambda: "" if tox_program() else "needs tox"
     ),

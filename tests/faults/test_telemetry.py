@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.host.environment import minimal_environment
 from fixtures.serve.command import Ports, docker_command
 from fixtures.serve.releases import Image
 from tests.whole_runs.suite import ROOT
@@ -25,6 +26,20 @@ def test_onnx_runtime_leaves_no_file_of_what_it_would_report(tmp_path: Path) -> 
     )
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_servers_are_told_too() -> None:
+    assert minimal_environment()[SWITCH] == "1"
+
+
+def test_the_installed_release_knows_the_switch_where_it_knows_whom_to_report_to() -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    (library,) = (Path(onnxruntime.__file__).parent / "capi").glob("onnxruntime_pybind11_state*.so")
+    content = library.read_bytes()
+    if b"events.data.microsoft.com" not in content:
+        pytest.skip(f"ONNX Runtime {onnxruntime.__version__} reports nothing")
+
+    assert SWITCH.encode() in content
 
 
 def test_containers_are_told_too() -> None:

@@ -84,7 +84,7 @@ def has_told_and_cleaned_up(folder: Path) -> bool:
     return (folder / "cleaned-up").exists() and suite.get("tests") == "1" and suite.get("errors") == "0"
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGHUP], ids=lambda one: one.name)
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
 def test_a_signal_ends_a_run_in_its_summary_and_comes_twice_without_harm(
     sign: signal.Signals, household: Household, tmp_path: Path
 ) -> None:
@@ -116,11 +116,14 @@ def test_a_run_ends_where_the_code_that_was_interrupted_went_on(household: House
     assert has_told_and_cleaned_up(tmp_path)
 
 
-def test_a_run_ends_with_the_tox_that_started_it(household: Household, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+def test_a_run_ends_with_the_tox_that_started_it(
+    sign: signal.Signals, household: Household, tmp_path: Path
+) -> None:
     through_a_shell = ["sh", "-c", '"$@"; exit $?', "sh", *command(tmp_path)]
     tox = start([sys.executable, "-c", TOX, *through_a_shell], household, tmp_path)
     wait_for((tmp_path / "begun").exists, tmp_path)
-    tox.kill()
+    tox.send_signal(sign)
     tox.wait(HANG_S)
 
     assert household.left(HANG_S) == []

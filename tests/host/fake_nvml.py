@@ -56,9 +56,6 @@ class Nvml:
     def nvmlInit(self) -> None:  # noqa: N802 - NVML's names, here and below
         self.is_open = True
 
-    def nvmlShutdown(self) -> None:  # noqa: N802
-        pass
-
     def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
         return "550.1"
 

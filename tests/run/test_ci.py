@@ -32,10 +32,8 @@ from tests import samples
 RECORD = samples.record(conversion=None, accuracy=None, loads=())
 
 @pytest.fixture
-def recorder(request, settings, tmp_path):
-    config = tmp_path / "config.pbtxt"
-    config.write_text("")
-    return Recorder(RECORD, settings.results, config, origin("cpu"), request.node.user_properties)
+def recorder(request, settings):
+    return Recorder(RECORD, settings.results, "", origin("cpu"), request.node.user_properties)
 
 @pytest.fixture
 def server():

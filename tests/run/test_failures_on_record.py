@@ -37,12 +37,10 @@ def fail_in(place):
         raise FAILURES[how]
 
 @pytest.fixture
-def recorder(request, settings, tmp_path):
-    config = tmp_path / "config.pbtxt"
-    config.write_text("")
+def recorder(request, settings):
     test = stage_of(request.node) or "", request.node.originalname
     come_from = origin("cpu", run_of(request.config))
-    return Recorder(RECORD, settings.results, config, come_from, request.node.user_properties, *test)
+    return Recorder(RECORD, settings.results, "", come_from, request.node.user_properties, *test)
 
 @pytest.fixture(scope="session")
 def stages():

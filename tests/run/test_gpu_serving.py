@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from fixtures.build import runtimes
-from fixtures.efficiency import interleaved
+from fixtures.efficiency import best_point, interleaved
 from fixtures.efficiency.interleaved import PeakKind
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
-from fixtures.run import case_run, efficiency, model_run, selection
+from fixtures.run import case_settings, efficiency, model_run, selection
 from fixtures.serve.releases import Image
 from fixtures.spec import Case, Deployment
 from reports.record.schema import Estimate
@@ -120,9 +120,9 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     (other_machine := tmp_path / "machine").mkdir()  # so that no test waits for what is measured on this one
     monkeypatch.setattr(locks, "machine", lambda: other_machine)
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
-    monkeypatch.setattr(case_run, "serve", serve)
+    monkeypatch.setattr(case_settings, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
-    monkeypatch.setattr(efficiency, "best_points", lambda _case, loads: loads)
+    monkeypatch.setattr(best_point, "best_points", lambda _case, loads: loads)
     monkeypatch.setattr(runtimes, "open_in_process", lambda *_what: Opened())
     monkeypatch.setattr(model_run, "reference_on", lambda *_what: Opened())
     monkeypatch.setattr(efficiency, "find_reference", find_reference)

@@ -26,19 +26,19 @@ class WithColour(Settings):
 
     colour: str | None = option(
         "output",
-        "The colour of the bars.",
         "NAME",
         lambda _flag, text: text.lower(),
         decides="nodes builds",
         not_with="repository",
     )
+    """The colour of the bars, 5 % of them."""
 
 
 def test_an_option_is_one_field_and_is_everywhere() -> None:
     found = parsed(["--colour", "RED"], WithColour)
 
     assert found.colour == "red"
-    assert "The colour of the bars." in parser(WithColour).format_help()
+    assert "The colour of the bars, 5 % of them." in parser(WithColour).format_help()
     for told in ("nodes", "builds", ""):
         assert found.command_line(told)[-2:] == ["--colour", "red"]
     with pytest.raises(InputError, check=lambda error: error.where == "--repository --colour"):
