@@ -87,6 +87,7 @@ def of_load(load: Load) -> Figures:
         found |= {f"budget_{budget.percentile}_ms": budget.budget_ms, "budget_verdict": budget.verdict}
     if (one := load.comparison) is not None:
         found |= ratio_bounds("comparison_ratio", one.ratio)
+        found |= ratio_bounds("comparison_p99_ratio", one.p99_ratio) if one.p99_ratio else {}
         found |= {"comparison_method": one.method, "comparison_verdict": one.verdict}
     return found | {name: value for name, value in _plain(load).items() if name not in found}
 

@@ -626,10 +626,8 @@ class Comparison(Struct, frozen=True):
     points: Counted
     """How many load points the run compared: `slower` is said so that any of them is a false alarm in at most one of a
     hundred runs."""
-    reference_p99_ms: Estimate | None = None
-    """The reference's p99 latency at this point, of the passes that the ratio is of."""
     p99_ratio: Estimate | None = None
-    """The p99 latency of a pass over the reference's, of the same pairs."""
+    """The p99 latency of a pass over the reference's, of the passes that the ratio is of."""
     p99_is_longer: bool = False
     """Whether it is shown among all points of the run that p99 is longer than the slow-down that passes makes it."""
 

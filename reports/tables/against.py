@@ -8,6 +8,7 @@ from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
 from reports.record.quantities import COUNT, DURATION, RATIO, RELATIVE_ERROR, SIZE
 from reports.record.schema import BesideOther, Comparison, Verdict, verdict_of
 from reports.record.verdicts import dearer
+from reports.tables.points import p99_cell
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import apart_text
 from reports.text.inline import code
@@ -88,11 +89,10 @@ def _least_ratio(one: _Beside) -> Cell | None:
 
 
 def _largest_p99(one: _Beside) -> Cell | None:
-    known = [(found.p99_ratio, found) for found in _compared(one.record) if found.p99_ratio is not None]
-    if not known:
-        return None
-    ratio, found = max(known, key=lambda each: each[0].value)
-    return figure(RATIO, ratio, "interval", 1 / (1 - found.allowed_slowdown))
+    known = [
+        (ratio.value, found) for found in _compared(one.record) if (ratio := found.p99_ratio) is not None
+    ]
+    return p99_cell(max(known, key=lambda each: each[0])[1]) if known else None
 
 
 def _mib(used: float | None) -> Cell | None:

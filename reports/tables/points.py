@@ -29,7 +29,6 @@ from reports.record.schema import (
     Comparison,
     ComposingModel,
     Efficiency,
-    Estimate,
     GpuUse,
     LatencyBudget,
     Load,
@@ -277,9 +276,12 @@ _COMPARISON: Sequence[Column[_Compared]] = (
     Column("At", lambda one: full_point(one.at)),
     Column("Speed, ratio", lambda one: _ratio(one.found), RATIO, is_right=False),
     Column("To", lambda one: one.reference),
-    Column("P99 (ms)", lambda one: _p99(one), LATENCY, is_optional=True),
     Column(
-        "P99 there", lambda one: one.found.reference_p99_ms if one.found else None, LATENCY, is_optional=True
+        "P99, ratio",
+        lambda one: p99_cell(one.found) if one.found else None,
+        RATIO,
+        is_right=False,
+        is_optional=True,
     ),
     Column("Verdict", lambda one: comparison_verdict(one.found) if one.found else one.record.no_speed),
 )
@@ -289,10 +291,10 @@ def _ratio(found: Comparison | None) -> Cell | None:
     return figure(RATIO, found.ratio, "interval", 1 - found.allowed_slowdown) if found else None
 
 
-def _p99(one: _Compared) -> Estimate | None:
-    """The point's own, where there is another to set it beside."""
-    is_known = one.found is not None and one.found.reference_p99_ms is not None
-    return one.at.latency_ms["p99"] if is_known and isinstance(one.at, Load) else None
+def p99_cell(found: Comparison) -> Cell | None:
+    """The p99 latency over the other's, where it is known."""
+    limit = 1 / (1 - found.allowed_slowdown)
+    return figure(RATIO, found.p99_ratio, "interval", limit) if found.p99_ratio else None
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:

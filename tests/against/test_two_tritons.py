@@ -1,11 +1,15 @@
-"""A repository on two real Tritons: the wheel's as the suite starts it, and the same program as a `tritonserver` of this machine."""
+"""A repository on two real Tritons: the wheel's as the suite starts it, and the same program as a `tritonserver` of this machine; and
+two that run already."""
 
+import contextlib
 import sys
 from pathlib import Path
 
 import pytest
 
 from fixtures.serve import wheels
+from fixtures.serve.launch import serve
+from fixtures.serve.server_spec import Choice
 from reports.record.verdicts import dearer
 from reports.run.outcomes import STATUS
 from tests.user_models.repositories import code, config, write_model
@@ -68,3 +72,30 @@ def test_an_answer_that_another_triton_gives_is_found(run: Run) -> None:
     assert found.wrong
     assert run.status == STATUS["accuracy"]
     assert "Not safe to upgrade: cpu-apart-asis (answers differ)" in run.text
+
+
+def test_two_servers_that_run_already_are_compared_and_left_as_they_are(tmp_path: Path) -> None:
+    formulas = {"alike": ("2 * values",) * 2, "apart": ("2 * values", "2 * values * np.float32(1.0001)")}
+    with contextlib.ExitStack() as stack:
+        addresses = []
+        for side in (0, 1):
+            repository = tmp_path / f"models{side}"
+            for name, of in formulas.items():
+                write_model(repository, name, code(of[side]), config(batch=4))
+            log = tmp_path / f"log{side}"
+            server = stack.enter_context(
+                serve(Choice("embedded"), repository, log, device="cpu", open_to_all=True)
+            )
+            for name in formulas:
+                server.load_as_found(repository / name)
+            addresses.append(server.address)
+        servers = ("--triton", addresses[0], "--against-triton", addresses[1])
+        run = suite("--repository", "remote", *servers, "-k", "against", "-v", results=tmp_path / "results")
+        loads = [(tmp_path / f"log{side}").read_text().count('"loading: alike:1"') for side in (0, 1)]
+
+    found = run.record("remote-alike-asis").against
+    assert found is not None, run.text
+    assert run.record("remote-alike-asis").gates[0].wrong == ""
+    assert run.record("remote-apart-asis").gates[0].wrong
+    assert run.status == STATUS["accuracy"]
+    assert (found.here.loads_s, found.there.loads_s, loads) == ((), (), [1, 1])
