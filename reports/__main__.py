@@ -245,19 +245,11 @@ def _merge(options: argparse.Namespace) -> int:
 
     found = merge(options.records, options.output, anonymous=options.anonymous)
     for left in found.left_out:
-        print(f"left out, since it {_why_left(left)}: {path_text(left)}", file=sys.stderr)
+        print(f"left out, as no record that was merged needs it: {path_text(left)}", file=sys.stderr)
     print(f"{options.output}: wrote {found.records} record{'s' * (found.records != 1)}")
     if found.joined:
         print(f"joined from several: {', '.join(found.joined)}")
     return 0
-
-
-def _why_left(path: Path) -> str:
-    if path.name.endswith(".server.log"):
-        return "is a log of no record, of an earlier one of its case, or may name the machine"
-    if files.is_record(path):
-        return "lies deeper than records are read from (TARGET/CASE.json)"
-    return "belongs to no record"
 
 
 def _published(options: argparse.Namespace) -> int:

@@ -22,9 +22,6 @@ from reports.record.origins import SEVERAL, SINGLE, measurements, without_names
 from reports.record.sanitize import one_line
 from reports.record.schema import Record, case_id
 
-_LONGEST_SETTINGS = 300
-"""Characters of the settings that differ, in a sentence; a digest has 64."""
-
 
 @dataclass
 class Merged:
@@ -60,11 +57,12 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
                 _add(done, name, alike, beside, problems)
             except RecordError as error:
                 damaged.append(str(error))
-        if damaged:
-            raise RecordError("\n".join(damaged))
-        if problems:
-            lines = "".join(f"\n- {problem}" for problem in problems)
-            raise RecordError(f"the records cannot be merged, and nothing was written:{lines}")
+        if damaged or problems:
+            lines = [
+                "the records cannot be merged, and nothing was written:",
+                *(f"- {one}" for one in problems),
+            ]
+            raise RecordError("\n".join(damaged or lines))
         with atomic.named(place):
             staged.replace(place)
     used = {*beside, *itertools.chain.from_iterable(beside.values())}
@@ -73,12 +71,12 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
 
 
 def _check_output(output: Path, place: Path, given: Iterable[Path]) -> None:
-    if place.is_symlink() or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise RecordError(f"{output}: not an empty folder. Give a new one with --output.")
     for one in given:
         if one.is_dir() and place.is_relative_to(os.path.realpath(one)):
             raise RecordError(
-                f"{output}: is, or lies in, {one}, whose records are to be merged. Give a new one with --output."
+                f"{output}: is, or lies in, {one}, which is to be merged. Give another --output."
             )
 
 
@@ -88,7 +86,7 @@ def _paths_by_case(given: Iterable[Path]) -> dict[str, list[Path]]:
     for argument in given:
         for path in sources.record_files(argument):
             name = case_id(files.read(path).case) if argument.is_file() else path.stem
-            found.setdefault(name, {})[os.path.realpath(path.parent) + os.sep + path.name] = path
+            found.setdefault(name, {})[f"{os.path.realpath(path.parent)}/{path.name}"] = path
     return {name: [alike[real] for real in sorted(alike)] for name, alike in sorted(found.items())}
 
 
@@ -99,7 +97,7 @@ def _add(
     for path, record in records.items():
         if case_id(record.case) != name:
             raise RecordError(
-                f"{path}: holds the case {case_id(record.case)}. Give it that name, or take it out of the folder."
+                f"{path}: holds the case {case_id(record.case)}. Give it that name, or take it out."
             )
         _check_machine(done, path, record, problems)
     # The order of the arguments decides nothing: the record that was changed last comes last.
@@ -118,10 +116,10 @@ def _add(
         done.joined.append(name)
     place = files.path_of(whole.case, done.folder)
     place.parent.mkdir(exist_ok=True)
-    if done.anonymous:
-        place.write_bytes(files.encode(without_names(whole)))
-    else:
-        place.write_bytes(safe_open.content(first) if whole == records[first] else files.encode(whole))
+    if done.anonymous or whole != records[first]:
+        place.write_bytes(files.encode(without_names(whole) if done.anonymous else whole))
+    else:  # as it is, which is faster
+        place.write_bytes(safe_open.content(first))
     for path in reversed((first, *others)):
         for file in beside[path]:
             _copy(done, file, path, place, problems)
@@ -141,9 +139,7 @@ def contradictions(one: Record, other: Record) -> list[str]:
     """Why two records of a case cannot be one: sentences on another build or setup, and on two figures of the same thing."""
     parts = ("deployment.", "build.", *(["serving."] if one.serving and other.serving else []))
     if settings := _differing(one, other, parts):
-        return [
-            f"differ in {settings}. Measure the case again with one build and one setup, or leave one out."
-        ]
+        return [f"differ in {settings}. Measure the case again with one setup, or leave one out."]
     mine, theirs = measurements(one), measurements(other)
     # Two measurements may be equal in all but where they come from, as those of a deterministic model are.
     twice = [
@@ -162,7 +158,7 @@ def _differing(one: Record, other: Record, parts: Sequence[str]) -> str:
         for each in differing(one, other)
         if each.name.startswith(tuple(parts)) and each.name != "machine.gpu_uuids"
     ]
-    return one_line(", ".join(found), _LONGEST_SETTINGS)
+    return one_line(", ".join(found), 300)  # a digest has 64 characters
 
 
 def joined(earlier: Record, later: Record) -> Record:
@@ -188,7 +184,7 @@ def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
     found: dict[Path, list[Path]] = {record: [] for record in records}
     for folder in sorted({record.parent for record in found}):
         for entry in sorted(folder.iterdir()):
-            owner = Path(entry)
+            owner = entry
             while owner.suffix and owner.with_suffix(".json") not in found:
                 owner = owner.with_suffix("")
             if owner.suffix and owner.with_suffix(".json") != entry:
@@ -215,5 +211,5 @@ def _copy(done: Merged, file: Path, record: Path, place: Path, problems: list[st
         target.parent.mkdir(parents=True, exist_ok=True)
         with safe_open.opened(file, record.parent) as content, target.open("xb") as copy:
             shutil.copyfileobj(content, copy)
-    elif safe_open.digest(file, record.parent) != safe_open.digest(target):
+    elif safe_open.content(file, record.parent) != target.read_bytes():
         problems.append(f"{file}: differs from that beside another record of the case. Take one of them out.")

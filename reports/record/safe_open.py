@@ -5,7 +5,6 @@ A folder of records may come from anywhere, such as an artifact of somebody's CI
 
 import contextlib
 import errno
-import hashlib
 import io
 import os
 import re
@@ -72,9 +71,3 @@ def given(path: Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return content(Path(os.path.realpath(path)), largest_bytes=largest_bytes)
-
-
-def digest(path: Path, folder: Path | None = None) -> bytes:
-    """SHA-256 of a file that is `opened` so, of whatever size."""
-    with opened(path, folder) as file:
-        return hashlib.file_digest(file, "sha256").digest()
