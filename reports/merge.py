@@ -3,7 +3,6 @@
 It goes case by case, so that any number of records takes the memory of few.
 """
 
-import itertools
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,6 @@ from msgspec import structs
 from reports import sources
 from reports.compare.setup import differing
 from reports.record import atomic, commands, files, per_sample, safe_open
-from reports.record.files import RecordError
 from reports.record.folders import below
 from reports.record.origins import SEVERAL, SINGLE, measurements, without_names
 from reports.record.sanitize import one_line
@@ -34,6 +32,8 @@ class Merged:
     """The cases whose record was joined from several."""
     left_out: list[Path] = field(default_factory=list)
     """Files in the given folders that belong to no record, and logs that are not kept."""
+    problems: list[str] = field(default_factory=list)
+    """What contradicts each other, for which nothing is written."""
     first: dict[str, tuple[Path, Record]] = field(default_factory=dict)
     """A record of each target; all others of that target must be of its machine."""
 
@@ -48,36 +48,30 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     _check_output(output, place, given)
     paths = _paths_by_case(given)
     beside = _files_beside(path for alike in paths.values() for path in alike)
-    problems: list[str] = []
     damaged: list[str] = []
     with atomic.unfinished_folder(place) as staged:
         done = Merged(staged, anonymous)
         for name, alike in paths.items():
             try:
-                _add(done, name, alike, beside, problems)
-            except RecordError as error:
+                _add(done, name, alike, beside)
+            except files.RecordError as error:
                 damaged.append(str(error))
-        if damaged or problems:
-            lines = [
-                "the records cannot be merged, and nothing was written:",
-                *(f"- {one}" for one in problems),
-            ]
-            raise RecordError("\n".join(damaged or lines))
+        if damaged or done.problems:
+            why = ["the records cannot be merged, and nothing was written:", *done.problems]
+            raise files.RecordError("\n".join(damaged) or "\n- ".join(why))
         with atomic.named(place):
             staged.replace(place)
-    used = {*beside, *itertools.chain.from_iterable(beside.values())}
+    used = {*beside, *(file for own in beside.values() for file in own)}
     done.left_out += [path for one in given for path in _visible(one) if path not in used]
     return done
 
 
 def _check_output(output: Path, place: Path, given: Iterable[Path]) -> None:
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise RecordError(f"{output}: not an empty folder. Give a new one with --output.")
+        raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
     for one in given:
         if one.is_dir() and place.is_relative_to(os.path.realpath(one)):
-            raise RecordError(
-                f"{output}: is, or lies in, {one}, which is to be merged. Give another --output."
-            )
+            raise files.RecordError(f"{output}: lies in {one}, which is to be merged. Give another --output.")
 
 
 def _paths_by_case(given: Iterable[Path]) -> dict[str, list[Path]]:
@@ -90,49 +84,38 @@ def _paths_by_case(given: Iterable[Path]) -> dict[str, list[Path]]:
     return {name: [alike[real] for real in sorted(alike)] for name, alike in sorted(found.items())}
 
 
-def _add(
-    done: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path, Sequence[Path]], problems: list[str]
-) -> None:
+def _add(done: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path, Sequence[Path]]) -> None:
     records = {path: files.read(path) for path in paths}
     for path, record in records.items():
         if case_id(record.case) != name:
-            raise RecordError(
-                f"{path}: holds the case {case_id(record.case)}. Give it that name, or take it out."
+            found = case_id(record.case)
+            raise files.RecordError(f"{path}: holds the case {found}. Give it that name, or take it out.")
+        target = record.case.target  # of which a table would mix two machines
+        other, its = done.first.setdefault(target, (path, record))
+        if its.machine != record.machine and (settings := _differing(its, record, ("machine.", "versions."))):
+            done.problems.append(
+                f"target {target}: two machines: {other} and {path} differ in {settings}. Merge each machine's into a folder "
+                f"of its own; {commands.tool('reports', 'compare')} sets them side by side."
             )
-        _check_machine(done, path, record, problems)
     # The order of the arguments decides nothing: the record that was changed last comes last.
-    first, *others = paths
-    if others:
-        first, *others = sorted(paths, key=lambda path: (records[path].updated, repr(records[path])))
+    first, *others = sorted(paths, key=lambda path: records[path].updated)
     whole = records[first]
     for path in others:
         both = " and ".join(sorted(map(str, (first, path))))
-        problems += [f"{both}: {what}" for what in contradictions(whole, records[path])]
+        done.problems += [f"{both}: {what}" for what in contradictions(whole, records[path])]
         whole = joined(whole, records[path])
-    if problems:
+    if done.problems:
         return  # nothing will be written
     done.records += 1
     if any(record != whole for record in records.values()):
         done.joined.append(name)
     place = files.path_of(whole.case, done.folder)
     place.parent.mkdir(exist_ok=True)
-    if done.anonymous or whole != records[first]:
-        place.write_bytes(files.encode(without_names(whole) if done.anonymous else whole))
-    else:  # as it is, which is faster
-        place.write_bytes(safe_open.content(first))
+    shown = without_names(whole) if done.anonymous else whole
+    place.write_bytes(safe_open.content(first) if shown == records[first] else files.encode(shown))
     for path in reversed((first, *others)):
         for file in beside[path]:
-            _copy(done, file, path, place, problems)
-
-
-def _check_machine(done: Merged, path: Path, record: Record, problems: list[str]) -> None:
-    """Compare the machine of a record with that of another of its target: a table of both would mix them."""
-    other, its = done.first.setdefault(record.case.target, (path, record))
-    if its.machine != record.machine and (settings := _differing(its, record, ("machine.", "versions."))):
-        problems.append(
-            f"target {record.case.target}: two machines: {other} and {path} differ in {settings}. Merge the records of each "
-            f"machine into a folder of its own; {commands.tool('reports', 'compare')} sets them side by side."
-        )
+            _copy(done, file, path, place)
 
 
 def contradictions(one: Record, other: Record) -> list[str]:
@@ -200,7 +183,7 @@ def _visible(path: Path) -> list[Path]:
     return sorted(one for one in inside if one.name[0] != "." and (one.is_symlink() or not one.is_dir()))
 
 
-def _copy(done: Merged, file: Path, record: Path, place: Path, problems: list[str]) -> None:
+def _copy(done: Merged, file: Path, record: Path, place: Path) -> None:
     ending = str(file.relative_to(record.parent))[len(record.stem) :]
     target = place.parent / f"{place.stem}{ending}"
     if ending.endswith((files.SAMPLES_SUFFIX, f"{files.SEARCH_SUFFIX}/samples.json")):
@@ -212,4 +195,6 @@ def _copy(done: Merged, file: Path, record: Path, place: Path, problems: list[st
         with safe_open.opened(file, record.parent) as content, target.open("xb") as copy:
             shutil.copyfileobj(content, copy)
     elif safe_open.content(file, record.parent) != target.read_bytes():
-        problems.append(f"{file}: differs from that beside another record of the case. Take one of them out.")
+        done.problems.append(
+            f"{file}: differs from that beside another record of the case. Take one of them out."
+        )
