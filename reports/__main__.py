@@ -297,26 +297,23 @@ def _readme(options: argparse.Namespace) -> int:
 # --- their options -----------------------------------------------------------------------------------------
 
 
-def _percent(text: str) -> float:
-    """A percentage from 0 on and below 100, as a fraction."""
-    try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < 100:
-        raise argparse.ArgumentTypeError("it is no percentage from 0 to below 100")
-    return value / 100
-
-
-def _milliseconds(text: str) -> float:
-    """A finite number above zero."""
+def _number(text: str, least: float, below: float, what: str) -> float:
+    """A number from `least` on and below another, which `what` says."""
     try:
         value = float(text[:40])
     except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a number of milliseconds above 0")
+        value = math.nan
+    if not least <= value < below:
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not {what}")
     return value
+
+
+def _percent(text: str) -> float:
+    return _number(text.strip().removesuffix("%"), 0, 100, "a percentage from 0 to below 100") / 100
+
+
+def _milliseconds(text: str) -> float:
+    return _number(text, sys.float_info.min, 1e9, "a number of milliseconds above 0")
 
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {

@@ -186,7 +186,9 @@ def _score(change: ScoreChange, case: CaseChange) -> str:
     if pairs is None:
         return line
     remarks = [
-        f"{what} {_ids(names)}" for what, names in (("lost", pairs.lost), ("gained", pairs.gained)) if names
+        f"{what} {first_of([f'`{name}`' for name in names], _SHOWN_IDS)}"
+        for what, names in (("lost", pairs.lost), ("gained", pairs.gained))
+        if names
     ]
     remarks += [
         f"{count} only in {stored.letter}"
@@ -209,10 +211,6 @@ def _paired(change: ScoreChange, pairs: Paired) -> str:
     p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {quantities.P_VALUE.text(pairs.p_value)}"
     counts = f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained"
     return joined([f"{counts}, difference {difference}, {p_value}:", _ACCURACY[pairs.verdict]], " ")
-
-
-def _ids(names: Sequence[str]) -> str:
-    return first_of([f"`{name}`" for name in names], _SHOWN_IDS)
 
 
 def _points(case: CaseChange) -> Table:

@@ -22,12 +22,8 @@ def comparison_text(one: Comparison) -> str:
     """The ratio with its interval, to what, and what that shows: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
     if not RATIO.is_shown(one.ratio):
         return f"{too_wide(one.reference)}: {comparison_verdict(one)}"
-    return f"ratio {ratio_text(one)} to {one.reference}: {comparison_verdict(one)}"
-
-
-def ratio_text(one: Comparison) -> str:
-    """The ratio with its interval, with as many decimals as tell its bounds and the limit apart."""
-    return RATIO.text_with_interval(one.ratio, 1 - one.allowed_slowdown)
+    ratio = RATIO.text_with_interval(one.ratio, 1 - one.allowed_slowdown)
+    return f"ratio {ratio} to {one.reference}: {comparison_verdict(one)}"
 
 
 def comparison_verdict(one: Comparison) -> str:

@@ -238,7 +238,8 @@ def _setting(record: Record, scenario: str, name: str, beside: Collection[str]) 
         case "gpu":
             return labels.device(record)
         case "backend":
-            in_python = ", in Triton's Python backend" if _is_in_python(record) else ""
+            is_in_python = record.serving is not None and record.serving.backend == "python"
+            in_python = ", in Triton's Python backend" if is_in_python else ""
             return ("TensorFlow" if is_bound else record.build.engine) + in_python
         case "backend accelerator":
             return labels.backend_accelerator(record)
@@ -273,10 +274,6 @@ def _setting(record: Record, scenario: str, name: str, beside: Collection[str]) 
         case "triton preferred batch sizes":
             return " ".join(map(str, deployment.preferred_batch_sizes)) or "none" if is_online else "-"
     raise KeyError(f"reports/published/names has a setting that no record has: {name}")
-
-
-def _is_in_python(record: Record) -> bool:
-    return record.serving is not None and record.serving.backend == "python"
 
 
 def _start(record: Publishable, scenario: str) -> str:

@@ -87,10 +87,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
         return f"No {scenario} load point has been measured."
     names = names_of(record.case.model, scenario).columns
     columns = [dataclasses.replace(_PUBLISHED[column_of(name)], title=name) for name in names]
-    return _of_points(columns, points, verified_answers([at.load for at in points]))
-
-
-def _of_points(columns: Sequence[Column[Point]], points: Sequence[Point], *notes: str) -> Table:
+    notes = [verified_answers([at.load for at in points])]
     return table(columns, points, name=lambda at: point(at.load), marks=lambda at: at.load.marks, notes=notes)
 
 

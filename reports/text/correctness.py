@@ -271,7 +271,7 @@ def remarks(found: schema.SameAnswers) -> str:
     """What a reader has to know of answers that are near enough: that they are noisy, that some were not compared, or that
     nothing tells them apart. Empty where there is nothing of that kind."""
     said = []
-    if is_noisy(found):
+    if found.relative_difference is not None and found.relative_difference > NOISY:
         said.append(f"noisy: most models stay below {NOISY:g}")
     if found.left_out:
         said.append(
@@ -280,11 +280,6 @@ def remarks(found: schema.SameAnswers) -> str:
     if not found.tells_apart:
         said.append(ALL_ALIKE)
     return f" ({'; '.join(said)})" if said else ""
-
-
-def is_noisy(found: schema.SameAnswers) -> bool:
-    """Whether answers that pass are further apart than those of most models."""
-    return found.relative_difference is not None and found.relative_difference > NOISY
 
 
 def apart_text(found: schema.SameAnswers) -> str:
