@@ -2,9 +2,10 @@
 
 import pytest
 
-from fixtures.errors import AccuracyError
+from fixtures.errors import AccuracyError, SpeedError
 from fixtures.run.case_run import CaseRun
 from fixtures.run.recorder import Recorder
+from reports.record.verdicts import costs, dearer
 from reports.text.correctness import gate_text
 
 
@@ -18,3 +19,13 @@ def test_same_answer_as_the_other(run: CaseRun, recorder: Recorder) -> None:
     if found.wrong:
         fix = f"where that is meant, say how far answers may differ: --tolerance {run.case.model.name}=SHARE"
         raise AccuracyError(found.wrong, where=shown or run.case, fix=fix)
+
+
+@pytest.mark.stage("costs")
+def test_no_dearer_than_the_other(run: CaseRun, recorder: Recorder) -> None:
+    """The model is loaded about as fast as the other, and its server keeps about as much memory."""
+    serving, _, beside = run.beside_other
+    recorder.keep(serving, against=beside)
+    recorder.figure("; ".join(said for said, _ in costs(beside)))
+    if found := dearer(beside):
+        raise SpeedError("; ".join(found), where=run.case)

@@ -79,8 +79,11 @@ def digest(files: Sequence[Path]) -> str:
     """A digest of the names and contents of some files."""
     found = hashlib.sha256()
     for path in files:
-        with path.open("rb") as file:  # read in pieces, since a network may be larger than the memory
-            found.update(f"{path.name}\0".encode() + hashlib.file_digest(file, "sha256").digest())
+        content = hashlib.sha256()
+        with path.open("rb") as file:
+            while piece := file.read(2**18):  # a network may be larger than the memory
+                content.update(piece)
+        found.update(f"{path.name}\0".encode() + content.digest())
     return found.hexdigest()[:16]
 
 

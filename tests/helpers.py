@@ -20,9 +20,16 @@ import psutil
 import pytest
 
 from fixtures.run.settings import Settings, add_options
+from fixtures.safe_io.files import toml_in
 from reports.tables.rendering import markdown
 
 ROOT = Path(__file__).parents[1]
+
+
+def project_file() -> dict[str, Any]:
+    """The tables of pyproject.toml."""
+    return toml_in(ROOT / "pyproject.toml", "pyproject.toml", "")
+
 
 # --- processes that tests start
 

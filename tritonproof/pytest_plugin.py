@@ -82,7 +82,9 @@ class Repository(pytest.Collector):
     def _run(self, *options: str, capture: bool = True) -> subprocess.CompletedProcess[str]:
         server = self.config.getoption("--triton-server")
         given = ["--triton", server] if server else []
-        command = [sys.executable, "-P", "-m", "tritonproof", "prove", self.folder, *given, *options]
+        # Packages of the current folder may have Python's names; before 3.11 there is no such option.
+        safe_path = ["-P"] if sys.version_info >= (3, 11) else []
+        command = [sys.executable, *safe_path, "-m", "tritonproof", "prove", self.folder, *given, *options]
         return subprocess.run(command, capture_output=capture, text=True, check=False)
 
 

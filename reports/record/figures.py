@@ -76,6 +76,7 @@ def of_load(load: schema.Load) -> Figures:
         found |= {f"budget_{budget.percentile}_ms": budget.budget_ms, "budget_verdict": budget.verdict}
     if (one := load.comparison) is not None:
         found |= ratio_bounds("comparison_ratio", one.ratio)
+        found |= ratio_bounds("comparison_p99_ratio", one.p99_ratio) if one.p99_ratio else {}
         found |= {"comparison_method": one.method, "comparison_verdict": one.verdict}
     return found | {name: value for name, value in _plain(load).items() if name not in found}
 
@@ -92,23 +93,28 @@ def of_efficiency(found: Sequence[schema.Efficiency]) -> Figures:
 def of_against(found: schema.BesideOther) -> Figures:
     """What a model takes to be ready, and uses, here and on the other server; and how many warnings are new."""
     return _known(
-        ready_s=ready_s(found.here.start),
-        reference_ready_s=ready_s(found.there.start),
+        ready_s=ready_s(found.here),
+        reference_ready_s=ready_s(found.there),
         memory_bytes=memory_bytes(found.here),
         reference_memory_bytes=memory_bytes(found.there),
         new_warnings=len(found.warnings),
     )
 
 
-def ready_s(start: schema.Start) -> float:
-    """Seconds from the start of the server, where that was seen, to the first answer."""
-    return (start.server_s or 0.0) + start.load_s + start.first_request_ms / 1e3
+def ready_s(side: schema.ServedSide) -> float | None:
+    """Seconds from the loading of a model to its first answer, of the fastest of some loads; None where there were none."""
+    return min(side.loads_s, default=None)
 
 
 def memory_bytes(side: schema.ServedSide) -> float | None:
     """What the processes of a server kept in the machine's memory; None where they were not seen."""
     found = [value for name, value in side.used.items() if name.startswith("memory of")]
     return sum(found) if found else None
+
+
+def gpu_memory_bytes(side: schema.ServedSide) -> float | None:
+    """What a server keeps in the memory of its GPUs; None where that was not seen."""
+    return side.used.get("GPU memory")
 
 
 def of_search(search: schema.Search) -> Figures:

@@ -102,7 +102,10 @@ class Quantity:
         return self.spec(abs(self.scale * value), more)
 
     def _written(self, value: float, spec: str, thousands: str = "") -> str:
-        return format(self.scale * value, f"{'+' if self.signed else ''}z{thousands}{spec}")
+        scaled = self.scale * value
+        if float(format(scaled, spec)) == 0:
+            scaled = 0.0  # no minus before what is rounded to nothing
+        return format(scaled, f"{'+' if self.signed else ''}{thousands}{spec}")
 
     def _with_unit(self, figure: str) -> str:
         return f"{figure} {self.unit}" if self.unit else figure

@@ -216,9 +216,10 @@ class ServedSide(Struct, frozen=True):
     noise: NotNegative | None
     """How far the answer to a request that is sent again typically is from the first, as a share of the spread; None where the
     requests are no single ones."""
-    start: Start
+    loads_s: tuple[NotNegative, ...]
+    """Seconds of each load of the model with its first answer, in turns with the other's."""
     used: ByName[NotNegative]
-    """What the server used after it had answered, by USED; without what cannot be seen of it."""
+    """What the server used after it had answered each sample alone, by USED; without what cannot be seen of it."""
 
 
 class BesideOther(Struct, frozen=True):
@@ -625,8 +626,10 @@ class Comparison(Struct, frozen=True):
     points: Counted
     """How many load points the run compared: `slower` is said so that any of them is a false alarm in at most one of a
     hundred runs."""
-    reference_p99_ms: Estimate | None = None
-    """The reference's p99 latency at this point, of the passes that the ratio is of."""
+    p99_ratio: Estimate | None = None
+    """The p99 latency of a pass over the reference's, of the passes that the ratio is of."""
+    p99_is_longer: bool = False
+    """Whether it is shown among all points of the run that p99 is longer than the slow-down that passes makes it."""
 
 
 class LatencyBudget(Struct, frozen=True):

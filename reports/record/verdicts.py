@@ -2,10 +2,20 @@
 latency budget, the certified percentile, the marks."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from reports.record.quantities import COUNT, GIVEN_SHARE, LATENCY, LATENCY_BUDGET, RATIO, WIDEST_RATIO
-from reports.record.schema import CertifiedPercentile, Comparison, Load, Mark, Verdict, verdict_of
+from reports.record import schema
+from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
+from reports.record.quantities import (
+    COUNT,
+    DURATION,
+    GIVEN_SHARE,
+    LATENCY,
+    LATENCY_BUDGET,
+    RATIO,
+    SIZE,
+    WIDEST_RATIO,
+)
 
 ALARM_CONFIDENCE = 0.99
 """The confidence that none of the points that a run calls slower is a false alarm, as `reports.record.ratio.FALSE_ALARMS`
@@ -18,7 +28,7 @@ def too_wide(to: str = "") -> str:
     return f"ratio to {to} {_TOO_WIDE}" if to else f"ratio {_TOO_WIDE}"
 
 
-def comparison_text(one: Comparison) -> str:
+def comparison_text(one: schema.Comparison) -> str:
     """The ratio with its interval, to what, and what that shows: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
     if not RATIO.is_shown(one.ratio):
         return f"{too_wide(one.reference)}: {comparison_verdict(one)}"
@@ -26,9 +36,13 @@ def comparison_text(one: Comparison) -> str:
     return f"ratio {ratio} to {one.reference}: {comparison_verdict(one)}"
 
 
-def comparison_verdict(one: Comparison) -> str:
+def comparison_verdict(one: schema.Comparison) -> str:
     """What a comparison shows, and where it shows nothing how long it would take."""
-    verdict = verdict_of(one)
+    return _speed_verdict(one) + ("; p99 longer" if one.p99_is_longer else "")
+
+
+def _speed_verdict(one: schema.Comparison) -> str:
+    verdict = schema.verdict_of(one)
     among = f" among the {one.points} points compared" if one.points > 1 else ""
     if verdict == "passed":
         return one.verdict
@@ -49,7 +63,41 @@ def _about(seconds: float) -> str:
     return f"about {math.ceil(seconds)} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
 
 
-BUDGET_WORDS: Mapping[Verdict, str] = {
+MOST_LOADS = 5
+"""Loads of each of two servers, in turns, all of which have to be slow: of two that are alike, all of one are slower than all of
+the other by chance once in 252 times, and a quarter slower far less often."""
+_DEARER = 1.25
+"""How many times the other's start-up or memory is far beyond it."""
+_LEAST_S, _LEAST_BYTES = 0.1, 64 * 2.0**20
+"""What nobody waits for, and what memory differs by at random: glibc's malloc gives each thread up to 64 MiB of its own."""
+
+
+def loads_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
+    """Whether each load took far longer than the longest of the other's."""
+    longest_s = max(there_s, default=math.inf)
+    return min(here_s, default=0.0) > max(_DEARER * longest_s, longest_s + _LEAST_S)
+
+
+def costs(found: schema.BesideOther) -> Iterator[tuple[str, bool]]:
+    """What a model costs beside the one that it is to replace, in words, and whether that is far more: start-up and memory."""
+    here, there = found.here, found.there
+    mine_s, theirs_s = ready_s(here), ready_s(there)
+    if mine_s is not None and theirs_s is not None:
+        far = len(here.loads_s) >= MOST_LOADS and loads_slower(here.loads_s, there.loads_s)
+        yield f"ready in {DURATION.text(mine_s)}, and {DURATION.text(theirs_s)} there", far
+    for what, bytes_of in (("memory", memory_bytes), ("GPU memory", gpu_memory_bytes)):
+        mine, theirs = bytes_of(here), bytes_of(there)
+        if mine is not None and theirs is not None:
+            far = mine > max(_DEARER * theirs, theirs + _LEAST_BYTES)
+            yield f"{SIZE.text(mine / 2**20)} of {what}, and {SIZE.text(theirs / 2**20)} there", far
+
+
+def dearer(found: schema.BesideOther) -> list[str]:
+    """What a model costs far more of than the one that it is to replace."""
+    return [said for said, far in costs(found) if far]
+
+
+BUDGET_WORDS: Mapping[schema.Verdict, str] = {
     "passed": "within",
     "failed": "beyond",
     "not shown": "not shown to be within or beyond",
@@ -57,7 +105,17 @@ BUDGET_WORDS: Mapping[Verdict, str] = {
 """How a latency stands to its budget, by the verdict."""
 
 
-def point_budget_text(load: Load) -> str:
+def p99_text(one: schema.Comparison) -> str:
+    """How much longer the p99 latency of a point is than the other build's, where that is shown; else empty."""
+    if not one.p99_is_longer or one.p99_ratio is None:
+        return ""
+    limit = 1 / (1 - one.allowed_slowdown)
+    ratio = f"ratio {RATIO.text_with_interval(one.p99_ratio, limit)} to {one.reference}"
+    shown = ratio if RATIO.is_shown(one.p99_ratio) else too_wide(one.reference)
+    return f"p99 {shown}: longer than a slow-down of {GIVEN_SHARE.text(one.allowed_slowdown)} makes it"
+
+
+def point_budget_text(load: schema.Load) -> str:
     """The latency of a load point beside its budget: `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; empty
     where it has none."""
     budget = load.budget
@@ -68,19 +126,20 @@ def point_budget_text(load: Load) -> str:
     return f"{budget.percentile} {latency} {BUDGET_WORDS[budget.verdict]} {allowed} ({budget.source})"
 
 
-def speed_failures(load: Load) -> list[str]:
-    """Why a load point is not as fast as it was asked to be: slower than another build, its latency beyond its budget; empty
+def speed_failures(load: schema.Load) -> list[str]:
+    """Why a load point is not as fast as it was asked to be: slower than another build, its p99 longer, its latency beyond its budget; empty
     where neither is shown."""
     compared, budget = load.comparison, load.budget
-    slower = compared is not None and verdict_of(compared) == "failed"
+    slower = compared is not None and schema.verdict_of(compared) == "failed"
     beyond = budget is not None and budget.verdict == "failed"
     return [
         *([comparison_text(compared)] if compared and slower else []),
+        *([p99_text(compared)] if compared and compared.p99_is_longer else []),
         *([point_budget_text(load)] if beyond else []),
     ]
 
 
-def mark_codes(marks: Sequence[Mark]) -> str:
+def mark_codes(marks: Sequence[schema.Mark]) -> str:
     """`, niced`: how a line goes on after the figures of a load point, or of what serving costs at it."""
     return "".join(f", {mark.code}" for mark in marks)
 
@@ -89,7 +148,7 @@ CERTIFIED_BY = "LoadGen's early stopping"
 """The rule that the bound of a certified percentile follows."""
 
 
-def certified_text(name: str, one: CertifiedPercentile) -> str:
+def certified_text(name: str, one: schema.CertifiedPercentile) -> str:
     """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or how many requests are missing."""
     if one.bound_ms is None:
         return f"{name} not certified: {certified_cell(one)}"
@@ -97,7 +156,7 @@ def certified_text(name: str, one: CertifiedPercentile) -> str:
     return f"{name} at most {LATENCY.text(one.bound_ms)} at {confidence} confidence ({CERTIFIED_BY})"
 
 
-def certified_cell(one: CertifiedPercentile | None) -> str:
+def certified_cell(one: schema.CertifiedPercentile | None) -> str:
     """The bound for a column whose heading says the rest, or how many requests are missing; `-` where nothing says."""
     if one is None or one.bound_ms is not None:
         return LATENCY.cell(one.bound_ms if one else None)

@@ -4,9 +4,11 @@ is safe to upgrade."""
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from reports.record.figures import memory_bytes, ready_s
+from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
 from reports.record.quantities import COUNT, DURATION, RATIO, RELATIVE_ERROR, SIZE
-from reports.record.schema import BesideOther, Comparison, ServedSide, Verdict, verdict_of
+from reports.record.schema import BesideOther, Comparison, Verdict, verdict_of
+from reports.record.verdicts import dearer
+from reports.tables.points import p99_cell
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table
 from reports.text.correctness import apart_text
 from reports.text.inline import code
@@ -27,22 +29,26 @@ def _compared(record: Publishable) -> list[Comparison]:
 
 
 def verdict_on(record: Publishable) -> tuple[Verdict, str]:
-    """Whether a model may replace the other, and why not: it may where all of its answers are right and the same, and no load
-    point is slower."""
-    compared = _compared(record)
-    verdicts = [verdict_of(one) for one in compared]
-    differs = any(one.gate == "other" and one.wrong for one in record.gates)
+    """Whether a model may replace the other, and why not: it may where all of its answers are right and the same, no load point is
+    slower or has a longer p99, it costs about as much, and its log warns of nothing new."""
     if record.no_speed:
+        differs = any(one.gate == "other" and one.wrong for one in record.gates)
         return "failed", "answers differ" if differs else "answers are wrong"
-    if slower := verdicts.count("failed"):
-        return "failed", f"slower at {slower} of {len(compared)} load points"
-    if not compared:
-        return "not shown", "the same answers; its speed was not compared"
-    if unsettled := verdicts.count("not shown"):
-        return (
-            "not shown",
-            f"the same answers; speed not settled at {unsettled} of {len(compared)} load points",
-        )
+    compared, beside = _compared(record), record.against
+    verdicts = [verdict_of(one) for one in compared]
+    longer = sum(one.p99_is_longer for one in compared)
+    of_points = f"{len(compared)} load points"
+    failed = [f"slower at {slower} of {of_points}"] if (slower := verdicts.count("failed")) else []
+    failed += [f"p99 longer at {longer} of {of_points}"] if longer else []
+    if failed := [*failed, *(dearer(beside) if beside else ())]:
+        return "failed", "; ".join(failed)
+    unsettled = verdicts.count("not shown")
+    not_shown = [f"speed not settled at {unsettled} of {of_points}"] if unsettled else []
+    not_shown += [] if compared else ["its speed was not compared"]
+    if beside and beside.warnings:
+        not_shown.append(f"its log newly warns of {counted(len(beside.warnings), 'thing')}")
+    if not_shown:
+        return "not shown", "; ".join(["the same answers", *not_shown])
     return "passed", "the same answers, and not slower"
 
 
@@ -62,9 +68,8 @@ def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skip
     if not beside:
         return f"Nothing says whether it is safe to upgrade: no model was compared.{left_out}"
     if not_shown := {name: why for name, (verdict, why) in beside.items() if verdict == "not shown"}:
-        said = "No difference was found, but it is not shown that it is safe to upgrade"
-        return f"{said}: {_listed(not_shown)}.{left_out}"
-    return f"Safe to upgrade: the same answers, and none slower (models compared: {len(beside)}).{left_out}"
+        return f"It is not shown that it is safe to upgrade: {_listed(not_shown)}.{left_out}"
+    return f"Safe to upgrade: the same answers, and none slower or dearer (models compared: {len(beside)}).{left_out}"
 
 
 def _listed(reasons: Mapping[str, str]) -> str:
@@ -83,13 +88,14 @@ def _least_ratio(one: _Beside) -> Cell | None:
     return figure(RATIO, least.ratio, "interval", 1 - least.allowed_slowdown)
 
 
-def _memory(side: ServedSide) -> Cell | None:
-    used = memory_bytes(side)
-    return None if used is None else figure(SIZE, used / 2**20)
+def _largest_p99(one: _Beside) -> Cell | None:
+    known = [
+        (ratio.value, found) for found in _compared(one.record) if (ratio := found.p99_ratio) is not None
+    ]
+    return p99_cell(max(known, key=lambda each: each[0])[1]) if known else None
 
 
-def _gpu_memory(side: ServedSide) -> Cell | None:
-    used = side.used.get("GPU memory")
+def _mib(used: float | None) -> Cell | None:
     return None if used is None else figure(SIZE, used / 2**20)
 
 
@@ -105,12 +111,13 @@ _COLUMNS: Sequence[Column[_Beside]] = (
     Column("Precision shown", lambda one: one.found.here.precision.upper() or None, is_optional=True),
     Column("Precision there", lambda one: one.found.there.precision.upper() or None, is_optional=True),
     Column("Least speed, ratio", _least_ratio, RATIO, is_optional=True),
-    Column("Ready in (s)", lambda one: ready_s(one.found.here.start), DURATION),
-    Column("Ready there", lambda one: ready_s(one.found.there.start), DURATION),
-    Column("Memory (MiB)", lambda one: _memory(one.found.here), SIZE, is_optional=True),
-    Column("Memory there", lambda one: _memory(one.found.there), SIZE, is_optional=True),
-    Column("GPU memory (MiB)", lambda one: _gpu_memory(one.found.here), SIZE, is_optional=True),
-    Column("GPU memory there", lambda one: _gpu_memory(one.found.there), SIZE, is_optional=True),
+    Column("Largest p99, ratio", _largest_p99, RATIO, is_optional=True),
+    Column("Ready in (s)", lambda one: ready_s(one.found.here), DURATION),
+    Column("Ready there", lambda one: ready_s(one.found.there), DURATION),
+    Column("Memory (MiB)", lambda one: _mib(memory_bytes(one.found.here)), SIZE, is_optional=True),
+    Column("Memory there", lambda one: _mib(memory_bytes(one.found.there)), SIZE, is_optional=True),
+    Column("GPU memory (MiB)", lambda one: _mib(gpu_memory_bytes(one.found.here)), SIZE, is_optional=True),
+    Column("GPU memory there", lambda one: _mib(gpu_memory_bytes(one.found.there)), SIZE, is_optional=True),
     Column("New warnings", lambda one: len(one.found.warnings), COUNT),
     Column("Verdict", lambda one: verdict_on(one.record)[1], narrow="Verdict"),
 )
@@ -130,8 +137,8 @@ def against_table(records: Sequence[Publishable]) -> Table:
 
 
 _MEANING = (
-    "Ready: from the start of the server to the first answer. Memory: what the server's processes keep. These, and new warnings, "
-    "are no part of the verdict."
+    "Ready: from the loading of the model to its first answer. Memory: what the server's processes keep. Far more of either fails; "
+    "a new warning has to be read."
 )
 
 

@@ -253,11 +253,11 @@ _COMPARISON: Sequence[Column[_Compared]] = (
     Column("At", lambda one: full_point(one.at)),
     Column("Speed, ratio", lambda one: _ratio(one.found), quantities.RATIO, is_right=False),
     Column("To", lambda one: one.reference),
-    Column("P99 (ms)", lambda one: _p99(one), quantities.LATENCY, is_optional=True),
     Column(
-        "P99 there",
-        lambda one: one.found.reference_p99_ms if one.found else None,
-        quantities.LATENCY,
+        "P99, ratio",
+        lambda one: p99_cell(one.found) if one.found else None,
+        quantities.RATIO,
+        is_right=False,
         is_optional=True,
     ),
     Column("Verdict", lambda one: comparison_verdict(one.found) if one.found else one.record.no_speed),
@@ -268,10 +268,10 @@ def _ratio(found: schema.Comparison | None) -> Cell | None:
     return figure(quantities.RATIO, found.ratio, "interval", 1 - found.allowed_slowdown) if found else None
 
 
-def _p99(one: _Compared) -> schema.Estimate | None:
-    """The point's own, where there is another to set it beside."""
-    is_known = one.found is not None and one.found.reference_p99_ms is not None
-    return one.at.latency_ms["p99"] if is_known and isinstance(one.at, schema.Load) else None
+def p99_cell(found: schema.Comparison) -> Cell | None:
+    """The p99 latency over the other's, where it is known."""
+    limit = 1 / (1 - found.allowed_slowdown)
+    return figure(quantities.RATIO, found.p99_ratio, "interval", limit) if found.p99_ratio else None
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:

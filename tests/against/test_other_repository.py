@@ -9,6 +9,7 @@ import pytest
 from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from reports.record import files
+from reports.record.verdicts import dearer
 from reports.run.outcomes import STATUS
 from tests.helpers import Collect
 from tests.user_models.repositories import code, config, write_model
@@ -16,15 +17,26 @@ from tests.whole_runs.suite import Run, suite
 
 FAST = ("--point-budget-s", "60", "--batches", "1,4", "--triton", "embedded", "-v")
 RIGHT = code("2 * values")
-ONE_ROW_OFF = code("2 * values * np.where(values[:, :1] > 0.9, np.float32(1.001), np.float32(1))")
-"""The doubled values, a thousandth more in rows that begin with more than 0.9."""
+ONE_ROW_OFF = code("2 * values * np.where(values[:, :1] > 0.9, np.float32(1.0001), np.float32(1))")
+"""The doubled values, a ten-thousandth more in rows that begin with more than 0.9."""
 NOISY = code("values + np.random.default_rng().normal(0, 1e-3, values.shape).astype(np.float32)")
-SLOW = code("__import__('time').sleep(0.04) or 2 * values")
+TAKES_40_MS, TAKES_42_MS = (code(f"__import__('time').sleep({s}) or 2 * values") for s in (0.04, 0.042))
+DEAR = RIGHT.replace(
+    "    def execute",
+    """    def initialize(self, args):
+        self.kept = np.ones(1 << 25)  # 256 MiB
+        __import__("time").sleep(0.5)
+        pb_utils.Logger.log_warn("this is dear")
+
+    def execute""",
+)
+"""What takes longer to load, keeps more memory and warns of it."""
 MODELS = {
     "alike": (RIGHT, RIGHT),
     "noisy": (NOISY, NOISY),
     "moved": (ONE_ROW_OFF, RIGHT),
-    "slower": (SLOW, RIGHT),
+    "slower": (TAKES_42_MS, TAKES_40_MS),
+    "dear": (DEAR, RIGHT),
     "fresh": (RIGHT, None),
     "gone": (None, RIGHT),
 }
@@ -53,7 +65,7 @@ def run(repositories: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactor
     return suite("--repository", new, "--against", old, *chosen, *FAST, results=results)
 
 
-@pytest.mark.parametrize("name", ["alike", "noisy", "slower"])
+@pytest.mark.parametrize("name", ["alike", "noisy", "slower", "dear"])
 def test_a_model_that_answers_as_before_passes(run: Run, name: str) -> None:
     (found,) = run.record(f"cpu-{name}-asis").gates
 
@@ -62,7 +74,7 @@ def test_a_model_that_answers_as_before_passes(run: Run, name: str) -> None:
     assert found.same.samples == 64
 
 
-def test_a_thousandth_in_some_rows_is_found_and_fails_the_run(run: Run) -> None:
+def test_a_ten_thousandth_in_some_rows_is_found_and_fails_the_run(run: Run) -> None:
     (found,) = run.record("cpu-moved-asis").gates
 
     assert found.wrong
@@ -97,7 +109,8 @@ def test_what_differs_besides_is_on_record_and_the_run_has_a_verdict(run: Run) -
 
     assert found is not None
     assert found.here.triton == found.there.triton != ""
-    assert found.here.start.load_s > 0
+    assert found.here.loads_s[0] > 0
+    assert dearer(found) == []
     assert found.there.used["memory of the server"] > 0
     assert found.here.noise == 0
     assert found.warnings == ()
@@ -107,7 +120,17 @@ def test_what_differs_besides_is_on_record_and_the_run_has_a_verdict(run: Run) -
     assert "Not safe to upgrade" in run.text
 
 
-def test_a_slower_model_is_shown_to_be(run: Run) -> None:
+def test_a_model_that_costs_more_fails_and_its_warning_is_new(run: Run) -> None:
+    found = run.record("cpu-dear-asis").against
+
+    assert found is not None
+    assert len(dearer(found)) == 2, "start-up and memory"
+    assert found.warnings == ("this is dear",)
+    assert "FAILED benchmarks/test_against.py::test_no_dearer_than_the_other[cpu-dear-asis]" in run.text
+    assert "test_no_dearer_than_the_other[cpu-alike-asis] PASSED" in run.text
+
+
+def test_a_model_that_is_5_percent_slower_is_shown_to_be(run: Run) -> None:
     one, four = run.record("cpu-slower-asis").loads
 
     assert one.comparison is not None
@@ -117,7 +140,7 @@ def test_a_slower_model_is_shown_to_be(run: Run) -> None:
 
 def test_a_model_on_one_side_alone_fails_where_it_is_missed_and_is_new_otherwise(run: Run) -> None:
     assert "ERROR benchmarks/test_against.py::test_same_answer_as_the_other[cpu-gone-asis]" in run.text
-    assert "SKIPPED [1] benchmarks:1: fresh is new" in run.text
+    assert "SKIPPED [2] benchmarks:1: fresh is new" in run.text
     for name in ("gone", "fresh"):
         assert (
             not files.path_of(run.record("cpu-alike-asis").case, run.results)

@@ -28,7 +28,7 @@ FOUND = Differing(["a", "b"], 1, {"OUT": ROWS["IN"][1]}, {"OUT": 2 * ROWS["IN"][
 def of(tmp_path: Path) -> reproducer.Case:
     (tmp_path / "config.pbtxt").write_text("max_batch_size: 4")
     versions = {"Triton": "2.51.0"}
-    return reproducer.Case("toy", "batches", "1 differs", tmp_path / "config.pbtxt", versions, "alone")
+    return reproducer.Case("toy", "1 differs", tmp_path / "config.pbtxt", versions, "alone")
 
 
 def test_the_request_and_both_answers_come_back_without_code(of: reproducer.Case, tmp_path: Path) -> None:

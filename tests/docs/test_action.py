@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import yaml
 from ci import prove
 from fixtures import new
 from reports.run.outcomes import STATUS
-from tests.helpers import Collect, help_text
+from tests.helpers import Collect, help_text, project_file
 from tests.model_files.files import write
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +68,7 @@ def test_the_examples_give_inputs_that_there_are() -> None:
 
 
 def test_the_version_is_that_of_the_project() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    version = project_file()["project"]["version"]
     (step,) = [one for one in example("action")["jobs"]["prove"]["steps"] if "tritonproof" in one["uses"]]
     (include,) = example("include")["include"]
 

@@ -2,13 +2,13 @@
 
 import configparser
 import re
-import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
 from tests.docs.test_docs import environments
+from tests.helpers import project_file
 
 TOX = configparser.ConfigParser(interpolation=None)
 ROOT = Path(__file__).parents[2]
@@ -83,7 +83,7 @@ def test_whoever_names_some_of_the_tests_gets_these_alone(environment: str) -> N
 
 
 def test_what_proves_a_repository_needs_no_framework() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = project_file()["project"]
     asked = [*project["dependencies"], *project["optional-dependencies"]["server"]]
 
     assert lines_of(TOX["testenv:prove"]["extras"], "prove") == ["server"]

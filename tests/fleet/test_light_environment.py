@@ -4,13 +4,14 @@ import importlib.metadata
 import os
 import subprocess
 import sys
-import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.helpers import project_file
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_OTHERS = """
@@ -30,7 +31,7 @@ sys.exit(pytest.main(["benchmarks", "--collect-only", "-q", "-p", "no:cacheprovi
 def packages_of(group: str) -> set[str]:
     """The distributions of the fleet's environment or of the one without a framework, and all that they need, as far as
     they are installed here."""
-    tables = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    tables = project_file()
     project = tables["project"]
     of_prove = [*project["dependencies"], *project["optional-dependencies"]["server"]]
     pending = list({"fleet": tables["dependency-groups"]["fleet"], "prove": of_prove}[group])

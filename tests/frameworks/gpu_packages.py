@@ -1,7 +1,6 @@
 """What the packages for a GPU on PyPI are linked to and hold code for, and what the extras in pyproject.toml admit."""
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from fixtures.host.shared_library import GpuCode
+from tests.helpers import project_file
 
 ROOT = Path(__file__).parents[2]
 TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = json.loads(
@@ -21,7 +21,7 @@ SETS = {"gpu": (13, "trt"), "gpu-cuda12": (12, "trt-cuda12")}
 
 def requirements(extra: str) -> list[Requirement]:
     """What an extra asks for, with what every environment does."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = project_file()["project"]
     extras = project["optional-dependencies"]
     asked = [*project["dependencies"], *extras["server"], *extras["models"], *extras[extra]]
     return [Requirement(line) for line in asked]

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
+import pytest
+
 from reports.__main__ import main
 from reports.run import plugin
 from tests.helpers import options
@@ -32,7 +34,9 @@ _UNSEEN = ("script", "style", "svg", "title")
 def outputs() -> dict[str, str]:
     """Every output by the name of its file."""
     # By paths that are the same in every checkout: a terminal's lines are broken and filled by their length.
-    with contextlib.chdir(_RESULTS.parent), mock.patch.dict(os.environ, {"COLUMNS": "100"}):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(_RESULTS.parent)
+        patched.setenv("COLUMNS", "100")
         found = {"compare.md": _said("compare", *_PAIR, "--format", "markdown")}
         found["compare-terminal.txt"] = _said("compare", *_PAIR, "--format", "terminal")
     for records in _RECORDS:

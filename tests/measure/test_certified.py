@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from fixtures.errors import InputError
-from fixtures.measure import estimates, measured, sweep
+from fixtures.measure import estimates, measured, stopping, sweep
 from fixtures.measure.measured import PointState
 from fixtures.measure.stopping import MeasuringPlan
 from fixtures.measure.to_record import Measurement, record_entry
-from fixtures.run.sweeping import certifying_text
 from fixtures.spec import LoadPoint
 from tests import toy
 from tests.helpers import settings
@@ -65,7 +64,7 @@ def measure(plan: MeasuringPlan) -> tuple[Measurement, list[tuple[int, str]], to
     load, said = toy.LoadGenerator(lambda _job, _number: 20.0, spread=0.02), list[tuple[int, str]]()
 
     def announce(states: list[PointState]) -> None:
-        said.append((len(load.calls), certifying_text(states, plan)))
+        said.append((len(load.calls), stopping.certifying_text(states, plan)))
 
     state = measured.begin(toy.job(LoadPoint("online", 1, 2)))
     (found,) = sweep.measure([state], plan, take=load.take, announce=announce)  # type: ignore[arg-type]

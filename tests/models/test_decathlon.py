@@ -137,7 +137,7 @@ def test_preparation_crops_to_the_foreground_normalises_and_turns_the_axes_to_z_
     expected = (inner - inner.mean((1, 2, 3), keepdims=True)) / inner.std((1, 2, 3), keepdims=True)
     # 7 x 5 x 4 voxels in 16 x 16 x 16: an odd rest goes behind.
     box = (slice(4, 11), slice(5, 10), slice(6, 10))
-    np.testing.assert_allclose(found[:, *box], expected, atol=1e-5)
+    np.testing.assert_allclose([one[box] for one in found], expected, atol=1e-5)
     np.testing.assert_array_equal(classes[box], label[1:-1, 1:-1, 1:-1].T)
     assert not found[:, 11:].any()
     assert np.abs(found).sum() == pytest.approx(np.abs(expected).sum(), rel=1e-5)

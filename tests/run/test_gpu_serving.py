@@ -1,6 +1,7 @@
 """What the server of a case on a GPU is started and loaded with, by a stand-in for NVML and one for the server."""
 
 import contextlib
+import dataclasses
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,20 +10,24 @@ from typing import Any
 
 import pytest
 
-from fixtures.efficiency import interleaved
+from fixtures.build import runtimes
+from fixtures.efficiency import best_point, interleaved
 from fixtures.efficiency.interleaved import PeakKind
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
-from fixtures.run import case_settings, efficiency, selection
+from fixtures.host import locks
+from fixtures.run import case_settings, efficiency, model_run, selection
 from fixtures.serve.releases import Image
-from fixtures.spec import Deployment
+from fixtures.spec import Case, Deployment
 from reports.record.schema import Estimate
+from tests import samples
 from tests.helpers import ROOT, WITHOUT
 from tests.host.fake_nvml import Nvml, in_place_of_nvml
 
 TEST = """
     from pathlib import Path
     import pytest
+    import weakref
     from types import SimpleNamespace
     from tests import samples
     from tests.run.test_gpu_serving import SEEN
@@ -30,7 +35,7 @@ TEST = """
     @pytest.fixture(scope="session")
     def run(run):
         run.build = SimpleNamespace(
-            case=run.case, digest="0f3c", reused=True, folder=Path("models", str(run.case))
+            case=run.case, digest="0f3c", reused=True, folder=Path("models", str(run.case)), artifact=None
         )
         run.timed_answer = lambda batch: (0.001, {})
         return run
@@ -41,18 +46,33 @@ TEST = """
         SEEN["deployed"] = run.deploy("online")
 
 
+    @pytest.mark.stage("accuracy")
+    def test_alone(run):
+        SEEN["opened"] = [weakref.ref(one) for one in (run.converted, run.of_model.reference)]
+        run.deploy("online")
+
+
     @pytest.mark.stage("efficiency")
     def test_beside(run):
         run.known_loads = lambda: [samples.load("online", 8, 100.0)]
         run.of_model.operations = None
         run.efficiency()
+        SEEN["servers after"] = SEEN["servers"]
     """
 SEEN: dict[str, Any] = {}
 """What the run of a test saw."""
 
 
+def server_of(**fields: Any) -> Any:
+    return dataclasses.make_dataclass("Server", fields)(**fields)
+
+
+class Opened:
+    """A model that is opened on a GPU."""
+
+
 @pytest.fixture(autouse=True)
-def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def two_a100s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A machine with two A100s and all packages; its container, of release 25.02, has TensorRT 10.8.0.43."""
     nvml = Nvml(lambda: 0.0, "GPU-1", "GPU-2")
     nvml.names = dict.fromkeys(nvml.uuids, "NVIDIA A100-SXM4-80GB")
@@ -62,33 +82,52 @@ def two_a100s(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     @contextlib.contextmanager
     def serve(*_what: Any, **started: Any) -> Iterator[Any]:
         SEEN.update(started)
-        yield SimpleNamespace(
+        SEEN["servers"] = SEEN.get("servers", 0) + 1
+        yield server_of(
             kind=SEEN["kind"],
+            called="",
             version="2.55.0",
             backends=None,
             image=image if SEEN["kind"] == "docker" else None,
             ready_s=1.0,
-            load=lambda *_what: SEEN["backend"],
+            load=load,
             is_on_this_host=True,
             check_running=lambda: None,
         )
+        SEEN["servers"] -= 1
+
+    def load(*_what: Any) -> Any:
+        SEEN["left"] = [one for one in SEEN.get("opened", ()) if one() is not None]
+        return SEEN["backend"]
 
     @contextlib.contextmanager
     def in_process(*_what: Any, **told: Any) -> Iterator[Any]:
         SEEN["in process"] = told
         yield SimpleNamespace(wait_ready=lambda: None)
 
+    def find_reference(_run: Any, case: Case) -> Any:
+        build = SimpleNamespace(case=case, digest="0f3c", folder=tmp_path / str(case))
+        return build, samples.load("online", 8, 100.0)
+
+    def beside(*_what: Any) -> None:
+        SEEN["servers beside"] = SEEN["servers"]
+
     def peak_per_s(kind: PeakKind) -> Estimate:
         assert "options" not in SEEN, "a server is there, which needs the GPU's memory"
         SEEN["peak"] = kind
         return Estimate(1e12, 1e12, 1e12)
 
+    (other_machine := tmp_path / "machine").mkdir()  # so that no test waits for what is measured on this one
+    monkeypatch.setattr(locks, "machine", lambda: other_machine)
     monkeypatch.setattr(interleaved, "peak_per_s", peak_per_s)
     monkeypatch.setattr(case_settings, "serve", serve)
     monkeypatch.setattr(efficiency, "in_process", in_process)
-    monkeypatch.setattr(efficiency, "best_points", lambda _case, loads: loads)
-    monkeypatch.setattr(efficiency, "reference_beside", lambda _run: None)
-    monkeypatch.setattr(efficiency, "_beside", lambda *_what: None)
+    monkeypatch.setattr(best_point, "best_points", lambda _case, loads: loads)
+    monkeypatch.setattr(runtimes, "open_in_process", lambda *_what: Opened())
+    monkeypatch.setattr(model_run, "reference_on", lambda *_what: Opened())
+    monkeypatch.setattr(efficiency, "find_reference", find_reference)
+    monkeypatch.setattr(efficiency, "in_use", lambda build, **_report: contextlib.nullcontext(build))
+    monkeypatch.setattr(efficiency, "_beside", beside)
     monkeypatch.setattr(selection, "why_not", lambda *_what, **_how: None)
     SEEN.clear()
     SEEN["backend"] = "onnxruntime"
@@ -139,6 +178,19 @@ def test_in_process_data_lie_where_the_server_gets_them(way: str, resident: bool
     case = "a100-resnet50-micro-onnx-fp32"
     assert run(tmp_path, case, "--shared-memory", way, test="test_beside") == 0
     assert SEEN["in process"] == {"backend": "onnxruntime", "resident": resident}
+
+
+def test_nothing_of_this_process_is_on_the_gpu_when_a_case_is_loaded(tmp_path: Path) -> None:
+    """Its sessions of ONNX Runtime take as much memory there as the server's."""
+    assert run(tmp_path, "a100-resnet50-micro-onnx-fp16", test="test_alone") == 0
+    assert len(SEEN["opened"]) == 2
+    assert SEEN["left"] == []
+
+
+def test_the_reference_s_server_is_on_the_gpu_only_while_a_case_is_set_beside_it(tmp_path: Path) -> None:
+    assert run(tmp_path, "a100-resnet50-micro-onnx-fp16", test="test_beside") == 0
+    assert SEEN["servers beside"] == 2
+    assert SEEN["servers after"] == 1
 
 
 def test_the_server_has_memory_ready_on_each_of_its_gpus(tmp_path: Path) -> None:

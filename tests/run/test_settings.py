@@ -180,6 +180,7 @@ def test_a_value_that_cannot_be_used_is_named_with_its_option(given: dict[str, A
             "--gpus 2 --shared-memory cuda",
         ),
         ({"against_triton": "127.0.0.1:8001"}, "--against-triton 127.0.0.1:8001"),
+        ({"triton": "127.0.0.1:8001", "against_triton": "embedded"}, "--against-triton embedded"),
         ({"repository": ".", "against": "HEAD"}, "--repository"),
     ],
 )
@@ -188,6 +189,16 @@ def test_options_that_do_not_fit_each_other_are_named(given: dict[str, Any], whe
         settings(**given)
     assert raised.value.where.startswith(where)
     assert raised.value.fix
+
+
+def test_both_of_two_servers_that_run_already_are_reached_with_the_same_certificates(tmp_path: Path) -> None:
+    headers = tmp_path / "headers"
+    headers.write_text("authorization: x\n")
+    found = settings(triton="127.0.0.1:1", against_triton="127.0.0.1:2", triton_headers=str(headers))
+
+    assert found.against_triton is not None
+    assert found.against_triton.access == found.triton.access
+    assert found.triton.access.metadata
 
 
 def test_tf32_is_on_unless_the_option_or_the_environment_turns_it_off(

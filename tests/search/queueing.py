@@ -1,7 +1,6 @@
 """A server whose percentiles are known exactly: one that takes the same time for each request, M/D/1 at Poisson arrivals."""
 
 import contextlib
-import functools
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -96,8 +95,6 @@ class QueueingServer:
         """The search as a run has it, with this server behind the load generator's seam."""
         plan = MeasuringPlan(budget_s=budget_s)
         bench = on_server.Bench(
-            self.job_of, contextlib.nullcontext, plan, take_look=self.take, take_pass=self.take
+            goal, self.job_of, contextlib.nullcontext, plan, take_look=self.take, take_pass=self.take
         )
-        look = functools.partial(on_server.look, bench, goal)
-        prove = functools.partial(on_server.prove, bench, goal)
-        return fastest.search(space, goal, look, prove, report, on_server.patience_s(plan))
+        return fastest.search(space, goal, bench.look, bench.prove, report, bench.patience_s)

@@ -1,7 +1,6 @@
 """The search for the highest request rate on a real Triton whose model takes a known time for each request."""
 
 import contextlib
-import functools
 import os
 from pathlib import Path
 
@@ -39,13 +38,13 @@ def test_the_highest_rate_of_a_live_server_is_that_of_its_queue(tmp_path: Path) 
         def job_of(_candidate: Candidate, point: LoadPoint) -> Job:
             return Job(server, name, model, point, "system", data.below(server.scratch), 0.005)
 
-        bench = on_server.Bench(job_of, contextlib.nullcontext, plan)
+        bench = on_server.Bench(goal, job_of, contextlib.nullcontext, plan)
         found = fastest.search(
             ALONE,
             goal,
-            functools.partial(on_server.look, bench, goal),
-            functools.partial(on_server.prove, bench, goal),
-            patience_s=on_server.patience_s(plan),
+            bench.look,
+            bench.prove,
+            patience_s=bench.patience_s,
         )
         bench.take_look(job_of(found.winner.entry.candidate, LoadPoint("online", 1, 8)), 1.0)
 

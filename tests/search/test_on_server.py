@@ -28,6 +28,7 @@ def bench_of(generator: toy.LoadGenerator, loaded: list[Candidate]) -> RealBench
         return toy.job(point, request_s=0.002)
 
     return RealBench(
+        Goal(7, 99),
         job_of,
         contextlib.nullcontext,
         MeasuringPlan(budget_s=2.0),
@@ -41,10 +42,10 @@ def test_answers_are_looked_at_in_proofs_alone() -> None:
     bench = dataclasses.replace(bench_of(looking, []), take_pass=proving.take)
     candidate = candidates.basic_candidates(SPACE, Goal(7, 99))[0]
 
-    on_server.look(bench, Goal(7, 99), candidate, candidate.ladder[3])
+    bench.look(candidate, candidate.ladder[3])
     assert (len(looking.calls), len(proving.calls)) == (1, 0)
 
-    on_server.prove(bench, Goal(7, 99), [Entry(candidate, 3)])
+    bench.prove([Entry(candidate, 3)])
     assert len(looking.calls) == 1
     assert proving.calls
 
@@ -54,7 +55,7 @@ def test_a_proof_takes_each_entry_twice_in_opposite_order_and_spends_its_budget(
     first, second, *_ = candidates.basic_candidates(SPACE, Goal(7, 99))
     entries = [Entry(first, 3), Entry(second, 1)]
 
-    states = on_server.prove(bench_of(generator, loaded), Goal(7, 99), entries)
+    states = bench_of(generator, loaded).prove(entries)
 
     assert loaded == [first, second, second, first], "a steady drift falls on both alike"
     assert [state.point for state in states] == [entry.point for entry in entries]

@@ -24,8 +24,9 @@ from fixtures.serve.command import free_ports
 from fixtures.serve.connection import http_get
 from fixtures.serve.launch import serve
 from fixtures.serve.remote import connect
-from fixtures.serve.server import Limits, Server, lacks_backend
+from fixtures.serve.server import Server, lacks_backend
 from fixtures.serve.server_spec import Choice
+from fixtures.serve.timeouts import Limits
 from tests.conftest import DEPLOYMENT, DOUBLING, MakeBuild
 from tests.helpers import wait_until
 from tests.serve.programs import HANG_S, doubled_by, port_of
@@ -90,6 +91,7 @@ def test_what_a_remote_server_had_is_there_after_and_nothing_else(
 KILLED = """
 import os, pickle, sys
 from fixtures.serve.server_spec import Choice
+from fixtures.serve.timeouts import Limits
 from fixtures.serve.launch import serve
 address, name, config, code = pickle.loads(bytes.fromhex(sys.argv[1]))
 with serve(Choice("remote", address), None, None, device="cpu") as server:

@@ -5,15 +5,23 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from reports.record.schema import Artifact, BesideOther, Record, ServedSide, Start, VerifiedAnswers
+from reports.record.schema import Artifact, BesideOther, Record, ServedSide, VerifiedAnswers
 from reports.tables.against import against_section, against_table, upgrade_sentence, verdict_on
 from reports.text.publishable import publishable
 from tests import samples
 from tests.helpers import as_markdown
 
-SIDE = ServedSide("2.51.0", "", 0.0, Start("online", 1.0, 2.0, 500.0), {"memory of the server": 2.0**20})
-OTHER = BesideOther("/srv/models", SIDE, structs.replace(SIDE, triton="2.50.0"), ("low on something",))
+SIDE = ServedSide("2.51.0", "", 0.0, (3.5, 4.0), {"memory of the server": 2.0**20})
+OTHER = BesideOther("/srv/models", SIDE, structs.replace(SIDE, triton="2.50.0"))
 FIVE_PERCENT = {"verdict": "slower", "ratio": samples.estimate(0.95, 0.01), "chance": 1e-6}
+
+
+FAST: dict[str, Any] = {
+    "verdict": "not slower",
+    "ratio": samples.estimate(1.0),
+    "chance": 1.0,
+    "p99_ratio": samples.estimate(1.01),
+}
 
 
 def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
@@ -34,7 +42,12 @@ def beside(wrong: str = "", *compared: dict[str, Any]) -> Record:
     )
 
 
-FAST: dict[str, Any] = {"verdict": "not slower", "ratio": samples.estimate(1.0), "chance": 1.0}
+def costing(warnings: tuple[str, ...] = (), **here: Any) -> Record:
+    """A model that answers as fast as the other, with other costs."""
+    found = structs.replace(OTHER, here=structs.replace(SIDE, **here), warnings=warnings)
+    return structs.replace(beside("", FAST), against=found)
+
+
 OPEN: dict[str, Any] = FAST | {"verdict": "not shown"}
 
 
@@ -47,6 +60,14 @@ OPEN: dict[str, Any] = FAST | {"verdict": "not shown"}
         (beside("", FAST, OPEN), "not shown"),
         (beside(""), "not shown"),
         (structs.replace(beside("", FAST), gates=(samples.gate("batches", "2 differ"),)), "failed"),
+        (beside("", FAST, FAST | {"p99_ratio": samples.estimate(1.4, 0.1), "p99_is_longer": True}), "failed"),
+        (costing(loads_s=(5.1, 5.2, 5.1, 5.2, 5.3)), "failed"),
+        (costing(loads_s=(5.1, 5.2, 5.1, 4.9, 5.3)), "passed"),
+        (costing(loads_s=(9.0,)), "passed"),
+        (costing(used={"memory of the server": 66 * 2.0**20}), "failed"),
+        (costing(used={"memory of the server": 64 * 2.0**20}), "passed"),
+        (costing(used={"GPU memory": 2.0**30}), "passed"),
+        (costing(("low on something",)), "not shown"),
     ],
     ids=[
         "alike",
@@ -55,6 +76,14 @@ OPEN: dict[str, Any] = FAST | {"verdict": "not shown"}
         "speed not settled",
         "no speed compared",
         "wrong in batches",
+        "longer p99",
+        "each of five loads a quarter slower",
+        "a load as fast as there",
+        "one slow load",
+        "65 MiB more",
+        "less than an arena more",
+        "memory not seen there",
+        "a new warning",
     ],
 )
 def test_a_model_may_replace_the_other_where_its_answers_are_the_same_and_it_is_not_slower(
@@ -74,7 +103,7 @@ NOT_KNOWN = publishable(beside("", OPEN))
         ([SAFE], [], "Safe to upgrade"),
         ([SAFE, UNSAFE], [], "Not safe"),
         ([SAFE], ["test_x[cpu-gone-asis]"], "Not safe"),
-        ([NOT_KNOWN], [], "No difference"),
+        ([NOT_KNOWN], [], "It is not shown"),
         ([], [], "Nothing says"),
     ],
 )
@@ -91,11 +120,12 @@ def test_what_differs_besides_is_in_the_table() -> None:
         )
     )
 
+    assert "1.01" in as_markdown(against_table([SAFE]))
     assert {name: cells[name].value for name in ("Ready in (s)", "Memory (MiB)")} == {
         "Ready in (s)": 3.5,
         "Memory (MiB)": 1.0,
     }
-    text = as_markdown(against_section(SAFE))
+    text = as_markdown(against_section(publishable(costing(("low on something",)))))
     assert "low on something" in text
     assert "2.50.0" in text
     assert against_section(publishable(samples.record())) == []

@@ -21,7 +21,7 @@ CASE = "cpu-resnet50-micro-onnx-fp32"
 
 def row(number: int, throughput_per_s: float = 100.0, **changes: Any) -> Row:
     """A load point in the run of this number, one run a day."""
-    started = datetime.datetime(2025, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(days=number)
+    started = datetime.datetime(2025, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(days=number)
     value = throughput_per_s
     fields: dict[str, Any] = {
         "run": f"run-{number}",

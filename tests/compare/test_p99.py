@@ -1,0 +1,54 @@
+"""The p99 latency of a build beside the other's: a longer tail is found where the speed is the same, and an honest one raises no
+alarm."""
+
+import numpy as np
+import pytest
+
+from fixtures.against.comparison import OtherBuild, compare_pairs, is_settled, with_p99
+from reports.record.schema import Comparison
+from reports.record.verdicts import speed_failures
+from tests import samples
+
+REQUESTS, PAIRS = 150, 100
+OTHER = OtherBuild("itself", 0.03, points=4)
+
+
+def measured(generator: np.random.Generator, slow: float, factor: float) -> Comparison:
+    """Pairs of passes until they are settled, of one of which a share of the requests takes `factor` as long."""
+
+    def passes(slow: float) -> np.ndarray:
+        of_pass = np.exp(generator.normal(0, 0.02, (PAIRS, 1)))
+        latencies = of_pass * np.exp(generator.normal(0, 0.1, (PAIRS, REQUESTS)))
+        return np.where(generator.random(latencies.shape) < slow, factor, 1.0) * latencies
+
+    mine, theirs = passes(slow), passes(0.0)
+    speeds = [1 / one.mean(axis=1) for one in (mine, theirs)]
+    p99_ms = [np.percentile(one, 99, axis=1) for one in (mine, theirs)]
+
+    def settled(count: int) -> bool:
+        return is_settled(speeds[0][:count], speeds[1][:count], OTHER, (p99_ms[0][:count], p99_ms[1][:count]))
+
+    count = next((looked for looked in (8, 16, 32, 64) if settled(looked)), PAIRS)
+    found = compare_pairs(speeds[0][:count], speeds[1][:count], OTHER, 60.0)
+    return with_p99(found, p99_ms[0][:count], p99_ms[1][:count])
+
+
+def test_a_longer_tail_fails_the_point_where_its_speed_is_as_the_others() -> None:
+    """Two requests of a hundred take half as long again, which makes the build one percent slower."""
+    generator = np.random.default_rng(5)
+    found = [measured(generator, slow=0.02, factor=1.5) for _ in range(20)]
+
+    assert {one.verdict for one in found} == {"not slower"}
+    assert sum(one.p99_is_longer for one in found) >= 18
+    (said,) = speed_failures(samples.load("online", 4, 100.0, comparison=found[0]))
+    assert "p99" in said
+
+
+@pytest.mark.parametrize(("slow", "most"), [(0.0, 1), (1.0, 5)], ids=["alike", "all as slow as allowed"])
+def test_a_build_whose_tail_is_no_longer_than_allowed_raises_hardly_an_alarm(slow: float, most: int) -> None:
+    """Of 400 points, four in each run of which one in a hundred may have an alarm."""
+    generator = np.random.default_rng(6)
+    found = [measured(generator, slow, factor=1 / 0.97) for _ in range(400)]
+
+    assert sum(one.p99_is_longer for one in found) <= most
+    assert all(one.p99_ratio and one.p99_ratio.low < one.p99_ratio.value for one in found)
