@@ -33,12 +33,8 @@ THRESHOLD = 5.0
 that is none."""
 _NEIGHBOURS = 60
 """The runs on either side that a step is tested with, so that a drift of some percent in 1,000 runs is no step."""
-_BLOCKS = (5, 10, 20)
-"""Lengths in runs over which noise that outlasts a run is looked for, where there are ten such blocks."""
 _FEWEST_TOGETHER = 8
 """Series whose median tells what their machine did to all of them in a run."""
-_MOST_DRAWN = 20
-"""Series in one picture; it is as long as a page then."""
 
 
 class Followed(NamedTuple):
@@ -177,14 +173,15 @@ def _calmed(values: np.ndarray, usual: float) -> tuple[np.ndarray, float]:
     """The values with their outliers cut, which are two spreads from the median around them, and the standard deviation that a
     mean of many runs is as uncertain by, times the root of their number: more than that of a run where neighbours scatter alike.
 
-    The usual spread counts like ten runs, as that of ten runs alone is known to a third only. Noise that outlasts a run counts
-    as twice that of a run in twenty: a short history cannot tell a bad week from a step."""
+    The usual spread counts like ten runs, as that of ten runs alone is known to a third only. Noise that outlasts a run is
+    looked for in blocks of runs, where there are ten of them, and counts as twice that of a run in twenty: a short history
+    cannot tell a bad week from a step."""
     middles = pd.Series(values).rolling(9, center=True, min_periods=1).median().to_numpy()
     of_neighbours = _spread(np.diff(values)) / math.sqrt(2)  # of which few hold a step
     of_one = _with_prior(max(of_neighbours, _spread(values - middles)), len(values), usual, 10)
     calm = np.clip(values, middles - 2 * of_one, middles + 2 * of_one)
     lasting = [of_one]
-    for length in (one for one in _BLOCKS if len(calm) >= 10 * one):
+    for length in (one for one in (5, 10, 20) if len(calm) >= 10 * one):
         means = calm[len(calm) % length :].reshape(-1, length).mean(axis=1)
         lasting.append(_spread(np.diff(means)) * math.sqrt(length / 2))
     return calm, _with_prior(max(lasting), len(calm), 2 * of_one, 20)
@@ -217,10 +214,12 @@ def table(series: Sequence[Series]) -> str:
 def worse_steps(series: Sequence[Series], within: int, known: str | None) -> tuple[list[str], int]:
     """A sentence for each step for the worse within the latest runs of a series, after those of the commit `known`, and the exit
     status that they deserve. Raises UsageError where no run is of that commit."""
-    rows = [row for one in series for row in one.rows if (row.commit or "").startswith(known or "-")]
-    if known and not rows:
-        raise UsageError(f"--known {quoted(known)}: no run in the history is of this commit")
-    accepted = max((row.started for row in rows), default="")
+    accepted = ""
+    if known:
+        started = [row.started for one in series for row in one.rows if (row.commit or "").startswith(known)]
+        if not started:
+            raise UsageError(f"--known {quoted(known)}: no run in the history is of this commit")
+        accepted = max(started)
     sentences, status = [], 0
     for one in series:
         for step in one.steps:
@@ -260,7 +259,7 @@ def _last(one: Series) -> str:
 
 def picture(series: Sequence[Series]) -> Figure:
     """One picture of the history: a line for each series with the step at which its level changed, those with steps first."""
-    drawn = sorted(series, key=lambda one: not one.steps)[:_MOST_DRAWN]
+    drawn = sorted(series, key=lambda one: not one.steps)[:20]  # which are as long as a page
     runs = sorted({_when(row): row for one in drawn for row in one.rows}.items())
     places = {run: place for place, (run, _) in enumerate(runs)}
     figure = Figure(figsize=(8.6, 1.0 + 0.8 * len(drawn)), layout="constrained")
