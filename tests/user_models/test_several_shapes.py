@@ -1,0 +1,100 @@
+"""Samples of several shapes in one run: each is sent in its own, alone to the checks and mixed with the others under load."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fixtures.errors import InputError
+from fixtures.measure.load_data import input_data, other_data
+from fixtures.spec import Tensor
+from fixtures.user_models.samples import read_samples
+from tests import toy
+from tests.user_models.repositories import code, write_model
+from tests.whole_runs.suite import Run, suite
+
+VARIABLE = Tensor("IN", "FP32", (-1,))
+LENGTHS = (4, 4, 9, 4, 2, 9)
+CONFIG = """
+backend: "python"
+max_batch_size: 4
+input [ { name: "IN", data_type: TYPE_FP32, dims: [ -1 ] } ]
+output [ { name: "OUT", data_type: TYPE_FP32, dims: [ -1 ] } ]
+"""
+MODELS = {
+    "right": "2 * values",
+    "long": "2 * values * np.float32(1.0001 if values.shape[1] == 9 else 1)",
+}
+"""What the models compute in the new repository: one of them another thing of the longest samples."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Requests of three lengths, as perf_analyzer takes them."""
+    place = tmp_path_factory.mktemp("samples")
+    data = [
+        {"IN": {"content": [number + step / 10 for step in range(length)], "shape": [length]}}
+        for number, length in enumerate(LENGTHS)
+    ]
+    (place / "x.json").write_text(json.dumps({"data": data}))
+    return place
+
+
+def test_those_of_the_most_frequent_shape_come_first_and_the_rest_by_their_shapes(folder: Path) -> None:
+    samples = read_samples(folder, (VARIABLE,), several=True)
+
+    assert [len(one) for one in (samples, *samples.others)] == [3, 2, 1]
+    assert samples.load([2])["IN"].tolist() == [pytest.approx([3.0, 3.1, 3.2, 3.3])]
+    assert list(samples.others[0].ids) == ["x-0002", "x-0005"]
+    with pytest.raises(InputError):
+        read_samples(folder, (VARIABLE,))
+
+
+def test_only_requests_of_one_sample_mix_them(folder: Path, tmp_path: Path) -> None:
+    samples = read_samples(folder, (VARIABLE,), several=True)
+    model = toy.model(inputs=(VARIABLE,))
+
+    def lengths(batch: int) -> list[int]:
+        with input_data(model, samples, tmp_path) as data:
+            steps = json.loads(data.file(batch).read_text())["data"]
+        return [step["IN"]["shape"][0] for step in steps]
+
+    assert sorted(lengths(1)) == sorted(LENGTHS)
+    assert set(lengths(2)) == {4}
+    assert sorted(len(one.ids) for one in other_data(model, samples)) == [1, 2]
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that compares both models, and measures one."""
+    root = tmp_path_factory.mktemp("repositories")
+    for name, formula in MODELS.items():
+        write_model(root / "new", name, code(formula), CONFIG)
+        write_model(root / "old", name, code("2 * values"), CONFIG)
+    given = [word for name in MODELS for word in ("--samples", f"{name}={folder}")]
+    points = ("--batches", "1,2", "--point-budget-s", "5", "--triton", "embedded")
+    chosen = ("-k", "same_answer_as_the_other or declared or (right and offline)")
+    repositories = ("--repository", str(root / "new"), "--against", str(root / "old"))
+    results = tmp_path_factory.mktemp("results")
+    return suite(*repositories, *given, *points, *chosen, "-v", results=results)
+
+
+def test_a_wrong_answer_to_samples_of_one_shape_is_found(run: Run) -> None:
+    wrong = {
+        name: next(one.wrong for one in run.record(f"cpu-{name}-asis").gates if one.gate == "other")
+        for name in MODELS
+    }
+
+    assert wrong["right"] == "", run.text
+    assert "x-0002" in wrong["long"]
+
+
+def test_the_load_is_made_of_all_of_them(run: Run) -> None:
+    loads = run.record("cpu-right-asis").loads
+    assert len(loads) == 2, run.text
+    one, two = loads
+
+    assert (one.batch, one.samples) == (1, len(LENGTHS)), run.text
+    assert (two.batch, two.samples) == (2, LENGTHS.count(4))
+    assert one.answers is not None
+    assert one.answers.wrong == 0
