@@ -7,6 +7,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +15,8 @@ import pytest
 
 from reports.run.job_summary import annotation, cut
 from reports.run.outcomes import STATUS, Failure
+from tests.helpers import ROOT, run_pytest_here
 
-ROOT = Path(__file__).parents[2]
 LOAD = "test_online[cpu-resnet50-micro-onnx-fp32-b001-c032]"
 KINDS = "not given and (not online or (cpu-resnet50-micro-onnx-fp32 and c032))"
 
@@ -92,31 +93,53 @@ class Run:
         return {str(name): str(value) for name, value in found}
 
 
-def run(folder: Path, *arguments: str) -> Run:
-    """Run benchmarks that fail in every way, without a server, as on GitHub."""
+def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Benchmarks that fail in every way, without a server: the command line of a run, and what GitHub adds to its environment."""
     (folder / "benchmarks").mkdir()
     (folder / "benchmarks" / "test_all.py").write_text(BENCHMARKS)
     (folder / "conftest.py").write_text(
         f"import runpy\npytest_addoption = runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
     )
     (folder / "step.md").write_text("of an earlier command\n")
-    environment = os.environ | {
+    environment = {
         "GITHUB_ACTIONS": "true",
         "GITHUB_STEP_SUMMARY": str(folder / "step.md"),
         "GITHUB_WORKSPACE": str(folder.parent),
     }
     options = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), "-p", "no:cacheprovider")
     outputs = ("--junitxml", str(folder / "junit.xml"), "--results", str(folder / "results"))
+    return ["benchmarks", *options, *outputs], environment
+
+
+def run(folder: Path, *arguments: str) -> Run:
+    """Run them in a process of their own."""
+    words, environment = prepare(folder)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "benchmarks", *options, *outputs, *arguments],
+        [sys.executable, "-m", "pytest", *words, *arguments],
         cwd=folder,
-        env=environment,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     return Run(done.returncode, done.stdout + done.stderr, folder)
+
+
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
+    """Run them in this process."""
+
+    def run_in_process(folder: Path, *arguments: str) -> Run:
+        words, environment = prepare(folder)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(folder)
+        capsys.readouterr()
+        status = run_pytest_here(*words, *arguments)
+        return Run(status, "".join(capsys.readouterr()), folder)
+
+    return run_in_process
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +168,13 @@ def test_failures_of_all_kinds_reach_the_exit_status_and_junit(either: Run) -> N
     }
 
 
-def test_unusable_input_alone_is_a_usage_error_whose_trace_is_there_for_who_asks(tmp_path: Path) -> None:
-    for name, arguments, has_trace in (("short", ("-n", "1"), False), ("full", ("--full-trace",), True)):
+def test_unusable_input_alone_is_a_usage_error_whose_trace_is_there_for_who_asks(
+    run_here: Callable[..., Run], tmp_path: Path
+) -> None:
+    cases = (("short", run, ("-n", "1"), False), ("full", run_here, ("--full-trace",), True))
+    for name, runs, arguments, has_trace in cases:
         (tmp_path / name).mkdir()
-        done = run(tmp_path / name, "-k", "given", *arguments)
+        done = runs(tmp_path / name, "-k", "given", *arguments)
         assert done.status == pytest.ExitCode.USAGE_ERROR, done.text
         assert ("raise InputError" in done.text) is has_trace
 
@@ -215,16 +241,20 @@ def test_a_summary_that_is_too_large_for_github_is_cut_between_lines() -> None:
     assert content.startswith(short.partition("\nCut here")[0])
 
 
-def test_the_summary_goes_to_the_file_that_is_named_and_to_no_other(tmp_path: Path) -> None:
-    named = run(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
+def test_the_summary_goes_to_the_file_that_is_named_and_to_no_other(
+    run_here: Callable[..., Run], tmp_path: Path
+) -> None:
+    named = run_here(tmp_path, "-k", "test_conversion", "--summary", str(tmp_path / "named.md"))
     assert named.status == 0, named.text
     assert "## tritonproof: 1 passed" in (tmp_path / "named.md").read_text()
     assert (tmp_path / "step.md").read_text() == "of an earlier command\n"
     assert "::error" not in named.text
 
 
-def test_a_summary_that_cannot_be_written_is_told_with_all_else(tmp_path: Path) -> None:
-    lost = run(tmp_path, "-k", "test_conversion", "--summary", "/dev/full")
+def test_a_summary_that_cannot_be_written_is_told_with_all_else(
+    run_here: Callable[..., Run], tmp_path: Path
+) -> None:
+    lost = run_here(tmp_path, "-k", "test_conversion", "--summary", "/dev/full")
 
     assert lost.status == STATUS["infrastructure"], lost.text
     assert "/dev/full" in lost.text

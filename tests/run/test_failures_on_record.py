@@ -9,7 +9,7 @@ from fixtures.host.origin import own_run
 from reports.record import files
 from reports.text.publishable import Publishable, publishable
 from tests import samples
-from tests.helpers import ROOT, WITHOUT
+from tests.helpers import ROOT, run_pytest_here
 
 BENCHMARKS = """\
 import os
@@ -76,15 +76,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     (tmp_path / "conftest.py").write_text(
         f"import runpy\npytest_addoption = runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
     )
-    options = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), *WITHOUT)
+    options = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path))
     results = tmp_path / "results"
     monkeypatch.chdir(tmp_path)
 
     def once(*arguments: str, fails: str = "") -> Publishable:
-        """In this process, which has imported the suite already: another takes a second and a half."""
         monkeypatch.setenv("FAILS", fails)
         own_run.cache_clear()  # a process has one run otherwise
-        pytest.main(["benchmarks", *options, "--results", str(results), *arguments])
+        run_pytest_here("benchmarks", *options, "--results", str(results), *arguments)
         return publishable(files.read(files.path_of(samples.record().case, results)))
 
     return once
