@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fixtures.doctor import programs
-from fixtures.host import locks
+from fixtures.host import locks, machine
 from fixtures.serve import backends, container, wheels
 from fixtures.serve.launch import Choice
 from tests.doctor.conftest import Docker
@@ -74,6 +74,16 @@ def test_a_release_that_does_not_run_on_the_gpu_is_a_problem_before_it_is_pulled
 
     assert found.state == "problem"
     assert found.fix == "--triton docker:nvcr.io/nvidia/tritonserver:25.02-py3"
+
+
+def test_a_driver_older_than_the_release_s_cuda_is_a_warning(
+    a100: Nvml, docker: Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker(TOOLKIT, ["NVIDIA_TRITON_SERVER_VERSION=24.10"])
+    monkeypatch.setattr(a100, "nvmlSystemGetDriverVersion", lambda: "470.57.02")
+    machine.gpus_of.cache_clear()
+    found = programs.triton(Choice("docker", IMAGE), "cuda")
+    assert (found.state, "470.57.02" in found.found) == ("warning", True)
 
 
 @pytest.mark.parametrize(

@@ -278,6 +278,11 @@ def marks_of(taken: Turns) -> list[str]:
     return [mark.code for one in seen.efficiency for mark in one.marks]
 
 
+@pytest.mark.parametrize(("ratio", "codes"), [(1.04, []), (1.06, ["faster-than-in-process"])])
+def test_a_server_that_is_faster_than_in_process_is_marked(ratio: float, codes: list[str]) -> None:
+    assert marks_of(Turns((ratio, ratio), (1.0, 1.0))) == codes
+
+
 @pytest.mark.parametrize(("nice", "codes"), [(5, ["niced"]), (0, [])])
 def test_a_ratio_of_a_niced_run_is_marked(nice: int, codes: list[str]) -> None:
     times = CpuTime(0.5, 0.05, 0.25, 0.3, 0.0, nice=nice)

@@ -131,7 +131,13 @@ def test_an_instance_gathers_in_pinned_memory_and_computes_on_its_own_gpu(
         def __getitem__(self, _rows: slice) -> Any:
             return self
 
-        def copy_(self, _tensor: Any) -> None: ...
+        def copy_(self, _tensor: Any, *, non_blocking: bool = False) -> Any:
+            if non_blocking:
+                asked["answers"] = "on their way"
+            return self
+
+        def contiguous(self) -> Any:
+            return asked["answers"]
 
         def to(self, device: Any, *, non_blocking: bool) -> torch.Tensor:
             asked.update(inputs=str(device), waits=not non_blocking)
@@ -145,9 +151,12 @@ def test_an_instance_gathers_in_pinned_memory_and_computes_on_its_own_gpu(
     monkeypatch.setattr(torch, "empty", empty)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: asked.update(current=str(device)))
     model = instance(tmp_path, monkeypatch, "GPU")
-    model.tensors.results = lambda results: results
-    model.execute([Part([[1, 2]])])
+    stream = SimpleNamespace(synchronize=lambda: asked.update(answers="in the host's memory"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _device: stream)
+    ((answer, _sums),) = model.execute([Part([[1, 2]])])
+    assert answer == "in the host's memory", "as its inputs were"
     assert asked == {
+        "answers": answer,
         "current": "cuda:1",
         "inputs": "cuda:1",
         "waits": False,

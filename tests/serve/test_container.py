@@ -155,6 +155,17 @@ def test_an_image_that_does_not_run_on_the_gpu_is_refused_with_one_that_does(
         prepare_image(Choice("docker", IMAGE), "cuda", tmp_path / "log")
 
 
+@pytest.mark.parametrize(("driver", "is_told"), [("470.57.02", True), ("560.35.03", False)])
+def test_a_driver_older_than_the_release_s_cuda_is_told_before_the_server_starts(
+    tmp_path: Path, nvml: Nvml, monkeypatch: pytest.MonkeyPatch, driver: str, is_told: bool
+) -> None:
+    engine(tmp_path, monkeypatch)
+    monkeypatch.setattr(nvml, "nvmlSystemGetDriverVersion", lambda: driver)
+    steps: list[str] = []
+    prepare_image(Choice("docker", IMAGE), "cuda", tmp_path / "log", steps.append)
+    assert any(driver in step for step in steps) is is_told
+
+
 VERSIONS = ["PATH=/bin", "NVIDIA_TRITON_SERVER_VERSION=24.10", "TRT_VERSION=10.5.0.18"]
 DIGESTS = ["mirror.example.org/triton@sha256:1", "nvcr.io/nvidia/tritonserver@sha256:2"]
 
