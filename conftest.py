@@ -14,7 +14,6 @@ _NAMES = (
     "fixtures.run.ending",
     "fixtures.run.fleet",
     "reports.run.plugin",
-    "reports.run.history",
 )
 _PLUGINS = {name: import_module(name) for name in _NAMES}
 

@@ -245,19 +245,11 @@ def _merge(options: argparse.Namespace) -> int:
 
     found = merge(options.records, options.output, anonymous=options.anonymous)
     for left in found.left_out:
-        print(f"left out, since it {_why_left(left)}: {path_text(left)}", file=sys.stderr)
+        print(f"left out, as no record that was merged needs it: {path_text(left)}", file=sys.stderr)
     print(f"{options.output}: wrote {found.records} record{'s' * (found.records != 1)}")
     if found.joined:
         print(f"joined from several: {', '.join(found.joined)}")
     return 0
-
-
-def _why_left(path: Path) -> str:
-    if path.name.endswith(".server.log"):
-        return "is a log of no record, of an earlier one of its case, or may name the machine"
-    if files.is_record(path):
-        return "lies deeper than records are read from (TARGET/CASE.json)"
-    return "belongs to no record"
 
 
 def _published(options: argparse.Namespace) -> int:
@@ -305,26 +297,23 @@ def _readme(options: argparse.Namespace) -> int:
 # --- their options -----------------------------------------------------------------------------------------
 
 
-def _percent(text: str) -> float:
-    """A percentage from 0 on and below 100, as a fraction."""
-    try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < 100:
-        raise argparse.ArgumentTypeError("it is no percentage from 0 to below 100")
-    return value / 100
-
-
-def _milliseconds(text: str) -> float:
-    """A finite number above zero."""
+def _number(text: str, least: float, below: float, what: str) -> float:
+    """A number from `least` on and below another, which `what` says."""
     try:
         value = float(text[:40])
     except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a number of milliseconds above 0")
+        value = math.nan
+    if not least <= value < below:
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not {what}")
     return value
+
+
+def _percent(text: str) -> float:
+    return _number(text.strip().removesuffix("%"), 0, 100, "a percentage from 0 to below 100") / 100
+
+
+def _milliseconds(text: str) -> float:
+    return _number(text, sys.float_info.min, 1e9, "a number of milliseconds above 0")
 
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {

@@ -5,16 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from reports.record import schema
 from reports.record.figures import bounds, of_load, of_served, percent, ratio_bounds
-from reports.record.schema import (
-    REMOTE,
-    Estimate,
-    Load,
-    Origin,
-    case_id,
-    place,
-    point_id,
-)
 from reports.text.correctness import main_score
 from reports.text.labels import notes
 from reports.text.publishable import Publishable
@@ -48,7 +40,7 @@ def _rows(record: Publishable) -> list[dict[str, Any]]:
     ]
 
 
-def _origin(record: Publishable, one: Origin | None) -> dict[str, Any]:
+def _origin(record: Publishable, one: schema.Origin | None) -> dict[str, Any]:
     uuids = one.gpu_uuids if one else record.machine.gpu_uuids
     found: dict[str, Any] = {"host": one.host or None if one else None, "gpu_uuids": " ".join(uuids) or None}
     if one is not None:
@@ -58,9 +50,9 @@ def _origin(record: Publishable, one: Origin | None) -> dict[str, Any]:
 
 def _case(record: Publishable) -> dict[str, Any]:
     case, serving, score = record.case, record.serving, main_score(record)
-    is_on_gpu = case.target not in ("cpu", REMOTE)
+    is_on_gpu = case.target not in ("cpu", schema.REMOTE)
     return {
-        "case": case_id(case),
+        "case": schema.case_id(case),
         **structs.asdict(case),
         "gpus": case.gpus if is_on_gpu else None,
         "device": None
@@ -76,7 +68,7 @@ def _case(record: Publishable) -> dict[str, Any]:
     }
 
 
-def _cost(record: Publishable, load: Load) -> dict[str, Any]:
+def _cost(record: Publishable, load: schema.Load) -> dict[str, Any]:
     paid = cost(record, load)
     if paid is None:
         return {}
@@ -87,13 +79,13 @@ def _cost(record: Publishable, load: Load) -> dict[str, Any]:
     }
 
 
-def _beside(record: Publishable, load: Load) -> dict[str, Any]:
+def _beside(record: Publishable, load: schema.Load) -> dict[str, Any]:
     """The point beside another build, and beside the same artifact in process where that was measured at it."""
     found: dict[str, Any] = {}
     if load.comparison is not None:
         found["comparison_reference"] = load.comparison.reference
     for one in record.efficiency:
-        if place(load) == (one.scenario, one.batch, one.concurrency, 0.0, ""):
+        if schema.place(load) == (one.scenario, one.batch, one.concurrency, 0.0, ""):
             found |= {
                 **bounds("in_process", "_per_s", one.in_process_per_s),
                 "in_process_batch": one.in_process_batch,
@@ -121,7 +113,7 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
     for record in records:
         measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
         scores = {name: {"value": value} for score in measured for name, value in of_served(score).items()}
-        found |= {case_id(record.case): scores} if scores else {}
+        found |= {schema.case_id(record.case): scores} if scores else {}
         for name, load in _points(record):
             found[name] = {
                 "throughput": _metric(load.throughput_per_s),
@@ -152,11 +144,11 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
 }
 
 
-def _points(*records: Publishable) -> list[tuple[str, Load]]:
+def _points(*records: Publishable) -> list[tuple[str, schema.Load]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
     return [
         (
-            f"{case_id(record.case)} {load.scenario} {point_id(*place(load)[1:3], load.request_rate_per_s, load.arrivals)}",
+            f"{schema.case_id(record.case)} {load.scenario} {schema.point_id(*schema.place(load)[1:3], load.request_rate_per_s, load.arrivals)}",
             load,
         )
         for record in records
@@ -167,7 +159,7 @@ def _points(*records: Publishable) -> list[tuple[str, Load]]:
 def _scores(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]:
     """The scores that tables show, of cases that have one. A further metric may be an error of rounding alone, which
     doubles without meaning."""
-    shown = [(case_id(record.case), score) for record in records if (score := main_score(record))]
+    shown = [(schema.case_id(record.case), score) for record in records if (score := main_score(record))]
     return [
         {
             "name": f"{name} {score.metric}",
@@ -179,13 +171,13 @@ def _scores(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]
     ]
 
 
-def _entry(name: str, unit: str, estimate: Estimate, extra: str) -> dict[str, Any]:
+def _entry(name: str, unit: str, estimate: schema.Estimate, extra: str) -> dict[str, Any]:
     bounds = f"{estimate.low:g} or more" if estimate.open_above else f"{estimate.low:g} to {estimate.high:g}"
     entry = {"name": name, "unit": unit, "value": estimate.value, "range": bounds}
     return entry | {"extra": extra} if extra else entry
 
 
-def _metric(estimate: Estimate, scale: float = 1.0) -> dict[str, float]:
+def _metric(estimate: schema.Estimate, scale: float = 1.0) -> dict[str, float]:
     values = {"value": estimate.value, "lower_value": estimate.low}
     if not estimate.open_above:
         values["upper_value"] = estimate.high

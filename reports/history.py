@@ -8,16 +8,16 @@ import fcntl
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from reports.record import atomic, safe_open
-from reports.record.files import RecordError, listed
+from reports.record.files import listed
 from reports.record.origins import machine_digest
 from reports.record.sanitize import one_line
-from reports.record.schema import Estimate, Origin, case_id, point_id
+from reports.record.schema import Estimate, case_id, point_id
 from reports.text.labels import counted, grouped
 from reports.text.publishable import Publishable
 
@@ -28,7 +28,6 @@ _LONGEST_REASON = 200
 Figure = tuple[float, float, float | None]
 """A value with the bounds of its interval: value, low, high; three times the value where no interval is known, and None for
 high where it is open above."""
-Kind = Literal["load", "accuracy", "efficiency"]
 _Name = Annotated[str, Meta(pattern="^[A-Za-z0-9._-]+$")]
 """A name that stays in its folder when it becomes the name of a file."""
 
@@ -46,11 +45,11 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     clean: bool | None
     target: _Name
     case: _Name
-    kind: Kind
+    kind: Literal["load", "accuracy", "efficiency"]
     at: str
     """The load point (`offline b008-c001`), or the name of the metric."""
     figures: Mapping[str, Figure]
-    """The figures by name, with units: throughput_per_s, latency_p99_ms, score, error, in_process_ratio ..."""
+    """The figures by name, with units: throughput_per_s, latency_p99_ms, score, error, in_process_ratio."""
     build: str
     """The digest of what the artifact was made from."""
     triton: str | None = None
@@ -76,31 +75,21 @@ _DECODER = msgspec.json.Decoder(Row)
 def folder_of(results: Path) -> Path:
     """Where the history of the records in a folder lies: `reports/history` for the checkout's own, for others in the
     folder, so that a scratch run never adds to the checkout's."""
-    if os.path.realpath(results) == os.path.realpath(_DEFAULT_RESULTS):
-        return results.parent / "history"
-    return results / "history"
+    is_own = os.path.realpath(results) == os.path.realpath(_DEFAULT_RESULTS)
+    return (results.parent if is_own else results) / "history"
 
 
 def read(folder: Path) -> History:
-    """All rows of a folder in the order they were added, each once; none where there is no such folder.
-
-    Raises RecordError where a file cannot be read, and where something else than a folder has its name.
-    """
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise RecordError(f"{folder}: not a folder. Give the one of the history, or leave --history out.")
+    """All rows of a folder in the order they were added, each once; none where there is no such folder."""
     rows: dict[tuple[str, ...], Row] = {}
     damaged: list[str] = []
     for path in listed(folder, f"*{SUFFIX}"):
-        try:
-            found, wrong = _decoded(safe_open.content(path).splitlines())
-        except OSError as error:
-            raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+        found, wrong = _decoded(safe_open.content(path).splitlines())
         for row in found:
             rows.setdefault(row.key, row)
         if wrong:
-            number, why = next(iter(wrong.items()))
             more = f" ({counted(len(wrong) - 1, 'more line')} like it)" if len(wrong) > 1 else ""
-            damaged.append(f"{path}, line {number}: left out, as it is no row of a history: {why}{more}")
+            damaged.append(f"{path}, line {wrong[0]}{more}")
     return History([*rows.values()], damaged)
 
 
@@ -129,67 +118,54 @@ def _append(path: Path, rows: Sequence[Row]) -> int:
         return len(fresh)
 
 
-def _decoded(lines: Sequence[bytes]) -> tuple[list[Row], dict[int, str]]:
-    """The rows of lines of any origin, and what is wrong with each other line, by its number."""
+def _decoded(lines: Sequence[bytes]) -> tuple[list[Row], list[str]]:
+    """The rows of lines of any origin, and for each other line its number and what is wrong with it."""
     rows: list[Row] = []
-    wrong: dict[int, str] = {}
+    wrong: list[str] = []
     for number, line in enumerate(lines, start=1):
         try:
             rows.append(_DECODER.decode(line))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            wrong[number] = one_line(str(error), _LONGEST_REASON)
+            reason = one_line(str(error), _LONGEST_REASON)
+            wrong.append(f"{number}: left out, as it is no row of a history: {reason}")
     return rows, wrong
 
 
 def rows_of(record: Publishable) -> list[Row]:
-    """A row for each measurement of a record that may be shown and says where it comes from."""
-    rows = []
+    """A row for each measurement of a record that may be shown and says which run it is of."""
+    ledger = None if record.accuracy_missing else record.accuracy
+    found: list[tuple[Any, Any, str, dict[str, Figure]]] = []
     for load in record.loads:
         place = point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals)
-        figures = {"throughput_per_s": _figure(load.throughput_per_s)}
-        if "p99" in load.latency_ms:
-            figures["latency_p99_ms"] = _figure(load.latency_ms["p99"])
-        rows += _row(record, load.origin, "load", f"{load.scenario} {place}", figures)
-    if record.accuracy is not None and not record.accuracy_missing:
-        for score in record.accuracy.scores:
-            figures = {"score" if score.better == "higher" else "error": (score.served,) * 3}
-            rows += _row(
-                record, record.accuracy.origin, "accuracy", score.metric, figures, record.accuracy.samples
-            )
+        figures = {
+            "throughput_per_s": _figure(load.throughput_per_s),
+            "latency_p99_ms": _figure(load.latency_ms["p99"]),
+        }
+        found.append((load, "load", f"{load.scenario} {place}", figures))
+    for score in ledger.scores if ledger else ():
+        name = "score" if score.better == "higher" else "error"
+        found.append((ledger, "accuracy", score.metric, {name: (score.served,) * 3}))
     for one in record.efficiency:
         at = f"{one.scenario} {point_id(one.batch, one.concurrency)}"
-        rows += _row(record, one.origin, "efficiency", at, {"in_process_ratio": _figure(one.ratio)})
-    return rows
-
-
-def _row(
-    record: Publishable,
-    origin: Origin | None,
-    kind: Kind,
-    at: str,
-    figures: Mapping[str, Figure],
-    samples: int = 0,
-) -> list[Row]:
-    """A row in a list; an empty one where the measurement does not say which run it is of."""
-    if origin is None:
-        return []
+        found.append((one, "efficiency", at, {"in_process_ratio": _figure(one.ratio)}))
+    case: dict[str, Any] = {
+        "machine": machine_digest(record.machine),
+        "target": record.case.target,
+        "case": case_id(record.case),
+        "build": record.build.digest,
+        "triton": record.serving.triton if record.serving else None,
+    }
     return [
         Row(
-            run=origin.run,
-            started=origin.started,
-            host=origin.host,
-            machine=machine_digest(record.machine),
-            commit=origin.commit,
-            clean=origin.clean,
-            target=record.case.target,
-            case=case_id(record.case),
+            **case,
+            **{name: getattr(one.origin, name) for name in ("run", "started", "host", "commit", "clean")},
             kind=kind,
             at=at,
             figures=figures,
-            build=record.build.digest,
-            triton=record.serving.triton if record.serving else None,
-            samples=samples,
+            samples=one.samples if kind == "accuracy" else 0,
         )
+        for one, kind, at, figures in found
+        if one.origin is not None
     ]
 
 

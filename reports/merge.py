@@ -3,7 +3,6 @@
 It goes case by case, so that any number of records takes the memory of few.
 """
 
-import itertools
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,14 +15,10 @@ from msgspec import structs
 from reports import sources
 from reports.compare.setup import differing
 from reports.record import atomic, commands, files, per_sample, safe_open
-from reports.record.files import RecordError
 from reports.record.folders import below
 from reports.record.origins import SEVERAL, SINGLE, measurements, without_names
 from reports.record.sanitize import one_line
 from reports.record.schema import Record, case_id
-
-_LONGEST_SETTINGS = 300
-"""Characters of the settings that differ, in a sentence; a digest has 64."""
 
 
 @dataclass
@@ -37,6 +32,8 @@ class Merged:
     """The cases whose record was joined from several."""
     left_out: list[Path] = field(default_factory=list)
     """Files in the given folders that belong to no record, and logs that are not kept."""
+    problems: list[str] = field(default_factory=list)
+    """What contradicts each other, for which nothing is written."""
     first: dict[str, tuple[Path, Record]] = field(default_factory=dict)
     """A record of each target; all others of that target must be of its machine."""
 
@@ -51,35 +48,30 @@ def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -
     _check_output(output, place, given)
     paths = _paths_by_case(given)
     beside = _files_beside(path for alike in paths.values() for path in alike)
-    problems: list[str] = []
     damaged: list[str] = []
     with atomic.unfinished_folder(place) as staged:
         done = Merged(staged, anonymous)
         for name, alike in paths.items():
             try:
-                _add(done, name, alike, beside, problems)
-            except RecordError as error:
+                _add(done, name, alike, beside)
+            except files.RecordError as error:
                 damaged.append(str(error))
-        if damaged:
-            raise RecordError("\n".join(damaged))
-        if problems:
-            lines = "".join(f"\n- {problem}" for problem in problems)
-            raise RecordError(f"the records cannot be merged, and nothing was written:{lines}")
+        if damaged or done.problems:
+            why = ["the records cannot be merged, and nothing was written:", *done.problems]
+            raise files.RecordError("\n".join(damaged) or "\n- ".join(why))
         with atomic.named(place):
             staged.replace(place)
-    used = {*beside, *itertools.chain.from_iterable(beside.values())}
+    used = {*beside, *(file for own in beside.values() for file in own)}
     done.left_out += [path for one in given for path in _visible(one) if path not in used]
     return done
 
 
 def _check_output(output: Path, place: Path, given: Iterable[Path]) -> None:
-    if place.is_symlink() or (place.exists() and (not place.is_dir() or any(place.iterdir()))):
-        raise RecordError(f"{output}: not an empty folder. Give a new one with --output.")
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise files.RecordError(f"{output}: not an empty folder. Give a new one with --output.")
     for one in given:
         if one.is_dir() and place.is_relative_to(os.path.realpath(one)):
-            raise RecordError(
-                f"{output}: is, or lies in, {one}, whose records are to be merged. Give a new one with --output."
-            )
+            raise files.RecordError(f"{output}: lies in {one}, which is to be merged. Give another --output.")
 
 
 def _paths_by_case(given: Iterable[Path]) -> dict[str, list[Path]]:
@@ -88,62 +80,49 @@ def _paths_by_case(given: Iterable[Path]) -> dict[str, list[Path]]:
     for argument in given:
         for path in sources.record_files(argument):
             name = case_id(files.read(path).case) if argument.is_file() else path.stem
-            found.setdefault(name, {})[os.path.realpath(path.parent) + os.sep + path.name] = path
+            found.setdefault(name, {})[f"{os.path.realpath(path.parent)}/{path.name}"] = path
     return {name: [alike[real] for real in sorted(alike)] for name, alike in sorted(found.items())}
 
 
-def _add(
-    done: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path, Sequence[Path]], problems: list[str]
-) -> None:
+def _add(done: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path, Sequence[Path]]) -> None:
     records = {path: files.read(path) for path in paths}
     for path, record in records.items():
         if case_id(record.case) != name:
-            raise RecordError(
-                f"{path}: holds the case {case_id(record.case)}. Give it that name, or take it out of the folder."
+            found = case_id(record.case)
+            raise files.RecordError(f"{path}: holds the case {found}. Give it that name, or take it out.")
+        target = record.case.target  # of which a table would mix two machines
+        other, its = done.first.setdefault(target, (path, record))
+        if its.machine != record.machine and (settings := _differing(its, record, ("machine.", "versions."))):
+            done.problems.append(
+                f"target {target}: two machines: {other} and {path} differ in {settings}. Merge each machine's into a folder "
+                f"of its own; {commands.tool('reports', 'compare')} sets them side by side."
             )
-        _check_machine(done, path, record, problems)
     # The order of the arguments decides nothing: the record that was changed last comes last.
-    first, *others = paths
-    if others:
-        first, *others = sorted(paths, key=lambda path: (records[path].updated, repr(records[path])))
+    first, *others = sorted(paths, key=lambda path: records[path].updated)
     whole = records[first]
     for path in others:
         both = " and ".join(sorted(map(str, (first, path))))
-        problems += [f"{both}: {what}" for what in contradictions(whole, records[path])]
+        done.problems += [f"{both}: {what}" for what in contradictions(whole, records[path])]
         whole = joined(whole, records[path])
-    if problems:
+    if done.problems:
         return  # nothing will be written
     done.records += 1
     if any(record != whole for record in records.values()):
         done.joined.append(name)
     place = files.path_of(whole.case, done.folder)
     place.parent.mkdir(exist_ok=True)
-    if done.anonymous:
-        place.write_bytes(files.encode(without_names(whole)))
-    else:
-        place.write_bytes(safe_open.content(first) if whole == records[first] else files.encode(whole))
+    shown = without_names(whole) if done.anonymous else whole
+    place.write_bytes(safe_open.content(first) if shown == records[first] else files.encode(shown))
     for path in reversed((first, *others)):
         for file in beside[path]:
-            _copy(done, file, path, place, problems)
-
-
-def _check_machine(done: Merged, path: Path, record: Record, problems: list[str]) -> None:
-    """Compare the machine of a record with that of another of its target: a table of both would mix them."""
-    other, its = done.first.setdefault(record.case.target, (path, record))
-    if its.machine != record.machine and (settings := _differing(its, record, ("machine.", "versions."))):
-        problems.append(
-            f"target {record.case.target}: two machines: {other} and {path} differ in {settings}. Merge the records of each "
-            f"machine into a folder of its own; {commands.tool('reports', 'compare')} sets them side by side."
-        )
+            _copy(done, file, path, place)
 
 
 def contradictions(one: Record, other: Record) -> list[str]:
     """Why two records of a case cannot be one: sentences on another build or setup, and on two figures of the same thing."""
     parts = ("deployment.", "build.", *(["serving."] if one.serving and other.serving else []))
     if settings := _differing(one, other, parts):
-        return [
-            f"differ in {settings}. Measure the case again with one build and one setup, or leave one out."
-        ]
+        return [f"differ in {settings}. Measure the case again with one setup, or leave one out."]
     mine, theirs = measurements(one), measurements(other)
     # Two measurements may be equal in all but where they come from, as those of a deterministic model are.
     twice = [
@@ -162,7 +141,7 @@ def _differing(one: Record, other: Record, parts: Sequence[str]) -> str:
         for each in differing(one, other)
         if each.name.startswith(tuple(parts)) and each.name != "machine.gpu_uuids"
     ]
-    return one_line(", ".join(found), _LONGEST_SETTINGS)
+    return one_line(", ".join(found), 300)  # a digest has 64 characters
 
 
 def joined(earlier: Record, later: Record) -> Record:
@@ -188,7 +167,7 @@ def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
     found: dict[Path, list[Path]] = {record: [] for record in records}
     for folder in sorted({record.parent for record in found}):
         for entry in sorted(folder.iterdir()):
-            owner = Path(entry)
+            owner = entry
             while owner.suffix and owner.with_suffix(".json") not in found:
                 owner = owner.with_suffix("")
             if owner.suffix and owner.with_suffix(".json") != entry:
@@ -204,7 +183,7 @@ def _visible(path: Path) -> list[Path]:
     return sorted(one for one in inside if one.name[0] != "." and (one.is_symlink() or not one.is_dir()))
 
 
-def _copy(done: Merged, file: Path, record: Path, place: Path, problems: list[str]) -> None:
+def _copy(done: Merged, file: Path, record: Path, place: Path) -> None:
     ending = str(file.relative_to(record.parent))[len(record.stem) :]
     target = place.parent / f"{place.stem}{ending}"
     if ending.endswith((files.SAMPLES_SUFFIX, f"{files.SEARCH_SUFFIX}/samples.json")):
@@ -215,5 +194,7 @@ def _copy(done: Merged, file: Path, record: Path, place: Path, problems: list[st
         target.parent.mkdir(parents=True, exist_ok=True)
         with safe_open.opened(file, record.parent) as content, target.open("xb") as copy:
             shutil.copyfileobj(content, copy)
-    elif safe_open.digest(file, record.parent) != safe_open.digest(target):
-        problems.append(f"{file}: differs from that beside another record of the case. Take one of them out.")
+    elif safe_open.content(file, record.parent) != target.read_bytes():
+        done.problems.append(
+            f"{file}: differs from that beside another record of the case. Take one of them out."
+        )

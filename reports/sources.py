@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import ascii_uppercase
 
 from reports.record import files
 from reports.record.files import RecordError
 from reports.record.schema import case_id
+from reports.text.labels import letter
 from reports.text.publishable import Publishable, publishable
 
 
@@ -41,7 +41,9 @@ def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
 
     Raises RecordError where an argument has none that can be read, or is there twice.
     """
-    sources = [_source(argument, _letter(number), substring) for number, argument in enumerate(arguments)]
+    sources = [
+        _source(argument, letter(number).upper(), substring) for number, argument in enumerate(arguments)
+    ]
     owners: dict[Path, Source] = {}
     for source in sources:
         for stored in source.records.values():
@@ -52,11 +54,6 @@ def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
                     f"({source.name}). Give each folder once."
                 )
     return sources
-
-
-def _letter(number: int) -> str:
-    """The letter of an argument by its number from 0: A to Z, then A1 to Z1."""
-    return f"{ascii_uppercase[number % 26]}{number // 26 or ''}"
 
 
 def _source(argument: Path, letter: str, substring: str) -> Source:

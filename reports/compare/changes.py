@@ -7,7 +7,7 @@ from typing import Literal
 
 from reports.compare.paired_scores import Paired, paired
 from reports.compare.setup import Setting, differing
-from reports.record import files, per_sample
+from reports.record import files, per_sample, schema
 from reports.record.arguments import ACCURACY, SPEED, UsageError
 from reports.record.files import RecordError
 from reports.record.ratio import (
@@ -17,16 +17,6 @@ from reports.record.ratio import (
     speeds,
     unpaired_chance,
     unpaired_ratio,
-)
-from reports.record.schema import (
-    Estimate,
-    Load,
-    LoadSetting,
-    Place,
-    Score,
-    Verdict,
-    case_id,
-    place,
 )
 from reports.sources import Source, Stored
 from reports.text.correctness import unmeasured
@@ -38,12 +28,12 @@ from reports.text.publishable import Publishable
 class PointChange:
     """One load point that both records measured."""
 
-    before: Load
-    after: Load
-    ratio: Estimate | None
+    before: schema.Load
+    after: schema.Load
+    ratio: schema.Estimate | None
     """Speed after over before: throughput, or at a given request rate the inverse of the mean latency; None of too
     few passes."""
-    verdict: Verdict = "not shown"
+    verdict: schema.Verdict = "not shown"
     """Whether the point is shown to be faster (passed) or slower (failed) than before, among all points of both."""
     chances: tuple[float, float] = (1.0, 1.0)
     """The chance of a point as slow, and as fast, as this one, where nothing has changed."""
@@ -55,8 +45,8 @@ class ScoreChange:
 
     metric: str
     better: Literal["higher", "lower"]
-    before: Score | None
-    after: Score | None
+    before: schema.Score | None
+    after: schema.Score | None
     pairs: Paired | None
     why_unpaired: str
     """Why the scores are not compared sample by sample; empty where they are."""
@@ -72,8 +62,8 @@ class CaseChange:
     scores: Sequence[ScoreChange]
     points: Sequence[PointChange]
     """The load points that both measured; empty where either may show no speed."""
-    only_before: Sequence[LoadSetting]
-    only_after: Sequence[LoadSetting]
+    only_before: Sequence[schema.LoadSetting]
+    only_after: Sequence[schema.LoadSetting]
 
 
 @dataclass(frozen=True)
@@ -105,7 +95,7 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
             f"{before.name} has {_names(before)}. To compare different cases of one model, give two record files."
         )
     cases = [_case(first, second, 1 - allowed_slowdown) for first, second in pairs]
-    paired_names = {case_id(one.record.case) for pair in pairs for one in pair}
+    paired_names = {schema.case_id(one.record.case) for pair in pairs for one in pair}
     return Changes(
         before,
         after,
@@ -130,7 +120,7 @@ def _names(source: Source) -> str:
 
 
 def _case(before: Stored, after: Stored, slowest: float) -> CaseChange:
-    first, second = ({place(at): at for at in side.record.loads} for side in (before, after))
+    first, second = ({schema.place(at): at for at in side.record.loads} for side in (before, after))
     every, others = (_measured(side.record) for side in (before, after))
     return CaseChange(
         before,
@@ -143,13 +133,13 @@ def _case(before: Stored, after: Stored, slowest: float) -> CaseChange:
     )
 
 
-def _measured(record: Publishable) -> dict[Place, LoadSetting]:
+def _measured(record: Publishable) -> dict[schema.Place, schema.LoadSetting]:
     """Every load point that was measured, shown or hidden."""
-    points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
-    return {place(at): at for at in points}
+    points: tuple[schema.LoadSetting, ...] = (*record.loads, *record.hidden)
+    return {schema.place(at): at for at in points}
 
 
-def _point(before: Load, after: Load, slowest: float) -> PointChange:
+def _point(before: schema.Load, after: schema.Load, slowest: float) -> PointChange:
     mine, theirs = speeds(after), speeds(before)
     if min(len(mine), len(theirs)) < FEWEST_PASSES:
         return PointChange(before, after, None)
@@ -164,7 +154,7 @@ def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
     slower, faster = (
         shown_by_holm([point.chances[side] for point in measured], FALSE_ALARMS) for side in (0, 1)
     )
-    shown: dict[int, Verdict] = {
+    shown: dict[int, schema.Verdict] = {
         id(point): "failed" if is_slower else "passed"
         for point, is_slower, is_faster in zip(measured, slower, faster, strict=True)
         if is_slower or is_faster

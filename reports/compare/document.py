@@ -5,15 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from reports.compare.changes import CaseChange, Changes, PointChange, ScoreChange
 from reports.compare.paired_scores import Paired
 from reports.compare.setup import Setting
-from reports.record.quantities import (
-    GIVEN_SHARE,
-    LATENCY,
-    METRIC_CHANGES,
-    NOTHING,
-    P_VALUE,
-    RATIO,
-    THROUGHPUT,
-)
+from reports.record import quantities
 from reports.record.ratio import FALSE_ALARMS
 from reports.record.schema import Load, Mark, Record, Score
 from reports.sources import Source
@@ -89,7 +81,7 @@ def _settings(settings: Iterable[Setting]) -> str:
 
 def _summary(cases: Sequence[CaseChange], common: Sequence[Setting]) -> Table:
     def setup(case: CaseChange) -> str:
-        return ", ".join(one.name for one in case.setup if one not in common) or NOTHING
+        return ", ".join(one.name for one in case.setup if one not in common) or quantities.NOTHING
 
     columns: list[Column[CaseChange]] = [
         Column("Case", _case_name),
@@ -138,7 +130,7 @@ def _legend(changes: Changes) -> list[str]:
         blocks.append(
             f"Speed: the ratio is {after} over {before}, with Welch's 95 % interval of the passes on record, of each "
             f"point by itself; slower and faster are what is shown among {len(points)} points, so that chance alone "
-            f"calls any of them slower, or any of them faster, in at most {GIVEN_SHARE.text(FALSE_ALARMS)} of all "
+            f"calls any of them slower, or any of them faster, in at most {quantities.GIVEN_SHARE.text(FALSE_ALARMS)} of all "
             "comparisons (Holm's correction). It covers what varied while each was measured, not what the machine changed in between: "
             "`--against` measures both in turns."
         )
@@ -194,7 +186,9 @@ def _score(change: ScoreChange, case: CaseChange) -> str:
     if pairs is None:
         return line
     remarks = [
-        f"{what} {_ids(names)}" for what, names in (("lost", pairs.lost), ("gained", pairs.gained)) if names
+        f"{what} {first_of([f'`{name}`' for name in names], _SHOWN_IDS)}"
+        for what, names in (("lost", pairs.lost), ("gained", pairs.gained))
+        if names
     ]
     remarks += [
         f"{count} only in {stored.letter}"
@@ -213,14 +207,10 @@ def _value(score: Score | None, record: Record) -> str:
 def _paired(change: ScoreChange, pairs: Paired) -> str:
     if not pairs.lost and not pairs.gained:
         return f"the same on each of {pairs.samples} samples in both"
-    difference = METRIC_CHANGES[change.better].text_with_interval(pairs.difference)
-    p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {P_VALUE.text(pairs.p_value)}"
+    difference = quantities.METRIC_CHANGES[change.better].text_with_interval(pairs.difference)
+    p_value = "p < 0.001" if pairs.p_value < 0.001 else f"p = {quantities.P_VALUE.text(pairs.p_value)}"
     counts = f"of {pairs.samples} samples in both {len(pairs.lost)} lost and {len(pairs.gained)} gained"
     return joined([f"{counts}, difference {difference}, {p_value}:", _ACCURACY[pairs.verdict]], " ")
-
-
-def _ids(names: Sequence[str]) -> str:
-    return first_of([f"`{name}`" for name in names], _SHOWN_IDS)
 
 
 def _points(case: CaseChange) -> Table:
@@ -229,7 +219,7 @@ def _points(case: CaseChange) -> Table:
         Column("Load point", lambda point: full_point(point.before), narrow="Load point"),
         _throughput(before, lambda point: point.before),
         _throughput(after, lambda point: point.after),
-        Column(f"{after} / {before}", _ratio, RATIO, narrow=f"{after} / {before}"),
+        Column(f"{after} / {before}", _ratio, quantities.RATIO, narrow=f"{after} / {before}"),
         _p99(before, lambda point: point.before),
         _p99(after, lambda point: point.after),
         Column("Speed", _speed_word, narrow="Speed"),
@@ -245,13 +235,17 @@ def _points(case: CaseChange) -> Table:
 def _throughput(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
     title = f"infer/s, {letter}"
     return Column(
-        title, lambda point: side(point).throughput_per_s, THROUGHPUT, is_starred=True, narrow=title
+        title,
+        lambda point: side(point).throughput_per_s,
+        quantities.THROUGHPUT,
+        is_starred=True,
+        narrow=title,
     )
 
 
 def _p99(letter: str, side: Callable[[PointChange], Load]) -> Column[PointChange]:
-    return Column(f"p99 (ms), {letter}", lambda point: side(point).latency_ms.get("p99"), LATENCY)
+    return Column(f"p99 (ms), {letter}", lambda point: side(point).latency_ms.get("p99"), quantities.LATENCY)
 
 
 def _ratio(point: PointChange) -> Cell:
-    return figure(RATIO, point.ratio, "interval", 1.0)
+    return figure(quantities.RATIO, point.ratio, "interval", 1.0)

@@ -8,15 +8,7 @@ from reports.tables.case import gates_table
 from reports.tables.points import points_of
 from reports.tables.summary import machine_blocks, serving_blocks
 from reports.tables.table import Block, Cell, Column, Table, figure, table
-from reports.text.correctness import (
-    conversation_text,
-    metric_text,
-    parity_text,
-    same_answers_text,
-    tightest,
-    tightest_text,
-    unmeasured,
-)
+from reports.text import correctness
 from reports.text.labels import confidence_levels, first_of, point, sentence
 from reports.text.publishable import Publishable
 
@@ -51,7 +43,7 @@ def intervals_blocks(record: Publishable, scenario: str) -> list[Block]:
 def _stage(name: str) -> Column[Score]:
     def take(score: Score) -> str | None:
         value = getattr(score, name)
-        return None if value is None else metric_text(score, value)
+        return None if value is None else correctness.metric_text(score, value)
 
     return Column(name.capitalize(), take, is_right=True)
 
@@ -59,8 +51,8 @@ def _stage(name: str) -> Column[Score]:
 _LEDGER: Sequence[Column[Score]] = (
     Column("Metric", lambda score: score.metric),
     *map(_stage, ("framework", "converted", "served")),
-    Column("Limit", lambda score: tightest_text(score) or None, is_right=True),
-    Column("Its source", lambda score: limit.source if (limit := tightest(score)) else None),
+    Column("Limit", lambda score: correctness.tightest_text(score) or None, is_right=True),
+    Column("Its source", lambda score: limit.source if (limit := correctness.tightest(score)) else None),
     Column("Verdict", lambda score: "kept" if score.passed else "not kept"),
 )
 
@@ -102,9 +94,9 @@ def accuracy_blocks(record: Record) -> list[Block]:
     if conversion is not None:
         blocks.append(_outputs_table("the framework's", conversion.outputs))
     if record.conversation is not None:
-        blocks.append(f"{conversation_text(record.conversation)}.")
+        blocks.append(f"{correctness.conversation_text(record.conversation)}.")
     if accuracy is None or record.accuracy_missing:
-        blocks.append(f"Accuracy: {unmeasured(record)}.")
+        blocks.append(f"Accuracy: {correctness.unmeasured(record)}.")
     if accuracy is not None:
         blocks += _ledger(accuracy)
     return [*blocks, gates_table(record.gates)]
@@ -121,7 +113,7 @@ def _conversion_sentence(record: Record) -> str:
         return "The converted model was not compared with the framework."
     return (
         f"Converted model in process against the framework, on {COUNT.text(found.samples)} samples: "
-        f"{parity_text(found)}; {'passed' if found.passed else 'failed'}."
+        f"{correctness.parity_text(found)}; {'passed' if found.passed else 'failed'}."
     )
 
 
@@ -132,7 +124,7 @@ def _ledger(accuracy: Accuracy) -> list[Block]:
         table(_LEDGER, accuracy.scores),
         table(_DISAGREEMENTS, accuracy.disagreements),
         _outputs_table("the same file in process", accuracy.outputs),
-        sentence(same_answers_text(accuracy.same_answers)) if accuracy.same_answers else "",
+        sentence(correctness.same_answers_text(accuracy.same_answers)) if accuracy.same_answers else "",
     ]
 
 

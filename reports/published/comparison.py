@@ -4,17 +4,7 @@ from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from reports.compare.setup import setting_text
-from reports.published.matching import (
-    Match,
-    PointKey,
-    PublishedRow,
-    groups,
-    is_same_gpu,
-    measured_points,
-    over_published,
-    pairs,
-    point_of,
-)
+from reports.published import matching
 from reports.record import commands
 from reports.record.quantities import LATENCY, RATIO, SCORE, THROUGHPUT, WIDEST_RATIO
 from reports.record.schema import Estimate, Load, Record
@@ -29,7 +19,7 @@ _SWEEPS = {"offline": ("batch", "--batches"), "online": ("concurrency", "--concu
 # --- sections ----------------------------------------------------------------------------------------------
 
 
-def document(matches: Sequence[Match]) -> list[Block]:
+def document(matches: Sequence[matching.Match]) -> list[Block]:
     blocks: list[Block] = [Heading("Measured beside published", 1)]
     found = [one for one in matches if one.rows]
     if found:
@@ -41,7 +31,7 @@ def document(matches: Sequence[Match]) -> list[Block]:
     return blocks
 
 
-def legend(matches: Sequence[Match]) -> str:
+def legend(matches: Sequence[matching.Match]) -> str:
     levels = confidence_levels([load for one in matches for load in one.record.loads])
     interval = f"{levels} interval" if levels else "interval"
     return (
@@ -51,21 +41,21 @@ def legend(matches: Sequence[Match]) -> str:
     )
 
 
-def section(match: Match) -> list[Block]:
+def section(match: matching.Match) -> list[Block]:
     record, rows = match.record, match.rows
     if record.no_speed:
         return [record.no_speed]
     labels = ", ".join(dict.fromkeys(row["gpu_label"] for row in rows))
     intro = f"Measured on {device(record)}; published on {labels}."
-    if not is_same_gpu(record, rows[0]):
+    if not matching.is_same_gpu(record, rows[0]):
         intro += " It is other hardware, and the ratios hold that too."
-    tables = [block for group in groups(match) for block in _of_gpu(record, group)]
+    tables = [block for group in matching.groups(match) for block in _of_gpu(record, group)]
     return [intro, *tables, *_unmatched(match)]
 
 
 class _Pair(NamedTuple):
     load: Load
-    row: PublishedRow
+    row: matching.PublishedRow
 
     @property
     def throughput(self) -> Estimate | None:
@@ -74,7 +64,7 @@ class _Pair(NamedTuple):
 
 
 def _ratio(measured: Estimate | None, published: float | None) -> Estimate | None:
-    return over_published(measured, published) if measured and published else None
+    return matching.over_published(measured, published) if measured and published else None
 
 
 def _as_published(value: float | None) -> Cell | None:
@@ -104,9 +94,9 @@ _COLUMNS: Sequence[Column[_Pair]] = (
 )
 
 
-def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
+def _of_gpu(record: Publishable, rows: Sequence[matching.PublishedRow]) -> list[Block]:
     """Heading, differences and table for one published GPU; empty without pairs."""
-    found = [_Pair(at, row) for at, row in pairs(record, rows) if isinstance(at, Load)]
+    found = [_Pair(at, row) for at, row in matching.pairs(record, rows) if isinstance(at, Load)]
     if not found:
         return []
     row = rows[0]
@@ -125,7 +115,7 @@ def _of_gpu(record: Publishable, rows: Sequence[PublishedRow]) -> list[Block]:
     return [Heading(f"Beside {row['gpu_label']}", 3), Bullets(lines), points]
 
 
-def _all_differences(record: Record, rows: Sequence[PublishedRow]) -> str:
+def _all_differences(record: Record, rows: Sequence[matching.PublishedRow]) -> str:
     """The differences of all rows, each once; one of a single scenario says so where there are both."""
     found: dict[str, set[str]] = {}
     for row in rows:
@@ -142,7 +132,7 @@ def _all_differences(record: Record, rows: Sequence[PublishedRow]) -> str:
 # --- what has no counterpart -------------------------------------------------------------------------------
 
 
-def not_compared(matches: Sequence[Match]) -> list[str]:
+def not_compared(matches: Sequence[matching.Match]) -> list[str]:
     """A line for each reason why cases have no published counterpart, with their names."""
     missing = grouped((one for one in matches if one.missing), lambda one: one.missing)
     return [
@@ -151,10 +141,10 @@ def not_compared(matches: Sequence[Match]) -> list[str]:
     ]
 
 
-def _unmatched(match: Match) -> list[str]:
+def _unmatched(match: matching.Match) -> list[str]:
     """A line for the points that were measured alone, and one for those published alone with their command."""
     record = match.record
-    measured, figures = set(measured_points(record)), set(map(point_of, match.rows))
+    measured, figures = set(matching.measured_points(record)), set(map(matching.point_of, match.rows))
     lines = [] if measured & figures else ["No load point was both measured and published."]
     if alone := measured - figures:
         lines.append(f"{_counted(alone, 'measured')} not published: {_listed(alone)}.")
@@ -164,22 +154,22 @@ def _unmatched(match: Match) -> list[str]:
     return lines
 
 
-def _counted(points: Set[PointKey], kind: str) -> str:
+def _counted(points: Set[matching.PointKey], kind: str) -> str:
     return f"1 {kind} point was" if len(points) == 1 else f"{len(points)} {kind} points were"
 
 
-def _listed(points: Set[PointKey]) -> str:
+def _listed(points: Set[matching.PointKey]) -> str:
     sweeps = ((scenario, what, _sizes(points, scenario)) for scenario, (what, _) in _SWEEPS.items())
     return "; ".join(f"{scenario}, {what} {sizes}" for scenario, what, sizes in sweeps if sizes)
 
 
-def _sizes(points: Iterable[PointKey], scenario: str) -> str:
+def _sizes(points: Iterable[matching.PointKey], scenario: str) -> str:
     """Batch sizes offline, concurrencies online."""
     place = 1 if scenario == "offline" else 2
     return ",".join(map(str, sorted({one[place] for one in points if one[0] == scenario})))
 
 
-def _how(record: Record, figures: Set[PointKey], alone: Set[PointKey]) -> str:
+def _how(record: Record, figures: Set[matching.PointKey], alone: Set[matching.PointKey]) -> str:
     """The command that measures published points; results join a record only at the same largest batch."""
     largest = max((batch for _, batch, _ in alone), default=0)
     grows = largest > record.deployment.max_batch_size
@@ -211,10 +201,10 @@ _SETTINGS = {
 """Settings that both sides may state, with the scenarios they act in: offline the dynamic batcher is off."""
 
 
-def differences(record: Record, row: PublishedRow) -> list[str]:
+def differences(record: Record, row: matching.PublishedRow) -> list[str]:
     """What is not alike, measured first; a setting that the source leaves out is no difference."""
     found = []
-    if not is_same_gpu(record, row):
+    if not matching.is_same_gpu(record, row):
         found.append(f"hardware {device(record)}, published {row['gpu_label']}")
     if record.serving and record.serving.backend == "python":
         found.append("Triton's Python backend, published the format's own")

@@ -5,28 +5,17 @@ from typing import Any
 
 from msgspec import structs
 
+from reports.record import schema
 from reports.record.quantities import RATIO
-from reports.record.schema import (
-    Accuracy,
-    AnswerGate,
-    BesideOther,
-    Efficiency,
-    Estimate,
-    Load,
-    Parity,
-    Score,
-    Search,
-    ServedSide,
-)
 
 Figures = dict[str, float | int | str]
 
 
-def of_conversion(conversion: Parity) -> Figures:
+def of_conversion(conversion: schema.Parity) -> Figures:
     return _plain(conversion)
 
 
-def of_accuracy(accuracy: Accuracy) -> Figures:
+def of_accuracy(accuracy: schema.Accuracy) -> Figures:
     """Each metric after each stage with its tightest limit, `top-1_served_percent` and so on, and the decisions
     that differ between stages."""
     found: Figures = {"evaluated_samples": accuracy.samples}
@@ -42,7 +31,7 @@ def of_accuracy(accuracy: Accuracy) -> Figures:
     return found | _known(largest_difference=same.relative_difference if same else None)
 
 
-def of_gate(gate: AnswerGate) -> Figures:
+def of_gate(gate: schema.AnswerGate) -> Figures:
     same = gate.same
     return _known(
         requests=gate.requests,
@@ -51,7 +40,7 @@ def of_gate(gate: AnswerGate) -> Figures:
     )
 
 
-def of_point(load: Load) -> Figures:
+def of_point(load: schema.Load) -> Figures:
     """The setting of a load point, and the amount of measuring there."""
     answers = load.answers
     return _known(
@@ -68,7 +57,7 @@ def of_point(load: Load) -> Figures:
     )
 
 
-def of_load(load: Load) -> Figures:
+def of_load(load: schema.Load) -> Figures:
     """A load point: throughput and latencies with their bounds, and where the time went.
 
     What only some points have, such as marks or a comparison, is left out of the others.
@@ -92,7 +81,7 @@ def of_load(load: Load) -> Figures:
     return found | {name: value for name, value in _plain(load).items() if name not in found}
 
 
-def of_efficiency(found: Sequence[Efficiency]) -> Figures:
+def of_efficiency(found: Sequence[schema.Efficiency]) -> Figures:
     """What serving costs, of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
     figures: Figures = {}
     for one in found:
@@ -101,7 +90,7 @@ def of_efficiency(found: Sequence[Efficiency]) -> Figures:
     return figures
 
 
-def of_against(found: BesideOther) -> Figures:
+def of_against(found: schema.BesideOther) -> Figures:
     """What a model takes to be ready, and uses, here and on the other server; and how many warnings are new."""
     return _known(
         ready_s=ready_s(found.here),
@@ -112,23 +101,23 @@ def of_against(found: BesideOther) -> Figures:
     )
 
 
-def ready_s(side: ServedSide) -> float | None:
+def ready_s(side: schema.ServedSide) -> float | None:
     """Seconds from the loading of a model to its first answer, of the fastest of some loads; None where there were none."""
     return min(side.loads_s, default=None)
 
 
-def memory_bytes(side: ServedSide) -> float | None:
+def memory_bytes(side: schema.ServedSide) -> float | None:
     """What the processes of a server kept in the machine's memory; None where they were not seen."""
     found = [value for name, value in side.used.items() if name.startswith("memory of")]
     return sum(found) if found else None
 
 
-def gpu_memory_bytes(side: ServedSide) -> float | None:
+def gpu_memory_bytes(side: schema.ServedSide) -> float | None:
     """What a server keeps in the memory of its GPUs; None where that was not seen."""
     return side.used.get("GPU memory")
 
 
-def of_search(search: Search) -> Figures:
+def of_search(search: schema.Search) -> Figures:
     batches = " ".join(map(str, search.deployment.preferred_batch_sizes))
     return {
         "latency_budget_ms": search.budget_ms,
@@ -147,12 +136,12 @@ def percent(share: float) -> float:
     return round(100 * share, 12)
 
 
-def of_served(score: Score) -> Figures:
+def of_served(score: schema.Score) -> Figures:
     """The served score alone: `top-1_served_percent`, or `mel_MSE_served`, an error."""
     return _named(score, served=score.served)
 
 
-def _named(score: Score, **values: float | None) -> Figures:
+def _named(score: schema.Score, **values: float | None) -> Figures:
     """The values of a metric by their names; shares in percent."""
     name = score.metric.replace(" ", "_")
     known = {stage: value for stage, value in values.items() if value is not None}
@@ -161,7 +150,7 @@ def _named(score: Score, **values: float | None) -> Figures:
     return {f"{name}_{stage}_percent": percent(value) for stage, value in known.items()}
 
 
-def bounds(name: str, unit: str, estimate: Estimate) -> Figures:
+def bounds(name: str, unit: str, estimate: schema.Estimate) -> Figures:
     """A value with its interval: `throughput_per_s`, `throughput_low_per_s` and `throughput_high_per_s`; without the last
     where the interval is open above."""
     high = None if estimate.open_above else estimate.high
@@ -170,7 +159,7 @@ def bounds(name: str, unit: str, estimate: Estimate) -> Figures:
     )
 
 
-def ratio_bounds(name: str, ratio: Estimate) -> Figures:
+def ratio_bounds(name: str, ratio: schema.Estimate) -> Figures:
     """A ratio with its interval, as `bounds` has them; nothing where the interval is too wide for it to be shown."""
     return bounds(name, "", ratio) if RATIO.is_shown(ratio) else {}
 

@@ -75,12 +75,6 @@ def given(path: Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
     return content(Path(os.path.realpath(path)), largest_bytes=largest_bytes)
 
 
-def digest(path: Path, folder: Path | None = None) -> bytes:
-    """SHA-256 of a file that is `opened` so, of whatever size."""
-    with opened(path, folder) as file:
-        return sha256(file)
-
-
 def sha256(file: BinaryIO) -> bytes:
     """The digest of a file from where it stands, read in pieces: hashlib.file_digest is new in Python 3.11."""
     found = hashlib.sha256()

@@ -4,6 +4,7 @@ Markdown, which is written on both sides of the records, has its escaping here; 
 their own borders.
 """
 
+import functools
 import re
 import reprlib
 
@@ -64,6 +65,7 @@ def cut(text: str, longest: int = LONGEST) -> str:
     return f"{text[: kept - kept // 4]}...{text[len(text) - kept // 4 :]}"
 
 
+@functools.lru_cache(maxsize=4096)  # of many records most cells are alike
 def in_markdown(text: str, longest: int = LONGEST) -> str:
     """The text on one line of markdown, where it is read as it stands: no table, HTML, link or picture comes of it.
 

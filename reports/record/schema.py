@@ -892,14 +892,6 @@ class Soak(Struct, frozen=True):
     """How often a load of a copy of the model failed after the other loadings."""
 
 
-def soak_verdict(soak: Soak) -> Verdict:
-    """Whether a soak found a leak. Of loadings it need not show that there is none: a slow server has too few of them."""
-    if any(one.verdict == "failed" for one in soak.growth):
-        return "failed"
-    of_requests = {one.verdict for one in soak.growth if one.per == "request"}
-    return "passed" if of_requests == {"passed"} else "not shown"
-
-
 class Record(Struct, frozen=True):
     """All that is known of one case on one machine."""
 

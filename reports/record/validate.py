@@ -3,19 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from reports.record import schema
 from reports.record.sanitize import quoted
-from reports.record.schema import (
-    COMPONENTS,
-    Accuracy,
-    Estimate,
-    Load,
-    Record,
-    Struct,
-    case_id,
-    meets,
-    place,
-    within_limits,
-)
 
 _ROUNDING = 1e-9
 """How far two values may be apart: what two ways of computing the same double may differ by, with much to spare."""
@@ -26,53 +15,53 @@ Problems = Iterator[tuple[str, str]]
 """What of a record no run writes, each with its key."""
 
 
-def problems(record: Record) -> Problems:
+def problems(record: schema.Record) -> Problems:
     """What of a record no run writes: a case whose name is no file's, two load points that are the same, a point without its
     latencies, a ledger that passed against its own figures, or a speed that is none."""
-    if (length := len(case_id(record.case))) > _LONGEST_CASE:
+    if (length := len(schema.case_id(record.case))) > _LONGEST_CASE:
         yield "case", f"its name has {length:,} characters, and a file's has {_LONGEST_CASE} at most"
     if record.case.precision == "" and not record.build.as_found:
         yield "case.precision", "it is empty, although the model was converted"
     seen: dict[object, int] = {}
     for number, load in enumerate(record.loads):
-        if (first := seen.setdefault(place(load), number)) != number:
+        if (first := seen.setdefault(schema.place(load), number)) != number:
             yield f"loads[{number}]", f"the same load point as loads[{first}]"
     search = record.search
     if search is not None and search.percentile not in search.load.latency_ms:
         said = f"the load point has no latency of that name, {quoted(search.percentile)}"
         yield "search.percentile", said
     for where, part in _parts(record, ""):
-        if isinstance(part, Estimate):
+        if isinstance(part, schema.Estimate):
             yield from _of_estimate(part, where)
-        elif isinstance(part, Accuracy):
+        elif isinstance(part, schema.Accuracy):
             yield from _of_accuracy(part, where)
-        elif isinstance(part, Load):
+        elif isinstance(part, schema.Load):
             yield from _of_load(part, where)
 
 
-def _parts(part: Struct, where: str) -> Iterator[tuple[str, Struct]]:
+def _parts(part: schema.Struct, where: str) -> Iterator[tuple[str, schema.Struct]]:
     """A struct and all those in it, each with its key; without the passes, of which there are hundreds without an estimate."""
     yield where, part
     for field in part.__struct_fields__:
         value = getattr(part, field)
         inside: Iterable[tuple[str, Any]] = ()
-        if isinstance(value, Struct):
+        if isinstance(value, schema.Struct):
             inside = [("", value)]
         elif isinstance(value, dict):
             inside = ((f".{name}", one) for name, one in value.items())
         elif isinstance(value, tuple) and field != "passes":
             inside = ((f"[{number}]", one) for number, one in enumerate(value))
         for key, one in inside:
-            if isinstance(one, Struct):
+            if isinstance(one, schema.Struct):
                 yield from _parts(one, f"{where}.{field}{key}".removeprefix("."))
 
 
-def _of_accuracy(ledger: Accuracy, where: str) -> Problems:
+def _of_accuracy(ledger: schema.Accuracy, where: str) -> Problems:
     """What of a ledger contradicts that it passed: it is shown as proven."""
     if ledger.scores and ledger.samples < 1:
         yield f"{where}.samples", "there are scores, and none of a sample"
     for number, one in enumerate(ledger.scores):
-        if one.passed and not all(meets(one.better, one.served, limit.value) for limit in one.limits):
+        if one.passed and not all(schema.meets(one.better, one.served, limit.value) for limit in one.limits):
             yield f"{where}.scores[{number}].passed", f"true, although {one.served:g} misses a limit"
     parts = {
         "scores": all(one.passed for one in ledger.scores),
@@ -80,7 +69,7 @@ def _of_accuracy(ledger: Accuracy, where: str) -> Problems:
             one.agreement_limit is None or one.agreement >= one.agreement_limit
             for one in ledger.disagreements
         ),
-        "outputs": all(map(within_limits, ledger.outputs)),
+        "outputs": all(map(schema.within_limits, ledger.outputs)),
         "same_answers": ledger.same_answers is None or ledger.same_answers.passed,
     }
     for name, holds in parts.items():
@@ -88,8 +77,8 @@ def _of_accuracy(ledger: Accuracy, where: str) -> Problems:
             yield f"{where}.passed", f"true, although {where}.{name} did not"
 
 
-def _of_load(load: Load, where: str) -> Problems:
-    needed = {"latency_ms": ("avg", "p99"), "components_ms": COMPONENTS if load.components_ms else ()}
+def _of_load(load: schema.Load, where: str) -> Problems:
+    needed = {"latency_ms": ("avg", "p99"), "components_ms": schema.COMPONENTS if load.components_ms else ()}
     for field, names in needed.items():
         for name in names:
             if name not in getattr(load, field):
@@ -107,7 +96,7 @@ _MAY_BE_NONE = (".slope", ".goodput_per_s")
 """What is given back is below zero, and no answer may come in time; all else is a speed, a latency or a ratio."""
 
 
-def _of_estimate(one: Estimate, where: str) -> Problems:
+def _of_estimate(one: schema.Estimate, where: str) -> Problems:
     """What is wrong with a speed, a latency or a ratio that is not above zero, or whose interval does not hold it."""
     text = f"{one.value:g} ({one.low:g} to {one.high:g})"
     if one.value <= 0 and not where.endswith(_MAY_BE_NONE):

@@ -4,6 +4,7 @@ latency budget, the certified percentile, the marks."""
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from reports.record import schema
 from reports.record.figures import gpu_memory_bytes, memory_bytes, ready_s
 from reports.record.quantities import (
     COUNT,
@@ -14,15 +15,6 @@ from reports.record.quantities import (
     RATIO,
     SIZE,
     WIDEST_RATIO,
-)
-from reports.record.schema import (
-    BesideOther,
-    CertifiedPercentile,
-    Comparison,
-    Load,
-    Mark,
-    Verdict,
-    verdict_of,
 )
 
 ALARM_CONFIDENCE = 0.99
@@ -36,25 +28,21 @@ def too_wide(to: str = "") -> str:
     return f"ratio to {to} {_TOO_WIDE}" if to else f"ratio {_TOO_WIDE}"
 
 
-def comparison_text(one: Comparison) -> str:
+def comparison_text(one: schema.Comparison) -> str:
     """The ratio with its interval, to what, and what that shows: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
     if not RATIO.is_shown(one.ratio):
         return f"{too_wide(one.reference)}: {comparison_verdict(one)}"
-    return f"ratio {ratio_text(one)} to {one.reference}: {comparison_verdict(one)}"
+    ratio = RATIO.text_with_interval(one.ratio, 1 - one.allowed_slowdown)
+    return f"ratio {ratio} to {one.reference}: {comparison_verdict(one)}"
 
 
-def ratio_text(one: Comparison) -> str:
-    """The ratio with its interval, with as many decimals as tell its bounds and the limit apart."""
-    return RATIO.text_with_interval(one.ratio, 1 - one.allowed_slowdown)
-
-
-def comparison_verdict(one: Comparison) -> str:
+def comparison_verdict(one: schema.Comparison) -> str:
     """What a comparison shows, and where it shows nothing how long it would take."""
     return _speed_verdict(one) + ("; p99 longer" if one.p99_is_longer else "")
 
 
-def _speed_verdict(one: Comparison) -> str:
-    verdict = verdict_of(one)
+def _speed_verdict(one: schema.Comparison) -> str:
+    verdict = schema.verdict_of(one)
     among = f" among the {one.points} points compared" if one.points > 1 else ""
     if verdict == "passed":
         return one.verdict
@@ -90,7 +78,7 @@ def loads_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
     return min(here_s, default=0.0) > max(_DEARER * longest_s, longest_s + _LEAST_S)
 
 
-def costs(found: BesideOther) -> Iterator[tuple[str, bool]]:
+def costs(found: schema.BesideOther) -> Iterator[tuple[str, bool]]:
     """What a model costs beside the one that it is to replace, in words, and whether that is far more: start-up and memory."""
     here, there = found.here, found.there
     mine_s, theirs_s = ready_s(here), ready_s(there)
@@ -104,12 +92,12 @@ def costs(found: BesideOther) -> Iterator[tuple[str, bool]]:
             yield f"{SIZE.text(mine / 2**20)} of {what}, and {SIZE.text(theirs / 2**20)} there", far
 
 
-def dearer(found: BesideOther) -> list[str]:
+def dearer(found: schema.BesideOther) -> list[str]:
     """What a model costs far more of than the one that it is to replace."""
     return [said for said, far in costs(found) if far]
 
 
-BUDGET_WORDS: Mapping[Verdict, str] = {
+BUDGET_WORDS: Mapping[schema.Verdict, str] = {
     "passed": "within",
     "failed": "beyond",
     "not shown": "not shown to be within or beyond",
@@ -117,7 +105,7 @@ BUDGET_WORDS: Mapping[Verdict, str] = {
 """How a latency stands to its budget, by the verdict."""
 
 
-def p99_text(one: Comparison) -> str:
+def p99_text(one: schema.Comparison) -> str:
     """How much longer the p99 latency of a point is than the other build's, where that is shown; else empty."""
     if not one.p99_is_longer or one.p99_ratio is None:
         return ""
@@ -127,7 +115,7 @@ def p99_text(one: Comparison) -> str:
     return f"p99 {shown}: longer than a slow-down of {GIVEN_SHARE.text(one.allowed_slowdown)} makes it"
 
 
-def point_budget_text(load: Load) -> str:
+def point_budget_text(load: schema.Load) -> str:
     """The latency of a load point beside its budget: `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; empty
     where it has none."""
     budget = load.budget
@@ -138,11 +126,11 @@ def point_budget_text(load: Load) -> str:
     return f"{budget.percentile} {latency} {BUDGET_WORDS[budget.verdict]} {allowed} ({budget.source})"
 
 
-def speed_failures(load: Load) -> list[str]:
+def speed_failures(load: schema.Load) -> list[str]:
     """Why a load point is not as fast as it was asked to be: slower than another build, its p99 longer, its latency beyond its budget; empty
     where neither is shown."""
     compared, budget = load.comparison, load.budget
-    slower = compared is not None and verdict_of(compared) == "failed"
+    slower = compared is not None and schema.verdict_of(compared) == "failed"
     beyond = budget is not None and budget.verdict == "failed"
     return [
         *([comparison_text(compared)] if compared and slower else []),
@@ -151,7 +139,7 @@ def speed_failures(load: Load) -> list[str]:
     ]
 
 
-def mark_codes(marks: Sequence[Mark]) -> str:
+def mark_codes(marks: Sequence[schema.Mark]) -> str:
     """`, niced`: how a line goes on after the figures of a load point, or of what serving costs at it."""
     return "".join(f", {mark.code}" for mark in marks)
 
@@ -160,7 +148,7 @@ CERTIFIED_BY = "LoadGen's early stopping"
 """The rule that the bound of a certified percentile follows."""
 
 
-def certified_text(name: str, one: CertifiedPercentile) -> str:
+def certified_text(name: str, one: schema.CertifiedPercentile) -> str:
     """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or how many requests are missing."""
     if one.bound_ms is None:
         return f"{name} not certified: {certified_cell(one)}"
@@ -168,7 +156,7 @@ def certified_text(name: str, one: CertifiedPercentile) -> str:
     return f"{name} at most {LATENCY.text(one.bound_ms)} at {confidence} confidence ({CERTIFIED_BY})"
 
 
-def certified_cell(one: CertifiedPercentile | None) -> str:
+def certified_cell(one: schema.CertifiedPercentile | None) -> str:
     """The bound for a column whose heading says the rest, or how many requests are missing; `-` where nothing says."""
     if one is None or one.bound_ms is not None:
         return LATENCY.cell(one.bound_ms if one else None)

@@ -1,13 +1,16 @@
-"""The end of a run: its summary on the terminal and for continuous integration, and its exit status."""
+"""What a run leaves behind: the history of its measurements, its summary on the terminal and for continuous integration, and its
+exit status."""
 
 import os
 import shutil
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reports import history
 from reports.record import atomic, commands, files
 from reports.record.arguments import with_fix
 from reports.record.sanitize import visible
@@ -25,17 +28,57 @@ _OUTCOMES = pytest.StashKey[Outcomes]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.getgroup("tritonproof").addoption(
+    group = parser.getgroup("tritonproof")
+    group.addoption(
         "--summary",
         metavar="FILE",
         help="Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they are "
         "appended to the file that GITHUB_STEP_SUMMARY names.",
+    )
+    group.addoption(
+        "--history",
+        metavar="DIR",
+        help="The folder of the history, which keeps a row for each measurement, of which the reports make a trend. "
+        "Default: reports/history, or DIR/history with --results DIR.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     outcomes = config.stash[_OUTCOMES] = Outcomes()
     config.pluginmanager.register(outcomes, "tritonproof-outcomes")
+    if not hasattr(config, "workerinput"):
+        results, given = Path(config.option.results).absolute(), config.option.history
+        for folder in (results, *results.glob("*/")):
+            atomic.remove_leftovers(folder)
+        kept = history.folder_of(results) if given is None else Path(given).absolute()
+        config.pluginmanager.register(HistoryKeeper(results, kept), "tritonproof-history")
+
+
+@dataclass(eq=False)
+class HistoryKeeper:
+    """A plugin of pytest that adds the measurements of each record that a test names in its property `record` to the history, as
+    soon as the test has ended, so that a killed run loses none."""
+
+    results: Path
+    folder: Path
+    troubles: set[str] = field(default_factory=set)
+    """The reasons why rows could not be added."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, value in report.user_properties if report.when == "teardown" else ():
+            if name == "record":
+                try:
+                    record = publishable(files.read(self.results / str(value)))
+                    history.append(self.folder, history.rows_of(record))
+                except (OSError, files.RecordError) as error:
+                    self.troubles.add(with_fix(error) if isinstance(error, OSError) else str(error))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        for trouble in sorted(self.troubles):
+            terminalreporter.write_line(f"the history lacks measurements of this run: {trouble}")
+        if self.troubles:
+            again = commands.tool("reports", f"trend --history {self.folder} --add {self.results}")
+            terminalreporter.write_line(f"add them once that is mended: {again}")
 
 
 def outcomes_of(config: pytest.Config) -> Outcomes:

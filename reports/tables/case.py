@@ -18,27 +18,8 @@ from reports.tables.points import (
     resources_table,
 )
 from reports.tables.table import Block, Bullets, Cell, Column, Heading, Table, figure, table, table_of_texts
-from reports.text.correctness import (
-    accuracy_sentence,
-    apart_text,
-    conversation_text,
-    gates_in_order,
-    main_score,
-    remarks,
-    unscored,
-)
+from reports.text import correctness, labels
 from reports.text.inline import as_is, text
-from reports.text.labels import (
-    accelerator,
-    backend_accelerator,
-    device,
-    full_point,
-    image_resolution,
-    measured_text,
-    sentence,
-    sequence_length,
-    server_name,
-)
 from reports.text.publishable import Publishable, name_of
 from reports.text.search import search_paragraph
 from reports.text.soak import VERDICT_WORDS, confidence_text, length_text, speed_text, time_until_text
@@ -48,8 +29,8 @@ from reports.text.speed import warm_up_text
 def case_section(record: Publishable) -> list[Block]:
     blocks: list[Block]
     if record.conversation is not None:
-        heading = Heading(f"Conversation: {device(record)}, {_engine(record)}", 4)
-        blocks = [heading, f"{conversation_text(record.conversation)}."]
+        heading = Heading(f"Conversation: {labels.device(record)}, {_engine(record)}", 4)
+        blocks = [heading, f"{correctness.conversation_text(record.conversation)}."]
     else:
         blocks = [one for scenario in ("offline", "online") for one in scenario_section(record, scenario)]
     blocks += [*efficiency_section(record), *against_section(record)]
@@ -61,7 +42,7 @@ def case_section(record: Publishable) -> list[Block]:
 def scenario_section(record: Publishable, scenario: str) -> list[Block]:
     precision = f" with {record.case.precision.upper()}" if record.case.precision else ""
     blocks: list[Block] = [
-        Heading(f"{scenario.capitalize()}: {device(record)}, {_engine(record)}{precision}", 4),
+        Heading(f"{scenario.capitalize()}: {labels.device(record)}, {_engine(record)}{precision}", 4),
         configuration_list(record, scenario),
         parameters_table(record, scenario),
         f"{_batching(record, scenario)} Latencies are in milliseconds.",
@@ -94,7 +75,7 @@ def _batching(record: Publishable, scenario: str) -> str:
 def _engine(record: Publishable) -> str:
     if record.case.format == "tf-trt":
         return "TF-TRT"
-    return " ".join(filter(None, (record.build.engine, accelerator(record.case))))
+    return " ".join(filter(None, (record.build.engine, labels.accelerator(record.case))))
 
 
 # --- what grew in a soak -----------------------------------------------------------------------------------
@@ -146,14 +127,14 @@ def soak_section(record: Publishable) -> list[Block]:
     if soak is None:
         return []
     said = [
-        f"{full_point(soak)}: {length_text(soak)}. What was used is read between passes, with no request in flight; growth is "
+        f"{labels.full_point(soak)}: {length_text(soak)}. What was used is read between passes, with no request in flight; growth is "
         f"of the second half of the requests, of the last two thirds of the loadings, with its {confidence_text(soak)} interval."
         if soak.growth
-        else f"{full_point(soak)}: {length_text(soak)}. Nothing was watched.",
+        else f"{labels.full_point(soak)}: {length_text(soak)}. Nothing was watched.",
         *filter(None, [speed_text(soak)]),
         *soak.not_watched,
     ]
-    return [Heading("Soak", 4), soak_table([record]), " ".join(map(sentence, said))]
+    return [Heading("Soak", 4), soak_table([record]), " ".join(map(labels.sentence, said))]
 
 
 # --- what the gates found ----------------------------------------------------------------------------------
@@ -164,7 +145,7 @@ _GATES: Sequence[Column[AnswerGate]] = (
     Column("Requests", lambda one: one.requests, COUNT),
     Column(
         "Apart at most",
-        lambda one: apart_text(one.same) + remarks(one.same) if one.same else None,
+        lambda one: correctness.apart_text(one.same) + correctness.remarks(one.same) if one.same else None,
         is_right=True,
     ),
     Column("Verdict", lambda one: one.wrong or "passed"),
@@ -172,7 +153,7 @@ _GATES: Sequence[Column[AnswerGate]] = (
 
 
 def gates_table(found: Sequence[AnswerGate]) -> Table:
-    return table(_GATES, gates_in_order(found))
+    return table(_GATES, correctness.gates_in_order(found))
 
 
 # --- what was served, on what and how, by the names that NVIDIA published ----------------------------------
@@ -212,16 +193,19 @@ def configuration_list(record: Publishable, scenario: str) -> Bullets:
         ("Options", ", ".join(name for name, on in options if on)),
         (
             "Served by",
-            f"{serving.kind} server, {server_name(serving.triton)}, {serving.backend} backend, "
+            f"{serving.kind} server, {labels.server_name(serving.triton)}, {serving.backend} backend, "
             f"shared memory: {serving.shared_memory}"
             if serving
             else "",
         ),
         ("Start", _start(record, scenario)),
         ("Warm-up", warm_up_text(record.warm_up) if record.warm_up else ""),
-        ("Accuracy", accuracy_sentence(record)),
+        ("Accuracy", correctness.accuracy_sentence(record)),
         ("Requests", record.build.requests),
-        ("Measured", "; ".join(filter(None, (record.updated.partition("T")[0], measured_text([record]))))),
+        (
+            "Measured",
+            "; ".join(filter(None, (record.updated.partition("T")[0], labels.measured_text([record])))),
+        ),
     ]
     return Bullets([as_is(f"{name}: {text(value)}") for name, value in lines if value])
 
@@ -252,12 +236,13 @@ def _setting(record: Record, scenario: str, name: str, beside: Collection[str]) 
     is_online = scenario == "online"
     match name:
         case "gpu":
-            return device(record)
+            return labels.device(record)
         case "backend":
-            in_python = ", in Triton's Python backend" if _is_in_python(record) else ""
+            is_in_python = record.serving is not None and record.serving.backend == "python"
+            in_python = ", in Triton's Python backend" if is_in_python else ""
             return ("TensorFlow" if is_bound else record.build.engine) + in_python
         case "backend accelerator":
-            return backend_accelerator(record)
+            return labels.backend_accelerator(record)
         case "accelerator precision":
             return of.precision.upper() if of.accelerator == "trt" else "-"
         case "precision":
@@ -271,28 +256,24 @@ def _setting(record: Record, scenario: str, name: str, beside: Collection[str]) 
         case "conversion variant":
             return variant
         case "image resolution":
-            return image_resolution(record)
+            return labels.image_resolution(record)
         case "max batch size":
             return str(deployment.max_batch_size)
         case "max seq length":
-            return sequence_length(record)
+            return labels.sequence_length(record)
         case "number of model instances":
             return str(deployment.instances)
         case "nvidia tensorrt capture cuda graph":
             enabled = "Enabled" if deployment.cuda_graphs else "Disabled"
             return enabled if of.format == "trt" else ""
         case "squad v1.1 f1 score":
-            score = main_score(record)
-            return unscored(record) if score is None else SCORE.cell(score.served)
+            score = correctness.main_score(record)
+            return correctness.unscored(record) if score is None else SCORE.cell(score.served)
         case "triton max queue delay":
             return f"{deployment.max_queue_delay_us} µs" if is_online else "-"
         case "triton preferred batch sizes":
             return " ".join(map(str, deployment.preferred_batch_sizes)) or "none" if is_online else "-"
     raise KeyError(f"reports/published/names has a setting that no record has: {name}")
-
-
-def _is_in_python(record: Record) -> bool:
-    return record.serving is not None and record.serving.backend == "python"
 
 
 def _start(record: Publishable, scenario: str) -> str:

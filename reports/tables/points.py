@@ -5,36 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from reports.published.names import column_of, names_of
-from reports.record.quantities import (
-    CLOCK,
-    COST,
-    COUNT,
-    ENERGY,
-    GIVEN_SHARE,
-    LATENCY,
-    LATENCY_BUDGET,
-    POWER,
-    PRICE,
-    RATIO,
-    SHARE,
-    SHARE_OF_SPEED,
-    SIZE,
-    THROUGHPUT,
-    WORK,
-    WORK_RATE,
-)
-from reports.record.schema import (
-    COMPONENTS,
-    CertifiedPercentile,
-    Comparison,
-    ComposingModel,
-    Efficiency,
-    GpuUse,
-    LatencyBudget,
-    Load,
-    LoadSetting,
-    Record,
-)
+from reports.record import quantities, schema
 from reports.record.verdicts import (
     ALARM_CONFIDENCE,
     BUDGET_WORDS,
@@ -53,12 +24,12 @@ class Point(NamedTuple):
     """A load point that may be shown, and its case."""
 
     record: Publishable
-    load: Load
+    load: schema.Load
 
     @property
-    def gpu(self) -> GpuUse:
+    def gpu(self) -> schema.GpuUse:
         """What is known of the GPU."""
-        return self.load.gpu or GpuUse(None, None, None, None, None)
+        return self.load.gpu or schema.GpuUse(None, None, None, None, None)
 
 
 def points_of(record: Publishable, scenario: str | None = None) -> list[Point]:
@@ -79,28 +50,28 @@ def points_of(record: Publishable, scenario: str | None = None) -> list[Point]:
 
 def _latency(name: str) -> Column[Point]:
     narrow = f"{name}, ms" if name in ("p50", "p99", "avg") else None
-    return Column(name, lambda at: at.load.latency_ms.get(name), LATENCY, narrow=narrow)
+    return Column(name, lambda at: at.load.latency_ms.get(name), quantities.LATENCY, narrow=narrow)
 
 
 def _component(name: str) -> Column[Point]:
-    return Column(name, lambda at: at.load.components_ms.get(name), LATENCY)
+    return Column(name, lambda at: at.load.components_ms.get(name), quantities.LATENCY)
 
 
 _PUBLISHED: Mapping[str, Column[Point]] = {
     "precision": Column("", lambda at: at.record.case.precision.upper()),
     "accelerator": Column("", lambda at: backend_accelerator(at.record)),
     "sequence_length": Column("", lambda at: sequence_length(at.record), is_right=True),
-    "batch": Column("", lambda at: at.load.batch, COUNT, narrow="Batch"),
+    "batch": Column("", lambda at: at.load.batch, quantities.COUNT, narrow="Batch"),
     "concurrency": Column(
         "",
         lambda at: schedule(at.load) if at.load.request_rate_per_s else at.load.concurrency,
-        COUNT,
+        quantities.COUNT,
         narrow="Concurrency",
     ),
     "throughput_per_s": Column(
-        "", lambda at: at.load.throughput_per_s, THROUGHPUT, is_starred=True, narrow="Infer/s"
+        "", lambda at: at.load.throughput_per_s, quantities.THROUGHPUT, is_starred=True, narrow="Infer/s"
     ),
-    **{f"{name}_ms": _component(name) for name in COMPONENTS},
+    **{f"{name}_ms": _component(name) for name in schema.COMPONENTS},
     **{f"latency_{name}_ms": _latency(name) for name in ("p50", "p90", "p95", "p99", "avg")},
 }
 """The columns by their names in reports.published.COLUMNS; a model's publication has their titles."""
@@ -116,10 +87,7 @@ def points_table(record: Publishable, scenario: str) -> Block:
         return f"No {scenario} load point has been measured."
     names = names_of(record.case.model, scenario).columns
     columns = [dataclasses.replace(_PUBLISHED[column_of(name)], title=name) for name in names]
-    return _of_points(columns, points, verified_answers([at.load for at in points]))
-
-
-def _of_points(columns: Sequence[Column[Point]], points: Sequence[Point], *notes: str) -> Table:
+    notes = [verified_answers([at.load for at in points])]
     return table(columns, points, name=lambda at: point(at.load), marks=lambda at: at.load.marks, notes=notes)
 
 
@@ -132,18 +100,25 @@ def cost_cell(at: Point) -> Cell:
     """What a million inferences cost at a load point; `-` without a price."""
     found = cost(at.record, at.load)
     if found is None:
-        return figure(COST, None)
-    cell = figure(COST, found.per_million)
+        return figure(quantities.COST, None)
+    cell = figure(quantities.COST, found.per_million)
     return cell if found.of == "correct inferences" else dataclasses.replace(cell, text=f"{cell.text} (any)")
 
 
 RESOURCES: Sequence[Column[Point]] = (
-    Column("Joules per 1,000 inferences", lambda at: at.gpu.energy_j_per_1000, ENERGY, is_optional=True),
-    Column("Mean power (W)", lambda at: at.gpu.power_w, POWER, is_optional=True),
-    Column("GPU utilisation", lambda at: at.gpu.utilisation, SHARE, with_unit=True, is_optional=True),
-    Column("GPU memory (MiB)", lambda at: at.gpu.memory_mib, SIZE, is_optional=True),
-    Column("SM clock (MHz)", lambda at: at.gpu.sm_clock_mhz, CLOCK, is_optional=True),
-    Column("Cost per million correct inferences", cost_cell, COST, is_optional=True),
+    Column(
+        "Joules per 1,000 inferences",
+        lambda at: at.gpu.energy_j_per_1000,
+        quantities.ENERGY,
+        is_optional=True,
+    ),
+    Column("Mean power (W)", lambda at: at.gpu.power_w, quantities.POWER, is_optional=True),
+    Column(
+        "GPU utilisation", lambda at: at.gpu.utilisation, quantities.SHARE, with_unit=True, is_optional=True
+    ),
+    Column("GPU memory (MiB)", lambda at: at.gpu.memory_mib, quantities.SIZE, is_optional=True),
+    Column("SM clock (MHz)", lambda at: at.gpu.sm_clock_mhz, quantities.CLOCK, is_optional=True),
+    Column("Cost per million correct inferences", cost_cell, quantities.COST, is_optional=True),
 )
 """What a load point takes. A new figure of one is a line here."""
 
@@ -154,13 +129,13 @@ def resources_table(record: Publishable, scenario: str) -> Table:
     return found if len(found.columns) > 1 else Table((), ())
 
 
-def price_sentence(records: Sequence[Record]) -> str:
+def price_sentence(records: Sequence[schema.Record]) -> str:
     """At what price, and what counts as correct; empty without a price."""
     prices = sorted({one.price_per_hour for one in records if one.price_per_hour is not None})
     if not prices:
         return ""
     return (
-        f"Cost: at {' or '.join(map(PRICE.text, prices))} per hour of the machine. An inference counts as "
+        f"Cost: at {' or '.join(map(quantities.PRICE.text, prices))} per hour of the machine. An inference counts as "
         "correct by the served score; (any) is per million inferences of any kind, where no score is a share."
     )
 
@@ -171,12 +146,12 @@ def certified_table(record: Publishable, scenario: str) -> Table:
     found = [one for at in points for one in at.load.certified.values()]
     if all(one.bound_ms is None for one in found):
         return Table((), ())
-    levels = " or ".join(sorted({GIVEN_SHARE.text(one.confidence) for one in found}))
+    levels = " or ".join(sorted({quantities.GIVEN_SHARE.text(one.confidence) for one in found}))
     names = dict.fromkeys(name for at in points for name in at.load.certified)
     return table(
         [
             _AT,
-            Column("Requests", lambda at: at.load.requests, COUNT),
+            Column("Requests", lambda at: at.load.requests, quantities.COUNT),
             *(column for name in names for column in _certified(name)),
         ],
         points,
@@ -189,27 +164,29 @@ def certified_table(record: Publishable, scenario: str) -> Table:
 
 def _certified(name: str) -> list[Column[Point]]:
     def take(
-        read: Callable[[CertifiedPercentile], float | Cell | None],
+        read: Callable[[schema.CertifiedPercentile], float | Cell | None],
     ) -> Callable[[Point], float | Cell | None]:
         return lambda at: read(at.load.certified[name]) if name in at.load.certified else None
 
     return [
-        Column(name, take(lambda one: one.value_ms), LATENCY),
-        Column(f"{name} at most", take(lambda one: Cell(certified_cell(one), one.bound_ms)), LATENCY),
+        Column(name, take(lambda one: one.value_ms), quantities.LATENCY),
+        Column(
+            f"{name} at most", take(lambda one: Cell(certified_cell(one), one.bound_ms)), quantities.LATENCY
+        ),
     ]
 
 
 class _Called(NamedTuple):
-    load: Load
-    model: ComposingModel
+    load: schema.Load
+    model: schema.ComposingModel
 
 
 _COMPOSING: Sequence[Column[_Called]] = (
     Column("Load point", lambda one: point(one.load)),
     Column("Called model", lambda one: one.model.model),
-    Column("Calls", lambda one: Cell(f"{one.model.calls:.2f}", one.model.calls), COUNT),
-    Column("Queue (ms)", lambda one: one.model.queue_ms, LATENCY),
-    Column("Compute (ms)", lambda one: one.model.compute_ms, LATENCY),
+    Column("Calls", lambda one: Cell(f"{one.model.calls:.2f}", one.model.calls), quantities.COUNT),
+    Column("Queue (ms)", lambda one: one.model.queue_ms, quantities.LATENCY),
+    Column("Compute (ms)", lambda one: one.model.compute_ms, quantities.LATENCY),
 )
 
 
@@ -227,14 +204,14 @@ def composing_table(record: Publishable, scenario: str) -> Table:
 
 class _Kept(NamedTuple):
     record: Publishable
-    load: Load
-    budget: LatencyBudget
+    load: schema.Load
+    budget: schema.LatencyBudget
 
     @property
     def latency(self) -> Cell:
         """The latency that has the budget, by its name."""
         latency = self.load.latency_ms[self.budget.percentile]
-        cell = figure(LATENCY, latency, "interval", self.budget.budget_ms, with_unit=True)
+        cell = figure(quantities.LATENCY, latency, "interval", self.budget.budget_ms, with_unit=True)
         return dataclasses.replace(cell, text=f"{self.budget.percentile} {cell.text}")
 
 
@@ -242,7 +219,7 @@ _BUDGETS: Sequence[Column[_Kept]] = (
     Column("Case", lambda one: f"`{name_of(one.record)}`"),
     Column("At", lambda one: full_point(one.load)),
     Column("Latency", lambda one: one.latency),
-    Column("Budget", lambda one: LATENCY_BUDGET.text(one.budget.budget_ms)),
+    Column("Budget", lambda one: quantities.LATENCY_BUDGET.text(one.budget.budget_ms)),
     Column("Verdict", lambda one: BUDGET_WORDS[one.budget.verdict]),
     Column("Budget from", lambda one: one.budget.source),
 )
@@ -265,21 +242,21 @@ def budget_table(records: Sequence[Publishable], scenario: str | None = None) ->
 
 class _Compared(NamedTuple):
     record: Publishable
-    at: LoadSetting
+    at: schema.LoadSetting
     reference: str
-    found: Comparison | None
+    found: schema.Comparison | None
     """None where the case may show no speed."""
 
 
 _COMPARISON: Sequence[Column[_Compared]] = (
     Column("Case", lambda one: f"`{name_of(one.record)}`"),
     Column("At", lambda one: full_point(one.at)),
-    Column("Speed, ratio", lambda one: _ratio(one.found), RATIO, is_right=False),
+    Column("Speed, ratio", lambda one: _ratio(one.found), quantities.RATIO, is_right=False),
     Column("To", lambda one: one.reference),
     Column(
         "P99, ratio",
         lambda one: p99_cell(one.found) if one.found else None,
-        RATIO,
+        quantities.RATIO,
         is_right=False,
         is_optional=True,
     ),
@@ -287,14 +264,14 @@ _COMPARISON: Sequence[Column[_Compared]] = (
 )
 
 
-def _ratio(found: Comparison | None) -> Cell | None:
-    return figure(RATIO, found.ratio, "interval", 1 - found.allowed_slowdown) if found else None
+def _ratio(found: schema.Comparison | None) -> Cell | None:
+    return figure(quantities.RATIO, found.ratio, "interval", 1 - found.allowed_slowdown) if found else None
 
 
-def p99_cell(found: Comparison) -> Cell | None:
+def p99_cell(found: schema.Comparison) -> Cell | None:
     """The p99 latency over the other's, where it is known."""
     limit = 1 / (1 - found.allowed_slowdown)
-    return figure(RATIO, found.p99_ratio, "interval", limit) if found.p99_ratio else None
+    return figure(quantities.RATIO, found.p99_ratio, "interval", limit) if found.p99_ratio else None
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
@@ -317,25 +294,27 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
 
 
 _HOLM = (
-    f"Of runs that compare a build with itself, at most {GIVEN_SHARE.text(1 - ALARM_CONFIDENCE)} call any of their points "
+    f"Of runs that compare a build with itself, at most {quantities.GIVEN_SHARE.text(1 - ALARM_CONFIDENCE)} call any of their points "
     "`slower` (Holm's correction for the number of points). Each interval is that of its point alone."
 )
 
 
 # --- beside the same artifact in process -------------------------------------------------------------------
 
-_EFFICIENCY: Sequence[Column[Efficiency]] = (
+_EFFICIENCY: Sequence[Column[schema.Efficiency]] = (
     Column("At", lambda one: _at(one)),
-    Column("Inferences/second, served", lambda one: one.served_per_s, THROUGHPUT, is_starred=True),
-    Column("In process", lambda one: one.in_process_per_s, THROUGHPUT),
-    Column("In process, serial", lambda one: one.serial_per_s, THROUGHPUT, is_optional=True),
-    Column("In process, resident", lambda one: one.resident_per_s, THROUGHPUT, is_optional=True),
-    Column("In-process batch", lambda one: one.in_process_batch, COUNT),
-    Column("Served / in process", lambda one: one.ratio, SHARE_OF_SPEED, "interval", with_unit=True),
-    Column("Cost of serving (ms per request)", lambda one: one.serving_cost_ms, LATENCY),
-    Column("GFLOP per inference", lambda one: one.flops_per_inference, WORK),
-    Column("Peak (GFLOP/s)", lambda one: one.peak_flops_per_s, WORK_RATE),
-    Column("Of the peak", fraction_of_peak, SHARE, with_unit=True),
+    Column("Inferences/second, served", lambda one: one.served_per_s, quantities.THROUGHPUT, is_starred=True),
+    Column("In process", lambda one: one.in_process_per_s, quantities.THROUGHPUT),
+    Column("In process, serial", lambda one: one.serial_per_s, quantities.THROUGHPUT, is_optional=True),
+    Column("In process, resident", lambda one: one.resident_per_s, quantities.THROUGHPUT, is_optional=True),
+    Column("In-process batch", lambda one: one.in_process_batch, quantities.COUNT),
+    Column(
+        "Served / in process", lambda one: one.ratio, quantities.SHARE_OF_SPEED, "interval", with_unit=True
+    ),
+    Column("Cost of serving (ms per request)", lambda one: one.serving_cost_ms, quantities.LATENCY),
+    Column("GFLOP per inference", lambda one: one.flops_per_inference, quantities.WORK),
+    Column("Peak (GFLOP/s)", lambda one: one.peak_flops_per_s, quantities.WORK_RATE),
+    Column("Of the peak", fraction_of_peak, quantities.SHARE, with_unit=True),
 )
 
 
@@ -380,11 +359,11 @@ def efficiency_section(record: Publishable) -> list[Block]:
     ]
 
 
-def _at(one: Efficiency) -> str:
+def _at(one: schema.Efficiency) -> str:
     return f"{one.scenario}, {size(one.scenario, one.batch, one.concurrency)}"
 
 
-def _product(record: Record) -> str:
+def _product(record: schema.Record) -> str:
     precision = record.case.precision
     if precision == "int8":
         return "matrix product of 8-bit integers, summed in 32 bits,"

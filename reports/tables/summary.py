@@ -8,14 +8,7 @@ from reports.record.quantities import LATENCY, METRICS, RATIO, THROUGHPUT
 from reports.record.schema import Load, Machine, Mark, Record, Score, Serving, case_id
 from reports.tables.points import Point, cost_cell, price_sentence
 from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
-from reports.text.correctness import (
-    has_random_weights,
-    main_score,
-    metric_text,
-    tightest,
-    unmeasured,
-    unscored,
-)
+from reports.text import correctness
 from reports.text.inline import as_is, text
 from reports.text.labels import (
     confidence_levels,
@@ -56,7 +49,9 @@ def summary(records: Sequence[Publishable]) -> list[Block]:
 def summary_table(of_target: Sequence[Publishable]) -> Table:
     records = ranked(of_target)
     placed = ranks(records)
-    found = [Best(one, main_score(one), best_load(one), placed.get(name_of(one))) for one in records]
+    found = [
+        Best(one, correctness.main_score(one), best_load(one), placed.get(name_of(one))) for one in records
+    ]
     searches = ((name_of(one), search_paragraph(one)) for one in records)
     is_priced = any(cost_cell(Point(one.record, one.load)).value for one in found if one.load)
     return table(
@@ -158,18 +153,18 @@ _OPEN = "+"
 
 def _accuracy(one: Best) -> Cell:
     if one.score is None:
-        return Cell(unscored(one.record))
+        return Cell(correctness.unscored(one.record))
     value = figure(METRICS[one.score.better], one.score.served).value
-    return Cell(f"{one.score.metric} {metric_text(one.score, one.score.served)}", value)
+    return Cell(f"{one.score.metric} {correctness.metric_text(one.score, one.score.served)}", value)
 
 
 def _floor(one: Best) -> Cell | None:
-    limit = tightest(one.score) if one.score else None
+    limit = correctness.tightest(one.score) if one.score else None
     if one.score is None or limit is None:
         return None
     said = "≤ " if one.score.better == "lower" else ""
     value = figure(METRICS[one.score.better], limit.value).value
-    return Cell(f"{said}{metric_text(one.score, limit.value)}", value)
+    return Cell(f"{said}{correctness.metric_text(one.score, limit.value)}", value)
 
 
 def _p99(one: Best) -> Cell | None:
@@ -207,8 +202,8 @@ def _marks(one: Best) -> list[Mark]:
     record, sentences = one.record, []
     if record.no_speed and (record.hidden or not search_paragraph(record)):
         sentences.append(record.no_speed)
-    if one.score is None and has_random_weights(record):
-        sentences.append(f"{unmeasured(record)}.")
+    if one.score is None and correctness.has_random_weights(record):
+        sentences.append(f"{correctness.unmeasured(record)}.")
     sentences += filter(None, [version_note(record)])
     return [*(Mark(said, said) for said in sentences), *(one.load.marks if one.load else ())]
 

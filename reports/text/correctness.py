@@ -2,61 +2,45 @@
 
 from collections.abc import Sequence
 
+from reports.record import schema
 from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR
-from reports.record.schema import (
-    GATES,
-    Accuracy,
-    AnswerGate,
-    Conversation,
-    Disagreement,
-    Limit,
-    Load,
-    OutputDifference,
-    Parity,
-    Record,
-    SameAnswers,
-    Score,
-    VerifiedAnswers,
-    meets,
-    within_limits,
-)
 
 # --- conversion and scores ---
 
 
-def main_score(record: Record) -> Score | None:
+def main_score(record: schema.Record) -> schema.Score | None:
     """The score that tables show; None where the task's metric was not measured."""
     if record.accuracy is None or record.accuracy_missing or not record.accuracy.scores:
         return None
     return record.accuracy.scores[0]
 
 
-def score_text(score: Score) -> str:
+def score_text(score: schema.Score) -> str:
     stages = (("served", score.served), ("converted", score.converted), ("framework", score.framework))
     return f"{score.metric} " + ", ".join(
         f"{metric_text(score, value)} {name}" for name, value in stages if value is not None
     )
 
 
-def _score_failure(score: Score, limit: Limit) -> str:
+def _score_failure(score: schema.Score, limit: schema.Limit) -> str:
     """A sentence on a limit that the served score does not keep, both with as many decimals as tell them apart."""
     served, value = METRICS[score.better].apart(score.served, limit.value)
     place = "below its floor" if score.better == "higher" else "above its ceiling"
     return f"served {score.metric} {served} is {place} of {value} ({limit.source})"
 
 
-def ledger_failures(accuracy: Accuracy) -> list[str]:
+def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
     """A sentence for each score and each pair of stages of a ledger that misses its limit; empty where it holds."""
     failures = []
     for score in accuracy.scores:
         limit = tightest(score)  # which is missed where any is
-        if limit is not None and not meets(score.better, score.served, limit.value):
+        if limit is not None and not schema.meets(score.better, score.served, limit.value):
             failures.append(_score_failure(score, limit))
     failures += [_agreement_failure(one) for one in accuracy.disagreements if _is_unmet(one)]
     failures += [
         f"the served output {one.output} is not what the same file gives in process ({_output_failure(one)})"
         for one in accuracy.outputs
-        if not within_limits(one)
+        if not schema.within_limits(one)
     ]
     if accuracy.same_answers is not None and not accuracy.same_answers.passed:
         failures.append(same_answers_text(accuracy.same_answers))
@@ -65,7 +49,7 @@ def ledger_failures(accuracy: Accuracy) -> list[str]:
     return [f"the accuracy check failed ({'; '.join(map(_ledger_of, accuracy.scores))})"]
 
 
-def accuracy_sentence(record: Record) -> str:
+def accuracy_sentence(record: schema.Record) -> str:
     """The ledger: the scores after each stage, on how many samples, and where neighbouring stages disagree."""
     accuracy = record.accuracy
     if accuracy is None or main_score(record) is None:
@@ -78,31 +62,31 @@ def accuracy_sentence(record: Record) -> str:
     return f"{said}; decisions that differ: {differ or 'not counted'}"
 
 
-def _ledger_of(score: Score) -> str:
+def _ledger_of(score: schema.Score) -> str:
     earlier = (("framework", score.framework), ("converted", score.converted))
     said = [f"{name} {metric_text(score, value)}" for name, value in earlier if value is not None]
     return ", ".join([_served(score), *said])
 
 
-def _served(score: Score) -> str:
+def _served(score: schema.Score) -> str:
     limit = tightest_text(score)
     return f"{score.metric} {metric_text(score, score.served)}" + (f" ({limit})" if limit else "")
 
 
-def tightest_text(score: Score) -> str:
+def tightest_text(score: schema.Score) -> str:
     """The limit that is hardest to keep: `floor 95.9 %`, or `ceiling 0.04` of an error; empty where there is none."""
     limit = tightest(score)
     word = "floor" if score.better == "higher" else "ceiling"
     return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
 
 
-def tightest(score: Score) -> Limit | None:
+def tightest(score: schema.Score) -> schema.Limit | None:
     """The limit that is hardest to keep; None where there is none."""
     choose = max if score.better == "higher" else min
     return choose(score.limits, key=lambda limit: limit.value, default=None)
 
 
-def _disagreement(one: Disagreement) -> str:
+def _disagreement(one: schema.Disagreement) -> str:
     lost = f" ({one.lost} lost, {one.gained} gained)" if one.count else ""
     share = (
         f", {AGREEMENT.text(1 - one.agreement)} of their parts"
@@ -112,16 +96,16 @@ def _disagreement(one: Disagreement) -> str:
     return f"{one.count} between {' and '.join(one.between)}{lost or share}"
 
 
-def has_random_weights(record: Record) -> bool:
+def has_random_weights(record: schema.Record) -> bool:
     """Whether the weights are random, so that no decision of the case can be right or wrong."""
     return record.build.weights.startswith("random")
 
 
-def stage_failures(record: Record) -> list[str]:
+def stage_failures(record: schema.Record) -> list[str]:
     return [f"{one.stage} failed: {one.what}" for one in record.failures]
 
 
-def unscored(record: Record) -> str:
+def unscored(record: schema.Record) -> str:
     """The two words that are shown in place of a missing score."""
     if any(one.stage == "accuracy" for one in record.failures):
         return "failed"
@@ -130,13 +114,13 @@ def unscored(record: Record) -> str:
     return "random weights" if has_random_weights(record) else "not measured"
 
 
-def unmeasured(record: Record) -> str:
+def unmeasured(record: schema.Record) -> str:
     """What is said in place of a missing score: that there is none, and why where the record says it."""
     reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
     return unscored(record) + reason
 
 
-def conversion_failure(conversion: Parity | None) -> str | None:
+def conversion_failure(conversion: schema.Parity | None) -> str | None:
     """How far the converted model is from the framework; None where it is near enough."""
     if conversion is None:
         return "the converted model was not compared with the framework"
@@ -150,12 +134,12 @@ def conversion_failure(conversion: Parity | None) -> str | None:
     outputs = [
         f"; output {one.output}: {_output_failure(one)}"
         for one in conversion.outputs
-        if not within_limits(one)
+        if not schema.within_limits(one)
     ]
     return f"{differ} ({parity_text(conversion)}{''.join(outputs)})"
 
 
-def parity_text(conversion: Parity) -> str:
+def parity_text(conversion: schema.Parity) -> str:
     """`relative error 3e-07, limit 1e-05; agreement 100.0 %, limit 99.9 %`: what was compared, each with its limit."""
     found = [
         ("relative error {}", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit),
@@ -174,18 +158,18 @@ def parity_text(conversion: Parity) -> str:
     )
 
 
-def _is_unmet(one: Disagreement) -> bool:
+def _is_unmet(one: schema.Disagreement) -> bool:
     return one.agreement_limit is not None and one.agreement < one.agreement_limit
 
 
-def _agreement_failure(one: Disagreement) -> str:
+def _agreement_failure(one: schema.Disagreement) -> str:
     return (
         f"{' and '.join(one.between)} decide differently "
         f"(agreement {AGREEMENT.text(one.agreement)}, limit {AGREEMENT.text(one.agreement_limit or 0.0)})"
     )
 
 
-def _output_failure(one: OutputDifference) -> str:
+def _output_failure(one: schema.OutputDifference) -> str:
     if one.kind == "differing":
         how = f"{AGREEMENT.text(one.mean)} of its integers differ, limit {AGREEMENT.text(one.mean_limit)}"
         if one.largest > one.largest_limit:
@@ -204,7 +188,7 @@ def _output_failure(one: OutputDifference) -> str:
     return f"{how}; worst in {place}; {one.source}" if one.sample else f"{how}; {one.source}"
 
 
-def metric_text(score: Score, value: float) -> str:
+def metric_text(score: schema.Score, value: float) -> str:
     return METRICS[score.better].text(value)
 
 
@@ -216,12 +200,12 @@ measured to be 0 to 1.5e-6 apart."""
 ALL_ALIKE = "all samples get one answer, so that nothing shows whose answer one is"
 
 
-def wrong_answers(load: Load) -> str:
+def wrong_answers(load: schema.Load) -> str:
     """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was looked at."""
     return wrong_text(load.answers, "under load")
 
 
-def wrong_text(found: VerifiedAnswers | None, where: str) -> str:
+def wrong_text(found: schema.VerifiedAnswers | None, where: str) -> str:
     """What was wrong with some answers, `where` saying when they were given; empty where nothing was, or none was looked
     at."""
     if found is None or not found.wrong:
@@ -233,7 +217,7 @@ def wrong_text(found: VerifiedAnswers | None, where: str) -> str:
     return f"{text}, the first to sample {first.sample}: {first.output} is {first.given}, and {first.expected} {found.held_to}"
 
 
-def verified_answers(loads: Sequence[Load]) -> str:
+def verified_answers(loads: Sequence[schema.Load]) -> str:
     """How many answers under load were compared with those in process, in a sentence; empty where none were."""
     found = [load.answers for load in loads if load.answers is not None]
     verified, wrong = sum(one.verified for one in found), sum(one.wrong for one in found)
@@ -254,7 +238,7 @@ def verified_answers(loads: Sequence[Load]) -> str:
     return f"{seen}, none was wrong{rare}."
 
 
-def conversation_text(found: Conversation) -> str:
+def conversation_text(found: schema.Conversation) -> str:
     asked = (
         f"a sequence of {found.requests} requests{', alone as the model takes one at a time' if found.alone else ''}"
         if found.kind == "sequence"
@@ -264,14 +248,14 @@ def conversation_text(found: Conversation) -> str:
     return f"{answers}, {'the same again' if found.passed else found.difference}"
 
 
-def conversation_failure(found: Conversation | None) -> str:
+def conversation_failure(found: schema.Conversation | None) -> str:
     """The difference between two conversations with the same requests; empty where there was none."""
     return (
         f"answers depend on more than what is asked: {found.difference}" if found and not found.passed else ""
     )
 
 
-def same_answers_text(found: SameAnswers) -> str:
+def same_answers_text(found: schema.SameAnswers) -> str:
     """How far answers to one sample are apart, however it is sent."""
     size = apart_text(found)
     if found.passed:
@@ -283,11 +267,11 @@ def same_answers_text(found: SameAnswers) -> str:
     )
 
 
-def remarks(found: SameAnswers) -> str:
+def remarks(found: schema.SameAnswers) -> str:
     """What a reader has to know of answers that are near enough: that they are noisy, that some were not compared, or that
     nothing tells them apart. Empty where there is nothing of that kind."""
     said = []
-    if is_noisy(found):
+    if found.relative_difference is not None and found.relative_difference > NOISY:
         said.append(f"noisy: most models stay below {NOISY:g}")
     if found.left_out:
         said.append(
@@ -298,12 +282,7 @@ def remarks(found: SameAnswers) -> str:
     return f" ({'; '.join(said)})" if said else ""
 
 
-def is_noisy(found: SameAnswers) -> bool:
-    """Whether answers that pass are further apart than those of most models."""
-    return found.relative_difference is not None and found.relative_difference > NOISY
-
-
-def apart_text(found: SameAnswers) -> str:
+def apart_text(found: schema.SameAnswers) -> str:
     """By how much answers to one sample differ: `3e-07 of the spread`, or `0.12 % of the elements`."""
     if found.relative_difference is not None:
         return f"{RELATIVE_ERROR.text(found.relative_difference)} of the spread"
@@ -313,7 +292,7 @@ def apart_text(found: SameAnswers) -> str:
 # --- gates ---
 
 
-def gate_text(found: AnswerGate) -> str:
+def gate_text(found: schema.AnswerGate) -> str:
     said = [found.tried]
     if found.same is not None and not found.wrong:
         said.append(
@@ -323,11 +302,11 @@ def gate_text(found: AnswerGate) -> str:
     return ", ".join(said)
 
 
-def gate_failures(found: Sequence[AnswerGate]) -> list[str]:
+def gate_failures(found: Sequence[schema.AnswerGate]) -> list[str]:
     """What is wrong, a sentence for each gate that did not pass, in the order of GATES."""
     return [f"{one.wrong} (gate {one.gate})" for one in gates_in_order(found) if one.wrong]
 
 
-def gates_in_order(found: Sequence[AnswerGate]) -> list[AnswerGate]:
-    names = list(GATES)
+def gates_in_order(found: Sequence[schema.AnswerGate]) -> list[schema.AnswerGate]:
+    names = list(schema.GATES)
     return sorted(found, key=lambda one: names.index(one.gate) if one.gate in names else len(names))

@@ -15,18 +15,7 @@ from reports.record.figures import Figures, of_point
 from reports.record.origins import without_names
 from reports.record.quantities import LATENCY_BUDGET
 from reports.record.schema import Estimate, Load, Origin, Record, Search, case_id, verdict_of
-from reports.text.correctness import (
-    conversation_failure,
-    conversion_failure,
-    gate_failures,
-    has_random_weights,
-    ledger_failures,
-    main_score,
-    stage_failures,
-    unmeasured,
-    wrong_answers,
-    wrong_text,
-)
+from reports.text import correctness
 from reports.text.labels import full_point
 
 _NO_FIGURE = Estimate(float("nan"), float("nan"), float("nan"))
@@ -105,23 +94,29 @@ def of_files(found: Mapping[Path, Record], *, anonymous: bool = False) -> list[P
 
 def _why_no_speed(record: Record) -> str:
     if record.failures:
-        return f"No throughput is shown: {', and '.join(stage_failures(record))}."
+        return f"No throughput is shown: {', and '.join(correctness.stage_failures(record))}."
     failures = [
-        f"{failure} ({full_point(load)})" for load in record.loads if (failure := wrong_answers(load))
+        f"{failure} ({full_point(load)})"
+        for load in record.loads
+        if (failure := correctness.wrong_answers(load))
     ]
-    failures += gate_failures(record.gates)
-    if record.soak is not None and (failure := wrong_text(record.soak.answers, "in the soak")):
+    failures += correctness.gate_failures(record.gates)
+    if record.soak is not None and (failure := correctness.wrong_text(record.soak.answers, "in the soak")):
         failures.append(failure)
     if record.build.as_found:
-        failures += [] if record.accuracy is None else ledger_failures(record.accuracy)
-        failures = [*failures, *filter(None, [conversation_failure(record.conversation)]), *_unheld(record)]
+        failures += [] if record.accuracy is None else correctness.ledger_failures(record.accuracy)
+        failures = [
+            *failures,
+            *filter(None, [correctness.conversation_failure(record.conversation)]),
+            *_unheld(record),
+        ]
         return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
     converted = record.conversion is not None and record.conversion.passed
     kept = record.accuracy is None or record.accuracy.passed
     measured = record.accuracy is not None and record.accuracy_missing is None
-    if not (converted and kept and (measured or has_random_weights(record))):
+    if not (converted and kept and (measured or correctness.has_random_weights(record))):
         failures = [
-            *filter(None, [conversion_failure(record.conversion)]),
+            *filter(None, [correctness.conversion_failure(record.conversion)]),
             *_accuracy_failures(record),
             *failures,
         ]
@@ -137,11 +132,11 @@ def _unheld(record: Record) -> list[str]:
 def _accuracy_failures(record: Record) -> list[str]:
     """What is wrong with the ledger; empty where nothing is."""
     accuracy = record.accuracy
-    missing = main_score(record) is None and not has_random_weights(record)
-    failures = [f"accuracy was {unmeasured(record)}"] if missing else []
+    missing = correctness.main_score(record) is None and not correctness.has_random_weights(record)
+    failures = [f"accuracy was {correctness.unmeasured(record)}"] if missing else []
     if accuracy is None or accuracy.passed:
         return failures
-    return failures + ledger_failures(accuracy)
+    return failures + correctness.ledger_failures(accuracy)
 
 
 def _search(record: Record) -> tuple[Search | None, str]:

@@ -1,13 +1,6 @@
 """The result of a search within a latency budget, in words."""
 
-from reports.record.quantities import (
-    DURATION,
-    LATENCY,
-    LATENCY_BUDGET,
-    RATIO,
-    REQUEST_RATE,
-    THROUGHPUT,
-)
+from reports.record import quantities
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
 from reports.record.verdicts import BUDGET_WORDS, too_wide
 from reports.text.labels import counted, schedule, sentence
@@ -25,14 +18,14 @@ def search_paragraph(record: Publishable) -> str:
     proven = "with which no answer changes" if search.varied else "for which conversion and accuracy hold"
     return (
         f"{found_text(search)}. Searched in {search.passes} passes of {_tried_text(search)}, "
-        f"{DURATION.text(search.duration_s)}. The configuration, {proven}: `{search.config}`."
+        f"{quantities.DURATION.text(search.duration_s)}. The configuration, {proven}: `{search.config}`."
     )
 
 
 def proposal_text(search: Search) -> str:
     """What to change of the config.pbtxt of a model of a repository, and where the time of its requests goes then."""
     called = [
-        f"{one.model}: {LATENCY.text(one.queue_ms)} queued and {LATENCY.text(one.compute_ms)} computed in a request"
+        f"{one.model}: {quantities.LATENCY.text(one.queue_ms)} queued and {quantities.LATENCY.text(one.compute_ms)} computed in a request"
         for one in search.load.composing
     ]
     change = (
@@ -48,17 +41,17 @@ def found_text(search: Search) -> str:
     if search.load.request_rate_per_s is not None:
         settings = settings_text(search.load.scenario, search.deployment)
         return f"{rate_text(search)}: {search.load.scenario}, {settings}; {lead}"
-    throughput = THROUGHPUT.text(search.load.throughput_per_s.value)
+    throughput = quantities.THROUGHPUT.text(search.load.throughput_per_s.value)
     return f"{throughput} with {budget_text(search)}: {winner_text(search)}; {lead}"
 
 
 def rate_text(search: Search) -> str:
     """The highest rate, the percentile from the schedule, and how many answers came within the budget."""
-    rate = REQUEST_RATE.cell(search.load.request_rate_per_s)
+    rate = quantities.REQUEST_RATE.cell(search.load.request_rate_per_s)
     found = f"{rate} requests/s, {search.load.arrivals}, with {budget_text(search)} from when each was due"
     if search.goodput_per_s is None:
         return found
-    return f"{found}, goodput {THROUGHPUT.text_with_interval(search.goodput_per_s)}"
+    return f"{found}, goodput {quantities.THROUGHPUT.text_with_interval(search.goodput_per_s)}"
 
 
 def _tried_text(search: Search) -> str:
@@ -71,22 +64,20 @@ def beyond_text(search: Search) -> str:
     latency = search.load.latency_ms[search.percentile]
     text = (
         f"none of {_tried_text(search)} keeps {search.percentile} within "
-        f"{LATENCY_BUDGET.text(search.budget_ms)}; the lowest reached is {LATENCY.text_with_interval(latency)}: "
+        f"{quantities.LATENCY_BUDGET.text(search.budget_ms)}; the lowest reached is {quantities.LATENCY.text_with_interval(latency)}: "
         f"{winner_text(search)}"
     )
     median = search.load.latency_ms.get("p50")
     if search.rates is None or median is None or median.value <= search.budget_ms:
         return text
-    return (
-        f"{text}. A request takes {LATENCY.text(median.value)} (p50) there, so that no rate keeps the budget"
-    )
+    return f"{text}. A request takes {quantities.LATENCY.text(median.value)} (p50) there, so that no rate keeps the budget"
 
 
 def budget_text(search: Search) -> str:
     """The percentile with its interval, and whether it is shown to keep the budget."""
     latency = search.load.latency_ms[search.percentile]
-    measured = f"{search.percentile} {LATENCY.text_with_interval(latency, search.budget_ms)}"
-    return f"{measured} {BUDGET_WORDS[verdict_of(search)]} {LATENCY_BUDGET.text(search.budget_ms)}"
+    measured = f"{search.percentile} {quantities.LATENCY.text_with_interval(latency, search.budget_ms)}"
+    return f"{measured} {BUDGET_WORDS[verdict_of(search)]} {quantities.LATENCY_BUDGET.text(search.budget_ms)}"
 
 
 def winner_text(search: Search) -> str:
@@ -109,9 +100,9 @@ def lead_text(lead: Estimate | None, other: str = "the runner-up") -> str:
     """How much faster the winner is than the other configuration that was proven."""
     if lead is None:
         return "no other configuration kept the budget"
-    if not RATIO.is_shown(lead):
+    if not quantities.RATIO.is_shown(lead):
         return too_wide(other)
-    said = f"{RATIO.text_with_interval(lead, 1.0)} times as fast as {other}"
+    said = f"{quantities.RATIO.text_with_interval(lead, 1.0)} times as fast as {other}"
     return f"{said}, which is not shown to keep the budget" if lead.high < 1 else said
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from reports import history
 from reports.record import files as records
-from reports.run.history import HistoryKeeper
+from reports.run.plugin import HistoryKeeper
 from tests import samples
 from tests.trend.test_history import measured
 
