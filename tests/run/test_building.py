@@ -38,16 +38,16 @@ def test_second(run):
 def test_weights_and_the_frameworks_answers_are_made_once_for_all_cases_of_a_model(tmp_path: Path) -> None:
     file = tmp_path / "test_of_models.py"
     file.write_text(TESTS)
-    words = "cpu and micro and onnx and (resnet50-micro or fastpitch)"
+    words = "cpu and micro and fp32 and ((resnet50-micro and ts) or (nnunet and ts-trace))"
 
     done = run_pytest(str(file), "-p", "conftest", "-k", words)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(re.findall(r"(?m)^ +(\S+): load weights$", done.stdout)) == [
-        "fastpitch-micro",
+        "nnunet-micro",
         "resnet50-micro",
     ]
-    assert re.search(r"\b6 passed", done.stdout), "ONNX in FP32 and INT8 of one model, in FP32 of the other"
+    assert re.search(r"\b6 passed", done.stdout), "both kinds of TorchScript of one model, one of the other"
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,16 @@
 """A test that fails before it has a result is on record as failed: no earlier pass stands beside a later speed."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fixtures.host.origin import own_run
 from reports.record import files
 from reports.text.publishable import Publishable, publishable
 from tests import samples
+from tests.helpers import ROOT, WITHOUT
 
-ROOT = Path(__file__).parents[2]
 BENCHMARKS = """\
 import os
 from types import SimpleNamespace
@@ -72,24 +70,21 @@ Run = Callable[..., Publishable]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "test_all.py").write_text(BENCHMARKS)
     (tmp_path / "conftest.py").write_text(
         f"import runpy\npytest_addoption = runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
     )
-    options = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-p", "no:cacheprovider")
+    options = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), *WITHOUT)
     results = tmp_path / "results"
+    monkeypatch.chdir(tmp_path)
 
     def once(*arguments: str, fails: str = "") -> Publishable:
-        subprocess.run(
-            [sys.executable, "-m", "pytest", "benchmarks", *options, "--results", str(results), *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "FAILS": fails},
-            capture_output=True,
-            timeout=300,
-            check=False,
-        )
+        """In this process, which has imported the suite already: another takes a second and a half."""
+        monkeypatch.setenv("FAILS", fails)
+        own_run.cache_clear()  # a process has one run otherwise
+        pytest.main(["benchmarks", *options, "--results", str(results), *arguments])
         return publishable(files.read(files.path_of(samples.record().case, results)))
 
     return once
