@@ -266,8 +266,12 @@ def picture(series: Sequence[Series]) -> Figure:
     panels = figure.subplots(len(drawn), sharex=True, squeeze=False)[:, 0]
     for axes, one in zip(panels, drawn, strict=True):
         at = [places[_when(row)] for row in one.rows]
-        values = [row.figures[one.figure][0] * one.followed.quantity.scale for row in one.rows]
-        axes.plot(at, values, linewidth=1, marker="." if len(at) < 100 else "")
+        figures = [row.figures[one.figure] for row in one.rows]
+        # An interval that is open above is drawn as far as it reaches below.
+        bounds = [(value, low, 2 * value - low if high is None else high) for value, low, high in figures]
+        value, low, high = np.array(bounds).T * one.followed.quantity.scale
+        axes.fill_between(at, low, high, alpha=0.25, linewidth=0)
+        axes.plot(at, value, linewidth=1, marker="." if len(at) < 100 else "")
         axes.set_title(visible(f"{one.name}: {_last(one)}"), loc="left", fontsize="small")
         axes.locator_params(axis="y", nbins=3)
         for step in one.steps:  # named on the side where the line is above it

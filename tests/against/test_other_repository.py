@@ -25,7 +25,7 @@ DEAR = RIGHT.replace(
     "    def execute",
     """    def initialize(self, args):
         self.kept = np.ones(1 << 25)  # 256 MiB
-        __import__("time").sleep(0.5)
+        __import__("time").sleep(4)
         pb_utils.Logger.log_warn("this is dear")
 
     def execute""",
