@@ -1,8 +1,12 @@
-"""What is in a TorchScript artifact: the layout of its weights, and no device that it would compute on wherever it is put."""
+"""What is in a TorchScript artifact: the layout of its weights, no device that it would compute on wherever it is put, and
+nothing that the oldest PyTorch of a server cannot read."""
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -43,3 +47,53 @@ def test_a_trace_computes_on_the_device_that_it_is_loaded_for(model: Model, tmp_
     job = ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
     TRACE.convert(job, tmp_path / "model.pt")
     assert "torch.device(" not in torch.jit.load(str(tmp_path / "model.pt")).code
+
+
+OLDEST = "2.5.1"
+"""The PyTorch on PyPI that is nearest to that of Triton 24.10, a build of NVIDIA's between 2.5.0 and 2.6.0."""
+COMPUTE = """
+import sys
+import numpy, torch
+assert torch.__version__.split("+")[0] == sys.argv[1]
+inputs = [torch.from_numpy(one) for one in numpy.load(sys.argv[3]).values()]
+with torch.inference_mode():
+    answer = torch.jit.load(sys.argv[2], map_location="cpu")(*inputs)
+numpy.savez(sys.argv[4], *([answer] if isinstance(answer, torch.Tensor) else answer))
+"""
+
+
+@pytest.fixture(scope="session")
+def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with the oldest PyTorch, which PyPI has for CUDA alone: three gigabytes."""
+    folder = tmp_path_factory.mktemp("oldest")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "-q", f"torch=={OLDEST}", "numpy<2"]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"needs PyPI: {done.stderr.strip().splitlines()[-1]}")
+    return python
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.mnemonic)
+@pytest.mark.parametrize("model", TRACED, ids=lambda one: one.name)
+def test_the_oldest_server_s_pytorch_computes_the_same(
+    model: Model, format_: Format, oldest: Path, tmp_path: Path
+) -> None:
+    if format_.mnemonic in model.excluded:
+        pytest.skip("the model has no such format")
+    path, given, found = tmp_path / "model.pt", tmp_path / "inputs.npz", tmp_path / "outputs.npz"
+    job = ConversionJob(model, model.load(None).network, "fp32", None, "cpu", 8, None, lambda _step: None)
+    format_.convert(job, path)
+    rows = model.samples("evaluation", None, None).load(range(4))
+    inputs = {one.name: rows[one.name] for one in model.inputs}
+    np.savez(given, **inputs)
+    command = [str(oldest), "-c", COMPUTE, OLDEST, str(path), str(given), str(found)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with torch.inference_mode():
+        answer = torch.jit.load(str(path))(*map(torch.from_numpy, inputs.values()))
+    expected = [answer] if isinstance(answer, torch.Tensor) else answer
+    for values, older in zip(expected, np.load(found).values(), strict=True):
+        np.testing.assert_allclose(older, values, rtol=1e-3, atol=1e-3 * float(values.abs().max()))
