@@ -61,11 +61,9 @@ for variable in [name for name in os.environ if name.startswith("PYTEST_XDIST_")
 
 _TESTS = Path(__file__).parent
 _WHOLE_RUNS = "tests/whole_runs/"
-"""The folder of the tests that start whole runs of the suite. They take longest."""
+"""The folder of the tests that start whole runs of the suite, which wait for each other at the machine's
+lock. They take longest."""
 _SHARED_WORKERS = {
-    "whole runs after the first": tuple(
-        f"{_WHOLE_RUNS}{name}.py" for name in ("test_bad_use", "test_comparison_runs", "test_runs")
-    ),
     "whole runs": (_WHOLE_RUNS,),
     "TensorFlow": (
         "tests/efficiency/test_operations.py",
@@ -77,9 +75,8 @@ _SHARED_WORKERS = {
         "tests/train/",
     ),
 }
-"""Tests of several files that share a worker of xdist: those that need the same first run, other whole runs, which wait for
-each other at the machine's lock, and those that load TensorFlow, which takes four seconds of a core and 540 MiB in each
-process that does. The first name that fits counts."""
+"""Tests of several files that share a worker of xdist: those that wait for each other anyway, and those that
+load TensorFlow, which takes four seconds of a core and 540 MiB in each process that does."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
