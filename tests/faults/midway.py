@@ -10,13 +10,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from reports.record import files
 from tests.faults import own_machine
 from tests.faults.another_user import become, cannot_become_one_who_reads
-from tests.faults.place import OWN, OWN_POINT, OWN_SERVED, PROOF, SLOW, SLOW_PROOF, Ended, Place
+from tests.faults.place import OWN_SERVED, PROOF, SLOW, SLOW_PROOF, Ended, Place
 from tests.faults.scenario import ENDED, INFRASTRUCTURE, PASSED, REFUSED, Scenario
 from tests.faults.signals import reach
-from tests.whole_runs.suite import ROOT
 
 _FAILED = (INFRASTRUCTURE, REFUSED)
 _INTERRUPTED = (ENDED, -signal.SIGINT)
@@ -127,31 +125,7 @@ def _holder_is_killed(place: Place, before: "tuple[str, ...]" = ()) -> Ended:
     return place.ends()
 
 
-def _folders(*paths: Path) -> set[str]:
-    return {path.name for folder in paths if folder.is_dir() for path in folder.iterdir()}
-
-
-def _comparison_killed(place: Place) -> Ended:
-    """Its worktree and its unfinished folder are gone after the next comparison."""
-    options = (*OWN_POINT, "--against", "HEAD", "--point-budget-s", "2")
-    place.start(*options)
-    place.says("against HEAD .*: ")
-    time.sleep(2)
-    place.runs[-1].kill()
-    place.runs[-1].wait()
-    place.household.left(30)
-    ended = place.run(*options, seconds=600)  # a second build
-    assert not [name for name in _folders(place.repos, place.repos / ".against") if "unfinished" in name]
-    listed = subprocess.run(
-        ["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    assert str(place.repos) not in listed, "a worktree is left"
-    assert files.read(place.results / "cpu" / f"{OWN}.json").loads
-    return ended
-
-
 SCENARIOS = [
-    Scenario("a comparison with a commit is killed", _comparison_killed, (PASSED, 10)),
     Scenario("the clock jumps back by a day", _clock_jumps, (PASSED,)),
     _gone("the build", OWN_SERVED, "evaluate through Triton", lambda place: place.build),
     _gone("the folder of records", SLOW_PROOF, "answers without labels", lambda place: place.results),
