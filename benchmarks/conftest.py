@@ -16,7 +16,8 @@ from reports.text.correctness import gate_text, wrong_answers
 _KERNELS_DIFFER = ("in-flight", "batches")
 """The gates in which the server computes samples in batches of other sizes than alone."""
 _OF_HALVES = 0.01
-"""How far answers of half precision may be apart there, as a share of the spread: ten units in the last place of FP16."""
+"""How far answers of half precision may be apart there, as a share of the spread: ten units in the last place
+of FP16."""
 
 
 @pytest.fixture
@@ -27,8 +28,8 @@ def prove_speed(
     benchmark: Any,
     entry: Callable[[Any, Measurement], str],
 ) -> Callable[[], None]:
-    """Measure the test's load point; raises AccuracyError where an answer was wrong, SpeedError where it is shown to be
-    slower than asked for, or its latency to be beyond its budget."""
+    """Measure the test's load point; raises AccuracyError where an answer was wrong, SpeedError where it is
+    shown to be slower than asked for, or its latency to be beyond its budget."""
 
     def prove() -> None:
         measured = run.measure(point, recorder.loads)
@@ -43,7 +44,8 @@ def prove_speed(
 
 @pytest.fixture
 def prove_gate(run: CaseRun, recorder: Recorder) -> Callable[[str], None]:
-    """`prove_gate("batches")` records what the gate finds, and raises AccuracyError if something was wrong."""
+    """`prove_gate("batches")` records what the gate finds, and raises AccuracyError if something was
+    wrong."""
 
     def prove(gate: str) -> None:
         deployed, found = run.same_answers(gate)
@@ -57,8 +59,9 @@ def prove_gate(run: CaseRun, recorder: Recorder) -> Callable[[str], None]:
             raise AccuracyError(
                 found.wrong,
                 where=shown or None,
-                fix="its rows depend on the rows beside them, unless it computes in less than FP32 inside and rounds them to "
-                f"FP32 at its end: where that is so, say --tolerance {run.case.model.name}={_OF_HALVES:g}",
+                fix="its rows depend on the rows beside them, unless it computes in less than FP32 inside "
+                "and rounds them to FP32 at its end: where that is so, say --tolerance "
+                f"{run.case.model.name}={_OF_HALVES:g}",
             )
         raise run.wrong(found.wrong, where=shown or None)
 

@@ -10,8 +10,8 @@ from reports.text.correctness import ledger_failures, same_answers_text, score_t
 
 @pytest.mark.stage("accuracy")
 def test_accuracy(run: CaseRun, recorder: Recorder) -> None:
-    """Each metric, computed from Triton's answers, keeps the model's own limit and nearly the framework's score, and a
-    sample gets the same answer however it is sent."""
+    """Each metric, computed from Triton's answers, keeps the model's own limit and nearly the framework's
+    score, and a sample gets the same answer however it is sent."""
     evaluation = run.accuracy
     same = run.same_however_sent()
     ledger = with_same_answers(evaluation.ledger, same)

@@ -10,8 +10,8 @@ from reports.text.correctness import conversion_failure
 
 @pytest.mark.stage("conversion")
 def test_conversion(run: CaseRun, recorder: Recorder) -> None:
-    """The relative error and the share of equal decisions are within the tolerance, and within what the precision
-    itself costs the model."""
+    """The relative error and the share of equal decisions are within the tolerance, and within what the
+    precision itself costs the model."""
     case, parity = run.case, run.parity
     recorder.keep(None, conversion=parity)
     found = []

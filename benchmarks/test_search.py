@@ -1,5 +1,5 @@
-"""Searches for the configuration with the highest throughput within a latency budget, and proves that it is still
-right."""
+"""Searches for the configuration with the highest throughput within a latency budget, and proves that it is
+still right."""
 
 import pytest
 from msgspec import structs

@@ -1,5 +1,5 @@
-"""Keeps the server under load for a long time and loads the model again and again, to see whether its use of resources
-grows. Runs only with --soak TIME."""
+"""Keeps the server under load for a long time and loads the model again and again, to see whether its use of
+resources grows. Runs only with --soak TIME."""
 
 import pytest
 
@@ -13,8 +13,8 @@ from reports.text.soak import leaks, soak_text, unknown
 @pytest.mark.load
 @pytest.mark.stage("soak")
 def test_soak(run: CaseRun, recorder: Recorder) -> None:
-    """Nothing leaks, neither with each request nor with each loading of the model, and every answer that is verified is
-    right."""
+    """Nothing leaks, neither with each request nor with each loading of the model, and every answer that is
+    verified is right."""
     found, deployed = run.soak()
     recorder.keep(deployed.serving, soak=found)
     if wrong := wrong_text(found.answers, "in the soak"):

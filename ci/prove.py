@@ -1,7 +1,8 @@
 """Prove the models of a repository in its continuous integration. action.yml and ci/gitlab.yml run this file.
 
-`prove.py prepare` says what is cached where, and `prove.py run` proves. The inputs come in environment variables, never in
-a command line, so that nothing in them is taken for a command. Only the standard library is needed.
+`prove.py prepare` says what is cached where, and `prove.py run` proves. The inputs come in environment
+variables, never in a command line, so that nothing in them is taken for a command. Only the standard library
+is needed.
 """
 
 import hashlib
@@ -46,7 +47,8 @@ def cache(given: Mapping[str, str]) -> Path:
 
 
 def lines(given: Mapping[str, str], name: str) -> list[str]:
-    """The lines of a variable that are not empty, or the texts of a JSON array, which GitLab makes of a list."""
+    """The lines of a variable that are not empty, or the texts of a JSON array, which GitLab makes of a
+    list."""
     text = given.get(name, "").strip()
     found = json.loads(text) if text.startswith("[") else text.splitlines()
     return [str(line).strip() for line in found if str(line).strip()]
@@ -158,8 +160,9 @@ def run(given: Mapping[str, str]) -> int:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command to its end, and return its exit status. A signal that ends this process is passed on as SIGINT: tox then
-    waits until the run has cleaned up after its servers, while SIGTERM would end only tox."""
+    """Run a command to its end, and return its exit status. A signal that ends this process is passed on as
+    SIGINT: tox then waits until the run has cleaned up after its servers, while SIGTERM would end only
+    tox."""
     process = subprocess.Popen(command, env=environment)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: process.send_signal(signal.SIGINT))

@@ -1,4 +1,5 @@
-"""The support table: which model is served in which format, precision and server, and where that has been run.
+"""The support table: which model is served in which format, precision and server, and where that has been
+run.
 
 `python -m docs.support_table` prints it; with a file it writes the region `support` of that file.
 """
@@ -21,8 +22,8 @@ from reports.text.publishable import Publishable, read_all
 
 _REPORTS = Path(__file__).parent.parent / "reports"
 RECORDS = (_REPORTS / "readme", _REPORTS / "h200", _REPORTS / "native")
-"""Folders of records that prove a cell: README's own, those of docs/evidence/h200.md, and, where there are any, those of native
-backends, whose cases have the same names."""
+"""Folders of records that prove a cell: README's own, those of docs/evidence/h200.md, and, where there are
+any, those of native backends, whose cases have the same names."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,8 @@ def _format_name(format_: Format, accelerator: str | None) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns 0, or 1 where `--check` finds that the file says otherwise, and ends with 4 for a file that
-    cannot be used."""
+    """The command line; returns 0, or 1 where `--check` finds that the file says otherwise, and ends with 4
+    for a file that cannot be used."""
     parser = Parser(
         prog="python -m docs.support_table",
         description="Print the support table: which model is served in which format, precision and "
@@ -148,7 +149,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _keep(file: Path, table: str, *, write: bool) -> int:
-    """Put the table into the file, whose line ends stay, unless it is there; 1 where it is not and nothing is to be written."""
+    """Put the table into the file, whose line ends stay, unless it is there; 1 where it is not and nothing is
+    to be written."""
     text = readme.text_of(file)
     synced = readme.with_region(text, "support", table)
     if synced == text:

@@ -1,7 +1,7 @@
 """The command line of the reports: `tritonproof report` or `python -m reports`, then a command.
 
-Each command is a parser in `_parser` and a function that gives the exit status. Packages that not every command needs are
-imported in these functions.
+Each command is a parser in `_parser` and a function that gives the exit status. Packages that not every
+command needs are imported in these functions.
 """
 
 import argparse
@@ -44,8 +44,9 @@ _PACKAGES = {"markdown_it": "markdown-it-py"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0; 1 if `readme --check` found a difference; 4 for what cannot be read, written
-    or done as asked; 6 where some of the records cannot be read and the others are shown; 10 or 12 if `compare` or `trend` failed by --fail-on."""
+    """Run one command; returns the exit status: 0; 1 if `readme --check` found a difference; 4 for what
+    cannot be read, written or done as asked; 6 where some of the records cannot be read and the others are
+    shown; 10 or 12 if `compare` or `trend` failed by --fail-on."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.command is None:
@@ -82,8 +83,8 @@ def _refused(why: str) -> int:
 
 
 def _chosen(options: argparse.Namespace) -> tuple[list[Publishable], int]:
-    """The records that the options select, and the exit status of a command that shows them: it tells of records that cannot be
-    read, which are named. Raises UsageError if there is none to show."""
+    """The records that the options select, and the exit status of a command that shows them: it tells of
+    records that cannot be read, which are named. Raises UsageError if there is none to show."""
     every = files.read_folder(options.results)
     if not every.records:
         every.all()
@@ -177,8 +178,9 @@ def _compare(options: argparse.Namespace) -> int:
 
     if len(options.records) < 2:
         raise UsageError(
-            f"compare: needs two folders or files of records, or more: {commands.tool('reports', 'compare A B')}. "
-            f"NVIDIA's published figures are set beside the records by: {commands.tool('reports', 'published')}"
+            "compare: needs two folders or files of records, or more: "
+            f"{commands.tool('reports', 'compare A B')}. NVIDIA's published figures are set beside the "
+            f"records by: {commands.tool('reports', 'published')}"
         )
     base, *others = sources.read(options.records, options.k)
     found = [compare(base, other, options.allow_slowdown) for other in others]
@@ -200,8 +202,8 @@ def _trend(options: argparse.Namespace) -> int:
     found = [one for one in every if options.k in one.case]
     if not rows:
         raise UsageError(
-            f"{folder}: no history (TARGET.jsonl). A run of the benchmarks adds to it, and --add FOLDER what other "
-            "machines measured."
+            f"{folder}: no history (TARGET.jsonl). A run of the benchmarks adds to it, and --add FOLDER what "
+            "other machines measured."
         )
     if not found:
         names = ", ".join(dict.fromkeys(one.case for one in every))
@@ -227,7 +229,8 @@ def _history(folder: Path) -> history.History:
 
 
 def _add(folder: Path, given: Sequence[Path]) -> int:
-    """Add the measurements of what is given; returns the exit status, which tells of records that cannot be read."""
+    """Add the measurements of what is given; returns the exit status, which tells of records that cannot be
+    read."""
     unreadable: list[str] = []
     for source in given:
         found = _history(source if matching(source, f"*{history.SUFFIX}") else history.folder_of(source))
@@ -338,8 +341,8 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
     "--format": {
         "choices": (*RENDERINGS, "terminal"),
         "default": "terminal" if sys.stdout.isatty() else "markdown",
-        "help": "the form of the output; csv and json hold the tables alone, with their figures as numbers (default: terminal "
-        "if standard output is one, else markdown)",
+        "help": "the form of the output; csv and json hold the tables alone, with their figures as numbers "
+        "(default: terminal if standard output is one, else markdown)",
     },
 }
 """The options that several commands have, as `add_argument` takes them."""
@@ -356,8 +359,8 @@ def _parser() -> Parser:
     def add(
         run: Callable[[argparse.Namespace], int], shared: str, description: str, **texts: Any
     ) -> Callable[..., Any]:
-        """Add a command, named like the function that runs it and listed with its description's first sentence; returns
-        what adds an option of its own."""
+        """Add a command, named like the function that runs it and listed with its description's first
+        sentence; returns what adds an option of its own."""
         first = description.partition(". ")[0].removesuffix(".").replace("\n", " ")
         listed = first[0].lower() + first[1:]
         command = subparsers.add_parser(
@@ -377,8 +380,9 @@ def _parser() -> Parser:
     option = add(
         _html,
         "--results -k --anonymous",
-        "Write all records as one HTML page. It needs no network and no other file: which configuration to deploy, all "
-        "cases to filter and sort, and of each case its tables, worst samples, configuration and machine.",
+        "Write all records as one HTML page. It needs no network and no other file: which configuration to "
+        "deploy, all cases to filter and sort, and of each case its tables, worst samples, configuration and "
+        "machine.",
     )
     page = {"default": Path("report.html"), "help": "the file to write (default: %(default)s)"}
     option("--output", type=path, metavar="FILE", **page)
@@ -407,10 +411,10 @@ def _parser() -> Parser:
     option = add(
         _export,
         "--results -k --anonymous",
-        "Print the records as JSON for a service that tracks benchmarks. It is read by Bencher's adapter `json`, or by "
-        "github-action-benchmark's tools `customBiggerIsBetter` "
-        "(throughput, scores) and `customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported "
-        "without its speed and named on standard error.",
+        "Print the records as JSON for a service that tracks benchmarks. It is read by Bencher's adapter "
+        "`json`, or by github-action-benchmark's tools `customBiggerIsBetter` (throughput, scores) and "
+        "`customSmallerIsBetter` (p99 latency, errors). A case that has not passed is exported without its "
+        "speed and named on standard error.",
     )
     services = " or ".join(export.FORMATS)
     option(
@@ -420,9 +424,10 @@ def _parser() -> Parser:
     option = add(
         _compare,
         "-k --format",
-        "Print what changed from A to B, and from A to every further argument. That is the setup, the accuracy sample by "
-        "sample, and the speed as a ratio with its interval.",
-        epilog=f"To compare the records with NVIDIA's published figures: {commands.tool('reports', 'published')}",
+        "Print what changed from A to B, and from A to every further argument. That is the setup, the "
+        "accuracy sample by sample, and the speed as a ratio with its interval.",
+        epilog="To compare the records with NVIDIA's published figures: "
+        f"{commands.tool('reports', 'published')}",
     )
     option(
         "records",
@@ -434,8 +439,9 @@ def _parser() -> Parser:
     option(
         "--fail-on",
         choices=("worse",),
-        help="exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an accuracy is shown "
-        "to be worse or a case no longer passes, and with 4 if nothing can be compared or the machines differ",
+        help="exit with 10 if a point is shown to be slower than --allow-slowdown allows, with 12 if an "
+        "accuracy is shown to be worse or a case no longer passes, and with 4 if nothing can be compared or "
+        "the machines differ",
     )
     option(
         "--allow-slowdown",
@@ -448,9 +454,9 @@ def _parser() -> Parser:
     option = add(
         _trend,
         "--results -k --history --theme",
-        "Show how the figures changed over time, and between which commits. The table has the throughput, p99 latency, "
-        "served / in process ratio and accuracy of every case, separately for each machine, with the lasting changes "
-        "(steps) that were found.",
+        "Show how the figures changed over time, and between which commits. The table has the throughput, "
+        "p99 latency, served / in process ratio and accuracy of every case, separately for each machine, "
+        "with the lasting changes (steps) that were found.",
     )
     option(
         "--add",
@@ -464,21 +470,22 @@ def _parser() -> Parser:
     option(
         "--join-hosts",
         action="store_true",
-        help="treat hosts with the same machine stamp as one machine, for runs that each have a container of their own",
+        help="treat hosts with the same machine stamp as one machine, for runs that each have a container of "
+        "their own",
     )
     option(
         "--fail-on",
         choices=("step",),
-        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), and with 12 if an "
-        "accuracy has one",
+        help="exit with 10 if a speed has a step for the worse within the latest runs (--within), and with "
+        "12 if an accuracy has one",
     )
     option(
         "--within",
         type=count,
         default=50,
         metavar="N",
-        help="how many of the latest runs of a series --fail-on looks at. A step is found only some runs after its commit, "
-        "and only after tens of runs if measurements vary much (default: %(default)s)",
+        help="how many of the latest runs of a series --fail-on looks at. A step is found only some runs "
+        "after its commit, and only after tens of runs if measurements vary much (default: %(default)s)",
     )
     accepted = "--fail-on ignores the steps up to this commit, which have been accepted"
     option("--known", metavar="COMMIT", help=accepted)
@@ -486,9 +493,9 @@ def _parser() -> Parser:
     option = add(
         _merge,
         "--anonymous",
-        "Join the records of several machines or CI jobs in a new folder, with the files that belong to them. Parts of "
-        "one case become one record. Nothing is written where they contradict each other: a target on different machines, "
-        "a case with two builds, or different figures of the same thing.",
+        "Join the records of several machines or CI jobs in a new folder, with the files that belong to "
+        "them. Parts of one case become one record. Nothing is written where they contradict each other: a "
+        "target on different machines, a case with two builds, or different figures of the same thing.",
     )
     option("records", type=path, nargs="+", metavar="A", help="folders of records, or single record files")
     new = "the folder to write, which has to be new or empty"
@@ -497,18 +504,18 @@ def _parser() -> Parser:
     add(
         _published,
         "--results -k --anonymous --format",
-        "Compare the records with the figures that NVIDIA published. These are of the same model, format, accelerator, "
-        "precision and load points, on a case's own GPU if there are any, else on every GPU. Settings that differ are named.",
+        "Compare the records with the figures that NVIDIA published. These are of the same model, format, "
+        "accelerator, precision and load points, on a case's own GPU if there are any, else on every GPU. "
+        "Settings that differ are named.",
     )
 
     option = add(
         _readme,
         "--results",
         "Write tables and plots between the markers of a markdown file. Nothing else\nin the file changes.",
-        epilog="A region lies between two lines of markers:\n\n"
-        "<!-- tritonproof:summary -->\n<!-- /tritonproof:summary -->\n\n"
-        f"Markers:\n{readme.overview()}\n\n"
-        "A plot draws the latency budget with which its marker ends, such as 10ms, or\nelse the budget of the case's search.",
+        epilog="A region lies between two lines of markers:\n\n<!-- tritonproof:summary -->\n<!-- "
+        f"/tritonproof:summary -->\n\nMarkers:\n{readme.overview()}\n\nA plot draws the latency budget with "
+        "which its marker ends, such as 10ms, or\nelse the budget of the case's search.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     file = {"default": Path("README.md"), "help": "the markdown file (default: %(default)s)"}

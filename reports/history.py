@@ -1,7 +1,7 @@
 """The history: a row for each measurement of each run, in one file of JSON lines per target.
 
-Lines are only ever added. Runs that add at the same time wait for each other, and a line that a kill cut off is named and
-left out when the history is read.
+Lines are only ever added. Runs that add at the same time wait for each other, and a line that a kill cut off
+is named and left out when the history is read.
 """
 
 import fcntl
@@ -26,8 +26,8 @@ _DEFAULT_RESULTS = Path(__file__).parent / "results"
 _LONGEST_REASON = 200
 
 Figure = tuple[float, float, float | None]
-"""A value with the bounds of its interval: value, low, high; three times the value where no interval is known, and None for
-high where it is open above."""
+"""A value with the bounds of its interval: value, low, high; three times the value where no interval is
+known, and None for high where it is open above."""
 _Name = Annotated[str, Meta(pattern="^[A-Za-z0-9._-]+$")]
 """A name that stays in its folder when it becomes the name of a file."""
 
@@ -36,7 +36,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One measurement: a load point, a metric of the accuracy, or a scenario's efficiency."""
 
     run: str
-    """The id of the run that measured it; this and the next fields but `machine` are as in `schema.Origin`."""
+    """The id of the run that measured it; this and the next fields but `machine` are as in
+    `schema.Origin`."""
     started: str
     host: str
     machine: _Name
@@ -63,7 +64,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class History(NamedTuple):
-    """The rows that the files of a folder hold, and a sentence for each file with lines that are no rows and were left out."""
+    """The rows that the files of a folder hold, and a sentence for each file with lines that are no rows and
+    were left out."""
 
     rows: Sequence[Row]
     damaged: Sequence[str]
@@ -73,8 +75,8 @@ _DECODER = msgspec.json.Decoder(Row)
 
 
 def folder_of(results: Path) -> Path:
-    """Where the history of the records in a folder lies: `reports/history` for the checkout's own, for others in the
-    folder, so that a scratch run never adds to the checkout's."""
+    """Where the history of the records in a folder lies: `reports/history` for the checkout's own, for others
+    in the folder, so that a scratch run never adds to the checkout's."""
     is_own = os.path.realpath(results) == os.path.realpath(_DEFAULT_RESULTS)
     return (results.parent if is_own else results) / "history"
 
@@ -94,7 +96,8 @@ def read(folder: Path) -> History:
 
 
 def append(folder: Path, rows: Iterable[Row]) -> int:
-    """Add the rows that are not there yet; returns how many that were. Raises OSError where the folder cannot be written."""
+    """Add the rows that are not there yet; returns how many that were. Raises OSError where the folder cannot
+    be written."""
     atomic.make_folder(folder)
     by_target = grouped(rows, lambda row: row.target)
     return sum(_append(folder / f"{target}{SUFFIX}", found) for target, found in by_target.items())

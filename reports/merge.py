@@ -1,4 +1,5 @@
-"""Joins the records of several folders in a new one: all of them, or none where any two contradict each other.
+"""Joins the records of several folders in a new one: all of them, or none where any two contradict each
+other.
 
 It goes case by case, so that any number of records takes the memory of few.
 """
@@ -41,7 +42,8 @@ class Merged:
 def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -> Merged:
     """Write the records of folders and files, with what lies beside them, into a new folder.
 
-    Raises RecordError, which names every contradiction and every file that cannot be read; then nothing is written.
+    Raises RecordError, which names every contradiction and every file that cannot be read; then nothing is
+    written.
     """
     given = list(dict.fromkeys(arguments))
     place = Path(os.path.realpath(output))
@@ -75,7 +77,8 @@ def _check_output(output: Path, place: Path, given: Iterable[Path]) -> None:
 
 
 def _paths_by_case(given: Iterable[Path]) -> dict[str, list[Path]]:
-    """The files of the records by their case, which the file's name says; one that is reached in two ways is there once."""
+    """The files of the records by their case, which the file's name says; one that is reached in two ways is
+    there once."""
     found: dict[str, dict[str, Path]] = {}
     for argument in given:
         for path in sources.record_files(argument):
@@ -94,8 +97,9 @@ def _add(done: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path, S
         other, its = done.first.setdefault(target, (path, record))
         if its.machine != record.machine and (settings := _differing(its, record, ("machine.", "versions."))):
             done.problems.append(
-                f"target {target}: two machines: {other} and {path} differ in {settings}. Merge each machine's into a folder "
-                f"of its own; {commands.tool('reports', 'compare')} sets them side by side."
+                f"target {target}: two machines: {other} and {path} differ in {settings}. Merge each "
+                f"machine's into a folder of its own; {commands.tool('reports', 'compare')} sets them side "
+                "by side."
             )
     # The order of the arguments decides nothing: the record that was changed last comes last.
     first, *others = sorted(paths, key=lambda path: records[path].updated)
@@ -119,7 +123,8 @@ def _add(done: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path, S
 
 
 def contradictions(one: Record, other: Record) -> list[str]:
-    """Why two records of a case cannot be one: sentences on another build or setup, and on two figures of the same thing."""
+    """Why two records of a case cannot be one: sentences on another build or setup, and on two figures of the
+    same thing."""
     parts = ("deployment.", "build.", *(["serving."] if one.serving and other.serving else []))
     if settings := _differing(one, other, parts):
         return [f"differ in {settings}. Measure the case again with one setup, or leave one out."]
@@ -163,7 +168,8 @@ def joined(earlier: Record, later: Record) -> Record:
 
 
 def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
-    """The files that lie beside each record and belong to it: their names, or those of their folders, begin with its own."""
+    """The files that lie beside each record and belong to it: their names, or those of their folders, begin
+    with its own."""
     found: dict[Path, list[Path]] = {record: [] for record in records}
     for folder in sorted({record.parent for record in found}):
         for entry in sorted(folder.iterdir()):

@@ -1,7 +1,8 @@
 """The three pictures of records: accuracy after each stage, best throughput, and latency over throughput.
 
-`chart` says what a picture shows as plain values, from which its alternative text and its digest are made; `draw` draws it
-with matplotlib, which is imported only then. The same records give the same SVG by one version of matplotlib.
+`chart` says what a picture shows as plain values, from which its alternative text and its digest are made;
+`draw` draws it with matplotlib, which is imported only then. The same records give the same SVG by one
+version of matplotlib.
 """
 
 import contextlib
@@ -189,7 +190,8 @@ def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) 
     budget_ms = budget_ms if budget_ms is not None else search.budget_ms if search else None
     first, *_, last = (point for line in lines.values() for point in line)
     gist = "; ".join(
-        f"{one.name}: {THROUGHPUT.text(one.throughput_per_s.value)}, {percentile} {LATENCY.text(one.latency_ms.value)}"
+        f"{one.name}: {THROUGHPUT.text(one.throughput_per_s.value)}, {percentile} "
+        f"{LATENCY.text(one.latency_ms.value)}"
         for one in (first, last)
     )
     notes = _notes(records, [code for load in loads for code in _codes(load)])

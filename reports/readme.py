@@ -1,7 +1,7 @@
 """Keeps the marked regions of a markdown file in step with records; all other text stays as it is.
 
-A region is the text between two markers that each stand on a line of their own, outside of code fences: a table, a sentence,
-or a picture, which lies in a file of its own.
+A region is the text between two markers that each stand on a line of their own, outside of code fences: a
+table, a sentence, or a picture, which lies in a file of its own.
 """
 
 import difflib
@@ -81,7 +81,8 @@ OF_CASE: Mapping[str, tuple[str, Callable[[Publishable], list[Block]]]] = {
 """What each marker of one case shows, and what makes it."""
 
 FOREIGN = ("support",)
-"""Regions whose content does not come from records: `support` is written by `python -m docs.support_table`."""
+"""Regions whose content does not come from records: `support` is written by `python -m
+docs.support_table`."""
 
 EXAMPLE = """\
 <!-- tritonproof:machine -->
@@ -115,8 +116,8 @@ class Ask:
 
 
 def asked_by(name: str) -> Ask:
-    """A marker's name taken apart: `summary`, `offline CASE_ID`, `plot NAME CASE_ID 10ms`; a ValueError says what
-    is wrong with it and what to write."""
+    """A marker's name taken apart: `summary`, `offline CASE_ID`, `plot NAME CASE_ID 10ms`; a ValueError says
+    what is wrong with it and what to write."""
     name = " ".join(name.split())
     kind, _, case = name.partition(" ")
     if found := _PLOT.fullmatch(name):
@@ -139,7 +140,8 @@ def _plot(found: re.Match[str]) -> Ask:
         raise ValueError(f"plot {name} needs a case. Write tritonproof:plot {name} CASE_ID.")
     if budget and not 0 < float(budget) < _LARGEST_MS:
         raise ValueError(
-            f"{_quoted(budget)} ms is no latency budget. Write one above 0 and below {_LARGEST_MS:,}, such as 10ms."
+            f"{_quoted(budget)} ms is no latency budget. Write one above 0 and below {_LARGEST_MS:,}, such "
+            "as 10ms."
         )
     return Ask("plot", case, name, float(budget) if budget else None)
 
@@ -162,7 +164,8 @@ def overview() -> str:
 
 
 def _scenario(record: Publishable) -> str:
-    """The scenario whose settings are shown: online where it was measured, which has settings of the batcher too."""
+    """The scenario whose settings are shown: online where it was measured, which has settings of the batcher
+    too."""
     return "online" if any(load.scenario == "online" for load in record.loads) else "offline"
 
 
@@ -213,8 +216,8 @@ def link_to(folder: Path, file: Path) -> str:
 
 
 def _picture(region: "Region", records: Sequence[Publishable], folder: str | None) -> str:
-    """HTML that shows the picture in the reader's theme, with its gist for those who do not see it; or the sentence that says
-    why there is none."""
+    """HTML that shows the picture in the reader's theme, with its gist for those who do not see it; or the
+    sentence that says why there is none."""
     asked, shown = region.asked, _SHOWN.search(region.body)
     try:
         chart = plots.chart(asked.plot, records, asked.budget_ms)
@@ -236,7 +239,8 @@ def _picture(region: "Region", records: Sequence[Publishable], folder: str | Non
 
 
 def pictures(text: str, records: Sequence[Publishable], beside: Path) -> list[PictureFile]:
-    """The pictures that a text in step with `records` shows, once each; `beside` is the folder the text lies in."""
+    """The pictures that a text in step with `records` shows, once each; `beside` is the folder the text lies
+    in."""
     found = {}
     for region in _regions(text, records):
         shown, asked = _SHOWN.search(region.body), region.asked
@@ -281,7 +285,8 @@ class Region:
 
 
 def text_of(file: Path) -> str:
-    """The text of a markdown file; raises ReadmeError where it is not UTF-8, OSError where the file cannot be read."""
+    """The text of a markdown file; raises ReadmeError where it is not UTF-8, OSError where the file cannot be
+    read."""
     try:
         return safe_open.given(file).decode()
     except UnicodeDecodeError as error:
@@ -291,19 +296,20 @@ def text_of(file: Path) -> str:
 def sync(text: str, records: Sequence[Publishable], folder: str | None = None) -> str:
     """`text` with every region rendered anew; raises ReadmeError where that is not possible.
 
-    `folder` is the link to the pictures. Without it a region that shows one already keeps its folder, and another
-    gets PLOTS.
+    `folder` is the link to the pictures. Without it a region that shows one already keeps its folder, and
+    another gets PLOTS.
     """
     return _rewritten(_split(text, records), lambda region: _body(region, records, folder))
 
 
 def with_region(text: str, name: str, body: str) -> str:
-    """`text` with the regions of one name replaced by `body`, which comes from elsewhere than records; raises ReadmeError
-    where there is none."""
+    """`text` with the regions of one name replaced by `body`, which comes from elsewhere than records; raises
+    ReadmeError where there is none."""
     parts = _split(text, ())
     if not any(isinstance(part, Region) and part.name == name for part in parts):
         raise ReadmeError(
-            f"no markers of {name}. Paste <!-- tritonproof:{name} --> and <!-- /tritonproof:{name} -->, a line each"
+            f"no markers of {name}. Paste <!-- tritonproof:{name} --> and <!-- /tritonproof:{name} -->, a "
+            "line each"
         )
     return _rewritten(parts, lambda region: _framed(region, body) if region.name == name else region.body)
 
@@ -363,8 +369,9 @@ def _without_markers(text: str, start: int, end: int) -> str:
     outside_code = _CODE.sub(lambda found: " " * len(found[0]), part)
     if stray := _MARKER.search(outside_code):
         raise ReadmeError(
-            f"line {_line(text, start + stray.start())}: {_quoted(stray[0])} begins or ends no region. A region lies "
-            "between <!-- tritonproof:NAME --> and <!-- /tritonproof:NAME -->, each on a line of its own."
+            f"line {_line(text, start + stray.start())}: {_quoted(stray[0])} begins or ends no region. A "
+            "region lies between <!-- tritonproof:NAME --> and <!-- /tritonproof:NAME -->, each on a line of "
+            "its own."
         )
     return part
 

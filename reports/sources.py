@@ -1,4 +1,5 @@
-"""What `compare` and `trend --add` are given: folders of records, or single ones, each with the file it came from."""
+"""What `compare` and `trend --add` are given: folders of records, or single ones, each with the file it came
+from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from reports.text.publishable import Publishable, publishable
 
 @dataclass(frozen=True)
 class Stored:
-    """A record as a reader may see it, and its file; what else is of the case lies beside it under the same name."""
+    """A record as a reader may see it, and its file; what else is of the case lies beside it under the same
+    name."""
 
     record: Publishable
     path: Path
@@ -65,8 +67,8 @@ def _source(argument: Path, letter: str, substring: str) -> Source:
         name = case_id(record.case)
         if name in records:
             raise RecordError(
-                f"{path}: holds the case {name}, which is in {records[name].path} too. Give one of the two files "
-                "by its name, or take one out of the folder."
+                f"{path}: holds the case {name}, which is in {records[name].path} too. Give one of the two "
+                "files by its name, or take one out of the folder."
             )
         records[name] = stored
     chosen = {name: stored for name, stored in records.items() if substring in name}
@@ -79,8 +81,9 @@ def _source(argument: Path, letter: str, substring: str) -> Source:
 
 
 def record_files(argument: Path) -> list[Path]:
-    """The files of an argument's records: the record itself, or those of a results folder, or those that lie in a folder of one target.
-    Raises RecordError where there is none, and as `reports.record.files.record_paths` does."""
+    """The files of an argument's records: the record itself, or those of a results folder, or those that lie
+    in a folder of one target. Raises RecordError where there is none, and as
+    `reports.record.files.record_paths` does."""
     if argument.is_file():
         if not files.is_record(argument):
             raise RecordError(

@@ -1,7 +1,8 @@
 """How each figure of the history went from run to run on its machine, and where its level changed for good.
 
-ruptures searches for the changes; what noise is expected, and what counts as a lasting change, is stated here. How many steps
-are found, and how many false alarms there are, is simulated by tests/trend and written in docs/trend.md.
+ruptures searches for the changes; what noise is expected, and what counts as a lasting change, is stated
+here. How many steps are found, and how many false alarms there are, is simulated by tests/trend and written
+in docs/trend.md.
 """
 
 import math
@@ -26,13 +27,14 @@ from reports.text.inline import Emphasised, text
 from reports.text.labels import counted, days_text
 
 FEWEST, LASTING = 4, 8
-"""The runs that a level has at least: one to three in a row are outliers, and fewer than LASTING before another level are a
-bad week, which is neither of the levels beside it."""
+"""The runs that a level has at least: one to three in a row are outliers, and fewer than LASTING before
+another level are a bad week, which is neither of the levels beside it."""
 THRESHOLD = 5.0
-"""How many standard errors a step's size has to be. By simulation fewer than one of 200 series of 1,000 runs then has a step
-that is none."""
+"""How many standard errors a step's size has to be. By simulation fewer than one of 200 series of 1,000 runs
+then has a step that is none."""
 _NEIGHBOURS = 60
-"""The runs on either side that a step is tested with, so that a drift of some percent in 1,000 runs is no step."""
+"""The runs on either side that a step is tested with, so that a drift of some percent in 1,000 runs is no
+step."""
 _FEWEST_TOGETHER = 8
 """Series whose median tells what their machine did to all of them in a run."""
 
@@ -43,12 +45,13 @@ class Followed(NamedTuple):
     name: str
     quantity: quantities.Quantity
     usual: float
-    """The spread from run to run that is expected before anything is known: of the logarithm, and of a score in samples."""
+    """The spread from run to run that is expected before anything is known: of the logarithm, and of a score
+    in samples."""
     changes: quantities.Quantity = quantities.CHANGE
 
 
-#: Speeds of one build vary by 1 to 3 % from run to run on one machine, tails by more. A score repeats but for samples that are
-#: near ties, an error but for its last digits.
+# Speeds of one build vary by 1 to 3 % from run to run on one machine, tails by more. A score repeats but for
+# samples that are near ties, an error but for its last digits.
 FOLLOWED: Mapping[str, Followed] = {
     "throughput_per_s": Followed("throughput", quantities.THROUGHPUT, 0.02),
     "latency_p99_ms": Followed("p99 latency", quantities.LATENCY, 0.05),
@@ -95,8 +98,8 @@ def _when(row: Row) -> tuple[str, str, str]:
 
 
 def all_series(rows: Iterable[Row], *, join_hosts: bool = False) -> list[Series]:
-    """Every series of the rows with its steps; `join_hosts` takes the hosts of one stamp for one machine, as where each run
-    has a new container."""
+    """Every series of the rows with its steps; `join_hosts` takes the hosts of one stamp for one machine, as
+    where each run has a new container."""
     found: dict[tuple[str, str], dict[tuple[str, str], list[Row]]] = {}
     for row in sorted(rows, key=_when):
         machine = row.machine if join_hosts else f"{row.host} {row.machine}".strip()
@@ -108,7 +111,8 @@ def all_series(rows: Iterable[Row], *, join_hosts: bool = False) -> list[Series]
 
 
 def _series_of(machine: str, figure: str, group: Mapping[tuple[str, str], list[Row]]) -> Iterable[Series]:
-    """All series of a machine and quantity, whose steps are found once what moved them together for a time is taken out."""
+    """All series of a machine and quantity, whose steps are found once what moved them together for a time is
+    taken out."""
     usual, is_score = FOLLOWED[figure].usual, figure == "score"
     values = ({_when(row): row.figures[figure][0] for row in rows} for rows in group.values())
     levels = pd.DataFrame(dict(enumerate(values))).sort_index()
@@ -127,8 +131,8 @@ def _series_of(machine: str, figure: str, group: Mapping[tuple[str, str], list[R
 
 
 def _together(levels: pd.DataFrame, usual: float) -> pd.Series:
-    """How far the series of a machine [runs, series] were from their levels in each run; 0 in runs that too few tell of. A
-    lasting step of all stays theirs."""
+    """How far the series of a machine [runs, series] were from their levels in each run; 0 in runs that too
+    few tell of. A lasting step of all stays theirs."""
     many = levels[levels.count(axis=1) >= _FEWEST_TOGETHER]
     moved = many.sub(many.median()).median(axis=1)
     moved = many.sub(many.sub(moved, axis=0).median()).median(axis=1)
@@ -138,9 +142,11 @@ def _together(levels: pd.DataFrame, usual: float) -> pd.Series:
 
 
 def steps(values: np.ndarray, usual: float) -> list[tuple[int, float, float]]:
-    """The lasting steps of a series: the first run of the new level, the change of the level, and its standard error.
+    """The lasting steps of a series: the first run of the new level, the change of the level, and its
+    standard error.
 
-    `values` [runs] in the order of the runs, and `usual` the spread from run to run that is expected before anything is known.
+    `values` [runs] in the order of the runs, and `usual` the spread from run to run that is expected before
+    anything is known.
     """
     if len(values) < 2 * FEWEST:
         return []
@@ -170,12 +176,13 @@ def _size(x: np.ndarray, spread: float, start: int, at: int, end: int) -> tuple[
 
 
 def _calmed(values: np.ndarray, usual: float) -> tuple[np.ndarray, float]:
-    """The values with their outliers cut, which are two spreads from the median around them, and the standard deviation that a
-    mean of many runs is as uncertain by, times the root of their number: more than that of a run where neighbours scatter alike.
+    """The values with their outliers cut, which are two spreads from the median around them, and the standard
+    deviation that a mean of many runs is as uncertain by, times the root of their number: more than that of a
+    run where neighbours scatter alike.
 
-    The usual spread counts like ten runs, as that of ten runs alone is known to a third only. Noise that outlasts a run is
-    looked for in blocks of runs, where there are ten of them, and counts as twice that of a run in twenty: a short history
-    cannot tell a bad week from a step."""
+    The usual spread counts like ten runs, as that of ten runs alone is known to a third only. Noise that
+    outlasts a run is looked for in blocks of runs, where there are ten of them, and counts as twice that of a
+    run in twenty: a short history cannot tell a bad week from a step."""
     middles = pd.Series(values).rolling(9, center=True, min_periods=1).median().to_numpy()
     of_neighbours = _spread(np.diff(values)) / math.sqrt(2)  # of which few hold a step
     of_one = _with_prior(max(of_neighbours, _spread(values - middles)), len(values), usual, 10)
@@ -196,7 +203,8 @@ def _with_prior(spread: float, count: int, prior: float, prior_count: int) -> fl
 
 
 def table(series: Sequence[Series]) -> str:
-    """What the history holds, and a row for each series with its last value and its steps, those for the worse in bold."""
+    """What the history holds, and a row for each series with its last value and its steps, those for the
+    worse in bold."""
     runs = {row.run: row for one in series for row in one.rows}
     commits = counted(len({row.commit for row in runs.values()} - {None}), "commit")
     found = counted(sum(len(one.steps) for one in series), "step")
@@ -212,8 +220,8 @@ def table(series: Sequence[Series]) -> str:
 
 
 def worse_steps(series: Sequence[Series], within: int, known: str | None) -> tuple[list[str], int]:
-    """A sentence for each step for the worse within the latest runs of a series, after those of the commit `known`, and the exit
-    status that they deserve. Raises UsageError where no run is of that commit."""
+    """A sentence for each step for the worse within the latest runs of a series, after those of the commit
+    `known`, and the exit status that they deserve. Raises UsageError where no run is of that commit."""
     accepted = ""
     if known:
         started = [row.started for one in series for row in one.rows if (row.commit or "").startswith(known)]
@@ -244,7 +252,8 @@ def step_text(one: Series, step: Step) -> str:
 
 
 def _commit(row: Row) -> str:
-    """`a1b2c3d4e`, with `-dirty` where the files were others; the time of the run where there is no commit."""
+    """`a1b2c3d4e`, with `-dirty` where the files were others; the time of the run where there is no
+    commit."""
     dirty = "" if row.clean else "-dirty"
     return f"the run of {row.started}" if row.commit is None else row.commit[:9] + dirty
 
@@ -258,7 +267,8 @@ def _last(one: Series) -> str:
 
 
 def picture(series: Sequence[Series]) -> Figure:
-    """One picture of the history: a line for each series with the step at which its level changed, those with steps first."""
+    """One picture of the history: a line for each series with the step at which its level changed, those with
+    steps first."""
     drawn = sorted(series, key=lambda one: not one.steps)[:20]  # which are as long as a page
     runs = sorted({_when(row): row for one in drawn for row in one.rows}.items())
     places = {run: place for place, (run, _) in enumerate(runs)}

@@ -1,4 +1,5 @@
-"""Parts that several tests of the suite itself need: models too small to take time, and who is still running."""
+"""Parts that several tests of the suite itself need: models too small to take time, and who is still
+running."""
 
 import collections.abc
 import contextlib

@@ -103,7 +103,8 @@ class Household:
 
 
 ENDED_S = 60.0
-"""Bounds a hang; what was started is gone within a few tenths of a second, on a busy machine within seconds."""
+"""Bounds a hang; what was started is gone within a few tenths of a second, on a busy machine within
+seconds."""
 
 
 def end(caller: "subprocess.Popen[bytes]", how: str) -> None:
@@ -224,7 +225,8 @@ def run_pytest(*arguments: str, cwd: Path = ROOT, **variables: str) -> subproces
 
 def run_pytest_here(*arguments: str) -> int:
     """Run other benchmarks than the suite's own in this process, which has imported the suite already: a
-    process of their own takes a second and a half. Modules that both have the name of are theirs meanwhile."""
+    process of their own takes a second and a half. Modules that both have the name of are theirs
+    meanwhile."""
 
     def named_alike() -> list[str]:
         return [name for name in sys.modules if name.partition(".")[0] in ("benchmarks", "conftest")]

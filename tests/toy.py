@@ -142,7 +142,8 @@ def compare_conversion(
     tf32: bool | None = None,
     emulated: Callable[[Arrays], Arrays] | None = None,
 ) -> Parity:
-    """What the conversion test finds: both stages evaluated, and what the precision costs where it is known."""
+    """What the conversion test finds: both stages evaluated, and what the precision costs where it is
+    known."""
     toy, ids = one.model, given.ids
 
     def run(inputs: Arrays) -> Arrays:

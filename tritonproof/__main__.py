@@ -1,4 +1,5 @@
-"""The command `tritonproof`: prove, run, report, doctor and new. What a run writes lies in the current folder."""
+"""The command `tritonproof`: prove, run, report, doctor and new. What a run writes lies in the current
+folder."""
 
 import runpy
 import sys
@@ -39,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command == "--version":
         print(version("tritonproof"))
         return 0
-    # Ahead of all that is installed, such as PyPI's own packages fixtures and reports, and of the current folder.
+    # Ahead of all that is installed, such as PyPI's own packages fixtures and reports, and of the current
+    # folder.
     sys.path[:] = [str(SUITE), *(path for path in sys.path if path not in {"", str(Path.cwd())})]
     if command in _MODULES:
         sys.argv = [f"tritonproof {command}", *rest]
@@ -57,14 +59,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Ids:
-    """Shows tests by their ids, where pytest would name the way from the current folder to the installed package."""
+    """Shows tests by their ids, where pytest would name the way from the current folder to the installed
+    package."""
 
     def pytest_configure(self, config: "pytest.Config") -> None:
         config.cwd_relative_nodeid = lambda nodeid: nodeid  # type: ignore[method-assign]
 
 
 def _pytest(options: Sequence[str]) -> int:
-    """Run the benchmarks, or those tests among them whose ids are given, with the suite's configuration of pytest."""
+    """Run the benchmarks, or those tests among them whose ids are given, with the suite's configuration of
+    pytest."""
     import pytest
 
     own = ["-p", "no:tritonproof", "-c", str(SUITE / "pyproject.toml"), "--rootdir", str(SUITE), "-v"]

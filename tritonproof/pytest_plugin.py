@@ -1,7 +1,7 @@
 """pytest's option --triton-prove DIR: the tests of a Triton model repository beside those of any other suite.
 
-The suite runs in a process of its own, once for all of its tests that are selected, and each test's outcome is the one it
-had there. Without the option nothing is imported and no test is added.
+The suite runs in a process of its own, once for all of its tests that are selected, and each test's outcome
+is the one it had there. Without the option nothing is imported and no test is added.
 """
 
 import subprocess
@@ -26,8 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         action="append",
         default=[],
-        help="Add the tests of every model of this Triton model repository, or with the word remote of every model that "
-        "the server of --triton-server has loaded. Repeatable.",
+        help="Add the tests of every model of this Triton model repository, or with the word remote of every "
+        "model that the server of --triton-server has loaded. Repeatable.",
     )
     group.addoption(
         "--triton-server",
@@ -69,7 +69,8 @@ class Repository(pytest.Collector):
         """Each selected test's element of the run's JUnit file, by the test's id. The run is made once."""
         if self.outcomes is None:
             self.outcomes = {}
-            selected = [item.test for item in self.session.items if item.parent is self]  # type: ignore[attr-defined]
+            items = self.session.items
+            selected = [item.test for item in items if item.parent is self]  # type: ignore[attr-defined]
             with tempfile.TemporaryDirectory(prefix="tritonproof-") as folder:
                 file = Path(folder) / "junit.xml"
                 done = self._run(*selected, f"--junit-xml={file}", capture=False)

@@ -11,19 +11,22 @@ _SESSIONS = 16
 
 
 def load(artifact, settings):
-    """An ONNX file, or the folder of one whose weights lie apart, to a function from a list of inputs to a list of outputs.
+    """An ONNX file, or the folder of one whose weights lie apart, to a function from a list of inputs to a
+    list of outputs.
 
-    settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder in which the
-    accelerator keeps what it builds, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
-    (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or 1), batched (0 where the
-    network has no axis for the batch: each row is then computed by itself), sizes (batch sizes, joined by commas:
-    see `_filled_up`), cuda_graphs (0 or 1: see `_captured`), and prefer_nhwc (0 or 1: convolutions with the channels last).
+    settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder in which
+    the accelerator keeps what it builds, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on
+    a GPU), tensors (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or
+    1), batched (0 where the network has no axis for the batch: each row is then computed by itself), sizes
+    (batch sizes, joined by commas: see `_filled_up`), cuda_graphs (0 or 1: see `_captured`), and prefer_nhwc
+    (0 or 1: convolutions with the channels last).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(settings["threads"])
     options.inter_op_num_threads = 1
-    # Spinning threads take the cores that the server and the client need; on a busy machine ResNet50's micro size
-    # ran at 0.8 times the speed with them. Those of Triton's own backend cannot be told, so beside it these spin too.
+    # Spinning threads take the cores that the server and the client need; on a busy machine ResNet50's micro
+    # size ran at 0.8 times the speed with them. Those of Triton's own backend cannot be told, so beside it
+    # these spin too.
     options.add_session_config_entry("session.intra_op.allow_spinning", settings.get("spinning", "0"))
     if settings["large"] == "1":
         # The arena doubles what it asks for and keeps it: 9.6 GiB for four volumes of 128^3, 4.4 without.
@@ -33,7 +36,7 @@ def load(artifact, settings):
     if settings["device"] == "cuda":
         onnxruntime.preload_dlls()  # CUDA and cuDNN from the wheels beside it
         if settings["accelerator"] == "trt":
-            import tensorrt  # noqa: F401 - loads libnvinfer from its package, where the provider's loader does not look
+            import tensorrt  # noqa: F401 - loads libnvinfer, for which the provider does not look there
     graph = artifact / "model.onnx" if artifact.is_dir() else artifact
     captures = settings["device"] == "cuda" and settings.get("cuda_graphs") == "1"
     several = not captures and settings["tensors"] == "torch" and _plans_anew(graph, settings)
@@ -62,9 +65,9 @@ def _session(graph, options, providers):
 def _plans_anew(graph, settings):
     """Whether a session takes long when the batch differs from the one before.
 
-    Since release 1.20 ONNX Runtime keeps for each convolution on a GPU cuDNN's plan for the last shape alone, and makes
-    another when the shape differs: on an H200 150 ms for the micro ResNet50, which computes 128 rows in 2 ms. Next to
-    large tensors a plan takes little time, and further sessions would take gigabytes.
+    Since release 1.20 ONNX Runtime keeps for each convolution on a GPU cuDNN's plan for the last shape alone,
+    and makes another when the shape differs: on an H200 150 ms for the micro ResNet50, which computes 128
+    rows in 2 ms. Next to large tensors a plan takes little time, and further sessions would take gigabytes.
     """
     is_alone = settings["accelerator"] or settings["large"] == "1" or settings.get("batched") == "0"
     if settings["device"] == "cpu" or is_alone:
@@ -87,11 +90,11 @@ def _by_size(opened, settings):
 
 
 def _captured(session, settings):
-    """A function from tensors to tensors that captures the session's work as a CUDA graph for each shape of the inputs, at
-    its first run, and replays it from then on, by one call in place of one for each kernel.
+    """A function from tensors to tensors that captures the session's work as a CUDA graph for each shape of
+    the inputs, at its first run, and replays it from then on, by one call in place of one for each kernel.
 
-    A graph reads and writes the memory that it was captured with: inputs are copied there, and answers from there. Source:
-    ONNX Runtime's documentation of its CUDA provider, "Using CUDA Graphs".
+    A graph reads and writes the memory that it was captured with: inputs are copied there, and answers from
+    there. Source: ONNX Runtime's documentation of its CUDA provider, "Using CUDA Graphs".
     """
     import torch
 
@@ -116,8 +119,8 @@ def _captured(session, settings):
 
 
 def _filled_up(predict, settings):
-    """Where `sizes` are given, as for the batches of any size that Triton's batcher forms, a batch is filled up to the next
-    of them with copies of its last row, whose answers are dropped."""
+    """Where `sizes` are given, as for the batches of any size that Triton's batcher forms, a batch is filled
+    up to the next of them with copies of its last row, whose answers are dropped."""
     sizes = sorted(int(size) for size in settings.get("sizes", "").split(",") if size)
 
     def run(tensors):
@@ -136,8 +139,8 @@ def _filled(tensor, size):
 
 
 def _on_arrays(session):
-    """A session to a function on arrays. Triton's texts are bytes, ONNX Runtime's are Python's: it takes bytes for the text
-    that Python prints of them."""
+    """A session to a function on arrays. Triton's texts are bytes, ONNX Runtime's are Python's: it takes
+    bytes for the text that Python prints of them."""
     inputs = [(tensor.name, tensor.type == "tensor(string)") for tensor in session.get_inputs()]
     texts = [number for number, tensor in enumerate(session.get_outputs()) if tensor.type == "tensor(string)"]
 
@@ -173,10 +176,11 @@ def _row_by_row(predict, settings):
 
 
 def _on_tensors(session, settings, outputs=None, graph=None):
-    """A session to a function from tensors on its device to tensors on its device: none goes through the host.
+    """A session to a function from tensors on its device to tensors on its device: none goes through the
+    host.
 
-    The answers are in new memory, or in that of the tensors `outputs`. `graph` is the number of the CUDA graph that the run is
-    captured as and replayed from; -1 for a run that has nothing to do with any.
+    The answers are in new memory, or in that of the tensors `outputs`. `graph` is the number of the CUDA
+    graph that the run is captured as and replayed from; -1 for a run that has nothing to do with any.
     """
     import torch
 
@@ -209,7 +213,8 @@ def _on_tensors(session, settings, outputs=None, graph=None):
 
 
 def _providers(settings, several):
-    """Execution providers in the order of preference, with their options, for one session or one of `several`."""
+    """Execution providers in the order of preference, with their options, for one session or one of
+    `several`."""
     cpu = {"CPUExecutionProvider": {}}
     if settings["device"] == "cpu":
         return cpu

@@ -7,8 +7,8 @@ import openvino
 def load(artifact, settings):
     """An ONNX file to a function from a list of inputs to a list of outputs.
 
-    settings: threads, and perhaps batched (0 where the network has no axis for the batch: each row is then computed by
-    itself).
+    settings: threads, and perhaps batched (0 where the network has no axis for the batch: each row is then
+    computed by itself).
     """
     # FP32 where a CPU with AMX or AVX512-BF16 would take BF16 without a word.
     options = {

@@ -12,13 +12,14 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 
 
 def load(artifact, settings):
-    """A TorchScript file (.pt) or an AOTInductor package (.pt2) to a function from a list of inputs to a list of outputs.
+    """A TorchScript file (.pt) or an AOTInductor package (.pt2) to a function from a list of inputs to a list
+    of outputs.
 
-    settings: device (cpu, cuda), device_id, threads, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors (numpy
-    for arrays, torch for tensors on the device). Inputs must be of the types exported with.
+    settings: device (cpu, cuda), device_id, threads, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU),
+    tensors (numpy for arrays, torch for tensors on the device). Inputs must be of the types exported with.
     """
-    # OpenMP's threads go on spinning a while between layers: told not to (OMP_WAIT_POLICY=PASSIVE), ResNet50's micro
-    # size ran at 0.7 times the speed, and on one thread of two at 0.85.
+    # OpenMP's threads go on spinning a while between layers: told not to (OMP_WAIT_POLICY=PASSIVE),
+    # ResNet50's micro size ran at 0.7 times the speed, and on one thread of two at 0.85.
     torch.set_num_threads(int(settings["threads"]))
     if settings["device"] == "cpu" and settings["large"] == "0":
         _keep_freed_memory()
@@ -29,7 +30,8 @@ def load(artifact, settings):
 
     def predict(tensors):
         with torch.inference_mode():
-            # Compiled code takes it for granted that its inputs are contiguous, and reads past the end of others.
+            # Compiled code takes it for granted that its inputs are contiguous, and reads past the end of
+            # others.
             results = list(run([tensor.contiguous() for tensor in tensors]))
         if device != "cpu":
             torch.cuda.current_stream(device).synchronize()
@@ -58,8 +60,8 @@ def _script(artifact, device):
 def _package(artifact, device):
     """A package to a function from a list of tensors, which it empties, to a list of tensors.
 
-    For the CPU its library is unpacked, and gone from the disk once it is in memory: the loader's own copy stays
-    behind when the process is killed. Not for a GPU, whose kernels are read later.
+    For the CPU its library is unpacked, and gone from the disk once it is in memory: the loader's own copy
+    stays behind when the process is killed. Not for a GPU, whose kernels are read later.
     """
     if device != "cpu":
         return _loader(artifact, torch.device(device).index).boxed_run
@@ -73,8 +75,8 @@ def _package(artifact, device):
 def _loader(path, device_index):
     """What torch._inductor.aoti_load_package wraps.
 
-    The wrapper first compiles test programs to learn what this CPU can do, which takes a C++ compiler and seconds,
-    and parses the call's description anew at each call.
+    The wrapper first compiles test programs to learn what this CPU can do, which takes a C++ compiler and
+    seconds, and parses the call's description anew at each call.
     """
     return torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, device_index)
 
@@ -82,10 +84,10 @@ def _loader(path, device_index):
 def _keep_freed_memory():
     """Let malloc keep what PyTorch frees: every layer allocates its output anew.
 
-    By default glibc gives large blocks back to the kernel, and each comes back as page faults: 400,000 a second
-    on ResNet50 at 32 x 32, where keeping them more than doubled the throughput; AOTInductor gained 11 % on BERT
-    and 25 % on FastPitch's micro size. Not for large tensors, where the kept blocks fit no other layer: over
-    10 GiB for four volumes of 128^3, 5.6 without.
+    By default glibc gives large blocks back to the kernel, and each comes back as page faults: 400,000 a
+    second on ResNet50 at 32 x 32, where keeping them more than doubled the throughput; AOTInductor gained 11
+    % on BERT and 25 % on FastPitch's micro size. Not for large tensors, where the kept blocks fit no other
+    layer: over 10 GiB for four volumes of 128^3, 5.6 without.
     """
     libc = ctypes.CDLL(None)
     libc.mallopt(_M_MMAP_MAX, 0)

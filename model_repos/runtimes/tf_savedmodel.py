@@ -45,7 +45,8 @@ def _device(settings):
     gpus = tf.config.list_physical_devices("GPU")
     if int(settings["device_id"]) >= len(gpus):
         raise RuntimeError(
-            f"TensorFlow finds {len(gpus)} GPUs and no GPU {settings['device_id']}: install tensorflow[and-cuda]"
+            f"TensorFlow finds {len(gpus)} GPUs and no GPU {settings['device_id']}: install "
+            "tensorflow[and-cuda]"
         )
     for gpu in gpus:
         if not tf.config.experimental.get_memory_growth(gpu):

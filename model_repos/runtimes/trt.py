@@ -1,4 +1,5 @@
-"""Runtime of the TensorRT format: an engine on PyTorch's tensors, in a Triton Python-backend model and in process."""
+"""Runtime of the TensorRT format: an engine on PyTorch's tensors, in a Triton Python-backend model and in
+process."""
 
 import tensorrt
 import torch

@@ -31,10 +31,11 @@ class PointChange:
     before: schema.Load
     after: schema.Load
     ratio: schema.Estimate | None
-    """Speed after over before: throughput, or at a given request rate the inverse of the mean latency; None of too
-    few passes."""
+    """Speed after over before: throughput, or at a given request rate the inverse of the mean latency; None
+    of too few passes."""
     verdict: schema.Verdict = "not shown"
-    """Whether the point is shown to be faster (passed) or slower (failed) than before, among all points of both."""
+    """Whether the point is shown to be faster (passed) or slower (failed) than before, among all points of
+    both."""
     chances: tuple[float, float] = (1.0, 1.0)
     """The chance of a point as slow, and as fast, as this one, where nothing has changed."""
 
@@ -91,8 +92,8 @@ def compare(before: Source, after: Source, allowed_slowdown: float = 0.0) -> Cha
         pairs = [(one, after.records[name]) for name, one in before.records.items() if name in after.records]
     if not pairs:
         raise RecordError(
-            f"{after.name}: has no case in common with {before.name}. It has {_names(after)}; "
-            f"{before.name} has {_names(before)}. To compare different cases of one model, give two record files."
+            f"{after.name}: has no case in common with {before.name}. It has {_names(after)}; {before.name} "
+            f"has {_names(before)}. To compare different cases of one model, give two record files."
         )
     cases = [_case(first, second, 1 - allowed_slowdown) for first, second in pairs]
     paired_names = {schema.case_id(one.record.case) for pair in pairs for one in pair}
@@ -110,7 +111,8 @@ def _single(before: Source, after: Source) -> tuple[Stored, Stored]:
     models = first.record.case.model, second.record.case.model
     if models[0] != models[1]:
         raise RecordError(
-            f"{second.path}: is of the model {models[1]}, {first.path} of {models[0]}. Give records of one model."
+            f"{second.path}: is of the model {models[1]}, {first.path} of {models[0]}. Give records of one "
+            "model."
         )
     return first, second
 
@@ -148,8 +150,8 @@ def _point(before: schema.Load, after: schema.Load, slowest: float) -> PointChan
 
 
 def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
-    """The cases with what each point shows among all: any of them is wrong in at most FALSE_ALARMS of all comparisons,
-    of slower points and of faster ones each."""
+    """The cases with what each point shows among all: any of them is wrong in at most FALSE_ALARMS of all
+    comparisons, of slower points and of faster ones each."""
     measured = [point for case in cases for point in case.points if point.ratio is not None]
     slower, faster = (
         shown_by_holm([point.chances[side] for point in measured], FALSE_ALARMS) for side in (0, 1)
@@ -166,8 +168,8 @@ def _judged(cases: Sequence[CaseChange]) -> list[CaseChange]:
 
 
 def _score_changes(before: Stored, after: Stored) -> list[ScoreChange]:
-    """Every metric of either record, with the samples that both scored in pairs. Raises RecordError where a file of samples is
-    damaged."""
+    """Every metric of either record, with the samples that both scored in pairs. Raises RecordError where a
+    file of samples is damaged."""
     first, second = (
         {score.metric: score for score in stored.record.accuracy.scores} if stored.record.accuracy else {}
         for stored in (before, after)
@@ -188,7 +190,8 @@ Served = Mapping[str, Mapping[str, float]] | str
 def _of_metric(
     metric: str, served: Sequence[Served], stored: Sequence[Stored]
 ) -> tuple[str, list[Mapping[str, float]]]:
-    """Why the samples of a metric cannot be compared in pairs, empty where they can, and the scores of both sides by id."""
+    """Why the samples of a metric cannot be compared in pairs, empty where they can, and the scores of both
+    sides by id."""
     by_id: list[Mapping[str, float]] = []
     for one, found in zip(stored, served, strict=True):
         if isinstance(found, str):
@@ -221,8 +224,8 @@ _MAY_DIFFER = ("machine.gpu_driver", "machine.gpu_uuids")
 
 
 def exit_status(changes: Changes) -> int:
-    """The exit status by what changed. Raises UsageError where the records allow no verdict: what compares nothing would
-    look like what found nothing worse."""
+    """The exit status by what changed. Raises UsageError where the records allow no verdict: what compares
+    nothing would look like what found nothing worse."""
     names = f"{changes.before.name} and {changes.after.name}"
     setup = {one.name for case in changes.cases for one in case.setup} - {*_MAY_DIFFER}
     if any(name.startswith("machine.") for name in setup):

@@ -1,4 +1,5 @@
-"""What changed between records as tables and sentences, with what is shown to be worse in bold and what is better in italics."""
+"""What changed between records as tables and sentences, with what is shown to be worse in bold and what is
+better in italics."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -22,7 +23,8 @@ _ACCURACY = {"failed": bold("worse"), "passed": italic("better"), "not shown": "
 _SPEEDS = (bold("slower"), italic("faster"), "too few passes")
 """The words whose number is in the cell of a case, of all its load points, in this order."""
 _SCORES = (bold("worse"), italic("better"), "not paired", "no difference shown", "no sample changed")
-"""The words for a metric. The cell of a case with several metrics has the first of these that is true of one."""
+"""The words for a metric. The cell of a case with several metrics has the first of these that is true of
+one."""
 
 
 def document(changes: Sequence[Changes]) -> list[Block]:
@@ -128,17 +130,18 @@ def _legend(changes: Changes) -> list[str]:
     blocks = []
     if points:
         blocks.append(
-            f"Speed: the ratio is {after} over {before}, with Welch's 95 % interval of the passes on record, of each "
-            f"point by itself; slower and faster are what is shown among {len(points)} points, so that chance alone "
-            f"calls any of them slower, or any of them faster, in at most {quantities.GIVEN_SHARE.text(FALSE_ALARMS)} of all "
-            "comparisons (Holm's correction). It covers what varied while each was measured, not what the machine changed in between: "
-            "`--against` measures both in turns."
+            f"Speed: the ratio is {after} over {before}, with Welch's 95 % interval of the passes on record, "
+            f"of each point by itself; slower and faster are what is shown among {len(points)} points, so "
+            "that chance alone calls any of them slower, or any of them faster, in at most "
+            f"{quantities.GIVEN_SHARE.text(FALSE_ALARMS)} of all comparisons (Holm's correction). It covers "
+            "what varied while each was measured, not what the machine changed in between: `--against` "
+            "measures both in turns."
         )
     if any(score.pairs for case in changes.cases for score in case.scores):
         blocks.append(
-            "Accuracy: of the samples that both scored. Lost are those scored worse; the difference has a 95 % "
-            "interval (Newcombe's of scores of 0 and 1, else Student's), p is that of the exact test by McNemar or of "
-            "flipped signs, and a difference is shown where both say so."
+            "Accuracy: of the samples that both scored. Lost are those scored worse; the difference has a 95 "
+            "% interval (Newcombe's of scores of 0 and 1, else Student's), p is that of the exact test by "
+            "McNemar or of flipped signs, and a difference is shown where both say so."
         )
     reasons: dict[str, list[str]] = {}
     for case in changes.cases:

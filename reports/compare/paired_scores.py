@@ -31,12 +31,13 @@ class Paired:
     """Ids of those the second run scored worse, the largest changes first."""
     gained: Sequence[str]
     verdict: Verdict
-    """Whether the second run is shown to be better (passed) or worse (failed): where the interval leaves out 0 and the
-    test's chance is below 5 %."""
+    """Whether the second run is shown to be better (passed) or worse (failed): where the interval leaves out
+    0 and the test's chance is below 5 %."""
 
 
 def paired(before: Mapping[str, float], after: Mapping[str, float], better: str) -> Paired:
-    """Compare scores by sample id, on the ids that both have: at least one; `better` is `higher` or `lower`."""
+    """Compare scores by sample id, on the ids that both have: at least one; `better` is `higher` or
+    `lower`."""
     ids = [name for name in before if name in after]
     first, second = (np.array([scores[name] for name in ids], float) for scores in (before, after))
     change = second - first
@@ -67,10 +68,11 @@ def mcnemar(change: np.ndarray) -> float:
 
 
 def sign_flips(change: np.ndarray) -> float:
-    """The permutation test of a mean of paired differences: what exact McNemar is for scores that are not 0 or 1.
+    """The permutation test of a mean of paired differences: what exact McNemar is for scores that are not 0
+    or 1.
 
-    It tests the mean, which is what the metric is; Wilcoxon's ranks can lie on the other side of it. All flips of
-    up to 13 differences, else a fixed draw.
+    It tests the mean, which is what the metric is; Wilcoxon's ranks can lie on the other side of it. All
+    flips of up to 13 differences, else a fixed draw.
     """
     differing = change[change != 0]
     if len(differing) < 2:  # flipping one changes nothing
@@ -119,7 +121,8 @@ def _wilson(count: int, samples: int) -> tuple[float, float]:
 
 
 def _phi(first: np.ndarray, second: np.ndarray) -> float:
-    """The correlation of the two, with Newcombe's correction for continuity where it is positive; 0 of a constant."""
+    """The correlation of the two, with Newcombe's correction for continuity where it is positive; 0 of a
+    constant."""
     both, neither = int((first * second).sum()), int(((1 - first) * (1 - second)).sum())
     only_first, only_second = int((first > second).sum()), int((second > first).sum())
     scale = float(np.sqrt(float(first.sum()) * float(second.sum()) * (1 - first).sum() * (1 - second).sum()))

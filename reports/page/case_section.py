@@ -1,4 +1,5 @@
-"""What the HTML page shows of one case: blocks of tables and sentences, its curve, its worst samples, and its files."""
+"""What the HTML page shows of one case: blocks of tables and sentences, its curve, its worst samples, and its
+files."""
 
 import base64
 from collections.abc import Sequence
@@ -36,7 +37,8 @@ class Status(NamedTuple):
 
 
 def section_of(record: Publishable, results: Path) -> dict[str, Any]:
-    """Everything that the template shows of a case; raises RecordError where a file beside its record is damaged."""
+    """Everything that the template shows of a case; raises RecordError where a file beside its record is
+    damaged."""
     search = record.search
     return {
         "record": record,
@@ -96,7 +98,8 @@ def _worst(found: SampleScores | None, accuracy: Accuracy | None) -> list[tuple[
 
 
 def _scores(found: SampleScores, accuracy: Accuracy, place: int) -> str:
-    """`F1: framework 100 %, converted 100 %, served 40 %`, of each metric in the ledger; once where all are equal."""
+    """`F1: framework 100 %, converted 100 %, served 40 %`, of each metric in the ledger; once where all are
+    equal."""
     parts = []
     for score in accuracy.scores:
         stages = found.scores.get(score.metric, {})
@@ -113,7 +116,8 @@ def _published(record: Publishable) -> Sequence[Block]:
 
 
 def _configs(record: Publishable, results: Path) -> list[tuple[str, str]]:
-    """Title and text of the configurations of the case and of a search's winner, as far as they lie beside the record."""
+    """Title and text of the configurations of the case and of a search's winner, as far as they lie beside
+    the record."""
     path = files.path_of(record.case, results)
     wanted = [(path.with_suffix(files.CONFIG_SUFFIX), "config.pbtxt; offline it lacks dynamic_batching")]
     if record.search:  # which names the file, but never has another one shown

@@ -1,4 +1,5 @@
-"""What the page opens on: which configuration of each model to deploy, whether it is right, how fast, and at what cost."""
+"""What the page opens on: which configuration of each model to deploy, whether it is right, how fast, and at
+what cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,8 +70,8 @@ def _answer(group: Sequence[Publishable], placed: Mapping[str, int]) -> Answer:
         choices = []
     if len(usable) > 1 and not choices:
         remarks = (
-            f"{len(usable)} configurations are right. Which is the fastest is not known, as they were not measured in turns "
-            "with one reference format: run the efficiency tests of all of them."
+            f"{len(usable)} configurations are right. Which is the fastest is not known, as they were not "
+            "measured in turns with one reference format: run the efficiency tests of all of them."
         )
     elif 1 < len(in_turns) < len(usable):
         remarks = f"{len(usable) - len(in_turns)} more are right, and were not measured in turns with these."
@@ -123,7 +124,8 @@ def _speed(best: Load) -> list[str]:
 
 
 def _cost(record: Publishable, best: Load) -> list[str]:
-    """Money, energy, and the share of the speed in process that is left when it is served, as far as they are known."""
+    """Money, energy, and the share of the speed in process that is left when it is served, as far as they are
+    known."""
     price = cost(record, best)
     energy = best.gpu.energy_j_per_1000 if best.gpu else None
     said = [f"{COST.cell(price.per_million)} per million {price.of}"] if price else []

@@ -34,7 +34,8 @@ _INTERVALS: Sequence[Column[Load]] = (
 
 
 def intervals_blocks(record: Publishable, scenario: str) -> list[Block]:
-    """Every estimate of the load points with its interval, and how much was measured; empty without points."""
+    """Every estimate of the load points with its interval, and how much was measured; empty without
+    points."""
     loads = [at.load for at in points_of(record, scenario)]
     said = f"In brackets {confidence_levels(loads)} confidence intervals."
     return [table(_INTERVALS, loads, notes=[said])] if loads else []
@@ -105,8 +106,8 @@ def accuracy_blocks(record: Record) -> list[Block]:
 def _conversion_sentence(record: Record) -> str:
     if record.build.as_found:
         return (
-            "Served as it was found: nothing was converted, and answers under load are held to the server's own to the "
-            "same samples, one request at a time."
+            "Served as it was found: nothing was converted, and answers under load are held to the server's "
+            "own to the same samples, one request at a time."
         )
     found = record.conversion
     if found is None:
@@ -119,8 +120,8 @@ def _conversion_sentence(record: Record) -> str:
 
 def _ledger(accuracy: Accuracy) -> list[Block]:
     return [
-        f"{COUNT.text(accuracy.samples)} samples, sent in {COUNT.text(accuracy.requests)} requests of mixed batch "
-        "sizes with many in flight.",
+        f"{COUNT.text(accuracy.samples)} samples, sent in {COUNT.text(accuracy.requests)} requests of mixed "
+        "batch sizes with many in flight.",
         table(_LEDGER, accuracy.scores),
         table(_DISAGREEMENTS, accuracy.disagreements),
         _outputs_table("the same file in process", accuracy.outputs),
@@ -131,5 +132,8 @@ def _ledger(accuracy: Accuracy) -> list[Block]:
 def origin_blocks(record: Record) -> list[Block]:
     build, updated = record.build, record.updated or "unknown"
     size, time = SIZE.text(build.size_mib), DURATION.text(build.build_time_s)
-    said = f"Built in {time}: {size} of {build.weights}, digest {build.digest}. The record was last changed at {updated}."
+    said = (
+        f"Built in {time}: {size} of {build.weights}, digest {build.digest}. The record was last changed at "
+        f"{updated}."
+    )
     return [*machine_blocks([record]), *serving_blocks([record]), said]

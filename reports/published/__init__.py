@@ -1,4 +1,5 @@
-"""The figures NVIDIA published for its Triton deployments, as data: one CSV per model, one row per table row."""
+"""The figures NVIDIA published for its Triton deployments, as data: one CSV per model, one row per table
+row."""
 
 import csv
 from collections.abc import Callable, Mapping
@@ -55,7 +56,8 @@ def load() -> "pd.DataFrame":
 
 
 def rows() -> list[dict[str, Any]]:
-    """Every published row as plain values by column, None where a cell is empty. Without pandas, which takes long to import."""
+    """Every published row as plain values by column, None where a cell is empty. Without pandas, which takes
+    long to import."""
     found = []
     for path in sorted(FOLDER.glob("*.csv")):
         with path.open(newline="", encoding="utf-8") as file:

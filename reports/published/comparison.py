@@ -36,8 +36,9 @@ def legend(matches: Sequence[matching.Match]) -> str:
     interval = f"{levels} interval" if levels else "interval"
     return (
         "Ratios are measured over published: above 1 is more throughput, or a longer latency. In brackets is "
-        f"the measured {interval} over the published value, which was published without one; a ratio whose interval "
-        f"is wider than a factor of {WIDEST_RATIO:g} is not shown. Latencies are in milliseconds. What the published figures leave out: reports/published/README.md."
+        f"the measured {interval} over the published value, which was published without one; a ratio whose "
+        f"interval is wider than a factor of {WIDEST_RATIO:g} is not shown. Latencies are in milliseconds. "
+        "What the published figures leave out: reports/published/README.md."
     )
 
 
@@ -142,7 +143,8 @@ def not_compared(matches: Sequence[matching.Match]) -> list[str]:
 
 
 def _unmatched(match: matching.Match) -> list[str]:
-    """A line for the points that were measured alone, and one for those published alone with their command."""
+    """A line for the points that were measured alone, and one for those published alone with their
+    command."""
     record = match.record
     measured, figures = set(matching.measured_points(record)), set(map(matching.point_of, match.rows))
     lines = [] if measured & figures else ["No load point was both measured and published."]

@@ -61,8 +61,8 @@ def match(record: Publishable) -> Match:
 def published_ratio(record: Publishable, load: Load) -> Estimate | None:
     """The load's throughput over that published for the same GPU, format, accelerator, precision and point.
 
-    The published figure has no interval: the ratio's is the measured one over it. None where nothing was published
-    for just this.
+    The published figure has no interval: the ratio's is the measured one over it. None where nothing was
+    published for just this.
     """
     if load.request_rate_per_s is not None:
         return None
@@ -74,14 +74,15 @@ def published_ratio(record: Publishable, load: Load) -> Estimate | None:
 
 
 def over_published(measured: Estimate, reference: float) -> Estimate:
-    """A measured figure over a published one, which has no interval: the ratio's is the measured one over it."""
+    """A measured figure over a published one, which has no interval: the ratio's is the measured one over
+    it."""
     bounds = (measured.value / reference, measured.low / reference, measured.high / reference)
     return Estimate(*bounds, measured.confidence, open_above=measured.open_above)
 
 
 def _why_beside_none(record: Record) -> str:
-    """Why a record may stand beside nothing that was published, as a sentence: all of that is of one whole GPU. A
-    slice may have the target of a GPU too, so its driver's name tells."""
+    """Why a record may stand beside nothing that was published, as a sentence: all of that is of one whole
+    GPU. A slice may have the target of a GPU too, so its driver's name tells."""
     if record.case.target == "mig" or re.search(r"\bMIG\b", record.machine.gpu or ""):
         return (
             f"It was measured on {record.machine.gpu}, a part of a GPU; NVIDIA's figures are of whole ones."
@@ -120,7 +121,8 @@ def groups(match: Match) -> list[list[PublishedRow]]:
 def pairs(
     record: Publishable, rows: Sequence[PublishedRow]
 ) -> Iterator[tuple[Load | HiddenPoint, PublishedRow]]:
-    """Each measured point, shown or hidden, with the row of the same point, in the order of the source: offline comes first."""
+    """Each measured point, shown or hidden, with the row of the same point, in the order of the source:
+    offline comes first."""
     found = measured_points(record)
     for row in rows:
         if at := found.get(point_of(row)):
@@ -128,7 +130,8 @@ def pairs(
 
 
 def measured_points(record: Publishable) -> dict[PointKey, Load | HiddenPoint]:
-    """The measured points, shown or hidden; those at a request rate were not published, nor is anything like them."""
+    """The measured points, shown or hidden; those at a request rate were not published, nor is anything like
+    them."""
     measured: tuple[Load | HiddenPoint, ...] = (*record.loads, *record.hidden)
     return {point(at): at for at in measured if at.request_rate_per_s is None}
 

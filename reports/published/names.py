@@ -26,7 +26,8 @@ _COLUMNS = {
     **{name.replace("_", " "): f"{name}_ms" for name in COMPONENTS},
     **{f"{name} latency": f"latency_{name}_ms" for name in ("p50", "p90", "p95", "p99", "avg")},
 }
-"""Printed names of columns, in lower case and without `(ms)`, and what reports.published.COLUMNS calls them."""
+"""Printed names of columns, in lower case and without `(ms)`, and what reports.published.COLUMNS calls
+them."""
 
 
 @dataclass(frozen=True)
@@ -58,5 +59,6 @@ def names_of(model: str, scenario: str) -> Names:
 
 
 def column_of(name: str) -> str:
-    """The column of reports.published.COLUMNS that a table's column of this printed name is; KeyError where it is none."""
+    """The column of reports.published.COLUMNS that a table's column of this printed name is; KeyError where
+    it is none."""
     return _COLUMNS[name.lower().removesuffix("(ms)").strip()]

@@ -1,4 +1,5 @@
-"""The command lines of the suite: their parser, their exit statuses, and what they say of what cannot be used."""
+"""The command lines of the suite: their parser, their exit statuses, and what they say of what cannot be
+used."""
 
 import argparse
 import errno
@@ -12,9 +13,11 @@ from typing import NoReturn
 from reports.record.sanitize import cut, is_printable, one_line, path_text, quoted, visible
 
 INPUT = 4
-"""The exit status for bad input: an argument, a file or a folder that cannot be used. pytest's runs have the same."""
+"""The exit status for bad input: an argument, a file or a folder that cannot be used. pytest's runs have the
+same."""
 UNREADABLE = 6
-"""The exit status for records that cannot be read, of which the others were shown; what is shown to be wrong comes first."""
+"""The exit status for records that cannot be read, of which the others were shown; what is shown to be wrong
+comes first."""
 SPEED, LEAK, ACCURACY = 10, 11, 12
 """The exit statuses for what is shown to be too slow, to leak and to be wrong."""
 
@@ -29,7 +32,8 @@ def status_of_unreadable(sentences: Iterable[str]) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of a command; a wrong argument ends it with INPUT, and one line that a terminal only shows."""
+    """The parser of a command; a wrong argument ends it with INPUT, and one line that a terminal only
+    shows."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -78,7 +82,8 @@ _FIXES = {
 
 
 def with_fix(error: OSError) -> str:
-    """The file, what the system says of it, and what to do; a sentence of this suite's own has that already."""
+    """The file, what the system says of it, and what to do; a sentence of this suite's own has that
+    already."""
     where = path_text(error.filename or "standard output", 300)
     said = error.strerror or str(error)
     fix = _FIXES.get(error.errno) if error.errno and said == os.strerror(error.errno) else None

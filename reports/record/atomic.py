@@ -15,15 +15,16 @@ from pathlib import Path
 _LONGEST_STEM = 40  # of a name's characters, so that a temporary name is never too long for a file system
 _TEMPORARY = re.compile(r"\..*-[0-9a-f]{32}\.tmp", re.DOTALL)
 _STANDS_FOR_ANOTHER = ("/dev", "/proc")
-"""Folders whose entries are names for something else, such as /dev/stdout for the file that a shell writes to."""
+"""Folders whose entries are names for something else, such as /dev/stdout for the file that a shell writes
+to."""
 
 
 def replace(path: Path, content: bytes) -> None:
     """Write `content` so that a reader, or a kill at any moment, sees the old file or the new one, whole.
 
-    The new file has the permissions of the old one, and its owner where the process may give files away. What killed
-    processes left unfinished in the folder is removed. An OSError names `path`, also where something else than a regular
-    file is there.
+    The new file has the permissions of the old one, and its owner where the process may give files away. What
+    killed processes left unfinished in the folder is removed. An OSError names `path`, also where something
+    else than a regular file is there.
     """
     make_folder(path.parent)
     _clean_once(path.parent.absolute())
@@ -49,8 +50,8 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def write_given(path: Path, content: bytes) -> None:
-    """Write `content` to what a user named: a file as `replace` does, also where a symbolic link leads to it; a pipe, a
-    terminal or /dev/null without replacing it. An OSError names `path`."""
+    """Write `content` to what a user named: a file as `replace` does, also where a symbolic link leads to it;
+    a pipe, a terminal or /dev/null without replacing it. An OSError names `path`."""
     if path.exists() and not os.access(path, os.W_OK):  # the folder may let it be replaced
         raise PermissionError(errno.EACCES, "it may not be written to. Name another file", str(path))
     with named(path):
@@ -62,7 +63,8 @@ def write_given(path: Path, content: bytes) -> None:
 
 
 def stands_for_another(path: Path) -> bool:
-    """Whether a path is a name for something else, such as /dev/stdout, which is written to and never replaced."""
+    """Whether a path is a name for something else, such as /dev/stdout, which is written to and never
+    replaced."""
     return Path(os.path.realpath(path.parent)).as_posix().startswith(_STANDS_FOR_ANOTHER)
 
 
@@ -77,14 +79,15 @@ def make_folder(path: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Raise an OSError, which names `path`, where nothing can be written into a folder; neither make nor write anything."""
+    """Raise an OSError, which names `path`, where nothing can be written into a folder; neither make nor
+    write anything."""
     if (found := obstacle(path)) is not None:
         raise OSError(errno.ENOTDIR, f"it {found[1]}. Name another place", str(path))
 
 
 def obstacle(folder: Path) -> tuple[Path, str] | None:
-    """What keeps files from being written into a folder, which may be yet to be made: the folder itself or one above it, and
-    how a sentence on it goes on. None where nothing does."""
+    """What keeps files from being written into a folder, which may be yet to be made: the folder itself or
+    one above it, and how a sentence on it goes on. None where nothing does."""
     place = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
     # Those of Path raise where they may not look.
     if not os.path.exists(place):  # noqa: PTH110
@@ -96,7 +99,8 @@ def obstacle(folder: Path) -> tuple[Path, str] | None:
 
 @contextlib.contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Let an OSError of the system name the file that was to be written, and not the temporary one, or none."""
+    """Let an OSError of the system name the file that was to be written, and not the temporary one, or
+    none."""
     try:
         yield
     except OSError as error:
@@ -107,8 +111,8 @@ def named(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unfinished_folder(output: Path) -> Iterator[Path]:
-    """A new folder beside `output` to gather files in, for its content to be put in place by renaming it; what is left of
-    it afterwards is removed, and so are those of killed processes."""
+    """A new folder beside `output` to gather files in, for its content to be put in place by renaming it;
+    what is left of it afterwards is removed, and so are those of killed processes."""
     make_folder(output.parent)
     remove_leftovers(output.parent)
     with named(output):
@@ -135,8 +139,8 @@ def _locked(path: Path, flags: int) -> tuple[int, Path]:
 
 
 def remove_leftovers(folder: Path) -> list[Path]:
-    """Remove what killed processes left unfinished in a folder: this user's temporary files and folders that no process holds.
-    Returns those that are gone."""
+    """Remove what killed processes left unfinished in a folder: this user's temporary files and folders that
+    no process holds. Returns those that are gone."""
     try:
         found = sorted(entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name))
     except OSError:

@@ -1,4 +1,5 @@
-"""How the suite's commands are typed where it runs: `tritonproof` where it is installed, tox and Python in a checkout."""
+"""How the suite's commands are typed where it runs: `tritonproof` where it is installed, tox and Python in a
+checkout."""
 
 import sys
 from pathlib import Path
@@ -32,8 +33,8 @@ def install(extra: str) -> str:
 
 
 def packages(environment: str = "benchmarks", *, anew: bool = False) -> str:
-    """The command that installs what one of tox's environments has, such as benchmarks-gpu-trt; anew where it cannot be
-    added to what is installed."""
+    """The command that installs what one of tox's environments has, such as benchmarks-gpu-trt; anew where it
+    cannot be added to what is installed."""
     if not IS_INSTALLED:
         return f".venv/bin/tox run {'-r ' * anew}-e {environment}"
     factors = environment.split("-")

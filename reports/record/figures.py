@@ -1,4 +1,5 @@
-"""Results as flat figures, name to value with the unit in the name: for CSV, JUnit's XML and pytest-benchmark."""
+"""Results as flat figures, name to value with the unit in the name: for CSV, JUnit's XML and
+pytest-benchmark."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,8 +17,8 @@ def of_conversion(conversion: schema.Parity) -> Figures:
 
 
 def of_accuracy(accuracy: schema.Accuracy) -> Figures:
-    """Each metric after each stage with its tightest limit, `top-1_served_percent` and so on, and the decisions
-    that differ between stages."""
+    """Each metric after each stage with its tightest limit, `top-1_served_percent` and so on, and the
+    decisions that differ between stages."""
     found: Figures = {"evaluated_samples": accuracy.samples}
     for score in accuracy.scores:
         stages = {"served": score.served, "converted": score.converted, "framework": score.framework}
@@ -91,7 +92,8 @@ def of_efficiency(found: Sequence[schema.Efficiency]) -> Figures:
 
 
 def of_against(found: schema.BesideOther) -> Figures:
-    """What a model takes to be ready, and uses, here and on the other server; and how many warnings are new."""
+    """What a model takes to be ready, and uses, here and on the other server; and how many warnings are
+    new."""
     return _known(
         ready_s=ready_s(found.here),
         reference_ready_s=ready_s(found.there),
@@ -102,7 +104,8 @@ def of_against(found: schema.BesideOther) -> Figures:
 
 
 def ready_s(side: schema.ServedSide) -> float | None:
-    """Seconds from the loading of a model to its first answer, of the fastest of some loads; None where there were none."""
+    """Seconds from the loading of a model to its first answer, of the fastest of some loads; None where there
+    were none."""
     return min(side.loads_s, default=None)
 
 
@@ -151,8 +154,8 @@ def _named(score: schema.Score, **values: float | None) -> Figures:
 
 
 def bounds(name: str, unit: str, estimate: schema.Estimate) -> Figures:
-    """A value with its interval: `throughput_per_s`, `throughput_low_per_s` and `throughput_high_per_s`; without the last
-    where the interval is open above."""
+    """A value with its interval: `throughput_per_s`, `throughput_low_per_s` and `throughput_high_per_s`;
+    without the last where the interval is open above."""
     high = None if estimate.open_above else estimate.high
     return _known(
         **{f"{name}{unit}": estimate.value, f"{name}_low{unit}": estimate.low, f"{name}_high{unit}": high}
@@ -160,7 +163,8 @@ def bounds(name: str, unit: str, estimate: schema.Estimate) -> Figures:
 
 
 def ratio_bounds(name: str, ratio: schema.Estimate) -> Figures:
-    """A ratio with its interval, as `bounds` has them; nothing where the interval is too wide for it to be shown."""
+    """A ratio with its interval, as `bounds` has them; nothing where the interval is too wide for it to be
+    shown."""
     return bounds(name, "", ratio) if RATIO.is_shown(ratio) else {}
 
 

@@ -54,8 +54,8 @@ def encode(record: Record) -> bytes:
 
 
 def _shown(value: Any) -> Any:
-    """Plain values whose texts, such as a server's error, are no longer than a record's may be, and hold nothing that a
-    terminal would obey."""
+    """Plain values whose texts, such as a server's error, are no longer than a record's may be, and hold
+    nothing that a terminal would obey."""
     if isinstance(value, str):
         return cut(visible(value), LONGEST_TEXT)
     if isinstance(value, dict):
@@ -90,8 +90,8 @@ def parse(
         found = msgspec.json.decode(content, type=_Versioned).schema
         if found != version:
             raise RecordError(
-                f"{path}: schema is {found}, this version reads {version}. Take the file out of the folder, or measure "
-                "the case again."
+                f"{path}: schema is {found}, this version reads {version}. Take the file out of the folder, "
+                "or measure the case again."
             )
         return msgspec.json.decode(content, type=kind)
     except OSError as error:
@@ -116,7 +116,8 @@ class Found:
     """Why a file cannot be read, with its name and what to do about it."""
 
     def all(self) -> Mapping[Path, Record]:
-        """The records of a reader that cannot do without one; raises one RecordError that names every unreadable file."""
+        """The records of a reader that cannot do without one; raises one RecordError that names every
+        unreadable file."""
         if self.unreadable:
             raise RecordError("\n".join(self.unreadable.values()))
         return self.records
@@ -131,14 +132,15 @@ def read_all(results: Path) -> list[Record]:
 
 
 def read_folder(results: Path) -> Found:
-    """Every record below `results`, in the order of their names. A file whose name is not that of its case is unreadable
-    too: a copy of a record would be a second row for one measurement.
+    """Every record below `results`, in the order of their names. A file whose name is not that of its case is
+    unreadable too: a copy of a record would be a second row for one measurement.
 
     Raises RecordError as `record_paths` does.
     """
     found = read_each(record_paths(results))
     copies = {
-        path: f"{path}: holds the case whose file is {place}. Give it that name, or take it out of the folder."
+        path: f"{path}: holds the case whose file is {place}. "
+        "Give it that name, or take it out of the folder."
         for path, record in found.records.items()
         if path != (place := path_of(record.case, results))
     }
@@ -160,8 +162,9 @@ def read_each(paths: Sequence[Path]) -> Found:
 def record_paths(results: Path) -> list[Path]:
     """The files of the records below a results folder, in the order of their names.
 
-    Raises RecordError where a target's folder is a symbolic link, as no reader follows what another leaves out, and where
-    records lie beside the folders of targets too: a reader of one level would pass over the other. Raises as `listed` does.
+    Raises RecordError where a target's folder is a symbolic link, as no reader follows what another leaves
+    out, and where records lie beside the folders of targets too: a reader of one level would pass over the
+    other. Raises as `listed` does.
     """
     found = [
         path for path in listed(results, "*/*.json") if is_record(path) and path.parent.name != SUPERSEDED
@@ -169,14 +172,14 @@ def record_paths(results: Path) -> list[Path]:
     for path in record_paths_in(results) if found else ():
         if _begins_as_record(path):
             raise RecordError(
-                f"{path}: lies beside the folder of a target that holds records, such as {found[0]}. Move it into the "
-                "folder of its own target, or take it out."
+                f"{path}: lies beside the folder of a target that holds records, such as {found[0]}. Move it "
+                "into the folder of its own target, or take it out."
             )
     for folder in dict.fromkeys(path.parent for path in found):
         if folder.is_symlink():
             raise RecordError(
-                f"{folder}: it is a symbolic link, and no folder of a target's. Put the folder itself there, or give the "
-                "one that it leads to."
+                f"{folder}: it is a symbolic link, and no folder of a target's. Put the folder itself there, "
+                "or give the one that it leads to."
             )
     return found
 
@@ -186,8 +189,8 @@ def record_paths_in(folder: Path) -> list[Path]:
 
 
 def _begins_as_record(path: Path) -> bool:
-    """Whether a file is not another program's, such as what pytest-benchmark writes where it is told to. One that cannot be
-    read may be a record."""
+    """Whether a file is not another program's, such as what pytest-benchmark writes where it is told to. One
+    that cannot be read may be a record."""
     try:
         with safe_open.opened(path) as file:
             return re.match(rb'\s*\{\s*"case"\s*:', file.read(100)) is not None
@@ -196,14 +199,15 @@ def _begins_as_record(path: Path) -> bool:
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
-    """The paths below a folder of another's making, as `folders.matching` has them; raises RecordError where one of their
-    names cannot stand in a line: what is printed of it could be taken for a line of the suite's own."""
+    """The paths below a folder of another's making, as `folders.matching` has them; raises RecordError where
+    one of their names cannot stand in a line: what is printed of it could be taken for a line of the suite's
+    own."""
     found = matching(folder, pattern)
     for path in found:
         if not is_printable(str(path.relative_to(folder))):
             raise RecordError(
-                f"{path_text(path)}: its name holds control characters, or bytes that are no UTF-8. Rename it, or take "
-                "it out of the folder."
+                f"{path_text(path)}: its name holds control characters, or bytes that are no UTF-8. Rename "
+                "it, or take it out of the folder."
             )
     return found
 

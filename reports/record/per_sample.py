@@ -1,4 +1,5 @@
-"""The file of samples beside a record: the score of every sample after each stage, and the worst samples themselves."""
+"""The file of samples beside a record: the score of every sample after each stage, and the worst samples
+themselves."""
 
 import json
 import os
@@ -68,7 +69,8 @@ def path_of_search(case: Case, results: Path) -> Path:
 
 
 def write(samples: SampleScores, path: Path) -> None:
-    """Write `samples` whole or not at all, on one line: a data set of 50,000 has as many numbers in each list."""
+    """Write `samples` whole or not at all, on one line: a data set of 50,000 has as many numbers in each
+    list."""
     text = json.dumps(msgspec.to_builtins(samples), separators=(",", ":"), allow_nan=False) + "\n"
     files.replace(path, text.encode())
 
@@ -83,14 +85,15 @@ def read(path: Path, folder: Path | None = None) -> SampleScores:
         for stage, scores in stages.items():
             if stage not in STAGES or len(scores) != len(found.ids):
                 raise files.RecordError(
-                    f"{path}: scores.{metric}.{stage}: {len(scores)} scores for {len(found.ids)} samples, by one "
-                    f"of the stages {', '.join(STAGES)}. Delete the file and measure the case again."
+                    f"{path}: scores.{metric}.{stage}: {len(scores)} scores for {len(found.ids)} samples, by "
+                    f"one of the stages {', '.join(STAGES)}. Delete the file and measure the case again."
                 )
     return found
 
 
 def of_record(record: Record, results: Path) -> SampleScores | None:
-    """The samples that the record's ledger counts; None where there is no such file, or it is of another build."""
+    """The samples that the record's ledger counts; None where there is no such file, or it is of another
+    build."""
     return of_ledger(record, record.accuracy, path_of(record.case, results))
 
 
@@ -104,8 +107,8 @@ def of_search(record: Record, results: Path) -> SampleScores | None:
 def of_ledger(
     record: Record, accuracy: Accuracy | None, path: Path, folder: Path | None = None
 ) -> SampleScores | None:
-    """The samples in the file at `path`, which lies in the record's `folder`, if they are those that a ledger of the record
-    counts, else None."""
+    """The samples in the file at `path`, which lies in the record's `folder`, if they are those that a ledger
+    of the record counts, else None."""
     if accuracy is None or not os.path.lexists(path):
         return None
     found = read(path, folder)

@@ -1,4 +1,5 @@
-"""How each quantity is written wherever it is shown: its unit, its digits and which way is better, declared once."""
+"""How each quantity is written wherever it is shown: its unit, its digits and which way is better, declared
+once."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,15 +10,17 @@ from reports.record.schema import Estimate
 
 Better = Literal["higher", "lower"]
 FormatSpec = Callable[[float, int], str]
-"""The digits of a value as Python's format specification; the number asks for so many digits more than usual."""
+"""The digits of a value as Python's format specification; the number asks for so many digits more than
+usual."""
 
 NOTHING = "-"
 """What stands where there is no value."""
 NOT_SHOWN = "not shown"
 """What stands where there is a value whose interval is too wide for it to be shown."""
 WIDEST_RATIO = 1.5
-"""The most that the upper bound of a ratio of speeds may be of the lower for the ratio to be shown. A wider one does not
-even tell a gain of a tenth from a loss of a quarter: 1.10 with bounds of a factor of 1.5 is 0.90 to 1.35."""
+"""The most that the upper bound of a ratio of speeds may be of the lower for the ratio to be shown. A wider
+one does not even tell a gain of a tenth from a loss of a quarter: 1.10 with bounds of a factor of 1.5 is 0.90
+to 1.35."""
 _MOST_DIGITS_MORE = 9
 """Digits that may be added to tell two values apart: a double has no more to give."""
 
@@ -37,7 +40,8 @@ class Quantity:
     signed: bool = False
     """Whether a plus is written too."""
     widest: float | None = None
-    """The most that an interval's upper bound may be of its lower for the figure to be shown; None for no such limit."""
+    """The most that an interval's upper bound may be of its lower for the figure to be shown; None for no
+    such limit."""
 
     def is_shown(self, estimate: Estimate) -> bool:
         """Whether the interval is narrow enough for the figure to be shown."""
@@ -54,8 +58,8 @@ class Quantity:
         return self._with_unit(self._written(value, self._spec(value), ","))
 
     def cell_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 (11.9 to 12.8)`, all with the digits of the value, or `not shown`; see `apart` and `widest`. Where the
-        interval is open above, `12.3 (11.9 or more)`."""
+        """`12.3 (11.9 to 12.8)`, all with the digits of the value, or `not shown`; see `apart` and `widest`.
+        Where the interval is open above, `12.3 (11.9 or more)`."""
         return self._with_interval(estimate, apart_from, "", "")
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
@@ -63,7 +67,7 @@ class Quantity:
         return self._with_interval(estimate, apart_from, ",", self.unit)
 
     def cell_with_half_width(self, estimate: Estimate) -> str:
-        """The figure with half the width of its interval over it: `2080.9 ± 5.1 %`; `-` in place of that of a value of zero."""
+        """The figure with half the width of its interval: `2080.9 ± 5.1 %`, or `± -` at a value of zero."""
         return f"{self.cell(estimate.value)} ± {_half_width_text(estimate)}"
 
     def text_with_half_width(self, estimate: Estimate) -> str:
@@ -129,7 +133,8 @@ def significant(digits: int) -> FormatSpec:
 
 
 def by_size(*steps: tuple[float, int]) -> FormatSpec:
-    """The decimals of the first step whose least value is reached; below all of them two significant digits."""
+    """The decimals of the first step whose least value is reached; below all of them two significant
+    digits."""
 
     def spec(value: float, more: int) -> str:
         small = max(0, 1 - math.floor(math.log10(value))) if value else 0
@@ -184,7 +189,8 @@ GROWTH: Mapping[tuple[str, str], Quantity] = {
     ("bytes", "failed_loading"): Quantity("MiB a failed loading", by_size((10, 0), (0.1, 2)), scale=2**-20),
     ("number", "failed_loading"): Quantity("a failed loading", by_size((10, 0), (0.1, 1))),
 }
-"""By how much what a server uses grows, by its unit and what it grows with: see `reports.record.schema.Growth`."""
+"""By how much what a server uses grows, by its unit and what it grows with: see
+`reports.record.schema.Growth`."""
 ENERGY = Quantity("J", significant(4), "lower")
 POWER = Quantity("W", fixed(1), "lower")
 CLOCK = Quantity("MHz", fixed(0), "higher")

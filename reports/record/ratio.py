@@ -1,5 +1,5 @@
-"""The ratio of two speeds with its interval, and how surely one is slower: of passes that were paired, and of passes of
-two times; of one comparison, and of many at once."""
+"""The ratio of two speeds with its interval, and how surely one is slower: of passes that were paired, and of
+passes of two times; of one comparison, and of many at once."""
 
 import functools
 from collections.abc import Sequence
@@ -13,7 +13,8 @@ Speeds = Sequence[float] | np.ndarray
 FEWEST_PAIRS = 6
 """The fewest pairs of passes for a ratio: of fewer, no interval of ranks holds it in 95 of 100 cases."""
 FALSE_ALARMS = 0.01
-"""The most of the runs of a build beside itself in which any of its load points may be called slower: one in a hundred."""
+"""The most of the runs of a build beside itself in which any of its load points may be called slower: one in
+a hundred."""
 FEWEST_PASSES = 2
 """The fewest passes of each side for the interval of a ratio of two times: of one there is no spread."""
 
@@ -28,11 +29,11 @@ def speeds(load: Load) -> list[float]:
 def paired_ratio(mine: Speeds, theirs: Speeds, confidence: float = CONFIDENCE) -> Estimate:
     """The ratio of speeds that were measured in pairs, with an interval that no distribution is assumed for.
 
-    The logarithms' differences are symmetric about that of the true ratio whatever the noise, since either side
-    comes first by chance, so the signed ranks hold: the Hodges-Lehmann estimate is the median of the means of all
-    pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe, Nonparametric Statistical Methods,
-    3.3). Drift that outlasts a pair cancels in it; of the others, bursts of noise, up to 29 % do little harm.
-    Needs FEWEST_PAIRS pairs.
+    The logarithms' differences are symmetric about that of the true ratio whatever the noise, since either
+    side comes first by chance, so the signed ranks hold: the Hodges-Lehmann estimate is the median of the
+    means of all pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe, Nonparametric
+    Statistical Methods, 3.3). Drift that outlasts a pair cancels in it; of the others, bursts of noise, up to
+    29 % do little harm. Needs FEWEST_PAIRS pairs.
     """
     differences = np.log(mine) - np.log(theirs)
     count = len(differences)
@@ -53,7 +54,8 @@ def _all_pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def _outside(count: int, confidence: float) -> int:
-    """How many of the ordered means lie outside of the interval at either end: the quantile of Wilcoxon's T+."""
+    """How many of the ordered means lie outside of the interval at either end: the quantile of Wilcoxon's
+    T+."""
     return max(0, int(np.searchsorted(_up_to(count), (1 - confidence) / 2, side="right")) - 1)
 
 
@@ -70,7 +72,8 @@ def _up_to(count: int) -> np.ndarray:
 
 
 def paired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
-    """The chance of pairs as slow as these, or slower, where the true ratio is `limit`: Wilcoxon's, one-sided.
+    """The chance of pairs as slow as these, or slower, where the true ratio is `limit`: Wilcoxon's,
+    one-sided.
 
     At most 2^-pairs, however slow: few pairs show nothing among many points.
     """
@@ -91,8 +94,8 @@ def unpaired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
 
 
 def shown_by_holm(chances: Sequence[float], level: float) -> list[bool]:
-    """Which of several comparisons show what each has such a chance to show by luck, so that any of them is wrong in no
-    more than `level` of all cases: Holm (1979), whatever they have to do with each other."""
+    """Which of several comparisons show what each has such a chance to show by luck, so that any of them is
+    wrong in no more than `level` of all cases: Holm (1979), whatever they have to do with each other."""
     found = [False] * len(chances)
     for done, place in enumerate(sorted(range(len(chances)), key=lambda one: chances[one])):
         if chances[place] > level / (len(chances) - done):

@@ -1,4 +1,5 @@
-"""Records and the files beside them, opened so that a folder of another's making shows nothing but what is in it.
+"""Records and the files beside them, opened so that a folder of another's making shows nothing but what is in
+it.
 
 A folder of records may come from anywhere, such as an artifact of somebody's CI job.
 """
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 LARGEST_BYTES = 256 * 2**20
-"""The most bytes of a file that is read whole. The samples of 50,000 pictures, the largest evaluation set, with two
-metrics after three stages are some 8 MB, and the record of a long sweep is far below 1 MB."""
+"""The most bytes of a file that is read whole. The samples of 50,000 pictures, the largest evaluation set,
+with two metrics after three stages are some 8 MB, and the record of a long sweep is far below 1 MB."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -27,9 +28,11 @@ def is_plain(name: str) -> bool:
 
 @contextlib.contextmanager
 def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader]:
-    """A regular file for reading that lies in the record's `folder`, by default the one it is in, or below that.
+    """A regular file for reading that lies in the record's `folder`, by default the one it is in, or below
+    that.
 
-    The folder may be reached through symbolic links; below it none is followed. An OSError says what else is there.
+    The folder may be reached through symbolic links; below it none is followed. An OSError says what else is
+    there.
     """
     folder = folder or path.parent
     try:
@@ -38,8 +41,8 @@ def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader
         if not stat.S_ISREG(real.lstat().st_mode) or os.path.realpath(real) != str(real):
             raise OSError(
                 errno.ELOOP,
-                "it is, or lies behind, a symbolic link, or is no regular file. Take it out of the folder, or put the "
-                "file itself there",
+                "it is, or lies behind, a symbolic link, or is no regular file. Take it out of the folder, "
+                "or put the file itself there",
                 str(path),
             )
         file = real.open("rb")
@@ -68,15 +71,16 @@ def holds(path: Path, wanted: bytes) -> bool:
 
 
 def given(path: Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
-    """What a file holds that a user named; symbolic links are followed. An OSError for what is no regular file, such as a
-    pipe, or larger than `largest_bytes`; its `strerror` is for the user."""
+    """What a file holds that a user named; symbolic links are followed. An OSError for what is no regular
+    file, such as a pipe, or larger than `largest_bytes`; its `strerror` is for the user."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return content(Path(os.path.realpath(path)), largest_bytes=largest_bytes)
 
 
 def sha256(file: BinaryIO) -> bytes:
-    """The digest of a file from where it stands, read in pieces: hashlib.file_digest is new in Python 3.11."""
+    """The digest of a file from where it stands, read in pieces: hashlib.file_digest is new in Python
+    3.11."""
     found = hashlib.sha256()
     while piece := file.read(2**18):
         found.update(piece)

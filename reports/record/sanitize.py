@@ -1,7 +1,7 @@
 """Text of another's making, such as a server's error or a value of a record, made fit to be shown anywhere.
 
-Markdown, which is written on both sides of the records, has its escaping here; CSV, pages and annotations have theirs at
-their own borders.
+Markdown, which is written on both sides of the records, has its escaping here; CSV, pages and annotations
+have theirs at their own borders.
 """
 
 import functools
@@ -9,13 +9,14 @@ import re
 import reprlib
 
 LONGEST = 2000
-"""Characters of a text in a sentence. The longest of this suite's own, all versions of a machine, has some 1,000."""
+"""Characters of a text in a sentence. The longest of this suite's own, all versions of a machine, has some
+1,000."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlevel = 80, 80, 2
 
-# Control characters but for tab and newline, halves of pairs, what no XML has, line ends that only some programs know,
-# and marks that turn the direction of what follows.
+# Control characters but for tab and newline, halves of pairs, what no XML has, line ends that only some
+# programs know, and marks that turn the direction of what follows.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
@@ -25,10 +26,12 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, and what Python has for bytes that are no UTF-8."""
 
 _CODE = re.compile("(`[^`]*`)")
-# What would end a cell; HTML; links and pictures, which need a bracket; characters by their HTML name; code, struck-out and
-# emphasised text; and what escapes any of these. An underscore within a word is one, and an asterisk behind a figure a mark.
+# What would end a cell; HTML; links and pictures, which need a bracket; characters by their HTML name; code,
+# struck-out and emphasised text; and what escapes any of these. An underscore within a word is one, and an
+# asterisk behind a figure a mark.
 _MARKUP = re.compile(
-    r"[\\|\[`]|\*(?!(?<=[0-9]\*)\Z)|<(?=[A-Za-z/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
+    r"[\\|\[`]|\*(?!(?<=[0-9]\*)\Z)|<(?=[A-Za-z/!?])|&(?=#?\w+;)|~(?=~)|(?<=~)~|"
+    r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
 )
 
 
@@ -38,7 +41,8 @@ def is_printable(name: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """The text with what a terminal would obey, and a reader not see, written out: `\\x1b`. Tabs and newlines stay."""
+    """The text with what a terminal would obey, and a reader not see, written out: `\\x1b`. Tabs and newlines
+    stay."""
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
 
 
@@ -48,12 +52,14 @@ def in_json(text: str) -> str:
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
-    """The text made visible, on one line of at most so many characters, three of which say that some were cut."""
+    """The text made visible, on one line of at most so many characters, three of which say that some were
+    cut."""
     return cut(" ".join(visible(cut(text, 4 * longest)).split()), longest)
 
 
 def path_text(path: object, longest: int = LONGEST) -> str:
-    """A path as a line of any output has it, with each of its characters: tabs and newlines are written out too."""
+    """A path as a line of any output has it, with each of its characters: tabs and newlines are written out
+    too."""
     return cut(visible(str(path)).replace("\n", "\\n").replace("\t", "\\t"), longest)
 
 
@@ -67,12 +73,14 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 @functools.lru_cache(maxsize=4096)  # of many records most cells are alike
 def in_markdown(text: str, longest: int = LONGEST) -> str:
-    """The text on one line of markdown, where it is read as it stands: no table, HTML, link or picture comes of it.
+    """The text on one line of markdown, where it is read as it stands: no table, HTML, link or picture comes
+    of it.
 
     Only code between single backticks is what it looks like.
     """
     line = one_line(text, longest)
-    # Where backticks stand alone and in pairs, each second one ends what the one before began; else none does.
+    # Where backticks stand alone and in pairs, each second one ends what the one before began; else none
+    # does.
     has_code = line.count("`") % 2 == 0 and "``" not in line
     parts = _CODE.split(line) if has_code else [line]
     line = "".join(

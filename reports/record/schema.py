@@ -1,4 +1,5 @@
-"""The record of one case: what `fixtures` writes and `reports` shows. `reports.record.files` reads and writes it.
+"""The record of one case: what `fixtures` writes and `reports` shows. `reports.record.files` reads and writes
+it.
 
 What the parts must satisfy together is checked by `reports.record.validate`.
 """
@@ -20,7 +21,8 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 _Value = TypeVar("_Value")
 _LARGEST = 1e30
-"""The largest value of any quantity, in any unit: far above all there is, and far below where products overflow."""
+"""The largest value of any quantity, in any unit: far above all there is, and far below where products
+overflow."""
 _MOST_WHOLE = 2**53
 """A double holds all whole numbers up to here."""
 LONGEST_TEXT = 20_000
@@ -51,7 +53,8 @@ _MOST_LOADS = Meta(max_length=500)
 """Several times the load points of the longest sweep; of thousands a page would take minutes."""
 
 Verdict = Literal["passed", "failed", "not shown"]
-"""What a measurement says of what was asked for: it is shown to hold, shown not to hold, or neither is shown."""
+"""What a measurement says of what was asked for: it is shown to hold, shown not to hold, or neither is
+shown."""
 SpeedWord = Literal["slower", "not slower", "not shown"]
 """How a record writes the verdict of a comparison with another build; `verdict_of` gives the verdict."""
 BudgetWord = Literal["within", "not shown", "beyond"]
@@ -76,7 +79,8 @@ class Estimate(Struct, frozen=True):
     high: Number
     confidence: Confidence = CONFIDENCE
     open_above: bool = False
-    """Whether the observations are too few for an upper end: `high` is the largest of them, and the truth may be above."""
+    """Whether the observations are too few for an upper end: `high` is the largest of them, and the truth may
+    be above."""
 
 
 # --- what the figures depend on -----------------------------------------------------------------------------
@@ -92,7 +96,8 @@ class Case(Struct, frozen=True):
     precision: Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]*\Z")]
     """Empty of a model that is served as it was found: its own configuration says it."""
     gpus: Counted = 1
-    """How many GPUs the model is served on, each with as many instances as the deployment says; 1 on a CPU too."""
+    """How many GPUs the model is served on, each with as many instances as the deployment says; 1 on a CPU
+    too."""
 
 
 def case_id(case: Case) -> str:
@@ -123,7 +128,8 @@ class Machine(Struct, frozen=True):
 
 
 class Origin(Struct, frozen=True):
-    """Where a measurement comes from: which run made it, on which machine, with which code. The recorder adds it."""
+    """Where a measurement comes from: which run made it, on which machine, with which code. The recorder adds
+    it."""
 
     run: Text
     """The id of the run; one for all machines of a fleet."""
@@ -146,7 +152,8 @@ class Serving(Struct, frozen=True):
     triton: Text
     """The version of Triton, as the server reports it."""
     backend: Text
-    """The Triton backend that ran the model: onnxruntime, pytorch, tensorrt, or python for the suite's runtimes."""
+    """The Triton backend that ran the model: onnxruntime, pytorch, tensorrt, or python for the suite's
+    runtimes."""
     shared_memory: Text
     """How tensors reached the server under load: system, cuda or none."""
     image: Text | None = None
@@ -154,7 +161,8 @@ class Serving(Struct, frozen=True):
     image_digest: Text | None = None
     """The registry's digest of the image, sha256:...; None where the image was never in a registry."""
     versions: ByName[Text] = field(default_factory=dict)
-    """The known versions of the libraries in the server's native backends, by their distributions' names on PyPI."""
+    """The known versions of the libraries in the server's native backends, by their distributions' names on
+    PyPI."""
 
 
 class Deployment(Struct, frozen=True):
@@ -167,8 +175,8 @@ class Deployment(Struct, frozen=True):
     cuda_graphs: bool
     warmup: bool
     tf32: bool | None = None
-    """Whether products of FP32 may be computed in TF32, whose operands hold 11 bits in place of 24. None where that means
-    nothing: on a CPU, on a GPU older than compute capability 8.0, in other precisions."""
+    """Whether products of FP32 may be computed in TF32, whose operands hold 11 bits in place of 24. None
+    where that means nothing: on a CPU, on a GPU older than compute capability 8.0, in other precisions."""
     prefer_nhwc: bool = False
     """Whether ONNX Runtime computes convolutions on a GPU with the channels last."""
 
@@ -189,8 +197,8 @@ class Artifact(Struct, frozen=True):
     inputs: ByName[tuple[Axis, ...]]
     """The model's inputs and their shapes without the batch dimension."""
     as_found: bool = False
-    """Whether the model was served as it was found in a repository: nothing was converted, and its answers are held to
-    those that it gives to one request at a time."""
+    """Whether the model was served as it was found in a repository: nothing was converted, and its answers
+    are held to those that it gives to one request at a time."""
     requests: Text = ""
     """What the requests were made of, where that is no data set of the model's."""
 
@@ -212,19 +220,21 @@ class ServedSide(Struct, frozen=True):
 
     triton: Text
     precision: Text
-    """The precision that every floating-point number of the answers shows; empty where they are of FP32, or none tells."""
+    """The precision that every floating-point number of the answers shows; empty where they are of FP32, or
+    none tells."""
     noise: NotNegative | None
-    """How far the answer to a request that is sent again typically is from the first, as a share of the spread; None where the
-    requests are no single ones."""
+    """How far the answer to a request that is sent again typically is from the first, as a share of the
+    spread; None where the requests are no single ones."""
     loads_s: tuple[NotNegative, ...]
     """Seconds of each load of the model with its first answer, in turns with the other's."""
     used: ByName[NotNegative]
-    """What the server used after it had answered each sample alone, by USED; without what cannot be seen of it."""
+    """What the server used after it had answered each sample alone, by USED; without what cannot be seen of
+    it."""
 
 
 class BesideOther(Struct, frozen=True):
-    """A model of a repository beside the one that it is to replace, or beside itself on another Triton: what differs other than
-    answers (the gate `other`) and speed (the loads' `comparison`)."""
+    """A model of a repository beside the one that it is to replace, or beside itself on another Triton: what
+    differs other than answers (the gate `other`) and speed (the loads' `comparison`)."""
 
     reference: Text
     """The other repository, or the other Triton."""
@@ -236,7 +246,8 @@ class BesideOther(Struct, frozen=True):
 
 
 class StageFailure(Struct, frozen=True):
-    """A test that proves the case right and failed before it had a result, as where an output was no number."""
+    """A test that proves the case right and failed before it had a result, as where an output was no
+    number."""
 
     test: Name
     """The function of the test: test_accuracy."""
@@ -265,18 +276,19 @@ GATES = {
 
 
 class OutputDifference(Struct, frozen=True):
-    """How far an output of a stage is from that of the stage before it, on all samples: of the converted model from the
-    framework's, of the served one from the same file in process.
+    """How far an output of a stage is from that of the stage before it, on all samples: of the converted
+    model from the framework's, of the served one from the same file in process.
 
-    Where integers differ that are no classes of scores beside them, the floating-point outputs of the same row are not
-    compared: a duration rounded up moves all that follows it.
+    Where integers differ that are no classes of scores beside them, the floating-point outputs of the same
+    row are not compared: a duration rounded up moves all that follows it.
     """
 
     output: Text
     kind: Literal["error", "differing"]
-    """What `largest` and `mean` are. error: the largest absolute difference of a floating-point number beyond rounding, as
-    a share of the spread of its column over all samples, and the mean difference as a share of the mean magnitude;
-    differing: the fraction of integers that are not equal, of the worst row and of all. A wrong row counts as the worst."""
+    """What `largest` and `mean` are. error: the largest absolute difference of a floating-point number beyond
+    rounding, as a share of the spread of its column over all samples, and the mean difference as a share of
+    the mean magnitude; differing: the fraction of integers that are not equal, of the worst row and of all. A
+    wrong row counts as the worst."""
     largest: Number
     largest_limit: Number
     mean: Number
@@ -307,27 +319,29 @@ class Parity(Struct, frozen=True):
 
     samples: Count
     relative_error: Number | None
-    """The largest absolute difference beyond rounding, as a share of the spread of its column over all samples, of the
-    floating-point output that comes nearest to its limit; None where the model has none."""
+    """The largest absolute difference beyond rounding, as a share of the spread of its column over all
+    samples, of the floating-point output that comes nearest to its limit; None where the model has none."""
     relative_error_limit: Number
     agreement: Number | None
     """The mean fraction of decisions per sample that are equal; None of a model that decides nothing."""
     agreement_limit: Number | None
-    """The least agreement that passes; None where nothing is decided, and where weights are random, as their decisions are
-    ties that any rounding breaks."""
+    """The least agreement that passes; None where nothing is decided, and where weights are random, as their
+    decisions are ties that any rounding breaks."""
     passed: bool
     origin: Origin | None = None
     precision_cost: Number | None = None
-    """What the precision itself costs the output that is the worst by it: the mean absolute error of the framework's own
-    network with its values rounded as the precision holds them, or for FP32 beside the same network in FP64, over the mean
-    absolute value. None where no output is a floating-point number, and where no framework's network is known."""
+    """What the precision itself costs the output that is the worst by it: the mean absolute error of the
+    framework's own network with its values rounded as the precision holds them, or for FP32 beside the same
+    network in FP64, over the mean absolute value. None where no output is a floating-point number, and where
+    no framework's network is known."""
     error_in_costs: Number | None = None
     """The mean error of that output of the converted model, in such costs; about 1 for a right one."""
     error_in_costs_limit: Number | None = None
     outputs: tuple[OutputDifference, ...] = ()
     """How far each output is from the framework's, with its limits."""
     same_file: bool = False
-    """Whether nothing was converted: it is the user's ONNX file, and what differs is what ONNX Runtime optimises."""
+    """Whether nothing was converted: it is the user's ONNX file, and what differs is what ONNX Runtime
+    optimises."""
 
 
 class Disagreement(Struct, frozen=True):
@@ -361,8 +375,8 @@ class Score(Struct, frozen=True):
 
     metric: Text
     better: Literal["higher", "lower"]
-    """Which way the metric is better. higher: it is a fraction from 0 to 1, shown in percent; lower: it is an error,
-    shown as a number."""
+    """Which way the metric is better. higher: it is a fraction from 0 to 1, shown in percent; lower: it is an
+    error, shown as a number."""
     framework: Number | None
     """None for a model that is served as it was found, as is `converted`."""
     converted: Number | None
@@ -377,20 +391,20 @@ def meets(better: str, score: float, limit: float) -> bool:
 
 
 class SameAnswers(Struct, frozen=True):
-    """Whether a sample gets the same answer however it is sent: alone, among others, at any place of a batch, with many
-    requests in flight."""
+    """Whether a sample gets the same answer however it is sent: alone, among others, at any place of a batch,
+    with many requests in flight."""
 
     samples: Count
     """How many samples were sent in every way."""
     answers: Count
     """How many answers were compared, of all samples and ways."""
     relative_difference: Number | None
-    """The largest difference beyond rounding between an answer and the first to the same sample, as a share of the spread
-    of its column over all samples; of all floating-point outputs. None where the model has none, or where an answer was
-    no number."""
+    """The largest difference beyond rounding between an answer and the first to the same sample, as a share
+    of the spread of its column over all samples; of all floating-point outputs. None where the model has
+    none, or where an answer was no number."""
     agreement: Number
-    """The least share of equal elements between an integer or text output of an answer and of the first to the same
-    sample."""
+    """The least share of equal elements between an integer or text output of an answer and of the first to
+    the same sample."""
     passed: bool
     sample: Text = ""
     """The id of the sample whose answers differ most."""
@@ -416,8 +430,8 @@ class Accuracy(Struct, frozen=True):
     """None where nothing was sent in several ways."""
     origin: Origin | None = None
     outputs: tuple[OutputDifference, ...] = ()
-    """How far each output of the served model is from the converted one's in process; empty of a model that is served as
-    it was found."""
+    """How far each output of the served model is from the converted one's in process; empty of a model that
+    is served as it was found."""
 
 
 class AnswerGate(Struct, frozen=True):
@@ -448,8 +462,9 @@ class WrongAnswer(Struct, frozen=True):
 
 
 class VerifiedAnswers(Struct, frozen=True):
-    """What was found of a load point's answers: requests of the same batch, as many in flight, on the same data, were
-    sent between its passes, and every answer was compared with the converted model's in process."""
+    """What was found of a load point's answers: requests of the same batch, as many in flight, on the same
+    data, were sent between its passes, and every answer was compared with the converted model's in
+    process."""
 
     verified: Count
     """How many answers were compared: each row of a batch is one."""
@@ -459,14 +474,15 @@ class VerifiedAnswers(Struct, frozen=True):
     """Seconds that this took, between the passes: no throughput is of this time."""
     first_wrong: WrongAnswer | None = None
     held_to: Literal["in process", "alone"] = "in process"
-    """What they were compared with. in process: the converted model's answers in process; alone: the server's own to the same
-    samples, one request at a time."""
+    """What they were compared with. in process: the converted model's answers in process; alone: the server's
+    own to the same samples, one request at a time."""
     left_out: Count = 0
     """Answers whose floating-point outputs were not compared, as a few of their integers differ."""
 
 
 class WarmUp(Struct, frozen=True):
-    """The first request after a load beside the twenty that follow it, of a model whose configuration has a model_warmup."""
+    """The first request after a load beside the twenty that follow it, of a model whose configuration has a
+    model_warmup."""
 
     batch: Count
     """Rows of each request, as many as the warm-up has."""
@@ -480,7 +496,8 @@ class WarmUp(Struct, frozen=True):
 
 
 class Conversation(Struct, frozen=True):
-    """What a model that is not asked by single requests, each with one answer, said to the same messages again."""
+    """What a model that is not asked by single requests, each with one answer, said to the same messages
+    again."""
 
     kind: Literal["decoupled", "sequence"]
     """decoupled: any number of answers to a request; sequence: requests that belong together."""
@@ -568,7 +585,8 @@ class GpuUse(Struct, frozen=True):
     """What NVML says of the GPU while a point was under load; None for what this GPU does not tell."""
 
     utilisation: Number | None
-    """The fraction of the time in which a kernel ran; NVML averages it over a sixth of a second to a second."""
+    """The fraction of the time in which a kernel ran; NVML averages it over a sixth of a second to a
+    second."""
     memory_mib: Number | None
     """The most memory that all processes together used."""
     power_w: Number | None
@@ -580,8 +598,8 @@ class GpuUse(Struct, frozen=True):
 
 
 class CertifiedPercentile(Struct, frozen=True):
-    """What can be signed of a percentile of the latencies: the bound by MLPerf LoadGen's early stopping, which counts
-    requests as independent of each other."""
+    """What can be signed of a percentile of the latencies: the bound by MLPerf LoadGen's early stopping,
+    which counts requests as independent of each other."""
 
     value_ms: Number
     """The percentile of the requests that were measured."""
@@ -594,7 +612,8 @@ class CertifiedPercentile(Struct, frozen=True):
 
 
 class ComposingModel(Struct, frozen=True):
-    """What a model that another calls did in that one's requests, by the server's statistics; means of a request."""
+    """What a model that another calls did in that one's requests, by the server's statistics; means of a
+    request."""
 
     model: Text
     calls: Number
@@ -609,31 +628,35 @@ class Comparison(Struct, frozen=True):
     reference: Text
     """What it was compared with: a commit, or a folder."""
     method: Literal["interleaved", "records"]
-    """interleaved: both were served and measured in turns; records: the other was measured at another time."""
+    """interleaved: both were served and measured in turns; records: the other was measured at another
+    time."""
     ratio: Estimate
     """Speed over the reference's: throughput, or at a given request rate the inverse of the mean latency."""
     allowed_slowdown: Share
     """The slow-down that passes, as a fraction: 0.03 lets the ratio be 0.97."""
     verdict: SpeedWord
-    """slower: the whole interval lies below what is allowed, and that is shown among all points of the run; not slower:
-    the whole lies above; not shown: neither."""
+    """slower: the whole interval lies below what is allowed, and that is shown among all points of the run;
+    not slower: the whole lies above; not shown: neither."""
     passes: Count
     """How many passes of each build the ratio is of."""
     seconds_to_settle: Number | None
     """Estimated measuring time, beyond what was spent, until the verdict is settled; None where it is."""
     chance: Share
-    """The chance of so slow a build, or a slower one, where it is just as slow as allowed, over all looks at this point."""
+    """The chance of so slow a build, or a slower one, where it is just as slow as allowed, over all looks at
+    this point."""
     points: Counted
-    """How many load points the run compared: `slower` is said so that any of them is a false alarm in at most one of a
-    hundred runs."""
+    """How many load points the run compared: `slower` is said so that any of them is a false alarm in at most
+    one of a hundred runs."""
     p99_ratio: Estimate | None = None
     """The p99 latency of a pass over the reference's, of the passes that the ratio is of."""
     p99_is_longer: bool = False
-    """Whether it is shown among all points of the run that p99 is longer than the slow-down that passes makes it."""
+    """Whether it is shown among all points of the run that p99 is longer than the slow-down that passes makes
+    it."""
 
 
 class LatencyBudget(Struct, frozen=True):
-    """The most that a latency of a load point may be, as its user has it, and what the measurement says of it."""
+    """The most that a latency of a load point may be, as its user has it, and what the measurement says of
+    it."""
 
     percentile: Name
     """Which latency the budget is for: p99."""
@@ -641,7 +664,8 @@ class LatencyBudget(Struct, frozen=True):
     source: Text
     """Where the budget comes from, in words."""
     verdict: Verdict
-    """passed: the whole interval of the latency keeps the budget; failed: the whole lies beyond; not shown: neither."""
+    """passed: the whole interval of the latency keeps the budget; failed: the whole lies beyond; not shown:
+    neither."""
 
 
 class Load(Struct, frozen=True):
@@ -654,8 +678,8 @@ class Load(Struct, frozen=True):
     throughput_per_s: Estimate
     """Inferences per second: requests times batch."""
     latency_ms: ByName[Estimate]
-    """The latencies of requests by name: avg, p50, p90, p95 and p99. At a request rate they count from the time that
-    the schedule says, not from the sending."""
+    """The latencies of requests by name: avg, p50, p90, p95 and p99. At a request rate they count from the
+    time that the schedule says, not from the sending."""
     components_ms: ByName[Number]
     """The mean time per request in each of COMPONENTS."""
     passes: tuple[Pass, ...]
@@ -679,8 +703,8 @@ class Load(Struct, frozen=True):
     answers: VerifiedAnswers | None = None
     """None where no answer was looked at."""
     repeated_speed: Estimate | None = None
-    """The speed of one sample repeated over that of requests that were never sent before, measured in turns at the
-    fastest point of a scenario; None at others, and where requests take long."""
+    """The speed of one sample repeated over that of requests that were never sent before, measured in turns
+    at the fastest point of a scenario; None at others, and where requests take long."""
     composing: tuple[ComposingModel, ...] = ()
     """What the models that this one calls did in its requests."""
     origin: Origin | None = None
@@ -688,7 +712,8 @@ class Load(Struct, frozen=True):
 
 
 class LoadSetting(Protocol):
-    """What tells a load point from others of its case: a Load has it, and a point whose figures are hidden."""
+    """What tells a load point from others of its case: a Load has it, and a point whose figures are
+    hidden."""
 
     @property
     def scenario(self) -> str: ...
@@ -735,16 +760,18 @@ class BesideReference(Struct, frozen=True):
 
 
 class Efficiency(Struct, frozen=True):
-    """What serving costs: the best load point beside the same artifact in process, measured in turns; in the same turns
-    comes the format that all of the model are set beside. On several GPUs, figures of one GPU count times their number."""
+    """What serving costs: the best load point beside the same artifact in process, measured in turns; in the
+    same turns comes the format that all of the model are set beside. On several GPUs, figures of one GPU
+    count times their number."""
 
     scenario: Scenario
     batch: Counted
     concurrency: Count
     served_per_s: Estimate
     in_process_per_s: Estimate
-    """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data: on a GPU from the
-    host's pinned memory, the next batch copied while one is computed, or with CUDA shared memory from the GPU's."""
+    """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data: on
+    a GPU from the host's pinned memory, the next batch copied while one is computed, or with CUDA shared
+    memory from the GPU's."""
     in_process_batch: Counted
     threads: Count
     """CPU threads of either side, those of the server's instances together."""
@@ -753,25 +780,28 @@ class Efficiency(Struct, frozen=True):
     pairs: Count
     """How many pairs of passes were measured, in process and served in turns."""
     flops_per_inference: Positive | None = None
-    """Floating-point operations of an inference, a multiplication and an addition as two; None where the framework
-    cannot count them."""
+    """Floating-point operations of an inference, a multiplication and an addition as two; None where the
+    framework cannot count them."""
     peak_flops_per_s: Estimate | None = None
-    """Operations per second of the fastest large matrix product or convolution in the same precision on the same
-    threads, measured in the same turns."""
+    """Operations per second of the fastest large matrix product or convolution in the same precision on the
+    same threads, measured in the same turns."""
     spinning: bool = False
     """Whether idle threads of ONNX Runtime spun in process, as those of Triton's own backend do."""
     beside: BesideReference | None = None
     """None where it is not the case's best point of all, and where the reference format is not proven."""
     serial_per_s: Estimate | None = None
-    """In process where each batch is copied to the GPU, computed and copied back, one after the other; None on a CPU."""
+    """In process where each batch is copied to the GPU, computed and copied back, one after the other; None
+    on a CPU."""
     resident_per_s: Estimate | None = None
-    """In process on data that stay in the GPU's memory; None on a CPU, and where `in_process_per_s` is of that."""
+    """In process on data that stay in the GPU's memory; None on a CPU, and where `in_process_per_s` is of
+    that."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
 
     @property
     def serving_cost_ms(self) -> float:
-        """Milliseconds by which a request takes the server longer than the same inferences take in process."""
+        """Milliseconds by which a request takes the server longer than the same inferences take in
+        process."""
         return 1e3 * self.batch * (1 / self.served_per_s.value - 1 / self.in_process_per_s.value)
 
 
@@ -787,8 +817,8 @@ class Search(Struct, frozen=True):
     """within: the whole interval of the percentile keeps the budget; not shown: its value does, its interval
     reaches beyond; beyond: no configuration kept it, and this one came nearest."""
     lead: Estimate | None
-    """The winner's throughput over that of the second best, at rates the goodput; None where there was no second within
-    the budget."""
+    """The winner's throughput over that of the second best, at rates the goodput; None where there was no
+    second within the budget."""
     configurations: Count
     passes: Count
     duration_s: NotNegative
@@ -798,14 +828,14 @@ class Search(Struct, frozen=True):
     """The ledger of the winner; None until it was proven."""
     origin: Origin | None = None
     goodput_per_s: Estimate | None = None
-    """Answers per second that came within the budget, counted from when their requests were due; None where throughput
-    was searched."""
+    """Answers per second that came within the budget, counted from when their requests were due; None where
+    throughput was searched."""
     rates: Count | None = None
-    """How many request rates were measured, over all configurations; None where throughput was searched. The rate that
-    was found, and how its requests arrived, are the load's."""
+    """How many request rates were measured, over all configurations; None where throughput was searched. The
+    rate that was found, and how its requests arrived, are the load's."""
     varied: Text = ""
-    """The model whose configuration was varied, of one that is served as it was found: the case's own, or one that it calls;
-    empty for a model that was converted."""
+    """The model whose configuration was varied, of one that is served as it was found: the case's own, or one
+    that it calls; empty for a model that was converted."""
     diff: Text = ""
     """What the winner changes of that model's config.pbtxt; empty where nothing does better."""
 
@@ -833,20 +863,21 @@ LEAST_LEAK: Mapping[tuple[str, str], float] = {
     ("bytes", "failed_loading"): 2.0**20,
     ("number", "failed_loading"): 0.5,
 }
-"""The growth each time, in bytes or numbers, from which a soak calls it a leak, by its unit and what it grows with: an eighth
-of the least leak that has to be found with each request, a quarter with each loading (docs/soak.md)."""
+"""The growth each time, in bytes or numbers, from which a soak calls it a leak, by its unit and what it grows
+with: an eighth of the least leak that has to be found with each request, a quarter with each loading
+(docs/soak.md)."""
 
 
 class Growth(Struct, frozen=True):
-    """How much more of something a server used, from request to request under load, or from one loading of the model to
-    the next."""
+    """How much more of something a server used, from request to request under load, or from one loading of
+    the model to the next."""
 
     what: Text
     """What was watched, one of USED."""
     unit: Literal["bytes", "number"]
     per: Literal["request", "loading", "failed_loading"]
-    """request: the mean growth with each request; loading: with each time that the model was unloaded and loaded;
-    failed_loading: with each load of a copy of it that fails."""
+    """request: the mean growth with each request; loading: with each time that the model was unloaded and
+    loaded; failed_loading: with each load of a copy of it that fails."""
     slope: Estimate
     """By how much it grew each time, in the part of the soak that counts."""
     first: Number
@@ -855,22 +886,25 @@ class Growth(Struct, frozen=True):
     counted: Count
     """How many requests, or loadings, the slope is of."""
     verdict: Verdict
-    """passed: a leak that a soak has to find would have been found, and there is none; failed: it grows without end, more
-    than an allocator does; not shown: neither."""
+    """passed: a leak that a soak has to find would have been found, and there is none; failed: it grows
+    without end, more than an allocator does; not shown: neither."""
 
 
 class Soak(Struct, frozen=True):
-    """One load point under load for a long time: does the server use more and more, and is it as fast at the end?"""
+    """One load point under load for a long time: does the server use more and more, and is it as fast at the
+    end?"""
 
     scenario: Scenario
     batch: Count
     concurrency: Count
     """Requests in flight; 0 where they are sent at a rate."""
     duration_s: Positive
-    """Seconds under load, with the seconds between passes in which answers were verified and the use was read."""
+    """Seconds under load, with the seconds between passes in which answers were verified and the use was
+    read."""
     requests: Count
     passes: Count
-    """How many passes of the load generator there were; after each the use was read, with no request in flight."""
+    """How many passes of the load generator there were; after each the use was read, with no request in
+    flight."""
     growth: Annotated[tuple[Growth, ...], _MOST_LOADS]
     """What was watched: of requests, then of loadings, then of those that fail."""
     loadings: Count = 0
@@ -878,8 +912,8 @@ class Soak(Struct, frozen=True):
     not_watched: tuple[Text, ...] = ()
     """What could not be watched and why, a sentence each."""
     end_over_begin: Estimate | None = None
-    """The speed in the last quarter of the passes over that in the second; None of too few passes, and where no speed may
-    be shown."""
+    """The speed in the last quarter of the passes over that in the second; None of too few passes, and where
+    no speed may be shown."""
     requests_per_s: Positive | None = None
     """Requests per second of all the time under load; None where no speed may be shown."""
     request_rate_per_s: Positive | None = None
@@ -904,7 +938,8 @@ class Record(Struct, frozen=True):
     conversion: Parity | None = None
     accuracy: Accuracy | None = None
     accuracy_missing: Text | None = None
-    """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone tell."""
+    """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone
+    tell."""
     gates: tuple[AnswerGate, ...] = ()
     """What the gates that need no ground truth found, in the order of their names."""
     starts: tuple[Start, ...] = ()
@@ -923,8 +958,8 @@ class Record(Struct, frozen=True):
     price_per_hour: Number | None = None
     """What an hour of the machine costs, in any currency."""
     stage_seconds: ByName[Number] = field(default_factory=dict)
-    """Seconds that a test of each stage took, the mean of the stage's tests in the run that measured it last; starting the
-    server is in it, converting the model (`build.build_time_s`) is not."""
+    """Seconds that a test of each stage took, the mean of the stage's tests in the run that measured it last;
+    starting the server is in it, converting the model (`build.build_time_s`) is not."""
     updated: Text = ""
     """The time of the last change in UTC, ISO 8601."""
     schema: Count = SCHEMA

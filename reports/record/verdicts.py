@@ -1,5 +1,5 @@
-"""What was found of a load point, in words, beside a test's outcome and in tables: the comparison with another build, the
-latency budget, the certified percentile, the marks."""
+"""What was found of a load point, in words, beside a test's outcome and in tables: the comparison with
+another build, the latency budget, the certified percentile, the marks."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,18 +18,20 @@ from reports.record.quantities import (
 )
 
 ALARM_CONFIDENCE = 0.99
-"""The confidence that none of the points that a run calls slower is a false alarm, as `reports.record.ratio.FALSE_ALARMS`
-has it."""
+"""The confidence that none of the points that a run calls slower is a false alarm, as
+`reports.record.ratio.FALSE_ALARMS` has it."""
 _TOO_WIDE = f"not shown (its interval is wider than a factor of {WIDEST_RATIO:g})"
 
 
 def too_wide(to: str = "") -> str:
-    """What stands in place of a ratio that is known too badly to be shown: `ratio to in process not shown (...)`."""
+    """What stands in place of a ratio that is known too badly to be shown: `ratio to in process not shown
+    (...)`."""
     return f"ratio to {to} {_TOO_WIDE}" if to else f"ratio {_TOO_WIDE}"
 
 
 def comparison_text(one: schema.Comparison) -> str:
-    """The ratio with its interval, to what, and what that shows: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
+    """The ratio with its interval, to what, and what that shows: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower
+    ...`."""
     if not RATIO.is_shown(one.ratio):
         return f"{too_wide(one.reference)}: {comparison_verdict(one)}"
     ratio = RATIO.text_with_interval(one.ratio, 1 - one.allowed_slowdown)
@@ -57,19 +59,21 @@ def _speed_verdict(one: schema.Comparison) -> str:
 
 
 def _about(seconds: float) -> str:
-    """How long something is expected to take, no more exactly than a forecast is: `about 40 s`, `about 12 min`."""
+    """How long something is expected to take, no more exactly than a forecast is: `about 40 s`, `about 12
+    min`."""
     if seconds >= 3600:
         return "an hour or"
     return f"about {math.ceil(seconds)} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
 
 
 MOST_LOADS = 5
-"""Loads of each of two servers, in turns, all of which have to be slow: of two that are alike, all of one are slower than all of
-the other by chance once in 252 times, and a quarter slower far less often."""
+"""Loads of each of two servers, in turns, all of which have to be slow: of two that are alike, all of one are
+slower than all of the other by chance once in 252 times, and a quarter slower far less often."""
 _DEARER = 1.25
 """How many times the other's start-up or memory is far beyond it."""
 _LEAST_S, _LEAST_BYTES = 0.1, 64 * 2.0**20
-"""What nobody waits for, and what memory differs by at random: glibc's malloc gives each thread up to 64 MiB of its own."""
+"""What nobody waits for, and what memory differs by at random: glibc's malloc gives each thread up to 64 MiB
+of its own."""
 
 
 def loads_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
@@ -79,7 +83,8 @@ def loads_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
 
 
 def costs(found: schema.BesideOther) -> Iterator[tuple[str, bool]]:
-    """What a model costs beside the one that it is to replace, in words, and whether that is far more: start-up and memory."""
+    """What a model costs beside the one that it is to replace, in words, and whether that is far more:
+    start-up and memory."""
     here, there = found.here, found.there
     mine_s, theirs_s = ready_s(here), ready_s(there)
     if mine_s is not None and theirs_s is not None:
@@ -106,7 +111,8 @@ BUDGET_WORDS: Mapping[schema.Verdict, str] = {
 
 
 def p99_text(one: schema.Comparison) -> str:
-    """How much longer the p99 latency of a point is than the other build's, where that is shown; else empty."""
+    """How much longer the p99 latency of a point is than the other build's, where that is shown; else
+    empty."""
     if not one.p99_is_longer or one.p99_ratio is None:
         return ""
     limit = 1 / (1 - one.allowed_slowdown)
@@ -116,8 +122,8 @@ def p99_text(one: schema.Comparison) -> str:
 
 
 def point_budget_text(load: schema.Load) -> str:
-    """The latency of a load point beside its budget: `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; empty
-    where it has none."""
+    """The latency of a load point beside its budget: `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml,
+    entry 1)`; empty where it has none."""
     budget = load.budget
     if budget is None:
         return ""
@@ -127,8 +133,8 @@ def point_budget_text(load: schema.Load) -> str:
 
 
 def speed_failures(load: schema.Load) -> list[str]:
-    """Why a load point is not as fast as it was asked to be: slower than another build, its p99 longer, its latency beyond its budget; empty
-    where neither is shown."""
+    """Why a load point is not as fast as it was asked to be: slower than another build, its p99 longer, its
+    latency beyond its budget; empty where neither is shown."""
     compared, budget = load.comparison, load.budget
     slower = compared is not None and schema.verdict_of(compared) == "failed"
     beyond = budget is not None and budget.verdict == "failed"
@@ -149,7 +155,8 @@ CERTIFIED_BY = "LoadGen's early stopping"
 
 
 def certified_text(name: str, one: schema.CertifiedPercentile) -> str:
-    """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or how many requests are missing."""
+    """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or how many requests are
+    missing."""
     if one.bound_ms is None:
         return f"{name} not certified: {certified_cell(one)}"
     confidence = GIVEN_SHARE.text(one.confidence)
@@ -157,7 +164,8 @@ def certified_text(name: str, one: schema.CertifiedPercentile) -> str:
 
 
 def certified_cell(one: schema.CertifiedPercentile | None) -> str:
-    """The bound for a column whose heading says the rest, or how many requests are missing; `-` where nothing says."""
+    """The bound for a column whose heading says the rest, or how many requests are missing; `-` where nothing
+    says."""
     if one is None or one.bound_ms is not None:
         return LATENCY.cell(one.bound_ms if one else None)
     return f"{COUNT.text(one.requests_missing)} requests too few"

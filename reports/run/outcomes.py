@@ -10,9 +10,9 @@ import pytest
 from reports.record.arguments import ACCURACY, INPUT, LEAK, SPEED, UNREADABLE
 
 STATUS = {"input": INPUT, "speed": SPEED, "infrastructure": LEAK, "accuracy": ACCURACY}
-"""The status of a run whose tests failed, by the kind of failure. Of several kinds the highest counts, so that a failure
-that may be gone in the next run (speed), or samples of another model that cannot be used (input), never hide one that is the
-model's own (accuracy)."""
+"""The status of a run whose tests failed, by the kind of failure. Of several kinds the highest counts, so
+that a failure that may be gone in the next run (speed), or samples of another model that cannot be used
+(input), never hide one that is the model's own (accuracy)."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ def worst_first(failures: Sequence[Failure]) -> list[Failure]:
 
 
 def status_of(own: int, outcomes: Outcomes) -> int:
-    """The exit status for pytest's `own`, in which 1 (tests failed) is replaced by the kind of failure. A run whose tests were
-    all skipped has proven nothing: its status is 5, as if no test had been selected. A file that was asked for and is missing
-    counts as a broken machine does."""
+    """The exit status for pytest's `own`, in which 1 (tests failed) is replaced by the kind of failure. A run
+    whose tests were all skipped has proven nothing: its status is 5, as if no test had been selected. A file
+    that was asked for and is missing counts as a broken machine does."""
     kinds = {failure.kind for failure in outcomes.failures}
     if "input" in kinds and own == pytest.ExitCode.INTERRUPTED:
         own = pytest.ExitCode.TESTS_FAILED
@@ -109,7 +109,10 @@ def status_sentence(outcomes: Outcomes) -> str:
     if status == UNREADABLE:
         return f"exit status {status}, records: {len(outcomes.unreadable)} of this run cannot be read"
     if status == pytest.ExitCode.INTERRUPTED:
-        return f"exit status {status}: ended before its end, so that it has proven what is shown here and no more"
+        return (
+            f"exit status {status}: ended before its end, so that it has proven what is shown here and no "
+            "more"
+        )
     if status == pytest.ExitCode.NO_TESTS_COLLECTED and outcomes.skipped:
         return (
             f"exit status {status}: nothing was proven, all of {outcomes.skipped.total()} tests were skipped"

@@ -1,5 +1,5 @@
-"""What a run leaves behind: the history of its measurements, its summary on the terminal and for continuous integration, and its
-exit status."""
+"""What a run leaves behind: the history of its measurements, its summary on the terminal and for continuous
+integration, and its exit status."""
 
 import os
 import shutil
@@ -32,14 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--summary",
         metavar="FILE",
-        help="Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions they are "
-        "appended to the file that GITHUB_STEP_SUMMARY names.",
+        help="Write what failed and the tables of this run to a markdown file. Default: in GitHub Actions "
+        "they are appended to the file that GITHUB_STEP_SUMMARY names.",
     )
     group.addoption(
         "--history",
         metavar="DIR",
-        help="The folder of the history, which keeps a row for each measurement, of which the reports make a trend. "
-        "Default: reports/history, or DIR/history with --results DIR.",
+        help="The folder of the history, which keeps a row for each measurement, of which the reports make a "
+        "trend. Default: reports/history, or DIR/history with --results DIR.",
     )
 
 
@@ -56,8 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(eq=False)
 class HistoryKeeper:
-    """A plugin of pytest that adds the measurements of each record that a test names in its property `record` to the history, as
-    soon as the test has ended, so that a killed run loses none."""
+    """A plugin of pytest that adds the measurements of each record that a test names in its property `record`
+    to the history, as soon as the test has ended, so that a killed run loses none."""
 
     results: Path
     folder: Path
@@ -147,8 +147,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
 
 
 def _record_paths(terminalreporter: Any) -> list[Path]:
-    """The files of the records, in the order of their names, from all workers: each test names its own by the property
-    `record`."""
+    """The files of the records, in the order of their names, from all workers: each test names its own by the
+    property `record`."""
     results = Path(terminalreporter.config.option.results).absolute()
     reports = (report for of_kind in terminalreporter.stats.values() for report in of_kind)
     properties = (one for report in reports for one in getattr(report, "user_properties", ()))
@@ -168,8 +168,8 @@ def written_records(terminalreporter: Any) -> tuple[list[Publishable], list[str]
 
 
 def further_tables(config: Any, records: Sequence[Publishable]) -> list[Table]:
-    """The tables that a run shows beside its summary: those of what its options asked for. Its records may hold more, from
-    runs before."""
+    """The tables that a run shows beside its summary: those of what its options asked for. Its records may
+    hold more, from runs before."""
     option = config.option
     found = (
         (option.against is not None or option.against_triton is not None, comparison_table),
@@ -185,7 +185,8 @@ def _compares_repositories(option: Any) -> bool:
 
 
 def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: Sequence[str]) -> None:
-    """Print the summary of the records, as it is in files, or on a terminal in its width; and where to find more."""
+    """Print the summary of the records, as it is in files, or on a terminal in its width; and where to find
+    more."""
     if not records and not wrong:
         return
     terminalreporter.section("summary")
@@ -199,5 +200,6 @@ def show_summary(terminalreporter: Any, records: Sequence[Publishable], wrong: S
     folders = sorted({commands.as_typed(path.parent.parent) for path in _record_paths(terminalreporter)})
     terminalreporter.write_line("")
     terminalreporter.write_line(
-        f"records: {', '.join(folders)}; all tables: {commands.tool('reports', f'tables --results {folders[0]}')}"
+        f"records: {', '.join(folders)}; all tables: "
+        f"{commands.tool('reports', f'tables --results {folders[0]}')}"
     )

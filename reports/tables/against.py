@@ -1,5 +1,5 @@
-"""Models of a repository beside those that they are to replace, or beside themselves on another Triton: a table, and whether it
-is safe to upgrade."""
+"""Models of a repository beside those that they are to replace, or beside themselves on another Triton: a
+table, and whether it is safe to upgrade."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -29,8 +29,9 @@ def _compared(record: Publishable) -> list[Comparison]:
 
 
 def verdict_on(record: Publishable) -> tuple[Verdict, str]:
-    """Whether a model may replace the other, and why not: it may where all of its answers are right and the same, no load point is
-    slower or has a longer p99, it costs about as much, and its log warns of nothing new."""
+    """Whether a model may replace the other, and why not: it may where all of its answers are right and the
+    same, no load point is slower or has a longer p99, it costs about as much, and its log warns of nothing
+    new."""
     if record.no_speed:
         differs = any(one.gate == "other" and one.wrong for one in record.gates)
         return "failed", "answers differ" if differs else "answers are wrong"
@@ -69,7 +70,10 @@ def upgrade_sentence(records: Sequence[Publishable], failed: Sequence[str], skip
         return f"Nothing says whether it is safe to upgrade: no model was compared.{left_out}"
     if not_shown := {name: why for name, (verdict, why) in beside.items() if verdict == "not shown"}:
         return f"It is not shown that it is safe to upgrade: {_listed(not_shown)}.{left_out}"
-    return f"Safe to upgrade: the same answers, and none slower or dearer (models compared: {len(beside)}).{left_out}"
+    return (
+        "Safe to upgrade: the same answers, and none slower or dearer (models compared: "
+        f"{len(beside)}).{left_out}"
+    )
 
 
 def _listed(reasons: Mapping[str, str]) -> str:
@@ -124,7 +128,8 @@ _COLUMNS: Sequence[Column[_Beside]] = (
 
 
 def against_table(records: Sequence[Publishable]) -> Table:
-    """A row for each model that was set beside the one that it is to replace; its new warnings stand below."""
+    """A row for each model that was set beside the one that it is to replace; its new warnings stand
+    below."""
     found = [_Beside(one, one.against) for one in records if one.against is not None]
     warnings = Bullets(
         [
@@ -137,8 +142,8 @@ def against_table(records: Sequence[Publishable]) -> Table:
 
 
 _MEANING = (
-    "Ready: from the loading of the model to its first answer. Memory: what the server's processes keep. Far more of either fails; "
-    "a new warning has to be read."
+    "Ready: from the loading of the model to its first answer. Memory: what the server's processes keep. Far "
+    "more of either fails; a new warning has to be read."
 )
 
 

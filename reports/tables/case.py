@@ -1,4 +1,5 @@
-"""All blocks of one case: what was served and how, its load points, what serving costs, what a search found, and a soak."""
+"""All blocks of one case: what was served and how, its load points, what serving costs, what a search found,
+and a soak."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -63,8 +64,8 @@ def _batching(record: Publishable, scenario: str) -> str:
         if record.build.as_found:
             return "Whole batches, one request in flight, by the model's own settings."
         return (
-            "Static batching, one request in flight. The dynamic batcher is off, so queue delay and preferred batch sizes do "
-            "not apply."
+            "Static batching, one request in flight. The dynamic batcher is off, so queue delay and "
+            "preferred batch sizes do not apply."
         )
     points: tuple[LoadSetting, ...] = (*record.loads, *record.hidden)
     sizes = sorted({at.batch for at in points if at.scenario == "online"}) or [1]
@@ -127,8 +128,9 @@ def soak_section(record: Publishable) -> list[Block]:
     if soak is None:
         return []
     said = [
-        f"{labels.full_point(soak)}: {length_text(soak)}. What was used is read between passes, with no request in flight; growth is "
-        f"of the second half of the requests, of the last two thirds of the loadings, with its {confidence_text(soak)} interval."
+        f"{labels.full_point(soak)}: {length_text(soak)}. What was used is read between passes, with no "
+        "request in flight; growth is of the second half of the requests, of the last two thirds of the "
+        f"loadings, with its {confidence_text(soak)} interval."
         if soak.growth
         else f"{labels.full_point(soak)}: {length_text(soak)}. Nothing was watched.",
         *filter(None, [speed_text(soak)]),
@@ -159,7 +161,8 @@ def gates_table(found: Sequence[AnswerGate]) -> Table:
 # --- what was served, on what and how, by the names that NVIDIA published ----------------------------------
 
 _BATCHER = ("Triton Max Queue Delay", "Triton Preferred Batch Sizes")
-"""What the dynamic batcher goes by; BERT's tables leave it out, as only its offline scenario was published."""
+"""What the dynamic batcher goes by; BERT's tables leave it out, as only its offline scenario was
+published."""
 
 _F1 = "SQuAD v1.1 F1 Score"
 
@@ -227,7 +230,8 @@ def _own_name(record: Record, name: str) -> str:
 
 
 def _setting(record: Record, scenario: str, name: str, beside: Collection[str]) -> str:
-    """The value of a setting by its name in `reports/published/names`, in lower case; empty where it does not apply.
+    """The value of a setting by its name in `reports/published/names`, in lower case; empty where it does not
+    apply.
 
     What the settings beside it say is left out of it."""
     of, deployment = record.case, record.deployment

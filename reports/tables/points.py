@@ -1,4 +1,5 @@
-"""The tables of load points: a case's own, with the columns that NVIDIA published for its model, and what is beside them."""
+"""The tables of load points: a case's own, with the columns that NVIDIA published for its model, and what is
+beside them."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +34,8 @@ class Point(NamedTuple):
 
 
 def points_of(record: Publishable, scenario: str | None = None) -> list[Point]:
-    """The load points of a scenario in the order of the tables: by batch offline, by concurrency online. Without one, all as
-    they were measured."""
+    """The load points of a scenario in the order of the tables: by batch offline, by concurrency online.
+    Without one, all as they were measured."""
     points = [Point(record, load) for load in record.loads if scenario in (None, load.scenario)]
     if scenario == "offline":
         return sorted(points, key=lambda at: (at.load.batch, at.load.concurrency))
@@ -78,8 +79,8 @@ _PUBLISHED: Mapping[str, Column[Point]] = {
 
 
 def points_table(record: Publishable, scenario: str) -> Block:
-    """The table of a scenario, with one row for each client batch size offline and for each load online; a sentence where
-    there is nothing to show."""
+    """The table of a scenario, with one row for each client batch size offline and for each load online; a
+    sentence where there is nothing to show."""
     if record.no_speed:
         return record.no_speed
     points = points_of(record, scenario)
@@ -135,8 +136,9 @@ def price_sentence(records: Sequence[schema.Record]) -> str:
     if not prices:
         return ""
     return (
-        f"Cost: at {' or '.join(map(quantities.PRICE.text, prices))} per hour of the machine. An inference counts as "
-        "correct by the served score; (any) is per million inferences of any kind, where no score is a share."
+        f"Cost: at {' or '.join(map(quantities.PRICE.text, prices))} per hour of the machine. An inference "
+        "counts as correct by the served score; (any) is per million inferences of any kind, where no score "
+        "is a share."
     )
 
 
@@ -156,8 +158,8 @@ def certified_table(record: Publishable, scenario: str) -> Table:
         ],
         points,
         notes=[
-            f"At most: with {levels} confidence, by the rule of {CERTIFIED_BY}, which counts requests as independent of each other. "
-            "`--certify 99` measures until there is a bound."
+            f"At most: with {levels} confidence, by the rule of {CERTIFIED_BY}, which counts requests as "
+            "independent of each other. `--certify 99` measures until there is a bound."
         ],
     )
 
@@ -196,8 +198,8 @@ def composing_table(record: Publishable, scenario: str) -> Table:
         _COMPOSING,
         called,
         notes=[
-            "Called models: the mean of a request, by the server's statistics. What is called at the same time adds up to more "
-            "than the request takes."
+            "Called models: the mean of a request, by the server's statistics. What is called at the same "
+            "time adds up to more than the request takes."
         ],
     )
 
@@ -275,8 +277,8 @@ def p99_cell(found: schema.Comparison) -> Cell | None:
 
 
 def comparison_table(records: Sequence[Publishable], scenario: str | None = None) -> Table:
-    """A row for each load point that was compared with another build. A case that may show no speed shows no ratio, and the
-    reason as its verdict."""
+    """A row for each load point that was compared with another build. A case that may show no speed shows no
+    ratio, and the reason as its verdict."""
     found: list[_Compared] = []
     for record in records:
         found += [
@@ -294,8 +296,9 @@ def comparison_table(records: Sequence[Publishable], scenario: str | None = None
 
 
 _HOLM = (
-    f"Of runs that compare a build with itself, at most {quantities.GIVEN_SHARE.text(1 - ALARM_CONFIDENCE)} call any of their points "
-    "`slower` (Holm's correction for the number of points). Each interval is that of its point alone."
+    f"Of runs that compare a build with itself, at most {quantities.GIVEN_SHARE.text(1 - ALARM_CONFIDENCE)} "
+    "call any of their points `slower` (Holm's correction for the number of points). Each interval is that "
+    "of its point alone."
 )
 
 
@@ -331,21 +334,22 @@ def efficiency_section(record: Publishable) -> list[Block]:
         else ""
     )
     meaning = (
-        f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of its "
-        f"own, measured in turns with the server ({pairs} pairs){several}. The peak is that of the fastest "
-        f"large {_product(record)} on the same threads; a multiplication and an "
-        "addition count as two. In brackets 95 % intervals."
+        f"In process: the same artifact on the same data with the same {threads} CPU threads in a process of "
+        f"its own, measured in turns with the server ({pairs} pairs){several}. The peak is that of the "
+        f"fastest large {_product(record)} on the same threads; a multiplication and an addition count as "
+        "two. In brackets 95 % intervals."
     )
     if any(one.serial_per_s for one in record.efficiency):
         meaning += (
-            " On the GPU the next batch is copied while one is computed; serial, batch by batch; resident, on data that lie "
-            "in the GPU's memory."
+            " On the GPU the next batch is copied while one is computed; serial, batch by batch; resident, "
+            "on data that lie in the GPU's memory."
         )
     if any(one.spinning for one in record.efficiency):
         # Both sides were given them, as Triton's backend cannot stop them.
         meaning += (
-            " Idle threads spin between layers on both sides: Triton's ONNX Runtime backend has no parameter to stop them. "
-            "So the ratio is of serving alone, and the Python backend, where they sleep, may be the faster one."
+            " Idle threads spin between layers on both sides: Triton's ONNX Runtime backend has no parameter "
+            "to stop them. So the ratio is of serving alone, and the Python backend, where they sleep, may "
+            "be the faster one."
         )
     return [
         Heading(f"Efficiency: {record.case.precision.upper()}", 4),

@@ -1,6 +1,7 @@
 """Tables and what stands between them as markdown, HTML, CSV, JSON and for a terminal.
 
-Text of whatever origin is escaped here, once. pandas, rich and markdown-it-py are imported where they are used.
+Text of whatever origin is escaped here, once. pandas, rich and markdown-it-py are imported where they are
+used.
 """
 
 import dataclasses
@@ -76,8 +77,8 @@ def _padded(cells: Sequence[str], widths: Sequence[int], is_right: Sequence[bool
 
 
 def html(blocks: Iterable[Block], level: int = 3) -> str:
-    """The blocks as HTML, their highest heading as `<h3>` or of another level. A number is the `data-value` of its cell, to
-    sort by; no name found in a file becomes a link, a picture or HTML."""
+    """The blocks as HTML, their highest heading as `<h3>` or of another level. A number is the `data-value`
+    of its cell, to sort by; no name found in a file becomes a link, a picture or HTML."""
     shown = [block for block in blocks if block]
     highest = min((block.level for block in shown if isinstance(block, Heading)), default=level)
     return "\n".join(part for block in shown for part in _html(block, level - highest))
@@ -132,7 +133,8 @@ def _inline_parser() -> "MarkdownIt":
 
 
 def as_json(blocks: Iterable[Block]) -> str:
-    """Every table with the headings that it stands under: its columns, its rows by title, and what stands below it."""
+    """Every table with the headings that it stands under: its columns, its rows by title, and what stands
+    below it."""
     found = [{"section": section} | _json(one) for section, one in _sections(blocks)]
     return in_json(json.dumps(found, indent=2, ensure_ascii=False))
 
@@ -185,8 +187,8 @@ def _named(table: Table, row: Row) -> dict[str, Any]:
 
 
 def csv_text(frame: "pd.DataFrame") -> str:
-    """The rows as CSV; a text that begins like a formula has an apostrophe before it, which makes it a text to a
-    spreadsheet."""
+    """The rows as CSV; a text that begins like a formula has an apostrophe before it, which makes it a text
+    to a spreadsheet."""
     cells = frame.map(_csv_cell)
     cells.columns = [_csv_cell(name) for name in frame.columns]
     return cells.to_csv(index=False)
@@ -214,7 +216,8 @@ def _sections(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
 
 
 def show(blocks: Iterable[Block], console: "Console") -> None:
-    """Print the blocks. A table that is too wide has the columns that are asked for most, or a paragraph for each row."""
+    """Print the blocks. A table that is too wide has the columns that are asked for most, or a paragraph for
+    each row."""
     from rich.markdown import Markdown
 
     is_first = True
@@ -274,8 +277,8 @@ def _width(table: Table) -> int:
 
 
 def _narrow(table: Table, width: int) -> list[str]:
-    """The columns that have a narrow title, of which the first is a heading where rows share its cells; nothing where there
-    are none, or where they are too wide too."""
+    """The columns that have a narrow title, of which the first is a heading where rows share its cells;
+    nothing where there are none, or where they are too wide too."""
     kept = [place for place, one in enumerate(table.columns) if one.narrow is not None]
     if not kept:
         return []

@@ -1,4 +1,5 @@
-"""The summary of a target, one row per case: is it right, how fast is it at its best, and beside what is that."""
+"""The summary of a target, one row per case: is it right, how fast is it at its best, and beside what is
+that."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -36,7 +37,8 @@ class Best(NamedTuple):
 
 
 def summary(records: Sequence[Publishable]) -> list[Block]:
-    """A table per target, one row per case; below it what its columns mean, who served, and what to be careful of."""
+    """A table per target, one row per case; below it what its columns mean, who served, and what to be
+    careful of."""
     targets = grouped(records, lambda record: record.case.target)
     if len(targets) == 1:
         return [summary_table(records)]
@@ -114,22 +116,24 @@ def summary_columns(found: Sequence[Best]) -> Sequence[Column[Best]]:
             is_optional=True,
             is_right=True,
             narrow="#",
-            meaning="one more than how many formats of the model are shown to be faster; those whose intervals meet share it",
+            meaning="one more than how many formats of the model are shown to be faster; those whose "
+            "intervals meet share it",
         ),
         Column(
             "Ratio to reference",
             _to_reference,
             RATIO,
             is_optional=True,
-            meaning=f"over {references} of the same model, each at its best, measured in turns, with its 95 % interval",
+            meaning=f"over {references} of the same model, each at its best, measured in turns, with its 95 "
+            "% interval",
         ),
         Column(
             "Ratio to published",
             lambda one: published_ratio(one.record, one.load) if one.load else None,
             RATIO,
             is_optional=True,
-            meaning="over NVIDIA's figure for the same GPU, format, precision and load point; the report `published` says what "
-            "else differs",
+            meaning="over NVIDIA's figure for the same GPU, format, precision and load point; the report "
+            "`published` says what else differs",
         ),
         Column(
             "Ratio to in process",
@@ -212,7 +216,8 @@ def _marks(one: Best) -> list[Mark]:
 
 
 def machine_blocks(records: Sequence[Record]) -> list[Block]:
-    """The machine the records were measured on, a list by case if there was more than one; the GPUs, and the runs."""
+    """The machine the records were measured on, a list by case if there was more than one; the GPUs, and the
+    runs."""
     stamps = grouped(records, lambda record: machine_text(record.machine))
     gpus = grouped(records, lambda record: tuple(record.machine.gpu_uuids))
     alone = f" Used was {_uuids(next(iter(gpus)))}." if len(gpus) == 1 and any(gpus) else ""
@@ -255,7 +260,10 @@ def machine_text(machine: Machine) -> str:
     gpu = f"{machine.gpu} (driver {machine.gpu_driver}), " if machine.gpu else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     elsewhere = "a server elsewhere, asked from " if machine.is_client else ""
-    sentence = f"{elsewhere}{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory; {machine.system}"
+    sentence = (
+        f"{elsewhere}{gpu}{machine.cpu}, {machine.cores} cores, {machine.memory_gib} GiB memory; "
+        f"{machine.system}"
+    )
     return f"{sentence}; {versions}" if versions else sentence
 
 

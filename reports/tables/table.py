@@ -1,8 +1,8 @@
 """A table as a value: its columns, its rows, and what a reader has to know of them.
 
-`reports.tables.rendering` writes it as markdown, HTML, CSV, JSON and for a terminal. Rows are made of records that came through
-`reports.text.publishable`, and a figure whose interval is too wide is no part of its cell, so that no rendering can show what
-may not be shown.
+`reports.tables.rendering` writes it as markdown, HTML, CSV, JSON and for a terminal. Rows are made of records
+that came through `reports.text.publishable`, and a figure whose interval is too wide is no part of its cell,
+so that no rendering can show what may not be shown.
 """
 
 import dataclasses
@@ -22,7 +22,8 @@ Style = Literal["value", "interval", "half width"]
 
 @dataclass(frozen=True)
 class Cell:
-    """What a reader sees, and the number behind it: in its quantity's unit, None where there is none or it is not shown."""
+    """What a reader sees, and the number behind it: in its quantity's unit, None where there is none or it is
+    not shown."""
 
     text: str
     value: float | None = None
@@ -41,7 +42,8 @@ def figure(
     *apart_from: float,
     with_unit: bool = False,
 ) -> Cell:
-    """The cell of a figure, with its unit or under a title that has that, and with the digits that tell it apart from others."""
+    """The cell of a figure, with its unit or under a title that has that, and with the digits that tell it
+    apart from others."""
     if taken is None:
         return Cell(NOTHING)
     if not isinstance(taken, Estimate):
@@ -65,7 +67,8 @@ def _in_unit(quantity: Quantity, value: float) -> float:
 
 @dataclass(frozen=True)
 class Column(Generic[Item]):
-    """A title, what the column takes of an item, and the quantity that this is; of text where there is none."""
+    """A title, what the column takes of an item, and the quantity that this is; of text where there is
+    none."""
 
     title: str
     take: Callable[[Item], Taken]
@@ -82,7 +85,8 @@ class Column(Generic[Item]):
     is_right: bool | None = None
     """Whether cells stand on the right; by default those of quantities do."""
     narrow: str | None = None
-    """The title in a terminal that is too narrow for the whole table; None where the column is left out there."""
+    """The title in a terminal that is too narrow for the whole table; None where the column is left out
+    there."""
 
     @property
     def is_number(self) -> bool:
@@ -170,7 +174,8 @@ class Table:
 
     @property
     def _sentences(self) -> Mapping[str, str]:
-        """One sentence for each code, in the order of the rows: what all say alike, else what the code means."""
+        """One sentence for each code, in the order of the rows: what all say alike, else what the code
+        means."""
         found = {}
         marks = [mark for row in self.rows for mark in row.marks]
         for code, alike in grouped(marks, operator.attrgetter("code")).items():

@@ -23,14 +23,16 @@ def score_text(score: schema.Score) -> str:
 
 
 def _score_failure(score: schema.Score, limit: schema.Limit) -> str:
-    """A sentence on a limit that the served score does not keep, both with as many decimals as tell them apart."""
+    """A sentence on a limit that the served score does not keep, both with as many decimals as tell them
+    apart."""
     served, value = METRICS[score.better].apart(score.served, limit.value)
     place = "below its floor" if score.better == "higher" else "above its ceiling"
     return f"served {score.metric} {served} is {place} of {value} ({limit.source})"
 
 
 def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
-    """A sentence for each score and each pair of stages of a ledger that misses its limit; empty where it holds."""
+    """A sentence for each score and each pair of stages of a ledger that misses its limit; empty where it
+    holds."""
     failures = []
     for score in accuracy.scores:
         limit = tightest(score)  # which is missed where any is
@@ -50,7 +52,8 @@ def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
 
 
 def accuracy_sentence(record: schema.Record) -> str:
-    """The ledger: the scores after each stage, on how many samples, and where neighbouring stages disagree."""
+    """The ledger: the scores after each stage, on how many samples, and where neighbouring stages
+    disagree."""
     accuracy = record.accuracy
     if accuracy is None or main_score(record) is None:
         return unmeasured(record)
@@ -74,7 +77,8 @@ def _served(score: schema.Score) -> str:
 
 
 def tightest_text(score: schema.Score) -> str:
-    """The limit that is hardest to keep: `floor 95.9 %`, or `ceiling 0.04` of an error; empty where there is none."""
+    """The limit that is hardest to keep: `floor 95.9 %`, or `ceiling 0.04` of an error; empty where there is
+    none."""
     limit = tightest(score)
     word = "floor" if score.better == "higher" else "ceiling"
     return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
@@ -140,7 +144,8 @@ def conversion_failure(conversion: schema.Parity | None) -> str | None:
 
 
 def parity_text(conversion: schema.Parity) -> str:
-    """`relative error 3e-07, limit 1e-05; agreement 100.0 %, limit 99.9 %`: what was compared, each with its limit."""
+    """`relative error 3e-07, limit 1e-05; agreement 100.0 %, limit 99.9 %`: what was compared, each with its
+    limit."""
     found = [
         ("relative error {}", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit),
         (
@@ -173,16 +178,20 @@ def _output_failure(one: schema.OutputDifference) -> str:
     if one.kind == "differing":
         how = f"{AGREEMENT.text(one.mean)} of its integers differ, limit {AGREEMENT.text(one.mean_limit)}"
         if one.largest > one.largest_limit:
-            how += f", and {AGREEMENT.text(one.largest)} of one sample's, limit {AGREEMENT.text(one.largest_limit)}"
+            how += (
+                f", and {AGREEMENT.text(one.largest)} of one sample's, limit "
+                f"{AGREEMENT.text(one.largest_limit)}"
+            )
     else:
         how = (
-            f"on the mean {RELATIVE_ERROR.text(one.mean)}, limit {RELATIVE_ERROR.text(one.mean_limit)}; "
-            f"at most {RELATIVE_ERROR.text(one.largest)} of the spread, limit {RELATIVE_ERROR.text(one.largest_limit)}"
+            f"on the mean {RELATIVE_ERROR.text(one.mean)}, limit {RELATIVE_ERROR.text(one.mean_limit)}; at "
+            f"most {RELATIVE_ERROR.text(one.largest)} of the spread, limit "
+            f"{RELATIVE_ERROR.text(one.largest_limit)}"
         )
     if one.compared < one.compared_limit:
         how += (
-            f"; compared on {AGREEMENT.text(one.compared)} of the samples, limit {AGREEMENT.text(one.compared_limit)}, as "
-            "integers beside it differ on the others"
+            f"; compared on {AGREEMENT.text(one.compared)} of the samples, limit "
+            f"{AGREEMENT.text(one.compared_limit)}, as integers beside it differ on the others"
         )
     place = f"sample {one.sample}: expected {one.expected:.6g}, given {one.given:.6g}"
     return f"{how}; worst in {place}; {one.source}" if one.sample else f"{how}; {one.source}"
@@ -195,30 +204,35 @@ def metric_text(score: schema.Score, value: float) -> str:
 # --- answers ---
 
 NOISY = 1e-4
-"""The share of the spread between samples beyond which answers that pass are marked: those of right models in FP32 were
-measured to be 0 to 1.5e-6 apart."""
+"""The share of the spread between samples beyond which answers that pass are marked: those of right models in
+FP32 were measured to be 0 to 1.5e-6 apart."""
 ALL_ALIKE = "all samples get one answer, so that nothing shows whose answer one is"
 
 
 def wrong_answers(load: schema.Load) -> str:
-    """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was looked at."""
+    """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was
+    looked at."""
     return wrong_text(load.answers, "under load")
 
 
 def wrong_text(found: schema.VerifiedAnswers | None, where: str) -> str:
-    """What was wrong with some answers, `where` saying when they were given; empty where nothing was, or none was looked
-    at."""
+    """What was wrong with some answers, `where` saying when they were given; empty where nothing was, or none
+    was looked at."""
     if found is None or not found.wrong:
         return ""
     text = f"{COUNT.text(found.wrong)} of {COUNT.text(found.verified)} answers {where} are wrong"
     first = found.first_wrong
     if first is None:
         return text
-    return f"{text}, the first to sample {first.sample}: {first.output} is {first.given}, and {first.expected} {found.held_to}"
+    return (
+        f"{text}, the first to sample {first.sample}: {first.output} is {first.given}, and {first.expected} "
+        f"{found.held_to}"
+    )
 
 
 def verified_answers(loads: Sequence[schema.Load]) -> str:
-    """How many answers under load were compared with those in process, in a sentence; empty where none were."""
+    """How many answers under load were compared with those in process, in a sentence; empty where none
+    were."""
     found = [load.answers for load in loads if load.answers is not None]
     verified, wrong = sum(one.verified for one in found), sum(one.wrong for one in found)
     if not verified:
@@ -240,7 +254,8 @@ def verified_answers(loads: Sequence[schema.Load]) -> str:
 
 def conversation_text(found: schema.Conversation) -> str:
     asked = (
-        f"a sequence of {found.requests} requests{', alone as the model takes one at a time' if found.alone else ''}"
+        f"a sequence of {found.requests} "
+        f"requests{', alone as the model takes one at a time' if found.alone else ''}"
         if found.kind == "sequence"
         else f"{found.requests} requests"
     )
@@ -262,14 +277,14 @@ def same_answers_text(found: schema.SameAnswers) -> str:
         return f"answers to one sample differ by {size} at most, however it is sent{remarks(found)}"
     given = "no numbers" if found.relative_difference is None and found.agreement == 1 else f"{size} apart"
     return (
-        f"answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
+        "answers depend on how a sample is sent: alone, in a batch and with many requests in flight those to "
         f"{found.sample} are {given}"
     )
 
 
 def remarks(found: schema.SameAnswers) -> str:
-    """What a reader has to know of answers that are near enough: that they are noisy, that some were not compared, or that
-    nothing tells them apart. Empty where there is nothing of that kind."""
+    """What a reader has to know of answers that are near enough: that they are noisy, that some were not
+    compared, or that nothing tells them apart. Empty where there is nothing of that kind."""
     said = []
     if found.relative_difference is not None and found.relative_difference > NOISY:
         said.append(f"noisy: most models stay below {NOISY:g}")

@@ -1,4 +1,5 @@
-"""Text within a line of markdown: what is emphasised, code, and text of whatever origin, which is escaped once."""
+"""Text within a line of markdown: what is emphasised, code, and text of whatever origin, which is escaped
+once."""
 
 import re
 from collections.abc import Iterable
@@ -10,7 +11,8 @@ LONGEST = 5000
 
 
 class Emphasised(str):
-    """Text of whatever origin that is emphasised, as markdown: it is escaped, and `text` and `markdown` leave it as it is.
+    """Text of whatever origin that is emphasised, as markdown: it is escaped, and `text` and `markdown` leave
+    it as it is.
 
     There is no other way to emphasise: asterisks in a text are shown as what they are."""
 
@@ -42,7 +44,8 @@ def as_is(value: str) -> Emphasised:
 
 
 def plain(value: str) -> str:
-    """The text without the signs of emphasis and code, and without what escapes others: as a terminal or CSV has it."""
+    """The text without the signs of emphasis and code, and without what escapes others: as a terminal or CSV
+    has it."""
     said = re.sub(r"\\(.)|\*+", r"\1", value) if isinstance(value, Emphasised) else value
     return said.replace("`", "")
 
@@ -53,9 +56,10 @@ def code(value: str) -> str:
 
 
 def text(value: str) -> str:
-    """Text of whatever origin on one line, harmless wherever it stands: no table, HTML, link or picture comes of it.
+    """Text of whatever origin on one line, harmless wherever it stands: no table, HTML, link or picture comes
+    of it.
 
-    Code in backticks stays what it is, since sentences of this suite have it, and so does what is Emphasised. It is escaped once:
-    what it gave, and what is given to `markdown`, is not to be escaped before.
+    Code in backticks stays what it is, since sentences of this suite have it, and so does what is Emphasised.
+    It is escaped once: what it gave, and what is given to `markdown`, is not to be escaped before.
     """
     return value if isinstance(value, Emphasised) else in_markdown(value, LONGEST)

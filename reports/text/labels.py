@@ -57,7 +57,8 @@ def kind_of_device(record: Record) -> str:
 
 
 def notes(measured: Load | Efficiency) -> str:
-    """What a reader has to know about a load point, or about what serving costs at it; empty where there is nothing."""
+    """What a reader has to know about a load point, or about what serving costs at it; empty where there is
+    nothing."""
     return "; ".join(mark.text for mark in measured.marks)
 
 
@@ -78,8 +79,8 @@ def format_text(record: Record) -> str:
 
 
 def backend_accelerator(record: Record) -> str:
-    """The accelerator as published tables name it: the case's own, and what its format brings: CUDA for PyTorch on a
-    GPU, TensorRT for TF-TRT."""
+    """The accelerator as published tables name it: the case's own, and what its format brings: CUDA for
+    PyTorch on a GPU, TensorRT for TF-TRT."""
     if record.case.accelerator is None and record.case.target not in ("cpu", REMOTE):
         if record.case.format == "tf-trt":
             return _ACCELERATORS["trt"]
@@ -134,14 +135,15 @@ def started_text(origin: Origin) -> str:
 
 
 def days_text(times: Iterable[str]) -> str:
-    """The days of some times in ISO 8601: `2026-03-04 to 2026-03-06`, the day of a single one; empty without any."""
+    """The days of some times in ISO 8601: `2026-03-04 to 2026-03-06`, the day of a single one; empty without
+    any."""
     days = sorted({time[:10] for time in times} - {""})
     return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
 
 
 def measured_text(records: Sequence[Record]) -> str:
-    """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`; empty where no record says. A host
-    that was left out is left out."""
+    """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`; empty where no record
+    says. A host that was left out is left out."""
     found = [one for record in records for one in origins_of(record)]
     parts = (
         ("on ", [one.host for one in found]),

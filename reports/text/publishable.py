@@ -1,7 +1,7 @@
 """The only door to every output: what of a record may be published.
 
-Where a speed may not be shown, its figures are taken out of the record and the reason is put in their place, so that no other
-module has to decide again.
+Where a speed may not be shown, its figures are taken out of the record and the reason is put in their place,
+so that no other module has to decide again.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,8 @@ _NO_FIGURE = Estimate(float("nan"), float("nan"), float("nan"))
 
 @dataclass(frozen=True)
 class HiddenPoint:
-    """A load point whose figures may not be shown: the setting of the load generator, and how much was measured."""
+    """A load point whose figures may not be shown: the setting of the load generator, and how much was
+    measured."""
 
     scenario: str
     batch: int
@@ -39,14 +40,14 @@ class HiddenPoint:
 
 
 class Publishable(Record, frozen=True):
-    """A record as a reader may see it. Where no speed may be shown, `loads` and `efficiency` are empty, and `soak` says nothing
-    of it."""
+    """A record as a reader may see it. Where no speed may be shown, `loads` and `efficiency` are empty, and
+    `soak` says nothing of it."""
 
     no_speed: str = ""
     """The sentence that stands in place of the case's speed; empty where its speed is shown."""
     no_winner: str = ""
-    """The sentence that stands in place of what a search found; empty where that is shown. The search then keeps
-    what it was for and how right its winner is, and its load has no figures."""
+    """The sentence that stands in place of what a search found; empty where that is shown. The search then
+    keeps what it was for and how right its winner is, and its load has no figures."""
     hidden: tuple[HiddenPoint, ...] = ()
     """The load points that were measured and are not shown."""
 
@@ -59,9 +60,9 @@ def name_of(record: Record) -> str:
 def publishable(record: Record) -> Publishable:
     """The record as it may be shown.
 
-    A case shows its speed where its conversion and its accuracy hold. One whose weights are random has no task
-    metric; its conversion stands for its rightness. The winner of a search shows its own where its own ledger
-    holds, whatever the case's settings give.
+    A case shows its speed where its conversion and its accuracy hold. One whose weights are random has no
+    task metric; its conversion stands for its rightness. The winner of a search shows its own where its own
+    ledger holds, whatever the case's settings give.
     """
     no_speed = _why_no_speed(record)
     search, no_winner = _search(record)
@@ -124,7 +125,8 @@ def _why_no_speed(record: Record) -> str:
 
 
 def _unheld(record: Record) -> list[str]:
-    """A sentence if a model that was served as it was found has load points whose answers were not compared."""
+    """A sentence if a model that was served as it was found has load points whose answers were not
+    compared."""
     unseen = [load for load in record.loads if load.answers is None]
     return [f"answers under load were not compared ({full_point(unseen[0])})"] if unseen else []
 
@@ -140,8 +142,8 @@ def _accuracy_failures(record: Record) -> list[str]:
 
 
 def _search(record: Record) -> tuple[Search | None, str]:
-    """What a search found, and why it may not be shown. Where nothing kept the budget there is no winner to prove:
-    the lowest latency, which says so, stays."""
+    """What a search found, and why it may not be shown. Where nothing kept the budget there is no winner to
+    prove: the lowest latency, which says so, stays."""
     search = record.search
     if search is None:
         return None, ""

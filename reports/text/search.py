@@ -23,9 +23,11 @@ def search_paragraph(record: Publishable) -> str:
 
 
 def proposal_text(search: Search) -> str:
-    """What to change of the config.pbtxt of a model of a repository, and where the time of its requests goes then."""
+    """What to change of the config.pbtxt of a model of a repository, and where the time of its requests goes
+    then."""
     called = [
-        f"{one.model}: {quantities.LATENCY.text(one.queue_ms)} queued and {quantities.LATENCY.text(one.compute_ms)} computed in a request"
+        f"{one.model}: {quantities.LATENCY.text(one.queue_ms)} queued and "
+        f"{quantities.LATENCY.text(one.compute_ms)} computed in a request"
         for one in search.load.composing
     ]
     change = (
@@ -64,13 +66,16 @@ def beyond_text(search: Search) -> str:
     latency = search.load.latency_ms[search.percentile]
     text = (
         f"none of {_tried_text(search)} keeps {search.percentile} within "
-        f"{quantities.LATENCY_BUDGET.text(search.budget_ms)}; the lowest reached is {quantities.LATENCY.text_with_interval(latency)}: "
-        f"{winner_text(search)}"
+        f"{quantities.LATENCY_BUDGET.text(search.budget_ms)}; the lowest reached is "
+        f"{quantities.LATENCY.text_with_interval(latency)}: {winner_text(search)}"
     )
     median = search.load.latency_ms.get("p50")
     if search.rates is None or median is None or median.value <= search.budget_ms:
         return text
-    return f"{text}. A request takes {quantities.LATENCY.text(median.value)} (p50) there, so that no rate keeps the budget"
+    return (
+        f"{text}. A request takes {quantities.LATENCY.text(median.value)} (p50) there, so that no rate keeps "
+        "the budget"
+    )
 
 
 def budget_text(search: Search) -> str:

@@ -1,4 +1,5 @@
-"""The result of a soak in words: what grows and by how much, how long until 1 GiB is used, and whether speed is lost."""
+"""The result of a soak in words: what grows and by how much, how long until 1 GiB is used, and whether speed
+is lost."""
 
 from collections.abc import Mapping
 
@@ -25,7 +26,8 @@ def leaks(soak: Soak) -> list[str]:
 
 
 def unknown(soak: Soak, per: str) -> list[str]:
-    """A sentence for each thing of which the soak does not show whether it leaks with each request, or loading."""
+    """A sentence for each thing of which the soak does not show whether it leaks with each request, or
+    loading."""
     return [
         f"{one.what} is not shown to leak, nor not to: {growth_text(one)}"
         for one in soak.growth
@@ -34,8 +36,9 @@ def unknown(soak: Soak, per: str) -> list[str]:
 
 
 def soak_text(soak: Soak) -> str:
-    """What a soak came to, beside the outcome of its test: `no leak in 312,000 requests in 600 s, and 24 loadings; memory of
-    the server 2.1 B a request (-0.6 to 4.8); speed at the end 1.01 (0.99 to 1.03) of the beginning`."""
+    """What a soak came to, beside the outcome of its test: `no leak in 312,000 requests in 600 s, and 24
+    loadings; memory of the server 2.1 B a request (-0.6 to 4.8); speed at the end 1.01 (0.99 to 1.03) of the
+    beginning`."""
     title = "; ".join([*leaks(soak), *unknown(soak, "request")]) or "no leak"
     memory = [one for one in soak.growth if one.what.startswith("memory") and one.verdict == "passed"]
     parts = [f"{title} in {length_text(soak)}", *(f"{one.what} {growth_text(one)}" for one in memory)]
@@ -71,8 +74,8 @@ def confidence_text(soak: Soak) -> str:
 
 
 def time_until_text(one: Growth, soak: Soak) -> str:
-    """How long it takes until 1 GiB more is used, at the rate of the soak; `-` where nothing grows, or no speed may be
-    shown."""
+    """How long it takes until 1 GiB more is used, at the rate of the soak; `-` where nothing grows, or no
+    speed may be shown."""
     if one.unit != "bytes" or one.per != "request" or soak.requests_per_s is None or one.slope.low <= 0:
         return NOTHING
     hours = _GIB / (one.slope.value * soak.requests_per_s) / 3600

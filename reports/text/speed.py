@@ -1,4 +1,5 @@
-"""How fast a case is beside other formats, the same artifact in process and the machine's peak, and for which price."""
+"""How fast a case is beside other formats, the same artifact in process and the machine's peak, and for which
+price."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,14 +31,14 @@ def format_name(record: Publishable) -> str:
 
 
 def reference(record: Publishable) -> BesideReference | None:
-    """A case's best speed over that of its model's reference format, measured in turns; 1 for that format itself, None where
-    there is none."""
+    """A case's best speed over that of its model's reference format, measured in turns; 1 for that format
+    itself, None where there is none."""
     return next((one.beside for one in record.efficiency if one.beside is not None), None)
 
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:
-    """The records with the formats of each model in the order of their speed, the fastest first; those that are not
-    ranked come last, as they came. Models stay in their order."""
+    """The records with the formats of each model in the order of their speed, the fastest first; those that
+    are not ranked come last, as they came. Models stay in their order."""
     order = {group: place for place, group in enumerate(dict.fromkeys(map(group_of, records)))}
 
     def place(record: Publishable) -> tuple[int, float]:
@@ -48,9 +49,9 @@ def ranked(records: Sequence[Publishable]) -> list[Publishable]:
 
 
 def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
-    """The rank of each ranked record by its name: one more than how many formats of its model are shown to be faster, by
-    intervals that do not meet. Formats that are not told apart share a rank; one whose ratio is known too badly to be
-    shown has none."""
+    """The rank of each ranked record by its name: one more than how many formats of its model are shown to be
+    faster, by intervals that do not meet. Formats that are not told apart share a rank; one whose ratio is
+    known too badly to be shown has none."""
     placed = {}
     for group in grouped(records, group_of).values():
         found = [(name_of(one), beside.ratio) for one in group if (beside := reference(one)) is not None]
@@ -61,8 +62,8 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
 
 
 def best_load(record: Publishable) -> Load | None:
-    """The load point of the highest throughput, None where no speed may be shown; without the mark of a wide interval, as
-    what shows it shows the interval itself."""
+    """The load point of the highest throughput, None where no speed may be shown; without the mark of a wide
+    interval, as what shows it shows the interval itself."""
     best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
     if best is None:
         return None
@@ -70,7 +71,8 @@ def best_load(record: Publishable) -> Load | None:
 
 
 def beside_reference(record: Publishable, records: Sequence[Publishable]) -> str:
-    """`1.41 (1.36 to 1.47) times as fast as ONNX FP32`, of a case that was measured in turns with its reference; else empty."""
+    """`1.41 (1.36 to 1.47) times as fast as ONNX FP32`, of a case that was measured in turns with its
+    reference; else empty."""
     beside = reference(record)
     if beside is None:
         return ""
@@ -79,7 +81,8 @@ def beside_reference(record: Publishable, records: Sequence[Publishable]) -> str
 
 
 def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -> list[str]:
-    """The formats that cases were set beside, as a reader knows them; the id of a case that is not among the records."""
+    """The formats that cases were set beside, as a reader knows them; the id of a case that is not among the
+    records."""
     formats = {name_of(one): format_name(one) for one in records}
     names = dict.fromkeys(beside.reference for one in of if (beside := reference(one)))
     return list(dict.fromkeys(formats.get(name, name) for name in names))
@@ -89,10 +92,11 @@ def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -
 
 
 def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
-    """`97 % of in process (95 to 99), 41 % of the machine's FP32 peak of 180 GFLOP/s, 1.41 (1.36 to 1.47) times
-    cpu-resnet50-onnx-fp32`; the scenario where there are several."""
+    """`97 % of in process (95 to 99), 41 % of the machine's FP32 peak of 180 GFLOP/s, 1.41 (1.36 to 1.47)
+    times cpu-resnet50-onnx-fp32`; the scenario where there are several."""
+    several = len(found) > 1
     return "; ".join(
-        f"{f'{one.scenario} ' if len(found) > 1 else ''}{', '.join(_parts(one, precision))}{mark_codes(one.marks)}"
+        f"{one.scenario} " * several + ", ".join(_parts(one, precision)) + mark_codes(one.marks)
         for one in found
     )
 
@@ -121,12 +125,15 @@ def warm_up_text(found: WarmUp) -> str:
     """How long the first request after a load took, and the slowest of those after it."""
     first, later = LATENCY.text(found.first_ms[-1]), LATENCY.text(found.later_ms[-1])
     again = "" if found.passed else f"; slow after each of {len(found.first_ms)} loads"
-    return f"first request of batch {found.batch} after a load {first}, the slowest of the next twenty {later}{again}"
+    return (
+        f"first request of batch {found.batch} after a load {first}, the slowest of the next twenty "
+        f"{later}{again}"
+    )
 
 
 def fraction_of_peak(one: Efficiency) -> float | None:
-    """What the served inferences compute per second, over what the matrix product does; None where that is not known,
-    or the interval of either speed is too wide for a ratio of it to be shown."""
+    """What the served inferences compute per second, over what the matrix product does; None where that is
+    not known, or the interval of either speed is too wide for a ratio of it to be shown."""
     if one.flops_per_inference is None or one.peak_flops_per_s is None:
         return None
     if not all(map(SHARE_OF_SPEED.is_shown, (one.served_per_s, one.peak_flops_per_s))):
@@ -151,9 +158,9 @@ _DISTRIBUTIONS = {
 
 
 def version_note(record: Record) -> str:
-    """Why the ratio to in process is not that of serving alone: Triton's own backend computes with another version of
-    its library than this machine's runtime, or with one that is not known. Empty where they are alike, and where the
-    suite's runtime serves, which computes with this machine's."""
+    """Why the ratio to in process is not that of serving alone: Triton's own backend computes with another
+    version of its library than this machine's runtime, or with one that is not known. Empty where they are
+    alike, and where the suite's runtime serves, which computes with this machine's."""
     serving = record.serving
     if serving is None or not record.efficiency or serving.backend not in _LIBRARIES:
         return ""
@@ -171,8 +178,8 @@ def _version_note(name: str, there: str | None, record: Record) -> str:
     if here is not None and _is_same_version(there, here):
         return ""
     return (
-        f"The ratio holds the difference of two versions too: the server has {label} {there}, in process it is "
-        f"{here or 'one that the record does not name'}."
+        f"The ratio holds the difference of two versions too: the server has {label} {there}, in process it "
+        f"is {here or 'one that the record does not name'}."
     )
 
 
@@ -191,15 +198,16 @@ class Cost:
 
     per_million: float
     of: Literal["correct inferences", "inferences"]
-    """correct inferences: wrong ones are paid for by the right ones; inferences: right and wrong ones alike."""
+    """correct inferences: wrong ones are paid for by the right ones; inferences: right and wrong ones
+    alike."""
 
 
 def cost(record: Publishable, load: Load) -> Cost | None:
     """What a million inferences cost at a load point; None without a price.
 
     The share of correct inferences is the served score of the first metric. Where that is an error (lower is
-    better) or was not measured, there is no such share. The price is per hour, so a case's fastest point is its
-    cheapest.
+    better) or was not measured, there is no such share. The price is per hour, so a case's fastest point is
+    its cheapest.
     """
     if record.price_per_hour is None or not load.throughput_per_s.value:
         return None

@@ -1,4 +1,5 @@
-"""docs/evidence/perturbations.md: which faults of a conversion the gates noticed, as a table and in how many of ten."""
+"""docs/evidence/perturbations.md: which faults of a conversion the gates noticed, as a table and in how many
+of ten."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ class Finding:
     is_noticed: bool
     """Whether the conversion test fails."""
     is_noticed_served: bool
-    """Whether the accuracy test does where the server computes with the fault and the same file in process without."""
+    """Whether the accuracy test does where the server computes with the fault and the same file in process
+    without."""
 
 
 def share_noticed(findings: Sequence[Finding]) -> float | None:
@@ -38,8 +40,8 @@ def page(findings: Sequence[Finding]) -> str:
     lines = [
         _INTRODUCTION,
         "",
-        "| Model | Precision | Faults | Effect of at least 2 | Noticed of these | Noticed of the others | Served, of at least 2 "
-        "| Largest effect not noticed |",
+        "| Model | Precision | Faults | Effect of at least 2 | Noticed of these | Noticed of the others | "
+        "Served, of at least 2 | Largest effect not noticed |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for (model, precision), of_group in groups.items():

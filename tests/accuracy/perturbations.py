@@ -1,8 +1,9 @@
-"""Which faults of a conversion the gates notice: `python -m tests.accuracy.perturbations` makes docs/evidence/perturbations.md.
+"""Which faults of a conversion the gates notice: `python -m tests.accuracy.perturbations` makes
+docs/evidence/perturbations.md.
 
-Each fault is put into a micro model's network, which is then converted as far as a CPU can: FP16 and BF16 are PyTorch's own,
-and of FP32, INT8 and TensorFlow the fault's effect is added to the answers of the right ONNX file. The gates are those of the
-conversion test, and of served outputs beside those in process.
+Each fault is put into a micro model's network, which is then converted as far as a CPU can: FP16 and BF16 are
+PyTorch's own, and of FP32, INT8 and TensorFlow the fault's effect is added to the answers of the right ONNX
+file. The gates are those of the conversion test, and of served outputs beside those in process.
 """
 
 import argparse
@@ -138,7 +139,8 @@ def _is_noticed_served(
 
 
 def _effect(model: Model, right: Arrays, changed: Arrays, rounded: Arrays) -> float:
-    """The mean effect of a fault over the mean effect of the precision, of the output for which it is the largest."""
+    """The mean effect of a fault over the mean effect of the precision, of the output for which it is the
+    largest."""
     names = floating_outputs(right)
     if not names:
         wrong, lost = (
@@ -157,8 +159,8 @@ def _effect(model: Model, right: Arrays, changed: Arrays, rounded: Arrays) -> fl
 def _converted(
     case: Case, weights: Weights, training: Samples
 ) -> Iterator[Callable[[Any, Arrays, Arrays, Arrays], Arrays]]:
-    """A function from a faulty network, the inputs, the right answers and the faulty ones in FP32 to what the conversion
-    of that network answers."""
+    """A function from a faulty network, the inputs, the right answers and the faulty ones in FP32 to what the
+    conversion of that network answers."""
     if case.precision in ("fp16", "bf16") and case.model.framework == "pytorch":
         yield lambda faulty, inputs, _right, _changed: faulty(case.precision, inputs)
         return

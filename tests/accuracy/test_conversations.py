@@ -1,5 +1,5 @@
-"""Conversations: a model that takes one sequence at a time is never asked with two, as the server would keep the second back until
-it gives up the first, and every answer is as declared."""
+"""Conversations: a model that takes one sequence at a time is never asked with two, as the server would keep
+the second back until it gives up the first, and every answer is as declared."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -57,7 +57,8 @@ def deciding(one: np.ndarray, other: np.ndarray, **kept: np.ndarray) -> Stages:
 
 
 def changed(count: int, lost: int, gained: int) -> Stages:
-    """Three stages, the last of which loses and gains so many samples; the framework has one in twenty wrong."""
+    """Three stages, the last of which loses and gains so many samples; the framework has one in twenty
+    wrong."""
     labels = np.asarray(toy.samples(count).labels)
     wrong = np.where(np.arange(count) % 20 == 0, -1, labels)
     served = wrong.copy()
@@ -67,7 +68,7 @@ def changed(count: int, lost: int, gained: int) -> Stages:
     return deciding(wrong, served)
 
 
-# --- what it says --------------------------------------------------------------------------------------------
+# --- what it says -------------------------------------------------------------------------------------------
 
 
 def test_the_ledger_holds_each_stage_and_what_neighbours_decide_differently() -> None:
@@ -110,7 +111,7 @@ def test_a_metric_without_a_finite_score_for_each_sample_is_an_error(scores: np.
         ledger(case, toy.samples(100), stages(98, 98, 98))
 
 
-# --- its limits ----------------------------------------------------------------------------------------------
+# --- its limits ---------------------------------------------------------------------------------------------
 
 
 def test_a_server_that_decides_otherwise_fails_even_where_its_score_is_as_good() -> None:
@@ -234,7 +235,7 @@ def test_a_floor_that_the_user_gave_is_the_only_one() -> None:
     assert (score.passed, [one.source for one in score.limits]) == (True, ["given"])
 
 
-# --- every output of the server ------------------------------------------------------------------------------
+# --- every output of the server -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("error", "passed"), [(0.0, True), (0.9, False)])
@@ -257,7 +258,7 @@ def test_a_ledger_fails_for_an_output_alone_that_is_another_than_in_process(
     assert [one.sample for one in found.outputs] == ["" if passed else "toy-007"]
 
 
-# --- a model as it was found ---------------------------------------------------------------------------------
+# --- a model as it was found --------------------------------------------------------------------------------
 
 
 def as_found(right: int, asked: dict[str, Limit], *metrics: Any) -> Accuracy:
@@ -283,7 +284,7 @@ def test_a_model_as_found_is_held_to_its_own_limits_unless_others_are_asked_for(
     assert ([one.passed for one in two.scores], two.passed) == ([True, False], False)
 
 
-# --- labels that are missing ---------------------------------------------------------------------------------
+# --- labels that are missing --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Parity: the converted model against the framework, each output by its own values and all by what the model decides."""
+"""Parity: the converted model against the framework, each output by its own values and all by what the model
+decides."""
 
 import dataclasses
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from tests.toy import compare_conversion
 COUNT = 40
 LARGE, LENGTH = "LARGE__1", "LENGTH__2"
 SPREAD = float(toy.rows(range(COUNT)).std(axis=0).min())
-"""What tells the samples apart in the column in which they differ least; of LARGE it is a hundred times that."""
+"""What tells the samples apart in the column in which they differ least; of LARGE it is a hundred times
+that."""
 WIDE = Tolerance(10, 0.95, "chosen")
 Change = Callable[[Arrays, int], None]
 """Changes the outputs of the batch of this number."""
@@ -44,7 +46,8 @@ def found(
     of: Callable[[Arrays], Arrays] = outputs,
     **changes: Any,
 ) -> Parity:
-    """The comparison of a conversion whose outputs are changed, in batches of 8; and those of the emulated precision."""
+    """The comparison of a conversion whose outputs are changed, in batches of 8; and those of the emulated
+    precision."""
 
     def changing(how: Change) -> Callable[[Arrays], Arrays]:
         numbers = iter(range(1000))
@@ -91,7 +94,7 @@ def decided_otherwise(one: Arrays, _number: int) -> None:
     one[toy.OUTPUT][:1] = np.roll(one[toy.OUTPUT][:1], 1, axis=1)
 
 
-# --- numbers -------------------------------------------------------------------------------------------------
+# --- numbers ------------------------------------------------------------------------------------------------
 
 
 def test_an_equal_conversion_passes() -> None:
@@ -123,7 +126,8 @@ def test_each_output_is_held_to_its_own_spread() -> None:
 
 
 def test_an_offset_that_all_samples_share_does_not_hide_an_error() -> None:
-    """Outputs of 1000 +- 1: an error of a tenth of what tells them apart is a ten thousandth of the largest."""
+    """Outputs of 1000 +- 1: an error of a tenth of what tells them apart is a ten thousandth of the
+    largest."""
 
     def high(inputs: Arrays) -> Arrays:
         return {**outputs(inputs), toy.OUTPUT: inputs[toy.INPUT] + np.float32(1000)}
@@ -163,7 +167,7 @@ def test_a_sample_that_is_no_number_is_named_wherever_it_is() -> None:
     assert (LARGE in raised.value.where, "toy-019" in raised.value.where) == (True, True)
 
 
-# --- what the precision costs --------------------------------------------------------------------------------
+# --- what the precision costs -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -209,7 +213,7 @@ def test_an_error_of_more_costs_than_the_limit_fails_in_any_unit(
     assert parity.relative_error < parity.relative_error_limit
 
 
-# --- decisions and whole numbers -----------------------------------------------------------------------------
+# --- decisions and whole numbers ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("agreement", "passed"), [(0.87, True), (0.88, False)])

@@ -1,4 +1,5 @@
-"""Every output of a served model is compared with that of the same file in process, whether a metric uses it or not."""
+"""Every output of a served model is compared with that of the same file in process, whether a metric uses it
+or not."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""The evaluation data through a server: each sample is sent once and judged by its own answer, whatever the order."""
+"""The evaluation data through a server: each sample is sent once and judged by its own answer, whatever the
+order."""
 
 from collections.abc import Callable
 
@@ -18,7 +19,7 @@ from tests.accuracy.answering_client import COUNT, Answer, Connect
 CASE = toy.case()
 
 
-# --- batches -------------------------------------------------------------------------------------------------
+# --- batches ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("largest", [1, 2, 8, 128])
@@ -44,7 +45,7 @@ def test_no_more_bytes_are_in_flight_than_allowed(connect: Connect, monkeypatch:
     assert 2 <= client.most_rows_in_flight <= 6
 
 
-# --- answers -------------------------------------------------------------------------------------------------
+# --- answers ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("has_labels", [True, False])

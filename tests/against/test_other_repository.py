@@ -1,4 +1,5 @@
-"""A repository beside the one that it is to replace: whole runs over models with planted faults, noisy and right ones."""
+"""A repository beside the one that it is to replace: whole runs over models with planted faults, noisy and
+right ones."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
-"""A repository on two real Tritons: the wheel's as the suite starts it, and the same program as a `tritonserver` of this machine; and
-two that run already."""
+"""A repository on two real Tritons: the wheel's as the suite starts it, and the same program as a
+`tritonserver` of this machine; and two that run already."""
 
 import contextlib
 import sys

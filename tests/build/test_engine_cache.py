@@ -23,7 +23,8 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_build_has_a_folder_of_its_own_that_later_runs_find() -> None:
-    """Engines are named by the names of a graph's nodes: with other weights they would be taken for one another."""
+    """Engines are named by the names of a graph's nodes: with other weights they would be taken for one
+    another."""
     folder = Path(engine_folder(CASE, "0f3c"))
     (folder / "kernel.engine").touch()
     assert (Path(engine_folder(CASE, "0f3c")) / "kernel.engine").exists()
@@ -33,7 +34,8 @@ def test_every_build_has_a_folder_of_its_own_that_later_runs_find() -> None:
 def test_every_tensorrt_and_every_cuda_of_the_driver_has_a_folder_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """ONNX Runtime ends with an error where it finds an engine of another version, in place of building it anew."""
+    """ONNX Runtime ends with an error where it finds an engine of another version, in place of building it
+    anew."""
     folders = set()
     for version in ("10.13.3.9", "10.14.1.48"):
         monkeypatch.setattr(
@@ -56,8 +58,8 @@ def test_nobody_else_can_put_an_engine_there(tmp_path: Path) -> None:
 
 
 def test_in_a_container_they_are_kept_in_the_container(tmp_path: Path) -> None:
-    """The models are mounted read-only there, and no folder of this machine is. ONNX Runtime makes the last folder of the
-    path alone: the one above must be in every image."""
+    """The models are mounted read-only there, and no folder of this machine is. ONNX Runtime makes the last
+    folder of the path alone: the one above must be in every image."""
     folder = Path(engine_folder(CASE, "0f3c", in_container=True))
     assert folder.parent == Path("/tmp")
     assert folder.name.endswith("0f3c")

@@ -13,7 +13,10 @@ from fixtures.serve.launch import serve
 from fixtures.serve.server_spec import Choice
 from tests.build.conversions import DEPLOYMENT, MICRO, ONNX, build, case_with, writing
 
-RUNTIME = "def load(artifact, settings):\n    return lambda arrays: [arrays[0].reshape(len(arrays[0]), -1)[:, :10]]\n"
+RUNTIME = (
+    "def load(artifact, settings):\n    return lambda arrays: [arrays[0].reshape(len(arrays[0]), -1)[:, "
+    ":10]]\n"
+)
 ONES = {"INPUT__0": np.ones((1, *MICRO.inputs[0].shape), np.float32)}
 
 

@@ -1,4 +1,5 @@
-"""Where the commands of the reports write: whatever lies there, it stays what it is, and what is wrong names it."""
+"""Where the commands of the reports write: whatever lies there, it stays what it is, and what is wrong names
+it."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""Which records the commands read: all of them the same, and what cannot be read is named and never passed over in silence."""
+"""Which records the commands read: all of them the same, and what cannot be read is named and never passed
+over in silence."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What each command of the suite ends with where it was given what it cannot use: the status that a run has for it."""
+"""What each command of the suite ends with where it was given what it cannot use: the status that a run has
+for it."""
 
 import subprocess
 import sys

@@ -58,7 +58,8 @@ def test_a_slow_down_that_is_shown_takes_no_longer_however_near_its_interval_is(
 
 
 def test_what_many_points_ask_is_what_their_number_divides() -> None:
-    """An alarm in one of 100 runs is shared among the points, and half of a point's share is its last look's."""
+    """An alarm in one of 100 runs is shared among the points, and half of a point's share is its last
+    look's."""
     chance = compare_pairs([0.5] * 9, [1.0] * 9, among(1), 60.0).chance
     assert chance == 2 * 2**-9
     assert compare_pairs([0.5] * 9, [1.0] * 9, among(2), 60.0).verdict == "slower"
@@ -71,7 +72,8 @@ def test_the_points_of_a_run_that_are_shown_need_no_more_time() -> None:
     slow = compare_pairs([0.5] * 10, [1.0] * 10, among(12), 60.0)
     assert (slow.verdict, slow.seconds_to_settle is not None) == ("not shown", True)
 
-    # Twelve points measured together share what one alone has: the least chance has a twelfth, the last all of it.
+    # Twelve points measured together share what one alone has: the least chance has a twelfth, the last all
+    # of it.
     very_slow = compare_pairs([0.5] * 16, [1.0] * 16, among(12), 60.0)
     found = together([slow, *[very_slow] * 11])
 
@@ -79,7 +81,8 @@ def test_the_points_of_a_run_that_are_shown_need_no_more_time() -> None:
 
 
 def test_what_is_not_shown_to_be_slower_says_how_much_longer_that_takes() -> None:
-    """Also where the interval lies far below the limit, and only the ranks of a pair or two speak against it."""
+    """Also where the interval lies far below the limit, and only the ranks of a pair or two speak against
+    it."""
     generator = np.random.default_rng(3)
     unsure = 0
     for _trial in range(300):

@@ -19,8 +19,8 @@ ROWS = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 NEAR = Closeness(1e-4, 1e-4, 1.0)
 IDS = [f"row-{n}" for n in range(len(ROWS))]
 Model = Callable[[np.ndarray, int], np.ndarray | Arrays]
-"""The samples of a request, by their indices, and how many requests are in flight, to the rows of its answer; of one
-output OUT, or of several."""
+"""The samples of a request, by their indices, and how many requests are in flight, to the rows of its answer;
+of one output OUT, or of several."""
 
 
 def sound(samples: np.ndarray, _in_flight: int) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""A way to the server, or a server, that does wrong what Triton itself never does: stand-ins that answer whatever comes."""
+"""A way to the server, or a server, that does wrong what Triton itself never does: stand-ins that answer
+whatever comes."""
 
 import dataclasses
 from typing import Any
@@ -36,7 +37,7 @@ def test_a_way_that_refuses_is_named() -> None:
     assert "gRPC with shared memory" in found.wrong
 
 
-# --- shared memory -------------------------------------------------------------------------------------------
+# --- shared memory ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("batched", "more"), [(True, {}), (False, {}), (True, {"MORE": ROWS})])

@@ -1,4 +1,5 @@
-"""Faults that need no ground truth to be seen, in a real server: each gate finds its own, and accuses no sound model."""
+"""Faults that need no ground truth to be seen, in a real server: each gate finds its own, and accuses no
+sound model."""
 
 import os
 from collections.abc import Callable, Iterator

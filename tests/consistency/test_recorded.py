@@ -1,4 +1,5 @@
-"""Recorded answers: what is kept of them, what later answers are held to, and what is refused as no such file."""
+"""Recorded answers: what is kept of them, what later answers are held to, and what is refused as no such
+file."""
 
 import dataclasses
 import zlib

@@ -1,4 +1,5 @@
-"""Requests that a server has to refuse: which are sent, and what is said of one that answers them or is harmed by them."""
+"""Requests that a server has to refuse: which are sent, and what is said of one that answers them or is
+harmed by them."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,4 +1,5 @@
-"""Are answers to one sample the same? Answers made up, of every type, held to those that the samples got alone."""
+"""Are answers to one sample the same? Answers made up, of every type, held to those that the samples got
+alone."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +33,7 @@ def compared(right: Arrays, given: Arrays, which: Sequence[int], near: Closeness
     return hold(alone_of(IDS, rows, near), [Answer(np.asarray(which), given)], near)
 
 
-# --- what is another answer ----------------------------------------------------------------------------------
+# --- what is another answer ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_answers_of_several_shapes_are_held_to_their_own() -> None:
     assert hold(alone, again, EXACT).wrong == 1
 
 
-# --- what is not ---------------------------------------------------------------------------------------------
+# --- what is not --------------------------------------------------------------------------------------------
 
 
 def noisy(values: np.ndarray, share: float) -> np.ndarray:
@@ -153,7 +154,8 @@ def test_rounding_is_no_other_answer(right: np.ndarray, given: np.ndarray, near:
 
 
 def test_samples_whose_answers_rounding_makes_the_same_are_nobody_else_s() -> None:
-    """Of saturated probabilities two samples lie nearer to each other than a unit in the last place of FP16."""
+    """Of saturated probabilities two samples lie nearer to each other than a unit in the last place of
+    FP16."""
     sure = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
     right = np.concatenate([1 - sure[:, :1], sure], axis=1)
     given = right + np.random.default_rng(3).uniform(-5e-4, 5e-4, right.shape).astype(np.float32)
@@ -230,7 +232,7 @@ def test_no_number_twice_is_the_same_answer() -> None:
     assert compared({"OUT": right}, {"OUT": ROWS[[3]]}, [3]).wrong == 1
 
 
-# --- noise ---------------------------------------------------------------------------------------------------
+# --- noise --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -265,7 +267,7 @@ def test_where_all_samples_get_one_answer_it_is_said_that_nothing_tells_them_apa
     assert not tells_apart(np.tile(TEXTS[:1], (20, 1)))
 
 
-# --- several ways to send the samples ------------------------------------------------------------------------
+# --- several ways to send the samples -----------------------------------------------------------------------
 
 
 def test_of_several_ways_the_worst_counts() -> None:

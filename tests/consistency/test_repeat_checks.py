@@ -1,4 +1,5 @@
-"""Samples sent again, in flight and in batches: what is sent, and what is said of a model whose answers depend on it."""
+"""Samples sent again, in flight and in batches: what is sent, and what is said of a model whose answers
+depend on it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -25,7 +26,8 @@ GATES = ("repeated", "reloaded", "in_flight", "batches")
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """`gate(name, model, ...)`: what a gate says of a model, and what it asked after each sample was asked alone."""
+    """`gate(name, model, ...)`: what a gate says of a model, and what it asked after each sample was asked
+    alone."""
 
     def run(
         name: str, model: Model = sound, count: int = 8, near: Closeness = NEAR, **changes: Any
@@ -42,7 +44,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return run
 
 
-# --- what is sent --------------------------------------------------------------------------------------------
+# --- what is sent -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -86,7 +88,7 @@ def test_the_sizes_by_which_kernels_are_chosen_have_those_beside_them(
     assert model.every_size == list(range(1, largest + 1))
 
 
-# --- what is found -------------------------------------------------------------------------------------------
+# --- what is found ------------------------------------------------------------------------------------------
 
 
 def wrong_for_row_5(samples: np.ndarray, _in_flight: int) -> np.ndarray:
@@ -199,7 +201,7 @@ def test_a_model_of_which_no_answer_could_be_read_does_not_pass(monkeypatch: pyt
     assert repeat_checks.reloaded(served_model(), alone_of(IDS, {}, NEAR)).wrong
 
 
-# --- optional inputs -----------------------------------------------------------------------------------------
+# --- optional inputs ----------------------------------------------------------------------------------------
 
 Remembering = Callable[[np.ndarray | None], np.ndarray]
 """What is added to the answer to a request that holds this optional input, or lacks it."""
@@ -208,7 +210,8 @@ Remembering = Callable[[np.ndarray | None], np.ndarray]
 def optional_gate(
     monkeypatch: pytest.MonkeyPatch, more: Remembering, *, refuses_from: int = 99
 ) -> AnswerGate:
-    """What is said of a model whose input MORE may be left out; it refuses so from the request of this number on."""
+    """What is said of a model whose input MORE may be left out; it refuses so from the request of this number
+    on."""
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     one = served_model()
     data = LoadData(one.job.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})

@@ -1,4 +1,5 @@
-"""Answers of a batch that are another sample's, or off by a little: each lies within 2 % of its output's largest magnitude."""
+"""Answers of a batch that are another sample's, or off by a little: each lies within 2 % of its output's
+largest magnitude."""
 
 from collections.abc import Callable
 

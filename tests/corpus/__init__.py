@@ -1,1 +1,2 @@
-"""Public models and planted faults that the suite is run over, with the verdict that each of them deserves."""
+"""Public models and planted faults that the suite is run over, with the verdict that each of them
+deserves."""

@@ -1,5 +1,5 @@
-"""Model repositories in the shape of the examples that Triton's repositories publish, in words of our own: names, types, dims and
-settings are theirs, the code is not."""
+"""Model repositories in the shape of the examples that Triton's repositories publish, in words of our own:
+names, types, dims and settings are theirs, the code is not."""
 
 from dataclasses import dataclass
 from pathlib import Path

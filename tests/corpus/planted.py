@@ -1,4 +1,5 @@
-"""The planted faults and the honest models beside them: what each computes, what is wrong with it, and what finds it."""
+"""The planted faults and the honest models beside them: what each computes, what is wrong with it, and what
+finds it."""
 
 import shutil
 from collections.abc import Iterable, Sequence
@@ -114,7 +115,8 @@ def _honest(
 
 
 FAULTS = [
-    # The request before, in shares of its answer; ever smaller ones down to a hundredth of what FP16 rounds off.
+    # The request before, in shares of its answer; ever smaller ones down to a hundredth of what FP16 rounds
+    # off.
     *_planted("leak", [0.05, 0.01, 0.005, 0.001, 0.0001], [AGAIN]),
     *_planted("leak", [0.01, 0.001], [AGAIN], "prices"),
     *_planted("leak", [0.01, 0.001], [AGAIN], "boxes"),

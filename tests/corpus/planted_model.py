@@ -1,5 +1,6 @@
-"""A model of Triton's Python backend. What it computes and what is wrong with it are parameters of its configuration: the
-functions `answers_NAME` and `fault_NAME` of this file, which stands as model.py in the folder of each model of the corpus."""
+"""A model of Triton's Python backend. What it computes and what is wrong with it are parameters of its
+configuration: the functions `answers_NAME` and `fault_NAME` of this file, which stands as model.py in the
+folder of each model of the corpus."""
 
 import concurrent.futures
 import json
@@ -193,7 +194,8 @@ def _in_half(inputs: Arrays) -> np.ndarray:
 
 
 def answers_kernels(_model: TritonPythonModel, inputs: Arrays) -> Arrays:
-    """Another kernel for each power of two of the batch size: the order of the sums, and so their rounding, hangs on it."""
+    """Another kernel for each power of two of the batch size: the order of the sums, and so their rounding,
+    hangs on it."""
     return {"OUT": _by_kernel(inputs)}
 
 

@@ -1,5 +1,5 @@
-"""Trains little models of scikit-learn and writes them as ONNX files, with samples and labels beside them: `python sklearn_models.py
-FOLDER`, where skl2onnx can be imported."""
+"""Trains little models of scikit-learn and writes them as ONNX files, with samples and labels beside them:
+`python sklearn_models.py FOLDER`, where skl2onnx can be imported."""
 
 import sys
 from collections.abc import Callable

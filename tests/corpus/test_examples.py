@@ -1,5 +1,5 @@
-"""Repositories in the shape of Triton's published examples, all in one: those that are right pass, and each of the others
-fails or skips for its own reason."""
+"""Repositories in the shape of Triton's published examples, all in one: those that are right pass, and each
+of the others fails or skips for its own reason."""
 
 from pathlib import Path
 

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.campaign
 
 
 def _run(folder: Path, options: Mapping[str, Sequence[str]], precision: str = "fp32") -> dict[str, Found]:
-    """What the suite says of some networks, each given by these options: those that it refuses before anything runs, and then
-    all others in one run."""
+    """What the suite says of some networks, each given by these options: those that it refuses before
+    anything runs, and then all others in one run."""
     chosen = ("-k", f"onnx and {precision}", "-m", "not load")
     found = {name: verdicts.refused([*own, *chosen]) for name, own in options.items()}
     taken = [word for name, own in options.items() if not found[name].failed for word in own]

@@ -1,4 +1,5 @@
-"""What the suite says of each model in one of its runs, and whether that is the verdict which the model deserves."""
+"""What the suite says of each model in one of its runs, and whether that is the verdict which the model
+deserves."""
 
 import contextlib
 import subprocess
@@ -23,8 +24,8 @@ class Expected:
     """The verdict that a model deserves."""
 
     kind: str = ""
-    """The kind of its failures; empty for a model that passes, `skipped` for one of which nothing is proven, `alike` for one
-    that passes with the remark that all samples got one answer."""
+    """The kind of its failures; empty for a model that passes, `skipped` for one of which nothing is proven,
+    `alike` for one that passes with the remark that all samples got one answer."""
     by: frozenset[str] = frozenset()
     """The tests, of which one at least has to find it; empty where any may."""
     says: str = ""
@@ -73,7 +74,8 @@ class Found:
         ]
         parts += (
             [
-                f"{len(self.passed)} pass ({'; '.join(f'{test}: {text}' for test, text in self.figures.items())})"
+                f"{len(self.passed)} pass "
+                f"({'; '.join(f'{test}: {text}' for test, text in self.figures.items())})"
             ]
             if self.passed
             else []
@@ -124,7 +126,8 @@ def refused(options: Sequence[str]) -> Found:
 
 
 def run(folder: Path, options: Sequence[str], format_: str = "asis") -> Run:
-    """Run the suite as a user does, with the records in a folder, and read what it found of the cases of a format."""
+    """Run the suite as a user does, with the records in a folder, and read what it found of the cases of a
+    format."""
     xml, results = folder / "junit.xml", folder / "results"
     words = ["-m", "pytest", "benchmarks", "-v", "-p", "no:cacheprovider", "--results", str(results)]
     done = subprocess.run(

@@ -1,4 +1,5 @@
-"""How NVIDIA's BERT reads and answers SQuAD, written apart from the product, and hard texts to hold it against."""
+"""How NVIDIA's BERT reads and answers SQuAD, written apart from the product, and hard texts to hold it
+against."""
 
 import random
 import re

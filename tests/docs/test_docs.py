@@ -1,4 +1,5 @@
-"""The documentation is in step with the code: its links lead somewhere, its options exist, its codes are all."""
+"""The documentation is in step with the code: its links lead somewhere, its options exist, its codes are
+all."""
 
 import ast
 import re

@@ -1,4 +1,5 @@
-"""The page on GPUs and their packages says what pyproject.toml, tox.ini and the packages' own libraries say."""
+"""The page on GPUs and their packages says what pyproject.toml, tox.ini and the packages' own libraries
+say."""
 
 import re
 from collections.abc import Iterator

@@ -43,7 +43,10 @@ def test_a_check_that_fails_does_not_hide_the_others(error: Exception) -> None:
 
 def in_a_bare_python(*arguments: str) -> tuple[int, dict[str, str]]:
     """The status of a doctor in a Python with msgspec alone, and the state of each check that it made."""
-    given = f"import sys\nsys.path[:0] = [sys.argv.pop(1), {str(Path(msgspec.__file__).parents[1])!r}]\nimport msgspec, msgspec.json\n"
+    given = (
+        f"import sys\nsys.path[:0] = [sys.argv.pop(1), {str(Path(msgspec.__file__).parents[1])!r}]\nimport "
+        "msgspec, msgspec.json\n"
+    )
     code = f"{given}del sys.path[1]\nfrom fixtures.doctor.__main__ import main\nsys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(ROOT), *arguments],

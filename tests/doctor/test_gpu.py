@@ -1,4 +1,5 @@
-"""The GPU, its driver and packages: what does not fit is named with the environment that does, and which cases skip."""
+"""The GPU, its driver and packages: what does not fit is named with the environment that does, and which
+cases skip."""
 
 import dataclasses
 from pathlib import Path

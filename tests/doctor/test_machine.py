@@ -1,4 +1,5 @@
-"""Cores, other load, memory, shared memory and disks: too little of one is reported before a run dies of it."""
+"""Cores, other load, memory, shared memory and disks: too little of one is reported before a run dies of
+it."""
 
 import os
 from pathlib import Path

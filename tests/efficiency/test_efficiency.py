@@ -36,7 +36,7 @@ POINT = LoadPoint("offline", 1, 1)
 QUICK = MeasuringPlan(budget_s=0.1)
 RECORD = samples.record()
 
-# --- the turns -----------------------------------------------------------------------------------------------
+# --- the turns ----------------------------------------------------------------------------------------------
 
 
 def test_all_sides_are_run_in_each_turn_in_random_order() -> None:
@@ -182,7 +182,7 @@ def test_a_model_that_is_slower_when_served_shows_it(make_build: MakeBuild, tmp_
     assert found.ratio().low <= found.ratio().value < 0.5
 
 
-# --- which point, which batch --------------------------------------------------------------------------------
+# --- which point, which batch -------------------------------------------------------------------------------
 
 
 def test_the_best_point_is_the_fastest_of_those_in_closed_loops() -> None:
@@ -259,7 +259,7 @@ def test_the_reference_is_what_was_published_else_onnx_in_fp32(name: str, refere
     assert str(reference_of(case)) == reference
 
 
-# --- what is recorded ----------------------------------------------------------------------------------------
+# --- what is recorded ---------------------------------------------------------------------------------------
 
 
 def test_a_summary_of_turns_is_of_their_geometric_means() -> None:

@@ -50,7 +50,10 @@ def load(artifact, settings):
 BROKEN = "def load(artifact, settings):\n    raise RuntimeError('no such operator')\n"
 DYING = "import os\ndef load(artifact, settings):\n    return lambda arrays: os._exit(7)\n"
 HANGING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(60)\n"
-SLEEPING = "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(0.005) or [2 * arrays[0]]\n"
+SLEEPING = (
+    "import time\ndef load(artifact, settings):\n    return lambda arrays: time.sleep(0.005) or [2 * "
+    "arrays[0]]\n"
+)
 
 
 def sample_of(build: BuiltModel) -> dict[str, np.ndarray]:
@@ -63,7 +66,7 @@ def run_once(build: BuiltModel, batch: int = 1) -> None:
         worker.batches_per_s(batch, 0, 1)
 
 
-# --- the worker ----------------------------------------------------------------------------------------------
+# --- the worker ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ _READS_ALL = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
 
 
 def become() -> tuple[str, ...]:
-    """What runs a command as somebody who owns nothing; who reads all, where this environment lies in a folder of root's
-    alone."""
+    """What runs a command as somebody who owns nothing; who reads all, where this environment lies in a
+    folder of root's alone."""
     return BECOME if _can(BECOME) else (*BECOME, *_READS_ALL)
 
 

@@ -1,4 +1,5 @@
-"""Several that use one build: two runs of one case, another checkpoint in mid-run, a file that was changed."""
+"""Several that use one build: two runs of one case, another checkpoint in mid-run, a file that was
+changed."""
 
 from tests.faults.classifier import write_network
 from tests.faults.place import (

@@ -1,5 +1,6 @@
-"""The model of the scenarios: four numbers to two scores, by a network in the ONNX file beside a copy of this file. No
-framework is needed, so that a run takes a third of one with PyTorch; its samples take their time and no core's."""
+"""The model of the scenarios: four numbers to two scores, by a network in the ONNX file beside a copy of this
+file. No framework is needed, so that a run takes a third of one with PyTorch; its samples take their time and
+no core's."""
 
 import time
 from pathlib import Path

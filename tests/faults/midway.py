@@ -1,4 +1,5 @@
-"""What goes wrong around a run while it is under way: files that go or fill up, clocks, and who holds the machine."""
+"""What goes wrong around a run while it is under way: files that go or fill up, clocks, and who holds the
+machine."""
 
 import contextlib
 import os
@@ -107,8 +108,8 @@ def _hold(place: Place, seconds: float, before: "tuple[str, ...]" = ()) -> int:
         words=[
             sys.executable,
             "-c",
-            "import time\nfrom fixtures.host import locks\n"
-            f"with locks.hold_machine(exclusive=True):\n    print('held', flush=True)\n    time.sleep({seconds})\n",
+            "import time\nfrom fixtures.host import locks\nwith locks.hold_machine(exclusive=True):\n    "
+            f"print('held', flush=True)\n    time.sleep({seconds})\n",
         ],
         before=before,
     )

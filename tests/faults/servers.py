@@ -58,10 +58,9 @@ def _shared(place: Place) -> Iterator[Any]:
     folder = repository / OWN / "1"
     folder.mkdir(parents=True)
     (folder / "model.py").write_text(
-        "import numpy as np\nimport triton_python_backend_utils as pb_utils\n"
-        "class TritonPythonModel:\n"
-        "    def execute(self, requests):\n"
-        "        return [pb_utils.InferenceResponse([pb_utils.Tensor('OUT', np.array([42], np.float32))]) for _ in requests]\n"
+        "import numpy as np\nimport triton_python_backend_utils as pb_utils\nclass TritonPythonModel:\n    "
+        "def execute(self, requests):\n        return [pb_utils.InferenceResponse([pb_utils.Tensor('OUT', "
+        "np.array([42], np.float32))]) for _ in requests]\n"
     )
     (folder.parent / "config.pbtxt").write_text(
         "backend: 'python'\ninput [{ name: 'IN', data_type: TYPE_FP32, dims: [1] }]\n"

@@ -45,7 +45,10 @@ def _can_mount() -> str:
 
 def _no_ports(place: Place) -> Ended:
     """A network of its own, in which two ports alone are given to who asks for any."""
-    few = "ip link set lo up 2>/dev/null || ifconfig lo up; echo 40000 40001 > /proc/sys/net/ipv4/ip_local_port_range"
+    few = (
+        "ip link set lo up 2>/dev/null || ifconfig lo up; echo 40000 40001 > "
+        "/proc/sys/net/ipv4/ip_local_port_range"
+    )
     return place.run(*PROOF, before=("unshare", "--net", "sh", "-c", f'{few}; exec "$@"', "sh"))
 
 

@@ -47,8 +47,8 @@ def has_own_memory() -> bool:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str, has_own_memory: bool) -> Path:
-    """A folder that the scenarios of all workers share: a file of a model, the case converted, and a Triton repository of
-    a model and a slow one."""
+    """A folder that the scenarios of all workers share: a file of a model, the case converted, and a Triton
+    repository of a model and a slow one."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "shared"
     with locks.hold_file(folder.with_suffix(".lock")):
@@ -73,7 +73,8 @@ def _write_repository(root: Path) -> None:
 @pytest.fixture
 def place(tmp_path: Path, household: Household, shared: Path) -> Iterator[Place]:
     """A place for one scenario; processes that it leaves are killed, and its folders removed."""
-    # Hundreds of runs read the same files of the checkout: without their bytecode that is a third of a short run.
+    # Hundreds of runs read the same files of the checkout: without their bytecode that is a third of a short
+    # run.
     household.environment.pop("PYTHONDONTWRITEBYTECODE", None)
     # A tox that runs these tests did not start the runs of theirs, whose own tox is the one to be ended.
     household.environment.pop("TOX_ENV_NAME", None)
@@ -116,7 +117,8 @@ def what_is_wrong(scenario: Scenario, ended: Ended, place: Place) -> str:
 
 
 def what_is_left(new: set[Path], has_own_memory: bool) -> str:
-    """What is left in shared memory and in the checkout, of what is new there; others' comes and goes meanwhile."""
+    """What is left in shared memory and in the checkout, of what is new there; others' comes and goes
+    meanwhile."""
     segments = [one for one in new if one.parent == _MEMORY and one.exists()]
     if not has_own_memory:
         segments = [one for one in segments if one.name.startswith("tritonproof-") and is_unused(one)]

@@ -1,4 +1,5 @@
-"""Clusters of Ray on this machine, whose nodes announce hardware that is not there, and runs of the suite on them."""
+"""Clusters of Ray on this machine, whose nodes announce hardware that is not there, and runs of the suite on
+them."""
 
 import contextlib
 import dataclasses

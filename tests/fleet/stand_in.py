@@ -1,6 +1,8 @@
-"""A pytest plugin for the nodes of a stand-in cluster: every test sleeps and leaves a record, whatever hardware it needs.
+"""A pytest plugin for the nodes of a stand-in cluster: every test sleeps and leaves a record, whatever
+hardware it needs.
 
-Nodes load it by PYTEST_ADDOPTS. All else is the suite's own: what is collected, told and recorded, and by whom.
+Nodes load it by PYTEST_ADDOPTS. All else is the suite's own: what is collected, told and recorded, and by
+whom.
 """
 
 import os
@@ -22,8 +24,8 @@ SLEEP_S, DIES_IN, FAILS_IN, TRACE = (
     "STAND_IN_FAILS_IN",
     "STAND_IN_TRACE",
 )
-"""Variables: how long a test sleeps, a part of the names of tests that end their run without a word, or fail, and a
-folder in which each test leaves a file when it begins."""
+"""Variables: how long a test sleeps, a part of the names of tests that end their run without a word, or fail,
+and a folder in which each test leaves a file when it begins."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -52,13 +52,10 @@ def test_the_same_files_are_the_same_archive(root: Path) -> None:
 def test_a_process_that_has_nothing_of_this_project_can_import_its_code(root: Path, tmp_path: Path) -> None:
     code = checkout.packed(root, code_alone=True)
     call = (
-        f"import sys; sys.path[:0] = [{str(Path(__file__).parents[2])!r}]\n"
-        "from fixtures.fleet import checkout\n"
-        "sys.path[:1] = []\n"
-        "for name in [name for name in sys.modules if name.split('.')[0] == 'fixtures']: del sys.modules[name]\n"
-        f"checkout.importing({code!r})()\n"
-        "import fixtures.code\n"
-        "print(fixtures.code.VALUE, fixtures.code.__file__)"
+        f"import sys; sys.path[:0] = [{str(Path(__file__).parents[2])!r}]\nfrom fixtures.fleet import "
+        "checkout\nsys.path[:1] = []\nfor name in [name for name in sys.modules if name.split('.')[0] == "
+        f"'fixtures']: del sys.modules[name]\ncheckout.importing({code!r})()\nimport "
+        "fixtures.code\nprint(fixtures.code.VALUE, fixtures.code.__file__)"
     )
     variables = {"TRITONPROOF_FLEET_CACHE": str(tmp_path / "cache")}
 

@@ -1,4 +1,5 @@
-"""What comes back from a node: reports are those of a run here, and records lie where a run here would have put them."""
+"""What comes back from a node: reports are those of a run here, and records lie where a run here would have
+put them."""
 
 import functools
 import json

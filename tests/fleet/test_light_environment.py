@@ -29,8 +29,8 @@ sys.exit(pytest.main(["benchmarks", "--collect-only", "-q", "-p", "no:cacheprovi
 
 
 def packages_of(group: str) -> set[str]:
-    """The distributions of the fleet's environment or of the one without a framework, and all that they need, as far as
-    they are installed here."""
+    """The distributions of the fleet's environment or of the one without a framework, and all that they need,
+    as far as they are installed here."""
     tables = project_file()
     project = tables["project"]
     of_prove = [*project["dependencies"], *project["optional-dependencies"]["server"]]

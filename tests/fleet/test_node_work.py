@@ -18,8 +18,8 @@ Run = Callable[..., tuple[str, list[Message]]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a shell script in place of the suite's Python; it finds the folder of results and the file of events in
-    $RESULTS and $EVENTS. Returns why the run ended, and what was posted."""
+    """Runs a shell script in place of the suite's Python; it finds the folder of results and the file of
+    events in $RESULTS and $EVENTS. Returns why the run ended, and what was posted."""
     suite = tmp_path / "suite"
     suite.mkdir()
     (suite / "mine.py").write_text("mine\n")
@@ -32,8 +32,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     def run(script: str, *, files: dict[str, bytes] | None = None, wanted: bool = True) -> Any:
         python = tmp_path / "python"
         python.write_text(
-            "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in\n--fleet-report) EVENTS=$2;; --results) RESULTS=$2;;\n"
-            f"esac; shift; done\nmkdir -p $RESULTS/cpu\n{script}\n"
+            "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in\n--fleet-report) EVENTS=$2;; --results) "
+            f"RESULTS=$2;;\nesac; shift; done\nmkdir -p $RESULTS/cpu\n{script}\n"
         )
         python.chmod(0o700)
         mailbox = Mailbox()

@@ -53,7 +53,7 @@ def test_nodes_that_die_between_tests_cost_no_test_while_the_group_gets_on(progr
     assert progress.left == [TESTS[2]]
 
 
-# --- the mailbox -------------------------------------------------------------------------------------------------
+# --- the mailbox --------------------------------------------------------------------------------------------
 
 
 def message(attempt: int) -> Message:

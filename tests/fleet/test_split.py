@@ -32,8 +32,8 @@ def names_in(shards: list[list[Group]]) -> list[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_test_is_in_one_shard_in_any_order_and_no_shard_takes_much_longer(seed: int) -> None:
-    """A list of jobs that are dealt to the machine that is done first takes no longer than the mean and one job
-    (Graham, 1966)."""
+    """A list of jobs that are dealt to the machine that is done first takes no longer than the mean and one
+    job (Graham, 1966)."""
     cases = some_cases(seed)
     shuffled = random.Random(seed + 1).sample(cases, len(cases))
     for count in (1, 2, 3, 8, len(cases) + 3):

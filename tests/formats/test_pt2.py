@@ -1,4 +1,5 @@
-"""AOTInductor packages: right at every batch, built in silence, opened without a compiler, refused with a reason."""
+"""AOTInductor packages: right at every batch, built in silence, opened without a compiler, refused with a
+reason."""
 
 import dataclasses
 import os

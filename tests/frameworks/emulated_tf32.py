@@ -1,4 +1,5 @@
-"""TF32 on a CPU: PyTorch with the operands of its products rounded as the tensor cores of a GPU round them."""
+"""TF32 on a CPU: PyTorch with the operands of its products rounded as the tensor cores of a GPU round
+them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,8 +11,8 @@ from torch.overrides import TorchFunctionMode
 
 _KEPT = ~0x1FFF
 _HALF = 0x1000
-"""Of FP32's 23 stored bits TF32 keeps 10: the other 13 are rounded to the nearest. Source: NVIDIA A100 Tensor Core GPU
-Architecture, "TF32"; PTX ISA, cvt.rna.tf32.f32."""
+"""Of FP32's 23 stored bits TF32 keeps 10: the other 13 are rounded to the nearest. Source: NVIDIA A100 Tensor
+Core GPU Architecture, "TF32"; PTX ISA, cvt.rna.tf32.f32."""
 
 
 def rounded(tensor: Any) -> Any:
@@ -61,7 +62,8 @@ _PRODUCTS: Mapping[Any, Callable[..., Any]] = {
 
 
 class EmulatedTf32(TorchFunctionMode):
-    """While it is entered, convolutions and matrix products of FP32 take operands of 10 stored bits, and sum in FP32."""
+    """While it is entered, convolutions and matrix products of FP32 take operands of 10 stored bits, and sum
+    in FP32."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""What the packages for a GPU on PyPI are linked to and hold code for, and what the extras in pyproject.toml admit."""
+"""What the packages for a GPU on PyPI are linked to and hold code for, and what the extras in pyproject.toml
+admit."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,8 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = json.loads(
 )
 """By distribution and version."""
 SETS = {"gpu": (13, "trt"), "gpu-cuda12": (12, "trt-cuda12")}
-"""The extras for a GPU: the major version of CUDA that each is for, and the extra that adds TensorRT to it."""
+"""The extras for a GPU: the major version of CUDA that each is for, and the extra that adds TensorRT to
+it."""
 
 
 def requirements(extra: str) -> list[Requirement]:
@@ -28,8 +30,8 @@ def requirements(extra: str) -> list[Requirement]:
 
 
 def admitted(extra: str, distribution: str) -> dict[str, Mapping[str, Any]]:
-    """The versions of the table that an environment with an extra may get, by version; of a version with a local part
-    (+cu126) only where that is asked for, as PyPI has none."""
+    """The versions of the table that an environment with an extra may get, by version; of a version with a
+    local part (+cu126) only where that is asked for, as PyPI has none."""
     wanted = [one.specifier for one in requirements(extra) if one.name == distribution]
     is_local = any("+" in str(one) for one in wanted)
     return {

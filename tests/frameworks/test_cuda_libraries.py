@@ -1,4 +1,5 @@
-"""The packages of each extra share one CUDA and one TensorRT, and what is installed is read without importing it."""
+"""The packages of each extra share one CUDA and one TensorRT, and what is installed is read without importing
+it."""
 
 import json
 import subprocess

@@ -1,4 +1,5 @@
-"""TF32: how far a GPU's products of FP32 lead from the framework's, emulated; and the framework's own stay exact."""
+"""TF32: how far a GPU's products of FP32 lead from the framework's, emulated; and the framework's own stay
+exact."""
 
 import dataclasses
 
@@ -33,7 +34,8 @@ def relative_error(expected: Arrays, found: Arrays) -> float | None:
 
 @pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
 def test_the_tolerance_of_tf32_is_what_its_products_need(model: Model) -> None:
-    """Its own tolerance lets it pass, and that of FP32 would not; of nnU-Net, decisions alone are compared."""
+    """Its own tolerance lets it pass, and that of FP32 would not; of nnU-Net, decisions alone are
+    compared."""
     network = model.load(None).network
     inputs = model.samples("evaluation", None, None).load(range(ROWS.get(model.name, 64)))
     expected = model.run(network, inputs)

@@ -1,4 +1,5 @@
-"""The wheel: what is in it, and what its command and its pytest option do in a folder that has nothing of the checkout."""
+"""The wheel: what is in it, and what its command and its pytest option do in a folder that has nothing of the
+checkout."""
 
 import os
 import subprocess

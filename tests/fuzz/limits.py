@@ -9,14 +9,16 @@ from types import FrameType
 from typing import Any
 
 LARGEST_MIB = 1024
-"""Memory that reading one small file may take beside what the process has. The largest thing that a right file of the
-tests becomes is a volume of 128^3 voxels in four modalities, 32 MiB, some copies of it, and a library that is loaded."""
+"""Memory that reading one small file may take beside what the process has. The largest thing that a right
+file of the tests becomes is a volume of 128^3 voxels in four modalities, 32 MiB, some copies of it, and a
+library that is loaded."""
 LONGEST_CPU_S = 20
 """Seconds of this process's own work; no example takes one, however busy the machine is."""
 LONGEST_MESSAGE = 5000
 """Characters, with the path of a test's file: what two screens of a terminal hold."""
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal obeys and a reader does not see: control characters, halves of pairs, marks of direction."""
+"""What a terminal obeys and a reader does not see: control characters, halves of pairs, marks of
+direction."""
 
 
 @contextlib.contextmanager
@@ -44,8 +46,8 @@ def _too_long(_signal: int, _frame: FrameType | None) -> Any:
 
 
 def check_refusal(error: BaseException, names: str, *, may_ask: bool = False) -> None:
-    """Assert that a refusal can be read: it names what is at fault, is short, and nothing in it acts on a terminal. It may
-    have asked for more memory than there is only where that is said."""
+    """Assert that a refusal can be read: it names what is at fault, is short, and nothing in it acts on a
+    terminal. It may have asked for more memory than there is only where that is said."""
     text = str(error)
     assert names in text, f"it does not name {names}: {text[:300]!r}"
     assert len(text) <= LONGEST_MESSAGE, f"{len(text):,} characters: {text[:300]!r}"

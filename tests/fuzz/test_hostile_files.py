@@ -1,4 +1,5 @@
-"""Files of somebody else's making: each is read, or refused in a sentence that names it; nothing else ever happens."""
+"""Files of somebody else's making: each is read, or refused in a sentence that names it; nothing else ever
+happens."""
 
 import hashlib
 import json
@@ -50,7 +51,8 @@ class Parser:
     found: tuple[bytes, ...] = ()
     """Contents that were once not refused as they should have been, tried each time."""
     may_ask: bool = False
-    """Whether its library takes a length in the file at its word, and asks for the memory before it finds the end."""
+    """Whether its library takes a length in the file at its word, and asks for the memory before it finds the
+    end."""
 
 
 def read_record(path: Path) -> object:
@@ -59,7 +61,8 @@ def read_record(path: Path) -> object:
 
 
 def read_config(path: Path) -> object:
-    """A configuration that is not whole is said of the model that it is, and refused when the model is asked for."""
+    """A configuration that is not whole is said of the model that it is, and refused when the model is asked
+    for."""
     content = repository.read_config(path)
     found = repository.FoundModel("a", path.parent, content)
     return existing.declared(found), found.backend, existing.why_not_here(found, "cpu")
@@ -105,7 +108,8 @@ PICTURE = Image.fromarray(np.arange(60, dtype=np.uint8).reshape(4, 5, 3))
 WEIGHTS = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2, dtype=torch.float16)}
 HEAD_VALUES: tuple[object, ...] = (0x1950A86A20F9469CFC6C, 1001, {})
 HEAD = b"".join(pickle.dumps(one, protocol=2) for one in HEAD_VALUES)
-"""What begins a file that torch.save has written as pickles: its own number, a version, what the machine was."""
+"""What begins a file that torch.save has written as pickles: its own number, a version, what the machine
+was."""
 
 PARSERS = {
     "record": Parser(

@@ -1,4 +1,5 @@
-"""What the commands give for the committed records: `python -m tests.golden.outputs` writes it into this folder anew."""
+"""What the commands give for the committed records: `python -m tests.golden.outputs` writes it into this
+folder anew."""
 
 import contextlib
 import html.parser

@@ -1,4 +1,5 @@
-"""What the commands give for the committed records is what it was: a line changes on purpose, or not at all."""
+"""What the commands give for the committed records is what it was: a line changes on purpose, or not at
+all."""
 
 import pytest
 
@@ -11,7 +12,8 @@ def given() -> dict[str, str]:
 
 
 def test_every_output_of_the_committed_records_is_the_golden_one(given: dict[str, str]) -> None:
-    """Where this is meant to change, `python -m tests.golden.outputs` writes them anew, and the commit says why."""
+    """Where this is meant to change, `python -m tests.golden.outputs` writes them anew, and the commit says
+    why."""
     golden = {
         path.name: path.read_text()
         for path in FOLDER.iterdir()

@@ -1,4 +1,5 @@
-"""A stand-in for pynvml, which gives NVML's documented answers from plain values, and a watch over its GPUs."""
+"""A stand-in for pynvml, which gives NVML's documented answers from plain values, and a watch over its
+GPUs."""
 
 import contextlib
 import sys

@@ -78,7 +78,8 @@ def assert_handed_on(found: list[dict[str, str]]) -> None:
 def test_the_server_and_its_models_get_what_decides_the_speed_and_no_secret(
     make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And it works in that: the stub finds this Python and its packages where the caller's PATH leads to another."""
+    """And it works in that: the stub finds this Python and its packages where the caller's PATH leads to
+    another."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     source = "import scipy\n" + DOUBLING
     built = make_build(tmp_path / "models", "doubling", source)

@@ -1,4 +1,5 @@
-"""What the GPUs do over a stretch of time, by a stand-in for NVML: which are watched, who else is on them, and their energy."""
+"""What the GPUs do over a stretch of time, by a stand-in for NVML: which are watched, who else is on them,
+and their energy."""
 
 import dataclasses
 import os

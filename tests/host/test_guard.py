@@ -19,7 +19,10 @@ from tests.helpers import ENDED_S, Household, command_line, end, start_caller, w
 ROOT = Path(__file__).parents[2]
 SHM = Path("/dev/shm")
 
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); "
+    "time.sleep(600)"
+)
 DAEMON = """
 import os, signal, time
 if os.fork() == 0:

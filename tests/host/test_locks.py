@@ -1,4 +1,5 @@
-"""The lock on a machine: measurements exclude everything, the rest goes on together, and whoever waits learns for whom."""
+"""The lock on a machine: measurements exclude everything, the rest goes on together, and whoever waits learns
+for whom."""
 
 import os
 import signal
@@ -56,7 +57,10 @@ def run_python(code: str, *arguments: str, **environment: str) -> str:
 
 def is_free_for_others(place: Path) -> bool:
     """Whether another process can share the machine now."""
-    code = "with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, waiting=lambda _: sys.exit()): print('free')"
+    code = (
+        "with locks.hold_machine(folder=Path(sys.argv[1]), exclusive=False, waiting=lambda _: sys.exit()): "
+        "print('free')"
+    )
     return run_python(code, str(place)) == "free"
 
 
@@ -151,7 +155,10 @@ def test_a_waiting_process_is_no_holder(tmp_path: Path) -> None:
     status = tmp_path.stat()
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     table = f"1: FLOCK  ADVISORY  WRITE 71 {place} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 72 {place} 0 EOF\n"
-    table += f"2: POSIX  ADVISORY  READ 73 {place} 0 EOF\n3: FLOCK  ADVISORY  WRITE 74 ff:ff:{status.st_ino} 0 EOF\n"
+    table += (
+        f"2: POSIX  ADVISORY  READ 73 {place} 0 EOF\n3: FLOCK  ADVISORY  WRITE 74 ff:ff:{status.st_ino} 0 "
+        "EOF\n"
+    )
     assert locks.holders(status, table) == [71]
 
 

@@ -1,4 +1,5 @@
-"""What a library is linked to is what the dynamic linker's own tool says; the GPUs that it has code for decide what runs."""
+"""What a library is linked to is what the dynamic linker's own tool says; the GPUs that it has code for
+decide what runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""One sample repeated beside requests that were never sent before: a server that remembers answers is marked."""
+"""One sample repeated beside requests that were never sent before: a server that remembers answers is
+marked."""
 
 import os
 from collections.abc import Iterator

@@ -133,7 +133,8 @@ def test_long_requests_are_as_frequent_in_a_pass_as_on_the_server(server: dict[s
 
 @pytest.mark.parametrize("warm_up", [0, 30, 100])
 def test_the_warm_up_is_found(warm_up: int) -> None:
-    """Latencies that fall from five times their height, then stay. Where it is not found more are asked for."""
+    """Latencies that fall from five times their height, then stay. Where it is not found more are asked
+    for."""
     cuts, generator = [], np.random.default_rng(2)
     for _trial in range(200):
         latencies = generator.gamma(16, 1 / 16, 400)
@@ -248,7 +249,7 @@ def test_the_goodput_counts_what_was_answered_in_time() -> None:
     assert estimates.goodput(parts, 9.0) == pytest.approx(20)
 
 
-# --- beside textbooks and SciPy ------------------------------------------------------------------------------
+# --- beside textbooks and SciPy -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("passes", [2, 3, 6])
@@ -297,7 +298,8 @@ def test_requests_that_are_slow_together_count_as_fewer() -> None:
 
 
 def test_where_passes_do_not_vary_at_all_all_requests_count_as_they_are() -> None:
-    """Each pass has the same latencies, so that nothing says how far the share below a percentile is known."""
+    """Each pass has the same latencies, so that nothing says how far the share below a percentile is
+    known."""
     latencies = np.random.default_rng(5).permutation(np.arange(1.0, 1001.0))
     found = estimates.percentile_estimate(passes_of([latencies] * 4), 50)
     scipys = stats.quantile_test(np.tile(latencies, 4), p=0.5).confidence_interval(0.95)
@@ -316,7 +318,8 @@ def test_a_percentile_that_the_slowest_may_not_reach_is_open_above_from_368_requ
 
 
 def test_a_lower_end_that_stands_alone_has_all_of_the_doubt_on_its_side() -> None:
-    """Of an interval that is open above the lower end is for one side alone: nearer than that of two sides."""
+    """Of an interval that is open above the lower end is for one side alone: nearer than that of two
+    sides."""
     latencies = np.arange(300.0)
     found = estimates.percentile_estimate(passes_of([latencies] * 2), 90)
     open_one = estimates.percentile_estimate(passes_of([latencies[:12]] * 2), 90)

@@ -1,4 +1,5 @@
-"""Faults that a load test hides, in real servers: each is found by the answers between the passes, and named."""
+"""Faults that a load test hides, in real servers: each is found by the answers between the passes, and
+named."""
 
 import os
 import time

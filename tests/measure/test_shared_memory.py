@@ -203,7 +203,7 @@ def test_memory_that_is_not_there_is_an_error_before_anything_is_written_to_it(
     assert not seen.keys
 
 
-# --- perf_analyzer's own -------------------------------------------------------------------------------------
+# --- perf_analyzer's own ------------------------------------------------------------------------------------
 
 
 USING = """\

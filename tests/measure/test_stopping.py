@@ -126,7 +126,7 @@ def test_requests_that_were_measured_count_toward_what_is_certified() -> None:
     assert stopping.requests_missing(side(*[10] * 8), plan) == 0
 
 
-# --- windows -------------------------------------------------------------------------------------------------
+# --- windows ------------------------------------------------------------------------------------------------
 
 
 def test_a_window_holds_a_request_whole_whenever_it_starts() -> None:

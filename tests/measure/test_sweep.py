@@ -1,4 +1,5 @@
-"""Load points measured in turns: in which order, for how long, and what is kept of each. No server is needed."""
+"""Load points measured in turns: in which order, for how long, and what is kept of each. No server is
+needed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -165,7 +165,7 @@ def test_looks_at_one_point_add_up_and_keep_the_first_fault() -> None:
     assert together([]) is None
 
 
-# --- between the passes --------------------------------------------------------------------------------------
+# --- between the passes -------------------------------------------------------------------------------------
 
 
 class Asked:
@@ -208,7 +208,7 @@ def test_nothing_is_asked_where_nothing_says_what_is_right() -> None:
     assert not asked.seconds
 
 
-# --- on a real server ----------------------------------------------------------------------------------------
+# --- on a real server ---------------------------------------------------------------------------------------
 
 
 _HALF_WRONG = """

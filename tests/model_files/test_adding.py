@@ -1,4 +1,5 @@
-"""Models of files anywhere are in the suite while a run wants them; what is wrong with a file is said with its line."""
+"""Models of files anywhere are in the suite while a run wants them; what is wrong with a file is said with
+its line."""
 
 import contextlib
 import sys
@@ -63,7 +64,10 @@ def test_a_folder_gives_all_files_and_packages_that_list_models_and_runs_no_othe
 
 def test_what_lies_beside_a_file_is_imported_when_the_model_is_used_too(tmp_path: Path, add: Add) -> None:
     (tmp_path / "used_late.py").write_text("WORD = 'found'\n")
-    late = "def late():\n    import used_late\n    from . import used_late as same\n    return used_late.WORD + same.WORD"
+    late = (
+        "def late():\n    import used_late\n    from . import used_late as same\n    return used_late.WORD + "
+        "same.WORD"
+    )
     file = write(tmp_path / "mine.py", "mine", late)
     text = file.read_text().replace("lambda _checkpoint: None", "lambda _checkpoint: late()")
     file.write_text(text.replace("Path(__file__)", "Path('nowhere.py')"))
@@ -82,7 +86,7 @@ def test_neighbours_of_one_name_are_told_apart_where_they_are_imported_relativel
     assert set(add(tmp_path / "a", tmp_path / "b")) == {"a", "b"}
 
 
-# --- what is refused -------------------------------------------------------------------------------------------
+# --- what is refused ----------------------------------------------------------------------------------------
 
 
 def refusal(*paths: Path) -> InputError:

@@ -1,4 +1,5 @@
-"""A small BERT's checkpoint folder in NVIDIA's layout, for the tests of what is loaded from one and read with it."""
+"""A small BERT's checkpoint folder in NVIDIA's layout, for the tests of what is loaded from one and read with
+it."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +34,8 @@ def small_state() -> State:
 
 
 def write_folder(content: object, path: Path, config: Mapping[str, Any] = CONFIG, tokens: int = 739) -> Path:
-    """config.json, pytorch_model.bin and vocab.txt, whose 739 tokens are rounded up to 744 rows as NVIDIA rounds."""
+    """config.json, pytorch_model.bin and vocab.txt, whose 739 tokens are rounded up to 744 rows as NVIDIA
+    rounds."""
     path.mkdir()
     published.saved(content, path / "pytorch_model.bin")
     (path / "config.json").write_text(json.dumps(config))

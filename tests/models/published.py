@@ -1,4 +1,5 @@
-"""Checkpoints as NVIDIA's code writes them: the keys, shapes and types that it gives, and the files around them.
+"""Checkpoints as NVIDIA's code writes them: the keys, shapes and types that it gives, and the files around
+them.
 
 `layouts/` lists what was read from that code; each list begins with its repository, commit and files.
 """
@@ -47,7 +48,8 @@ def shrunk(entries: Layout, sizes: Mapping[int, int], layers: int) -> Layout:
 
 
 def numbered(entries: Layout) -> State:
-    """Each entry of values from its own number, counted from 1, to a half above, which tell where they came from.
+    """Each entry of values from its own number, counted from 1, to a half above, which tell where they came
+    from.
 
     They are not all the same, as a training leaves none so, and a checkpoint with such is refused.
     """
@@ -60,8 +62,8 @@ def numbered(entries: Layout) -> State:
 def drawn(entries: Layout, gain: float = 1.0) -> State:
     """Seeded values with which a network's activations stay near 1 from layer to layer.
 
-    Scales and variances are around 1, shifts and means around 0; weights fall with the root of their inputs, times
-    `gain`; rows of embeddings are normal.
+    Scales and variances are around 1, shifts and means around 0; weights fall with the root of their inputs,
+    times `gain`; rows of embeddings are normal.
     """
     generator = torch.Generator().manual_seed(0)
 
@@ -87,7 +89,8 @@ def saved(value: object, path: Path) -> Path:
 
 
 def of_training(state: State) -> dict[str, object]:
-    """What ResNet50's training saves (image_classification/training.py at f217ab11), from several processes."""
+    """What ResNet50's training saves (image_classification/training.py at f217ab11), from several
+    processes."""
     return {
         "epoch": 250,
         "arch": "resnet50",
@@ -110,7 +113,8 @@ def of_speech(state: State) -> dict[str, object]:
 
 
 def of_lightning(state: State) -> dict[Any, object]:
-    """What pytorch-lightning 1.0.0 saves (trainer/connectors/checkpoint_connector.py), but for its own classes."""
+    """What pytorch-lightning 1.0.0 saves (trainer/connectors/checkpoint_connector.py), but for its own
+    classes."""
     return {
         "epoch": 3,
         "global_step": 1552,

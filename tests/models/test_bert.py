@@ -132,7 +132,7 @@ def test_a_checkpoint_is_named_in_the_record_with_its_digest(folder: Path) -> No
     assert weights.origin == f"dist-4l-qa/pytorch_model.bin, sha256 {digest[:12]}"
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- what is refused ----------------------------------------------------------------------------------------
 
 
 def with_config(**changes: Any) -> Callable[[Path], object]:

@@ -1,4 +1,5 @@
-"""Brain tumours of the Medical Segmentation Decathlon: which cases count, how they are prepared, what is refused."""
+"""Brain tumours of the Medical Segmentation Decathlon: which cases count, how they are prepared, what is
+refused."""
 
 import gzip
 from collections.abc import Callable
@@ -121,7 +122,7 @@ def test_a_data_set_that_does_not_fit_is_refused(problem: str, decathlon: Path) 
         use()
 
 
-# --- preparation ------------------------------------------------------------------------------------------------
+# --- preparation --------------------------------------------------------------------------------------------
 
 
 def prepared(root: Path, image: np.ndarray, label: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,5 @@
-"""The micro networks in PyTorch convert with a dynamic batch: what is made of them for two rows computes one and five."""
+"""The micro networks in PyTorch convert with a dynamic batch: what is made of them for two rows computes one
+and five."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,8 @@ FORMS = [
 
 
 def converted(job: ConversionJob, format_: Format, path: Path) -> Callable[[Arrays], Arrays]:
-    """What a format makes of a network, as a function; of AOTInductor the exported graph, as compiling it takes long."""
+    """What a format makes of a network, as a function; of AOTInductor the exported graph, as compiling it
+    takes long."""
     if format_.mnemonic == "pt2":
         exported = pt2.exported_program(job).module()
         return lambda inputs: job.model.run(exported, inputs)

@@ -164,7 +164,8 @@ def test_speech_longer_than_the_frames_is_cut_and_its_length_with_it(committed: 
 def test_each_duration_is_rounded_before_they_are_summed(
     committed: Any, duration: float, frames: int
 ) -> None:
-    """As in NVIDIA's TorchScript form; the eager form of its Triton commit sums durations with a half added."""
+    """As in NVIDIA's TorchScript form; the eager form of its Triton commit sums durations with a half
+    added."""
     even = copy.deepcopy(committed)
     torch.nn.init.zeros_(even.duration_predictor.fc.weight)
     torch.nn.init.constant_(even.duration_predictor.fc.bias, np.log1p(duration))

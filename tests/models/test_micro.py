@@ -1,4 +1,5 @@
-"""Every micro size: its committed weights keep its limits, and a fault on the way costs it a limit or its parity."""
+"""Every micro size: its committed weights keep its limits, and a fault on the way costs it a limit or its
+parity."""
 
 import copy
 import functools
@@ -103,7 +104,7 @@ def test_no_sample_is_trained_on_and_evaluated(name: str) -> None:
     assert not rows(training) & rows(evaluation)
 
 
-# --- faults ----------------------------------------------------------------------------------------------------
+# --- faults -------------------------------------------------------------------------------------------------
 
 
 def other_inputs(**changes: Callable[[Arrays], np.ndarray]) -> Callable[[Arrays], Arrays]:
@@ -240,7 +241,7 @@ def test_a_cast_network_takes_and_gives_the_same_types_within_its_tolerance(
     assert any((values != run.outputs[key]).any() for key, values in outputs.items())
 
 
-# --- what the micro sizes are made of --------------------------------------------------------------------------
+# --- what the micro sizes are made of -----------------------------------------------------------------------
 
 
 def test_digits_are_stratified_and_their_class_is_shape_and_ink() -> None:

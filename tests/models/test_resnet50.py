@@ -78,7 +78,7 @@ def test_weights_are_the_same_in_every_published_layout(layout: str, state: Stat
         assert key.endswith("num_batches_tracked") or torch.equal(value, state[key]), key
 
 
-# --- ImageNet ---------------------------------------------------------------------------------------------------
+# --- ImageNet -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -109,10 +109,10 @@ def test_train_and_val_are_told_apart(imagenet: Path, tmp_path_factory: pytest.T
         resnet50.imagenet("training", root)
 
 
-# Width and height of an image, to which torchvision resizes it, and where it begins to crop: int(256 * long / short)
-# for the longer side, int(round((side - 224) / 2.0)) for the margin, where Python rounds a half to the even number
-# (torchvision/transforms/functional.py, _compute_resized_output_size and center_crop; 0.9.0, which NVIDIA's container
-# 21.03 has, writes the first in functional_pil.py, resize).
+# Width and height of an image, to which torchvision resizes it, and where it begins to crop: int(256 * long /
+# short) for the longer side, int(round((side - 224) / 2.0)) for the margin, where Python rounds a half to the
+# even number (torchvision/transforms/functional.py, _compute_resized_output_size and center_crop; 0.9.0,
+# which NVIDIA's container 21.03 has, writes the first in functional_pil.py, resize).
 CROPS = [
     ((500, 375), (341, 256), (58, 16)),
     ((375, 500), (256, 341), (16, 58)),

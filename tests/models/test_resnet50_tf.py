@@ -22,8 +22,9 @@ State = dict[str, np.ndarray]
 def variables_of(width: int, classes: int, stem: int) -> State:
     """Every variable of NVIDIA's network in its shape, with random values: 267, of which 161 are trained.
 
-    From the scopes and layers of DeepLearningExamples 169b0818, TensorFlow/Classification/ConvNets: model/resnet.py
-    and model/blocks/; tf.layers calls a convolution conv2d and tf.contrib.layers a normalisation BatchNorm.
+    From the scopes and layers of DeepLearningExamples 169b0818, TensorFlow/Classification/ConvNets:
+    model/resnet.py and model/blocks/; tf.layers calls a convolution conv2d and tf.contrib.layers a
+    normalisation BatchNorm.
     """
     generator = np.random.default_rng(0)
     found: State = {}
@@ -54,10 +55,11 @@ def variables_of(width: int, classes: int, stem: int) -> State:
 
 
 def of_training(state: Mapping[str, np.ndarray]) -> State:
-    """What the training adds: Momentum's slot of each trained variable, the step, and with several GPUs a flag.
+    """What the training adds: Momentum's slot of each trained variable, the step, and with several GPUs a
+    flag.
 
-    From model/resnet.py and runtime/runner.py of the same commit; TensorFlow's automatic mixed precision adds the
-    loss scale and the steps since it was changed.
+    From model/resnet.py and runtime/runner.py of the same commit; TensorFlow's automatic mixed precision adds
+    the loss scale and the steps since it was changed.
     """
     slots = {f"{name}/Momentum": values for name, values in state.items() if "/moving_" not in name}
     return slots | {
@@ -236,7 +238,7 @@ def test_a_variable_that_does_not_fit_is_named(
         MICRO.load(path)
 
 
-# --- images -----------------------------------------------------------------------------------------------------
+# --- images -------------------------------------------------------------------------------------------------
 
 
 def test_random_weights_are_seeded_and_give_sane_outputs() -> None:

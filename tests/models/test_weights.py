@@ -1,5 +1,5 @@
-"""What holds for every model: random weights are the same each time, others' are refused by key, and a micro size takes no
-data set."""
+"""What holds for every model: random weights are the same each time, others' are refused by key, and a micro
+size takes no data set."""
 
 from collections.abc import Callable
 from pathlib import Path

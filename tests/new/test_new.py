@@ -59,7 +59,10 @@ def test_every_format_of_a_new_model_is_there_to_be_run(tmp_path: Path, collect:
 
 def test_it_is_written_by_a_python_without_packages(tmp_path: Path) -> None:
     """As on a machine where nothing is installed yet."""
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from fixtures.new import main; sys.exit(main(sys.argv[2:]))"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from fixtures.new import main; "
+        "sys.exit(main(sys.argv[2:]))"
+    )
     command = [sys.executable, "-I", "-S", "-c", code, str(ROOT), "mine", "--to", str(tmp_path / "mine.py")]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -1,4 +1,5 @@
-"""The HTML page in a real browser: it filters, sorts, fits a phone, prints, and asks nothing of the network."""
+"""The HTML page in a real browser: it filters, sorts, fits a phone, prints, and asks nothing of the
+network."""
 
 import json
 import re
@@ -280,7 +281,7 @@ def test_paper_holds_each_table_whole(opened: webdriver.Chrome) -> None:
     emulate(opened, media="print")
 
     wider = (
-        "return [...document.querySelectorAll('table')]"
-        ".filter(one => one.getBoundingClientRect().right > innerWidth + 1).map(one => [one.getBoundingClientRect().right, innerWidth])"
+        "return [...document.querySelectorAll('table')].filter(one => one.getBoundingClientRect().right > "
+        "innerWidth + 1).map(one => [one.getBoundingClientRect().right, innerWidth])"
     )
     assert opened.execute_script(wider) == [], "paper cannot be moved sideways"

@@ -1,4 +1,5 @@
-"""What the page opens on: which configuration to deploy, is it right, how fast is it, and what does it cost."""
+"""What the page opens on: which configuration to deploy, is it right, how fast is it, and what does it
+cost."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -123,7 +123,8 @@ def test_components_add_up_to_the_average(figures: pd.DataFrame) -> None:
 
 
 def test_throughput_times_latency_is_what_is_in_flight(figures: pd.DataFrame) -> None:
-    """Little's law, within 1 %, the rounding of both figures, and one batch more or less in the counting window.
+    """Little's law, within 1 %, the rounding of both figures, and one batch more or less in the counting
+    window.
 
     The throughputs are whole batches in 10 s, in BERT in 1 s.
     """
@@ -140,7 +141,8 @@ def test_throughput_times_latency_is_what_is_in_flight(figures: pd.DataFrame) ->
     off = (throughput * latency_s - in_flight).abs()
     exceptions = figures.loc[off > limit, [*POINT[:2], "format", "precision", "batch", "concurrency"]]
     assert exceptions.to_numpy().tolist() == [
-        # One inference takes 1.27 ms, of which the latency has at most 1.25: the client needs some between two.
+        # One inference takes 1.27 ms, of which the latency has at most 1.25: the client needs some between
+        # two.
         ["bert-dist4l", "v100", "onnx", "fp16", 1, 1],
         # The average is the sum of its components, of which the network's was negative and printed as 0.
         ["nnunet", "a100", "ts-script", "fp32", 1, 6],

@@ -1,4 +1,5 @@
-"""The published tables out of records: every column and setting of the sources, by its name and in its place."""
+"""The published tables out of records: every column and setting of the sources, by its name and in its
+place."""
 
 import csv
 import os
@@ -36,10 +37,10 @@ ONLINE = dict.fromkeys(MODELS, "Concurrent client requests") | {
     "fastpitch": "Sequence Length | Concurrent client requests"
 }
 BERT = (
-    "Batch | Concurrency | Inferences/Second | Client Send (ms) | Network+Server Send/Recv (ms) | "
-    "Server Queue (ms) | Server Compute Input (ms) | Server Compute Infer (ms) | Server Compute Output (ms) | "
-    "Client Recv (ms) | p50 latency (ms) | p90 latency (ms) | p95 latency (ms) | p99 latency (ms) | "
-    "avg latency (ms)"
+    "Batch | Concurrency | Inferences/Second | Client Send (ms) | Network+Server Send/Recv (ms) | Server "
+    "Queue (ms) | Server Compute Input (ms) | Server Compute Infer (ms) | Server Compute Output (ms) | "
+    "Client Recv (ms) | p50 latency (ms) | p90 latency (ms) | p95 latency (ms) | p99 latency (ms) | avg "
+    "latency (ms)"
 )
 """As its one scenario was published, the other has the same columns."""
 
@@ -56,7 +57,10 @@ CONFIGURATION = {
     "resnet50-tf": "GPU | Backend | Model binding | Precision | Model format",
     "fastpitch": "GPU | Backend | Precision | Model format | Conversion variant",
 }
-BERT_PARAMETERS = "GPU | Backend | Backend accelerator | Precision | Model format | Max batch size | Number of model instances"
+BERT_PARAMETERS = (
+    "GPU | Backend | Backend accelerator | Precision | Model format | Max batch size | Number of model "
+    "instances"
+)
 
 SHOWN_ACCELERATORS = {"trt": "TensorRT", "cuda": "CUDA", None: "-"}
 

@@ -1,4 +1,5 @@
-"""Measured figures beside the published ones: which rows a case meets, their ratios, what differs, and what has no counterpart."""
+"""Measured figures beside the published ones: which rows a case meets, their ratios, what differs, and what
+has no counterpart."""
 
 import re
 from typing import Any

@@ -1,4 +1,5 @@
-"""The regions of a markdown file: rendered anew with their pictures, all else untouched, drift found, errors with their line."""
+"""The regions of a markdown file: rendered anew with their pictures, all else untouched, drift found, errors
+with their line."""
 
 import os
 import re

@@ -1,4 +1,5 @@
-"""How files are opened and written: only regular ones, whole or not at all, and a killed run leaves nothing for good."""
+"""How files are opened and written: only regular ones, whole or not at all, and a killed run leaves nothing
+for good."""
 
 import os
 import signal

@@ -1,4 +1,5 @@
-"""Records of another's making: each command refuses one in a sentence, or shows it without doing what it says."""
+"""Records of another's making: each command refuses one in a sentence, or shows it without doing what it
+says."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""What readers are told of where measurements come from, and what they are not told where names are left out."""
+"""What readers are told of where measurements come from, and what they are not told where names are left
+out."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""What a comparison and a latency budget show, in words: which sentence stands for which verdict, and when no ratio is said."""
+"""What a comparison and a latency budget show, in words: which sentence stands for which verdict, and when no
+ratio is said."""
 
 from typing import Any
 

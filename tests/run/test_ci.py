@@ -94,11 +94,13 @@ class Run:
 
 
 def prepare(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Benchmarks that fail in every way, without a server: the command line of a run, and what GitHub adds to its environment."""
+    """Benchmarks that fail in every way, without a server: the command line of a run, and what GitHub adds to
+    its environment."""
     (folder / "benchmarks").mkdir()
     (folder / "benchmarks" / "test_all.py").write_text(BENCHMARKS)
     (folder / "conftest.py").write_text(
-        f"import runpy\npytest_addoption = runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
+        "import runpy\npytest_addoption = "
+        f"runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
     )
     (folder / "step.md").write_text("of an earlier command\n")
     environment = {

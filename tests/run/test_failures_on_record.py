@@ -1,4 +1,5 @@
-"""A test that fails before it has a result is on record as failed: no earlier pass stands beside a later speed."""
+"""A test that fails before it has a result is on record as failed: no earlier pass stands beside a later
+speed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -66,7 +67,8 @@ def test_offline(recorder):
 """
 
 Run = Callable[..., Publishable]
-"""`run("-k", "offline", fails="test nan")`: a run of such benchmarks, and the record as a reader may see it then."""
+"""`run("-k", "offline", fails="test nan")`: a run of such benchmarks, and the record as a reader may see it
+then."""
 
 
 @pytest.fixture
@@ -74,7 +76,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "test_all.py").write_text(BENCHMARKS)
     (tmp_path / "conftest.py").write_text(
-        f"import runpy\npytest_addoption = runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
+        "import runpy\npytest_addoption = "
+        f"runpy.run_path({str(ROOT / 'conftest.py')!r})['pytest_addoption']\n"
     )
     options = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path))
     results = tmp_path / "results"

@@ -1,5 +1,6 @@
-"""The tests of benchmarks/ that need no labels, and those of a load point, against a server that a test makes up: each looks for
-what it is named for, records it before it fails for it, and ends the run with its own exit status."""
+"""The tests of benchmarks/ that need no labels, and those of a load point, against a server that a test makes
+up: each looks for what it is named for, records it before it fails for it, and ends the run with its own exit
+status."""
 
 import textwrap
 from collections.abc import Iterator

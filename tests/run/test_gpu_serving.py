@@ -1,4 +1,5 @@
-"""What the server of a case on a GPU is started and loaded with, by a stand-in for NVML and one for the server."""
+"""What the server of a case on a GPU is started and loaded with, by a stand-in for NVML and one for the
+server."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,5 @@
-"""Which GPUs a run uses on a machine with several, by a stand-in for NVML: one kind, as many as asked for, no others."""
+"""Which GPUs a run uses on a machine with several, by a stand-in for NVML: one kind, as many as asked for, no
+others."""
 
 import os
 from collections.abc import Iterator
@@ -54,7 +55,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 
 
 def skip_reasons(collected: Collected) -> dict[str, set[str]]:
-    """Why tests would be skipped for other reasons than a package that is missing here, by the name of their target."""
+    """Why tests would be skipped for other reasons than a package that is missing here, by the name of their
+    target."""
     reasons: dict[str, set[str]] = {}
     for item in collected.selected:
         if hasattr(item, "callspec"):
@@ -144,7 +146,7 @@ def test_a_gpu_that_the_caller_hides_is_not_said_to_be_missing(
     assert all(shows in str(reason) for reason in reasons.values())
 
 
-# --- several GPUs, and slices of one -------------------------------------------------------------------------
+# --- several GPUs, and slices of one ------------------------------------------------------------------------
 
 
 def test_a_case_on_several_gpus_has_a_name_of_its_own_and_a_cpu_s_case_has_not(

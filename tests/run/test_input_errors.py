@@ -1,4 +1,5 @@
-"""What was given and cannot be used ends a run, whose other cases would say the same; the error of another test does not."""
+"""What was given and cannot be used ends a run, whose other cases would say the same; the error of another
+test does not."""
 
 from pathlib import Path
 

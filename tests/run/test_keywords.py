@@ -1,4 +1,5 @@
-"""`-k` is read by pytest's own parse: a word selects hardware where it is asked for, never where it is left out."""
+"""`-k` is read by pytest's own parse: a word selects hardware where it is asked for, never where it is left
+out."""
 
 import itertools
 import random
@@ -39,7 +40,8 @@ class Node:
         return set().union(*(part.words(under_not=inside) for part in self.parts))
 
     def text(self, chance: random.Random) -> str:
-        """The expression as somebody might type it: with more brackets and blanks than needed, or with fewest."""
+        """The expression as somebody might type it: with more brackets and blanks than needed, or with
+        fewest."""
         if self.kind == "word":
             return chance.choice(["{}", "{}", "({})", "( {} )"]).format(self.word)
         parts = [f"({part.text(chance)})" for part in self.parts]
@@ -149,7 +151,8 @@ WORDS = ["cpu", "a100", "t4", "A30", "l4", "onnx", "trt", "resnet50", "micro", "
 
 
 def fits(item: pytest.Item) -> Callable[[str], bool]:
-    """Whether a word is a part of a name that -k compares with: of the test, its file and folder, or a marker."""
+    """Whether a word is a part of a name that -k compares with: of the test, its file and folder, or a
+    marker."""
     nodes = [node.name for node in item.listchain() if not isinstance(node, pytest.Session)]
     names = [name.lower() for name in (*nodes, *(mark.name for mark in item.iter_markers()))]
     return lambda word: any(word.lower() in name for name in names)

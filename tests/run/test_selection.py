@@ -85,7 +85,8 @@ def test_a_model_may_exclude_a_format_or_one_precision_of_it() -> None:
 def test_a_published_target_named_alone_selects_exactly_what_was_published(name: str) -> None:
     every = published.load()
     rows = every[every.gpu == name]
-    # The sources call the engine of a TorchScript model `cuda`, and TensorFlow-TensorRT is in the format's name.
+    # The sources call the engine of a TorchScript model `cuda`, and TensorFlow-TensorRT is in the format's
+    # name.
     implied = (rows.accelerator == "cuda") | (rows.format == "tf-trt")
     rows = rows.assign(accelerator=rows.accelerator.mask(implied))
     parts = ["model", "format", "accelerator", "precision"]
@@ -183,8 +184,8 @@ def test_a_run_keeps_each_case_together_in_the_order_of_its_stages(collect: Coll
 
 
 def test_a_model_s_reference_comes_first_and_what_is_compiled_last(collect: Collect) -> None:
-    """And the cases of a model follow one another, so that its weights are loaded once: by name alone `resnet50-onnx` and
-    `resnet50-ts-trace` have those of `resnet50-tf` between them."""
+    """And the cases of a model follow one another, so that its weights are loaded once: by name alone
+    `resnet50-onnx` and `resnet50-ts-trace` have those of `resnet50-tf` between them."""
     collected = collect("-k", "(cpu and fastpitch-micro or t4 and (resnet50 or resnet50-tf)) and conversion")
 
     cases = [item.callspec.params["case"] for item in collected.selected]  # type: ignore[attr-defined]

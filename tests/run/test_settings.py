@@ -1,4 +1,5 @@
-"""Options become plain values; what cannot be used is an error that names the option and says what to write."""
+"""Options become plain values; what cannot be used is an error that names the option and says what to
+write."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -50,7 +50,8 @@ def test_the_shards_have_each_selected_test_once_and_say_how_many(
 
 
 def test_a_run_changes_no_other_shard_of_it(collect: Collect, tmp_path: Path) -> None:
-    """The records that a run writes are not those it is split by: the second shard would be another on that machine."""
+    """The records that a run writes are not those it is split by: the second shard would be another on that
+    machine."""
     one, other = (
         collect(*CPU, "--shard", "1/2", "--results", str(folder))
         for folder in (tmp_path, ROOT / "reports" / "readme")

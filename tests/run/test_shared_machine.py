@@ -1,4 +1,5 @@
-"""What loads or starts something shares the machine with other builds, and never goes on beside a measurement."""
+"""What loads or starts something shares the machine with other builds, and never goes on beside a
+measurement."""
 
 from pathlib import Path
 

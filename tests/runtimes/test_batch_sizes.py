@@ -81,8 +81,8 @@ def test_each_size_has_a_session_and_a_batch_is_filled_up_to_the_next_and_answer
 def test_each_shape_has_a_graph_of_its_own_whose_memory_stays_and_answers_are_not_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A graph that is replayed reads and writes the memory that it was captured with, whatever the run is given. On a CPU
-    nothing is captured, but the memory is bound and kept as for a graph."""
+    """A graph that is replayed reads and writes the memory that it was captured with, whatever the run is
+    given. On a CPU nothing is captured, but the memory is bound and kept as for a graph."""
     places: dict[int, set[tuple[int, ...]]] = {}
     opened = RUNTIME._on_tensors
 

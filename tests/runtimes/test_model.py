@@ -1,4 +1,5 @@
-"""Triton's Python-backend model on PyTorch's tensors: how it copies between host and device, here with stand-ins for both."""
+"""Triton's Python-backend model on PyTorch's tensors: how it copies between host and device, here with
+stand-ins for both."""
 
 import importlib.util
 import json

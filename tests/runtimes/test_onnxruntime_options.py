@@ -1,6 +1,7 @@
 """What ONNX Runtime is told on a GPU, in the runtime and by Triton's backend: options that both know.
 
-A provider refuses a session with an unknown option, and so does the backend a model with an unknown parameter.
+A provider refuses a session with an unknown option, and so does the backend a model with an unknown
+parameter.
 """
 
 import importlib.util
@@ -39,7 +40,8 @@ def providers(
 ) -> dict[str, dict[str, str]]:
     """The execution providers that the runtime asks for on a GPU, each with its options.
 
-    A provider finds its libraries only where they are in the process already: their packages are in no loader's path."""
+    A provider finds its libraries only where they are in the process already: their packages are in no
+    loader's path."""
     asked: dict[str, dict[str, str]] = {}
     preloaded: list[str] = []
     runtime = runtimes.load_runtime("onnx.py")

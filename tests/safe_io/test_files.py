@@ -1,4 +1,5 @@
-"""Whatever lies in the place of a user's file, and whatever is in it, ends in one sentence, soon and in little memory."""
+"""Whatever lies in the place of a user's file, and whatever is in it, ends in one sentence, soon and in
+little memory."""
 
 import functools
 import os

@@ -1,4 +1,5 @@
-"""Of what another program has written, its last lines are shown: all else may be as much as there is room for."""
+"""Of what another program has written, its last lines are shown: all else may be as much as there is room
+for."""
 
 import os
 import tracemalloc

@@ -1,4 +1,5 @@
-"""A server whose percentiles are known exactly: one that takes the same time for each request, M/D/1 at Poisson arrivals."""
+"""A server whose percentiles are known exactly: one that takes the same time for each request, M/D/1 at
+Poisson arrivals."""
 
 import contextlib
 import math

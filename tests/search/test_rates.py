@@ -1,4 +1,5 @@
-"""The search for the highest request rate within a latency budget, on a server whose percentiles are known exactly."""
+"""The search for the highest request rate within a latency budget, on a server whose percentiles are known
+exactly."""
 
 import dataclasses
 

@@ -1,4 +1,5 @@
-"""A server that takes TLS, or asks for a header: a real Triton, over every connection that the suite makes."""
+"""A server that takes TLS, or asks for a header: a real Triton, over every connection that the suite
+makes."""
 
 import dataclasses
 import functools

@@ -89,7 +89,7 @@ def test_backends_are_looked_for_beside_the_program_else_where_the_server_itself
     assert local_backends(choice.detail, default) == tmp_path / "moved" / "backends"
 
 
-# --- variables and options of a server -----------------------------------------------------------------------
+# --- variables and options of a server ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_onnx_runtime_s_engines_are_kept_beside_a_server_of_this_machine_and_in_
     assert (None if folder is None else str(Path(folder).parent)) == expected
 
 
-# --- what a server's own backends cannot serve ----------------------------------------------------------------
+# --- what a server's own backends cannot serve --------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""NVIDIA's container on a Docker engine that a script stands for: what it is started with, and what is known of its image."""
+"""NVIDIA's container on a Docker engine that a script stands for: what it is started with, and what is known
+of its image."""
 
 import json
 import os
@@ -23,7 +24,8 @@ from tests.serve.programs import script
 def engine(
     folder: Path, monkeypatch: pytest.MonkeyPatch, about: object = None, *, needs_pull: bool = False
 ) -> Path:
-    """A stand-in for docker on PATH whose containers end at once; returns the file of its calls, an argument a line."""
+    """A stand-in for docker on PATH whose containers end at once; returns the file of its calls, an argument
+    a line."""
     calls, here = folder / "calls", folder / "image is here"
     if not needs_pull:
         here.touch()

@@ -1,4 +1,5 @@
-"""Models as they were found, on a real Triton: loaded untouched, asked for what they are, and refused with the reason."""
+"""Models as they were found, on a real Triton: loaded untouched, asked for what they are, and refused with
+the reason."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,7 +144,7 @@ def test_a_server_says_which_models_it_has_loaded(server: Server, found: dict[st
     assert declared(loaded["doubler"]).inputs[0].shape == (4,)
 
 
-# --- models that are refused as they were found ---------------------------------------------------------------
+# --- models that are refused as they were found -------------------------------------------------------------
 
 WITHOUT_DIMS = """
 backend: "python"
@@ -203,11 +204,12 @@ def test_what_cannot_load_here_is_not_waited_for(refusing: Server, refused: Path
     assert refusing.is_live()
 
 
-# --- samples that are made up, for a model that is made up ----------------------------------------------------
+# --- samples that are made up, for a model that is made up --------------------------------------------------
 
 
 class Asked:
-    """A server's model that takes some lengths of its dimensions only, needs some inputs, and notes what it was asked."""
+    """A server's model that takes some lengths of its dimensions only, needs some inputs, and notes what it
+    was asked."""
 
     def __init__(self, *taken: int, needed: str = "IN") -> None:
         self.taken, self.needed = taken, needed

@@ -1,4 +1,5 @@
-"""No Triton outlives its caller, nor does what it and the load generator leave: the real ones, under a real load."""
+"""No Triton outlives its caller, nor does what it and the load generator leave: the real ones, under a real
+load."""
 
 import dataclasses
 import random

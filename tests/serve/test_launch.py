@@ -51,7 +51,8 @@ def test_the_log_and_nothing_else_is_left_of_a_server(
             again.bind(("127.0.0.1", port))
     assert "Started GRPCInferenceService" in log.read_text()
     assert list(temporary.glob("*/runs/*")) == list(SHM.glob(segments)) == []
-    # What the backend made in /tmp stays where an older Triton may have made it; another server may end just now.
+    # What the backend made in /tmp stays where an older Triton may have made it; another server may end just
+    # now.
     wait_until(lambda: not made.intersection(cleanup.orphans()))
 
 

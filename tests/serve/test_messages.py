@@ -1,4 +1,5 @@
-"""Is a tensor of each type of Triton's as long in a request as the suite reckons, and the same when it is read again?"""
+"""Is a tensor of each type of Triton's as long in a request as the suite reckons, and the same when it is
+read again?"""
 
 import numpy as np
 import pytest

@@ -42,7 +42,8 @@ SAMPLES = Samples(
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, dict[str, Model]]]:
-    """A Triton with a model that answers in parts, one that sums up by sequence, and one that sums up whatever comes."""
+    """A Triton with a model that answers in parts, one that sums up by sequence, and one that sums up
+    whatever comes."""
     root = tmp_path_factory.mktemp("repository")
     in_parts = 'backend: "python" model_transaction_policy { decoupled: true }'
     parts = config("INT32", "3", batch=0, more=in_parts, answer="1")
@@ -103,7 +104,7 @@ def test_a_model_for_which_no_request_is_the_first_and_the_last_is_asked_with_tw
         converse(server, by_name["picky"], [Message(SAMPLES.load([0]))])
 
 
-# --- models that are made up ---------------------------------------------------------------------------------
+# --- models that are made up --------------------------------------------------------------------------------
 
 Answering = Callable[[int, Message], Answers]
 """The answers to a message, which is the one of this number since the beginning."""

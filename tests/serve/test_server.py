@@ -1,4 +1,5 @@
-"""A Triton that answers, by the real one: models are loaded, answer and go, and what does not load is an error."""
+"""A Triton that answers, by the real one: models are loaded, answer and go, and what does not load is an
+error."""
 
 import dataclasses
 import http.client

@@ -1,4 +1,5 @@
-"""A server is waited for while it computes, and given up where it does not; an answer or an error comes through."""
+"""A server is waited for while it computes, and given up where it does not; an answer or an error comes
+through."""
 
 import itertools
 import threading

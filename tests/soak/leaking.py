@@ -1,4 +1,5 @@
-"""A Triton model that keeps something of each request, or of each loading, and a real server that serves it."""
+"""A Triton model that keeps something of each request, or of each loading, and a real server that serves
+it."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,5 @@
-"""Real servers under load for a while: a leak of 1 KiB a request is found, and a clean server raises no alarm."""
+"""Real servers under load for a while: a leak of 1 KiB a request is found, and a clean server raises no
+alarm."""
 
 import functools
 from collections.abc import Iterator
@@ -19,8 +20,8 @@ pytestmark = pytest.mark.campaign
 SECONDS = 40.0
 """Of a soak: a fifteenth of what users are told, so that as much less is in it to be found."""
 LOADING_S = 540.0
-"""Of which a third is for loadings: of the Python backend's model one takes several seconds on a busy machine, and fourteen
-are needed."""
+"""Of which a third is for loadings: of the Python backend's model one takes several seconds on a busy
+machine, and fourteen are needed."""
 LOADING_LEAK = "open(f'/dev/shm/tritonproof-test-{os.getpid()}', 'wb').write(b'x' * (8 << 20))"
 
 

@@ -1,4 +1,5 @@
-"""What a server uses: memory, segments of shared memory, open files and threads of its processes, the GPU's memory."""
+"""What a server uses: memory, segments of shared memory, open files and threads of its processes, the GPU's
+memory."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""What readers are shown of a model that was served as it was found: speed where its answers are those it gives alone."""
+"""What readers are shown of a model that was served as it was found: speed where its answers are those it
+gives alone."""
 
 from typing import Any
 

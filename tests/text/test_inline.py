@@ -36,7 +36,8 @@ HOSTILE = [
     "`a[0]|b` `c`",
     "*bold*_too_",
 ]
-"""What would become HTML, a picture, a link, a cell, a block or a colour, also where it is half escaped before."""
+"""What would become HTML, a picture, a link, a cell, a block or a colour, also where it is half escaped
+before."""
 
 LIVE = {
     "html_inline",

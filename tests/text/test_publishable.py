@@ -1,5 +1,5 @@
-"""May a speed, or a ratio of speeds, be shown? A case that is not proven right shows none, in no output of any command;
-nor does one show a ratio whose interval is too wide."""
+"""May a speed, or a ratio of speeds, be shown? A case that is not proven right shows none, in no output of
+any command; nor does one show a ratio whose interval is too wide."""
 
 import os
 import re
@@ -82,7 +82,8 @@ RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
 
 
 def with_ratios(low: float, high: float) -> Record:
-    """A case that is proven right and has one ratio everywhere: to in process, to another build, to the runner-up."""
+    """A case that is proven right and has one ratio everywhere: to in process, to another build, to the
+    runner-up."""
     ratio = Estimate(2.1654, low, high)
     compared = samples.comparison(ratio=ratio)
     one = planted()

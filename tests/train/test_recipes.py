@@ -49,7 +49,8 @@ def first_samples(model: Model, split: Split, dataset: Path | None, checkpoint: 
 
 @contextlib.contextmanager
 def untraced(model: Model) -> Iterator[None]:
-    """TensorFlow runs its functions as they stand: to trace and optimise a step takes the time of many steps."""
+    """TensorFlow runs its functions as they stand: to trace and optimise a step takes the time of many
+    steps."""
     if model.framework != "tensorflow":
         yield
         return

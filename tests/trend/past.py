@@ -1,6 +1,7 @@
 """Histories for the tests: rows of a case over many runs, and noise as that of records.
 
-`python -m tests.trend.past DIR` writes a year's: 200 series of 1,000 runs, 3 % steps in a quarter of them, 88 MB.
+`python -m tests.trend.past DIR` writes a year's: 200 series of 1,000 runs, 3 % steps in a quarter of them, 88
+MB.
 """
 
 import datetime
@@ -53,8 +54,8 @@ def stepped(runs: int, at: int, factor: float, spread: float = 0.004, seed: int 
 
 
 def machine(generator: np.random.Generator, runs: int, spread: float, memory: float) -> np.ndarray:
-    """What a machine does to all its figures from run to run, as a logarithm: noise of which so much is left a run
-    later, [runs]."""
+    """What a machine does to all its figures from run to run, as a logarithm: noise of which so much is left
+    a run later, [runs]."""
     fresh = generator.normal(0, spread * np.sqrt(1 - memory**2), runs)
     found = np.empty(runs)
     found[0] = generator.normal(0, spread)
@@ -66,8 +67,9 @@ def machine(generator: np.random.Generator, runs: int, spread: float, memory: fl
 def noisy(
     generator: np.random.Generator, runs: int, spread: float, drift: float = 0.02
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logarithms of one series' speeds and their standard errors, [runs] each: Student's t with 4 degrees of freedom of
-    this standard deviation, the measuring's own error, drift of up to 2 %, and one run in a hundred 5 to 40 % slower."""
+    """Logarithms of one series' speeds and their standard errors, [runs] each: Student's t with 4 degrees of
+    freedom of this standard deviation, the measuring's own error, drift of up to 2 %, and one run in a
+    hundred 5 to 40 % slower."""
     errors = generator.lognormal(np.log(0.005), 0.5, runs)
     values = spread * generator.standard_t(4, runs) / np.sqrt(2) + errors * generator.normal(size=runs)
     values += generator.uniform(-drift, drift) * np.linspace(0, 1, runs)
@@ -84,8 +86,8 @@ def history(
     share: float = 0.25,
     place: int | None = None,
 ) -> tuple[list[Row], dict[str, int]]:
-    """Throughputs of many load points on one machine whose own noise, of 1.5 %, lasts some runs; and the runs from which
-    on a share of them is 3 % faster or slower, by load point: of each another, or `place`."""
+    """Throughputs of many load points on one machine whose own noise, of 1.5 %, lasts some runs; and the runs
+    from which on a share of them is 3 % faster or slower, by load point: of each another, or `place`."""
     generator = np.random.default_rng(seed)
     together = machine(generator, runs, 0.015, 0.8)
     found, planted = [], {}

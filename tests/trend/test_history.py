@@ -1,4 +1,5 @@
-"""The history on disk: every measurement once, nothing lost and nothing half written, whoever adds at the same time."""
+"""The history on disk: every measurement once, nothing lost and nothing half written, whoever adds at the
+same time."""
 
 import json
 import subprocess

@@ -56,8 +56,8 @@ def apart(path: Path) -> Path:
 
 
 def tokens(path: Path) -> Path:
-    """input_ids and attention_mask, [batch, any] each, to attention over a text's words, [batch, any, 8]; what is masked
-    gets the least number there is, as in Hugging Face's exports."""
+    """input_ids and attention_mask, [batch, any] each, to attention over a text's words, [batch, any, 8];
+    what is masked gets the least number there is, as in Hugging Face's exports."""
     graph = """(int64[batch, length] input_ids, int64[batch, length] attention_mask) => (float[batch, length, 8] states) {
         words = Gather(table, input_ids)
         turned = Transpose<perm = [0, 2, 1]>(words)
@@ -108,7 +108,8 @@ def without_batch(path: Path) -> Path:
 
 
 def classifier(path: Path) -> Path:
-    """x, [batch, 4], and its weight, [batch], to a label, [batch], and to scores, [batch, 3], as scikit-learn's are."""
+    """x, [batch, 4], and its weight, [batch], to a label, [batch], and to scores, [batch, 3], as
+    scikit-learn's are."""
     graph = """(float[batch, 4] x, float[batch] weight) => (int64[batch] label, float[batch, 3] scores) {
         column = Unsqueeze(weight, one)
         heavy = Mul(x, column)
@@ -129,8 +130,8 @@ def steps_first(path: Path) -> Path:
 
 
 def picks(path: Path) -> Path:
-    """which, [batch, 5] of INT32, that picks from a table of 40 rows once it is INT64, and flag, [batch, 1], from one of 2 that
-    the graph computes."""
+    """which, [batch, 5] of INT32, that picks from a table of 40 rows once it is INT64, and flag, [batch, 1],
+    from one of 2 that the graph computes."""
     graph = """(int32[batch, 5] which, int64[batch, 1] flag) => (float[batch, 5] y) {
         index = Cast<to = 7>(which)
         rows = Gather(table, index)
@@ -146,7 +147,8 @@ def probable(path: Path) -> Path:
     zipped = "ai.onnx.ml.ZipMap<classlabels_int64s = [0, 1, 2, 3]>(x)"
     return _save(
         path,
-        f"(float[batch, 4] x) => (seq(map(int64, float)) output_probability) {{ output_probability = {zipped} }}",
+        "(float[batch, 4] x) => (seq(map(int64, float)) output_probability) { output_probability = "
+        f"{zipped} }}",
     )
 
 

@@ -136,7 +136,7 @@ def test_a_model_as_it_is_scores_by_its_labels_and_is_held_to_what_was_given(tmp
     assert [one.name for one in before.metrics] == ["top-1"]
 
 
-# --- files ---------------------------------------------------------------------------------------------------
+# --- files --------------------------------------------------------------------------------------------------
 
 
 def test_each_sample_gets_its_own_label_from_each_kind_of_file(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_file_that_does_not_label_the_samples_is_refused(
     assert raised.value.fix
 
 
-# --- what is refused -----------------------------------------------------------------------------------------
+# --- what is refused ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

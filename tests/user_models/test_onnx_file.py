@@ -41,8 +41,8 @@ def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
 
 
 def score(model: Model, run: Any) -> float:
-    """What the model's one metric gives all evaluation samples: the share of decisions that are the reference's, or the mean
-    error where nothing is decided."""
+    """What the model's one metric gives all evaluation samples: the share of decisions that are the
+    reference's, or the mean error where nothing is decided."""
     samples = model.samples("evaluation", None, None)
     inputs = samples.load(range(len(samples)))
     kept, expected = (model.keep(one) for one in (run(inputs), model.run(model.load(None).network, inputs)))
@@ -91,7 +91,7 @@ def test_made_up_inputs_are_such_that_the_network_computes_them_and_the_header_s
     assert not [one for one in cases_of(CPU) if one.model is model and one.precision == "int8"]
 
 
-# --- INT8 ----------------------------------------------------------------------------------------------------
+# --- INT8 ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("has_folder", [False, True])
@@ -113,7 +113,7 @@ def test_too_few_samples_or_nothing_to_quantise_leave_int8_out(tmp_path: Path) -
     assert len(model.samples("evaluation", None, None)) == 12, "none is held back"
 
 
-# --- builds --------------------------------------------------------------------------------------------------
+# --- builds -------------------------------------------------------------------------------------------------
 
 
 def test_weights_that_lie_apart_are_served_with_the_graph(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_triton_warms_up_with_zeros_only_what_computes_them(
     assert bool(config.model_warmup) is is_warmed_up
 
 
-# --- what it is held to --------------------------------------------------------------------------------------
+# --- what it is held to -------------------------------------------------------------------------------------
 
 
 def test_a_given_tolerance_holds_for_the_conversion_and_between_answers(tmp_path: Path) -> None:
@@ -203,7 +203,8 @@ def decided(path: Path) -> tuple[str, Any]:
 
 
 def test_a_network_decides_by_classes_signs_and_halves_and_else_nothing(tmp_path: Path) -> None:
-    """The values of a detector's boxes along their axis are no classes, and zeros that a ReLU leaves have no sign."""
+    """The values of a detector's boxes along their axis are no classes, and zeros that a ReLU leaves have no
+    sign."""
     name, decisions = decided(networks.linear(tmp_path / "scores.onnx"))
     assert (name, decisions.shape) == ("agreement", (2, 1))
     for operator, shape in (("Relu", (1, 8, 8)), ("Neg", (6, 20)), ("Neg", (2, 8, 8))):
@@ -247,7 +248,7 @@ def test_a_file_that_is_served_as_it_is_was_not_converted(tmp_path: Path) -> Non
     assert (quantised.passed, quantised.same_file) == (False, False)
 
 
-# --- what is refused -----------------------------------------------------------------------------------------
+# --- what is refused ----------------------------------------------------------------------------------------
 
 
 def no_onnx(folder: Path) -> GivenNetwork:

@@ -1,4 +1,5 @@
-"""Samples of several shapes in one run: each is sent in its own, alone to the checks and mixed with the others under load."""
+"""Samples of several shapes in one run: each is sent in its own, alone to the checks and mixed with the
+others under load."""
 
 import json
 from pathlib import Path

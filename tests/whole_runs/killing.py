@@ -1,7 +1,8 @@
-"""A pytest plugin for runs that are to lose their server: it kills the real one, once, in the middle of a stage.
+"""A pytest plugin for runs that are to lose their server: it kills the real one, once, in the middle of a
+stage.
 
-The variable that KILLED names says in which: `load`, in the third pass under load, or `accuracy`, before the evaluation
-through the server.
+The variable that KILLED names says in which: `load`, in the third pass under load, or `accuracy`, before the
+evaluation through the server.
 """
 
 import os

@@ -29,8 +29,8 @@ def against_commit(given: tuple[str, ...], repos: Path, tmp_path_factory: pytest
 
 @pytest.fixture
 def slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    """Options of a run whose runtime sleeps for 40 ms in each request, many times what the model takes: a pass lasts for
-    several latencies, and it takes eight pairs of passes to show it."""
+    """Options of a run whose runtime sleeps for 40 ms in each request, many times what the model takes: a
+    pass lasts for several latencies, and it takes eight pairs of passes to show it."""
     own = (RUNTIMES / "onnx.py").read_text()
     slow = own.replace("= session.run(", "= __import__('time').sleep(0.04) or session.run(")
     assert slow != own

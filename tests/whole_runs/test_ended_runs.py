@@ -16,8 +16,8 @@ def below(pid: int) -> list[psutil.Process]:
 
 
 def segments_of(processes: list[psutil.Process]) -> set[tuple[Path, int]]:
-    """The segments of shared memory that processes have mapped, each with its inode: the next run on the machine, which may
-    have waited for this one to end, gives its own the same names."""
+    """The segments of shared memory that processes have mapped, each with its inode: the next run on the
+    machine, which may have waited for this one to end, gives its own the same names."""
     found: set[tuple[Path, int]] = set()
     for process in processes:
         try:

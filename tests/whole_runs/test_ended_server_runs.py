@@ -1,4 +1,5 @@
-"""A server that is killed in the middle of a case, in whole runs: its case fails, and the next one has its own."""
+"""A server that is killed in the middle of a case, in whole runs: its case fails, and the next one has its
+own."""
 
 from pathlib import Path
 
@@ -11,7 +12,8 @@ pytestmark = pytest.mark.campaign
 
 
 def killed_run(where: str, selection: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run of two cases, the stages of the selection alone, in which the first server that gets there is killed."""
+    """A run of two cases, the stages of the selection alone, in which the first server that gets there is
+    killed."""
     monkeypatch.setenv(KILLED, where)
     repos = Path(__file__).parents[2] / "model_repos"
     of_cases = f"resnet50-micro and not tf and (ts-trace or onnx) and fp32 and ({selection})"

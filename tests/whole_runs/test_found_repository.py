@@ -1,4 +1,5 @@
-"""A whole run over a repository of unlike models: none of them hides another, and each that is served is on record."""
+"""A whole run over a repository of unlike models: none of them hides another, and each that is served is on
+record."""
 
 from pathlib import Path
 
@@ -14,8 +15,9 @@ ONE_LONG = code("values if values.shape[-1] == 1 else None[0]")
 
 
 def test_no_model_hides_another_and_each_that_is_served_is_on_record(tmp_path: Path) -> None:
-    """NVIDIA's identity_fp32, a model of five dimensions of any length, one whose rows no request can hold, one that leaks,
-    and one that does not load. In the order of their names each comes after one that fails."""
+    """NVIDIA's identity_fp32, a model of five dimensions of any length, one whose rows no request can hold,
+    one that leaks, and one that does not load. In the order of their names each comes after one that
+    fails."""
     root, results = tmp_path / "repository", tmp_path / "results"
     write_model(root, "broken", code("values"), f'name: "other"\n{config()}')
     write_model(root, "huge", code("values"), config(dims="100000, 100000"))

@@ -1,4 +1,5 @@
-"""A whole run of an exported transformer: with its tokenizer, texts and labels, and nothing of it written in Python."""
+"""A whole run of an exported transformer: with its tokenizer, texts and labels, and nothing of it written in
+Python."""
 
 import json
 from pathlib import Path
@@ -13,8 +14,8 @@ TEXTS = 24
 
 
 def export(folder: Path) -> list[str]:
-    """A BERT of random weights as Hugging Face's folders have it, its axes dynamic, its weights apart; and texts, of which
-    it returns the classes that the framework's own model finds, as names with labels."""
+    """A BERT of random weights as Hugging Face's folders have it, its axes dynamic, its weights apart; and
+    texts, of which it returns the classes that the framework's own model finds, as names with labels."""
     import numpy as np
     import torch
     from transformers import BertConfig, BertForSequenceClassification
@@ -91,7 +92,8 @@ def test_an_exported_folder_is_proven_and_measured_with_texts_and_labels(tmp_pat
     assert record.accuracy is not None
     top_1, agreement = record.accuracy.scores
     assert (top_1.metric, agreement.metric) == ("top-1", "agreement")
-    # The labels are what the framework finds in each text alone: padded and in batches it has to find the same.
+    # The labels are what the framework finds in each text alone: padded and in batches it has to find the
+    # same.
     assert top_1.served == 1.0
     assert top_1.limits[0].value == 0.95
     assert record.loads

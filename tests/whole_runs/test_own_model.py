@@ -1,4 +1,5 @@
-"""A model that is written by fixtures.new is proven and measured as it is, where it lies, and is the one of the page."""
+"""A model that is written by fixtures.new is proven and measured as it is, where it lies, and is the one of
+the page."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Whole runs over a user's repository: an ensemble that is right, and a model whose answers hang on others' requests."""
+"""Whole runs over a user's repository: an ensemble that is right, and a model whose answers hang on others'
+requests."""
 
 from pathlib import Path
 
@@ -111,11 +112,13 @@ model_warmup { name: "one" batch_size: 2
 
 
 def test_a_warm_up_that_does_not_warm_is_found(tmp_path: Path) -> None:
-    """A model that sleeps at one of the two requests of its warm-up is warm, one that sleeps at the next is not."""
+    """A model that sleeps at one of the two requests of its warm-up is warm, one that sleeps at the next is
+    not."""
     for name, slow in (("warm", 2), ("cold", 3)):
         sleeping = code("self.after_a_sleep(values)") + (
-            f"\n    asked = 0\n\n    def after_a_sleep(self, values):\n        self.asked += 1\n"
-            f"        if self.asked == {slow}:\n            import time\n            time.sleep(1)\n        return values\n"
+            "\n    asked = 0\n\n    def after_a_sleep(self, values):\n        self.asked += 1\n        if "
+            f"self.asked == {slow}:\n            import time\n            time.sleep(1)\n        return "
+            "values\n"
         )
         write_model(tmp_path / "models", name, sleeping, config(more=WARMED))
     options = ("--repository", str(tmp_path / "models"), "-k", "warm_up", "--triton", "embedded", "-v")

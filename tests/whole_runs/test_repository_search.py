@@ -1,4 +1,5 @@
-"""A search of a user's repository: what is proposed is faster, changes no answer, and lies in a diff beside the record."""
+"""A search of a user's repository: what is proposed is faster, changes no answer, and lies in a diff beside
+the record."""
 
 from pathlib import Path
 
