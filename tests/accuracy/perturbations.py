@@ -50,11 +50,14 @@ _MOST_ROWS = 64
 
 
 def findings_of(
-    model: Model, precision: str, only: Callable[[Fault], bool] = lambda _fault: True
+    model: Model,
+    precision: str,
+    only: Callable[[Fault], bool] = lambda _fault: True,
+    rows: int = _MOST_ROWS,
 ) -> list[Finding]:
     """Every fault of a model in a precision, and the right conversion, as `none`."""
     samples = model.samples("evaluation", None, None)
-    count = min(_MOST_ROWS, len(samples))
+    count = min(rows, len(samples))
     few = dataclasses.replace(samples, ids=samples.ids[:count])
     weights = model.load(None)
     inputs = few.load(range(count))
