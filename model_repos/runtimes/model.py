@@ -1,5 +1,4 @@
-"""Triton Python-backend model: joins requests to one batch, runs the runtime beside this file, splits the
-result.
+"""Triton Python-backend model: joins requests to a batch, runs the runtime beside it, splits the result.
 
 The runtime, `runtime.py` in the same folder, defines `load(artifact, settings)`, which returns a function
 from a list of inputs to a list of outputs, both in the order of the configuration. They are NumPy's arrays

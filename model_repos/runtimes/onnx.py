@@ -11,15 +11,13 @@ _SESSIONS = 16
 
 
 def load(artifact, settings):
-    """An ONNX file, or a folder with one and its weights, to a function from a list of inputs to a list of
-    outputs.
+    """An ONNX file, or a folder with it and its weights, to a function from inputs to outputs, two lists.
 
     settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder for the
     accelerator's engines, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
     (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or 1), batched (0
     for a network without a batch axis, which computes row by row), sizes (batch sizes, joined by commas: see
-    `_filled_up`), cuda_graphs (0 or 1: see `_captured`), and prefer_nhwc (0 or 1: convolutions with the
-    channels last).
+    `_filled_up`), cuda_graphs (0 or 1: see `_captured`), and prefer_nhwc (0 or 1: channels last).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(settings["threads"])
@@ -102,9 +100,8 @@ def _captured(session, settings):
         shapes = tuple(tensor.shape for tensor in tensors)
         if shapes not in kept:
             inputs = [tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors]
-            outputs = [
-                result.clone() for result in run_without(inputs)
-            ]  # of which the shapes are known only now
+            # A run without a graph, by which the shapes of the outputs are known.
+            outputs = [result.clone() for result in run_without(inputs)]
             kept[shapes] = inputs, outputs, _on_tensors(session, settings, outputs, graph=len(kept) + 1)
         inputs, outputs, run = kept[shapes]
         for place, tensor in zip(inputs, tensors, strict=True):
@@ -195,9 +192,8 @@ def _on_tensors(session, settings, outputs=None, graph=None):
         for index, output in enumerate(session.get_outputs()):
             binding.bind_output(output.name, *(place_of(outputs[index]) if outputs else (device, number)))
         if device == "cuda":
-            torch.cuda.current_stream(
-                number
-            ).synchronize()  # PyTorch may still copy them, on a stream of its own
+            # PyTorch may still copy the inputs, on a stream of its own.
+            torch.cuda.current_stream(number).synchronize()
         session.run_with_iobinding(binding, options)
         binding.synchronize_outputs()
         return outputs or [torch.from_dlpack(value) for value in binding.get_outputs_as_ortvaluevector()]

@@ -12,8 +12,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 
 
 def load(artifact, settings):
-    """A TorchScript file (.pt) or AOTInductor package (.pt2) to a function from a list of inputs to a list of
-    outputs.
+    """A TorchScript file (.pt) or AOTInductor package (.pt2) to a function from inputs to outputs, two lists.
 
     settings: device (cpu, cuda), device_id, threads, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU),
     tensors (numpy for arrays, torch for tensors on the device). Inputs have the exported types.

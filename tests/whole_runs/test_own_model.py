@@ -78,7 +78,7 @@ def test_a_network_of_one_s_own_is_proven_in_the_file_that_is_changed_as_the_pag
     (tmp_path / "net.py").write_text(NETWORK)
     monkeypatch.syspath_prepend(tmp_path)
     network = importlib.import_module("net").Net().eval()
-    safetensors.torch.save_model(network, tmp_path / "net.safetensors")
+    safetensors.torch.save_model(network, str(tmp_path / "net.safetensors"))
     for seed, split in enumerate(("training", "evaluation")):
         rows = torch.randn(64, 1, 28, 28, generator=torch.Generator().manual_seed(seed))
         np.savez(tmp_path / f"{split}.npz", rows=rows, labels=network(rows).argmax(axis=1))
