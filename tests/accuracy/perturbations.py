@@ -142,8 +142,7 @@ def _is_noticed_served(
 
 
 def _effect(model: Model, right: Arrays, changed: Arrays, rounded: Arrays) -> float:
-    """The mean effect of a fault over the mean effect of the precision, of the output for which it is the
-    largest."""
+    """A fault's mean effect over the precision's, for the output with the largest ratio."""
     names = floating_outputs(right)
     if not names:
         wrong, lost = (
