@@ -1,5 +1,4 @@
-"""The GPU, its driver and packages: what does not fit is named with the environment that does, and which
-cases skip."""
+"""The GPU, its driver and packages: what does not fit is named with its fix, and so are skipped cases."""
 
 import dataclasses
 from pathlib import Path
