@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.doctor import gpu
-from fixtures.doctor.finding import Finding
+from fixtures.doctor import Finding, gpu
 from fixtures.doctor.gpu import GpuSetup
 from fixtures.formats import all_formats
 from fixtures.frameworks import cuda_libraries as libraries

@@ -79,9 +79,9 @@ class Nvml:
     def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
         return self.names.get(handle, f"NVIDIA {handle}")
 
-    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> list[int]:  # noqa: N802
+    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, ...]:  # noqa: N802
         self._needs_board(handle)
-        return list(self.capabilities.get(handle, (8, 0)))
+        return tuple(self.capabilities.get(handle, (8, 0)))
 
     def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle: str) -> str:  # noqa: N802
         for board, instances in self.instances.items():
