@@ -1,12 +1,13 @@
 """The summary of a target, one row per case: is it right, how fast is it at its best, and beside what is
 that."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from reports.published.matching import published_ratio
 from reports.record.quantities import LATENCY, METRICS, RATIO, THROUGHPUT
-from reports.record.schema import Load, Machine, Mark, Record, Score, Serving, case_id
+from reports.record.schema import Efficiency, Load, Machine, Mark, Record, Score, Serving, case_id
 from reports.tables.points import Point, cost_cell, price_sentence
 from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
 from reports.text import correctness
@@ -188,17 +189,27 @@ def _to_reference(one: Best) -> Cell | None:
     return Cell("reference", cell.value) if is_reference else cell
 
 
+def _beside_in_process(one: Best) -> Efficiency | None:
+    """The case beside the artifact in process: at its best point, else at another."""
+    found = one.record.efficiency if one.load else ()
+    return next((beside for beside in found if _is_of(beside, one.load)), next(iter(found), None))
+
+
+def _is_of(beside: Efficiency, load: Load | None) -> bool:
+    here = None if load is None else (load.scenario, load.batch, load.concurrency)
+    return here == (beside.scenario, beside.batch, beside.concurrency)
+
+
 def _to_in_process(one: Best) -> Cell | None:
-    """The ratio at the best point, else at another that it was measured at, which it then names."""
-    found = {
-        (beside.scenario, beside.batch, beside.concurrency): beside.ratio for beside in one.record.efficiency
-    }
-    if one.load is None or not found:
+    """The ratio, with the point where it is not the row's."""
+    beside = _beside_in_process(one)
+    if beside is None:
         return None
-    here = (one.load.scenario, one.load.batch, one.load.concurrency)
-    where = here if here in found else next(iter(found))
-    cell = figure(RATIO, found[where], "interval")
-    return cell if where == here else Cell(f"{cell.text}, {size(*where)}", cell.value, cell.low, cell.high)
+    cell = figure(RATIO, beside.ratio, "interval")
+    if _is_of(beside, one.load):
+        return cell
+    where = size(beside.scenario, beside.batch, beside.concurrency)
+    return Cell(f"{cell.text}, {where}", cell.value, cell.low, cell.high)
 
 
 def _marks(one: Best) -> list[Mark]:
@@ -209,7 +220,8 @@ def _marks(one: Best) -> list[Mark]:
     if one.score is None and correctness.has_random_weights(record):
         sentences.append(f"{correctness.unmeasured(record)}.")
     sentences += filter(None, [version_note(record)])
-    return [*(Mark(said, said) for said in sentences), *(one.load.marks if one.load else ())]
+    measured = [found.marks for found in (one.load, _beside_in_process(one)) if found is not None]
+    return [*(Mark(said, said) for said in sentences), *itertools.chain(*measured)]
 
 
 # --- where cases were measured and who served them ---------------------------------------------------------

@@ -49,7 +49,7 @@ def command(folder: Path, seconds: float = 600, tests: str = TESTS) -> list[str]
     """A run of two tests, of which the second takes so long."""
     (folder / "test_it.py").write_text(tests.format(seconds=seconds))
     options = ("--noconftest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider")
-    plugin = ("-p", "fixtures.run.ending", "--junit-xml", "junit.xml")
+    plugin = ("-p", "fixtures.plugin.ending", "--junit-xml", "junit.xml")
     return [sys.executable, "-m", "pytest", "-v", *options, *plugin, "test_it.py"]
 
 
@@ -79,8 +79,7 @@ def wait_for(there: Callable[[], bool], folder: Path) -> None:
 
 
 def has_told_and_cleaned_up(folder: Path) -> bool:
-    """Whether a run that was ended in its second test left a summary, JUnit's file and nothing to clean
-    up."""
+    """Whether a run that was ended in its second test left a summary, JUnit's file and no leftovers."""
     (suite,) = ElementTree.parse(folder / "junit.xml").getroot().iter("testsuite")
     return (folder / "cleaned-up").exists() and suite.get("tests") == "1" and suite.get("errors") == "0"
 
