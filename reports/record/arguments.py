@@ -47,7 +47,7 @@ class UsageError(Exception):
 def path(text: str) -> Path:
     """The value of an option that names a file or a folder, with `~` for a user's own."""
     if not text.strip():
-        raise argparse.ArgumentTypeError("it is empty, or no name of a file or folder")
+        raise argparse.ArgumentTypeError("an empty path, or no valid one")
     if not is_printable(text):
         raise argparse.ArgumentTypeError(
             f"{quoted(text)} holds control characters, or bytes that are no UTF-8: rename what it names"

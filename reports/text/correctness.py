@@ -206,7 +206,7 @@ def metric_text(score: schema.Score, value: float) -> str:
 NOISY = 1e-4
 """The share of the spread between samples beyond which answers that pass are marked: those of right models in
 FP32 were measured to be 0 to 1.5e-6 apart."""
-ALL_ALIKE = "all samples get one answer, so that nothing shows whose answer one is"
+ALL_ALIKE = "all samples have the same answer, so that swapped answers cannot be seen"
 
 
 def wrong_answers(load: schema.Load) -> str:
