@@ -43,7 +43,7 @@ class UsageError(Exception):
 def path(text: str) -> Path:
     """The path in an option; `~` is a user's home."""
     if not text.strip():
-        raise argparse.ArgumentTypeError("it is empty, or no name of a file or folder")
+        raise argparse.ArgumentTypeError("an empty path, or no valid one")
     if not is_printable(text):
         raise argparse.ArgumentTypeError(
             f"{quoted(text)} holds control characters, or bytes that are no UTF-8: rename what it names"

@@ -201,7 +201,7 @@ def metric_text(score: schema.Score, value: float) -> str:
 NOISY = 1e-4
 """The share of the spread between samples from which passing answers are marked: those of correct FP32 models
 were measured to differ by 0 to 1.5e-6."""
-ALL_ALIKE = "all samples get one answer, so that nothing shows whose answer one is"
+ALL_ALIKE = "all samples have the same answer, so that swapped answers cannot be seen"
 
 
 def wrong_answers(load: schema.Load) -> str:
