@@ -5,14 +5,14 @@ from importlib import import_module
 import pytest
 
 _NAMES = (
-    "fixtures.run.options",
-    "fixtures.run.collection",
-    "fixtures.run.fixtures",
-    "fixtures.run.converting",
-    "fixtures.run.recorder",
-    "fixtures.run.output",
-    "fixtures.run.ending",
-    "fixtures.run.fleet",
+    "fixtures.plugin.options",
+    "fixtures.plugin.collection",
+    "fixtures.plugin.fixtures",
+    "fixtures.plugin.converting",
+    "fixtures.plugin.recorder",
+    "fixtures.plugin.output",
+    "fixtures.plugin.ending",
+    "fixtures.plugin.fleet",
     "reports.run.plugin",
 )
 _PLUGINS = {name: import_module(name) for name in _NAMES}

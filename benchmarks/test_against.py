@@ -3,8 +3,8 @@
 import pytest
 
 from fixtures.errors import AccuracyError, SpeedError
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.recorder import Recorder
 from reports.record.verdicts import costs, dearer
 from reports.text.correctness import gate_text
 

@@ -4,8 +4,8 @@ same way again."""
 import pytest
 
 from fixtures.errors import AccuracyError
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.recorder import Recorder
 from reports.text.correctness import conversation_failure, conversation_text
 
 

@@ -3,8 +3,8 @@ peak."""
 
 import pytest
 
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.recorder import Recorder
 from reports.text.speed import efficiency_text
 
 

@@ -4,8 +4,8 @@ resources grows. Runs only with --soak TIME."""
 import pytest
 
 from fixtures.errors import AccuracyError, NotAvailableError, ProofError
+from fixtures.plugin.recorder import Recorder
 from fixtures.run.case_run import CaseRun
-from fixtures.run.recorder import Recorder
 from reports.text.correctness import wrong_text
 from reports.text.soak import leaks, soak_text, unknown
 

@@ -1,8 +1,7 @@
-"""Prove the models of a repository in its continuous integration. action.yml and ci/gitlab.yml run this file.
+"""Prove the models of a repository in its continuous integration, for action.yml and ci/gitlab.yml.
 
-`prove.py prepare` says what is cached where, and `prove.py run` proves. The inputs come in environment
-variables, never in a command line, so that nothing in them is taken for a command. Only the standard library
-is needed.
+`prove.py prepare` says what to cache where, and `prove.py run` proves. Inputs come in environment variables,
+never in a command line, so that nothing in them is taken for a command. Standard library only.
 """
 
 import hashlib
@@ -19,9 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TOX = "tox>=4.30,<5"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-"""The index with PyTorch for CPUs, which saves the gigabytes of CUDA's libraries."""
+"""The index with PyTorch for CPUs, without the gigabytes of CUDA's libraries."""
 BAD_INPUT = 4
-"""pytest's own exit status for a command line that cannot be used; docs/ci.md has all of them."""
+"""pytest's own exit status for an unusable command line; docs/ci.md has all of them."""
 PATHS = {
     "PROVE_MODELS": "--models",
     "PROVE_REPOSITORY": "--repository",
@@ -29,11 +28,11 @@ PATHS = {
     "PROVE_SAMPLES": "--samples",
     "PROVE_LABELS": "--labels",
 }
-"""Options whose values are paths in the workspace, by the variable that holds one path on each line."""
+"""Options with paths in the workspace, by the variable with one path per line."""
 NAMED_PATHS = {"PROVE_ONNX": "--onnx"}
-"""Options whose values are written as NAME=PATH, by variable."""
+"""Options with values NAME=PATH, by variable."""
 WHAT = {"PROVE_MODELS": "models", "PROVE_REPOSITORY": "repository", "PROVE_ONNX": "onnx"}
-"""The inputs that say what is proven, by variable. At least one of them has to be given."""
+"""The inputs that say what is proven, by variable; at least one is required."""
 
 
 def workspace(given: Mapping[str, str]) -> Path:
@@ -42,13 +41,12 @@ def workspace(given: Mapping[str, str]) -> Path:
 
 
 def cache(given: Mapping[str, str]) -> Path:
-    """The folder of all that is worth keeping from job to job."""
+    """The folder of all that is worth keeping between jobs."""
     return Path(given.get("PROVE_CACHE") or Path.home() / ".cache" / "tritonproof").absolute()
 
 
 def lines(given: Mapping[str, str], name: str) -> list[str]:
-    """The lines of a variable that are not empty, or the texts of a JSON array, which GitLab makes of a
-    list."""
+    """The non-empty lines of a variable, or the texts of a JSON array, which GitLab makes of a list."""
     text = given.get(name, "").strip()
     found = json.loads(text) if text.startswith("[") else text.splitlines()
     return [str(line).strip() for line in found if str(line).strip()]
@@ -105,7 +103,7 @@ def deciding(given: Mapping[str, str]) -> Iterator[Path]:
 
 
 def prepare(given: Mapping[str, str]) -> int:
-    """Tell the steps after this one what to cache, under which keys."""
+    """Tell the next steps what to cache, under which keys."""
     python = ".".join(map(str, sys.version_info[:3]))
     packages = digest([ROOT / "pyproject.toml", ROOT / "tox.ini"])
     kind = given.get("PROVE_ENVIRONMENT") or "benchmarks"
@@ -121,7 +119,7 @@ def prepare(given: Mapping[str, str]) -> int:
 
 
 def tox(given: Mapping[str, str]) -> Path:
-    """The program tox in an environment of its own, which is made unless the cache has it."""
+    """The program tox in an environment of its own, created unless the cache has it."""
     folder = cache(given) / "environment" / "tool"
     program = folder / "bin" / "tox"
     if not program.is_file():
@@ -160,9 +158,8 @@ def run(given: Mapping[str, str]) -> int:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command to its end, and return its exit status. A signal that ends this process is passed on as
-    SIGINT: tox then waits until the run has cleaned up after its servers, while SIGTERM would end only
-    tox."""
+    """Run a command and return its exit status. A signal that ends this process is passed on as SIGINT: tox
+    then waits until the run has cleaned up after its servers; SIGTERM would end tox alone."""
     process = subprocess.Popen(command, env=environment)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: process.send_signal(signal.SIGINT))

@@ -1,7 +1,7 @@
 """The suite as an installed package: the command `tritonproof`, and pytest's option --triton-prove.
 
-The tree of the repository lies in the folder suite/ of the wheel. Its packages have general names, such as
-fixtures, so they are imported in a process of the suite's own alone.
+The wheel has the repository's tree in the folder suite/. Its packages have general names, such as fixtures,
+so only a process of the suite's own imports them.
 """
 
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""The command `tritonproof`: prove, run, report, doctor and new. What a run writes lies in the current
-folder."""
+"""The command `tritonproof`: prove, run, report, doctor and new. A run writes to the current folder."""
 
 import runpy
 import sys
@@ -32,7 +31,7 @@ _BAD_USAGE = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status, which docs/ci.md explains."""
+    """Run a command and return its exit status, which docs/ci.md explains."""
     command, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     if command in {"-h", "--help"}:
         print(_USAGE, end="")
@@ -59,16 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Ids:
-    """Shows tests by their ids, where pytest would name the way from the current folder to the installed
-    package."""
+    """Shows tests by their ids, not by their paths from the current folder to the installed package."""
 
     def pytest_configure(self, config: "pytest.Config") -> None:
         config.cwd_relative_nodeid = lambda nodeid: nodeid  # type: ignore[method-assign]
 
 
 def _pytest(options: Sequence[str]) -> int:
-    """Run the benchmarks, or those tests among them whose ids are given, with the suite's configuration of
-    pytest."""
+    """Run the benchmarks, or only those with the given ids, with the suite's configuration of pytest."""
     import pytest
 
     own = ["-p", "no:tritonproof", "-c", str(SUITE / "pyproject.toml"), "--rootdir", str(SUITE), "-v"]

@@ -1,7 +1,7 @@
 """pytest's option --triton-prove DIR: the tests of a Triton model repository beside those of any other suite.
 
-The suite runs in a process of its own, once for all of its tests that are selected, and each test's outcome
-is the one it had there. Without the option nothing is imported and no test is added.
+All selected tests of the suite run in a process of its own, once, and get the outcomes they had there.
+Without the option nothing is imported and no test is added.
 """
 
 import subprocess
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Add the tests of each repository ahead of -k, which selects among them too."""
+    """Add the tests of each repository before -k selects, so that it selects among them too."""
     for folder in config.getoption("--triton-prove"):
         name = f"tritonproof[{folder}]"
         repository = Repository.from_parent(session, name=name, nodeid=name, folder=folder)
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(
 
 
 class Repository(pytest.Collector):
-    """The tests of one model repository, and their outcomes once they have run."""
+    """The tests of a model repository, and their outcomes once they have run."""
 
     def __init__(self, folder: str, **names: object) -> None:
         super().__init__(**names)  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ class Repository(pytest.Collector):
             yield Proof.from_parent(self, name=name.partition("::")[2], test=name)
 
     def prove(self) -> dict[str, ElementTree.Element]:
-        """Each selected test's element of the run's JUnit file, by the test's id. The run is made once."""
+        """Each selected test's element in the JUnit file of the one run, by the test's id."""
         if self.outcomes is None:
             self.outcomes = {}
             items = self.session.items
@@ -90,7 +90,7 @@ class Repository(pytest.Collector):
 
 
 class Proof(pytest.Item):
-    """One test of a model, with the outcome that it had in the suite's own process."""
+    """A test of a model, with its outcome in the suite's own process."""
 
     def __init__(self, test: str, **names: object) -> None:
         super().__init__(**names)  # type: ignore[arg-type]

@@ -2,12 +2,13 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from reports.published.matching import published_ratio
 from reports.record.quantities import LATENCY, METRICS, RATIO, THROUGHPUT
-from reports.record.schema import Estimate, Load, Machine, Mark, Record, Score, Serving, case_id
+from reports.record.schema import Efficiency, Estimate, Load, Machine, Mark, Record, Score, Serving, case_id
 from reports.tables.points import Point, cost_cell, price_sentence
 from reports.tables.table import Block, Bullets, Cell, Column, Table, figure, table
 from reports.text import correctness
@@ -155,15 +156,27 @@ def _to_published(one: Best) -> Estimate | None:
     return published_ratio(one.record, one.load) if one.load else None
 
 
-def _to_in_process(one: Best) -> Cell | None:
-    """The ratio at the best point, else at another where it was measured, which the cell then names."""
-    found = {(at.scenario, at.batch, at.concurrency): at.ratio for at in one.record.efficiency}
-    if one.load is None or not found:
+def _where(at: Load | Efficiency) -> tuple[str, int, int]:
+    return at.scenario, at.batch, at.concurrency
+
+
+def _in_process(one: Best) -> Efficiency | None:
+    """The comparison with the artifact in process at the case's best point, else at another."""
+    if one.load is None:
         return None
-    here = (one.load.scenario, one.load.batch, one.load.concurrency)
-    where = here if here in found else next(iter(found))
-    cell = figure(RATIO, found[where], "interval")
-    return cell if where == here else dataclasses.replace(cell, text=f"{cell.text}, {size(*where)}")
+    best = [at for at in one.record.efficiency if _where(at) == _where(one.load)]
+    return next(iter((*best, *one.record.efficiency)), None)
+
+
+def _to_in_process(one: Best) -> Cell | None:
+    """The ratio, with the point if it is not the row's."""
+    compared = _in_process(one)
+    if compared is None or one.load is None:
+        return None
+    cell, where = figure(RATIO, compared.ratio, "interval"), _where(compared)
+    return (
+        cell if where == _where(one.load) else dataclasses.replace(cell, text=f"{cell.text}, {size(*where)}")
+    )
 
 
 def _cost(one: Best) -> Cell | None:
@@ -178,7 +191,8 @@ def _marks(one: Best) -> list[Mark]:
     if one.score is None and correctness.has_random_weights(record):
         sentences.append(f"{correctness.unmeasured(record)}.")
     sentences += filter(None, [version_note(record)])
-    return [*(Mark(said, said) for said in sentences), *(one.load.marks if one.load else ())]
+    measured = [found.marks for found in (one.load, _in_process(one)) if found is not None]
+    return [*(Mark(said, said) for said in sentences), *itertools.chain(*measured)]
 
 
 # --- where cases were measured and who served them ---------------------------------------------------------

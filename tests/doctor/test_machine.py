@@ -2,8 +2,11 @@
 it."""
 
 import os
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from fixtures.doctor import machine
@@ -49,30 +52,33 @@ def test_too_little_is_a_warning_or_a_problem() -> None:
 
 
 @pytest.mark.parametrize(("free", "state"), [(0.1, "problem"), (2, "warning"), (50, "ok")])
-def test_a_disk_that_is_nearly_full_is_named(free: float, state: str, tmp_path: Path) -> None:
-    found = machine.disks([tmp_path], lambda _folder: int(free * GIB))
+def test_a_disk_that_is_nearly_full_is_named(
+    free: float, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "RESULTS", tmp_path / "results")
+    usage = {tmp_path: SimpleNamespace(free=free * GIB)}
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage.get(path, SimpleNamespace(free=99 * GIB)))
+
+    found = machine.disks()
 
     assert (found.state, str(tmp_path) in found.found) == (state, True)
 
 
-def test_a_folder_that_cannot_be_written_is_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_written_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
 
-    assert machine.disks([tmp_path]).state == machine.shared_memory().state == "problem"
+    assert machine.disks().state == machine.shared_memory().state == "problem"
 
 
 @pytest.mark.parametrize(
-    ("after", "state"),
-    [
-        ([2, 0, 0, 98, 0, 0, 0, 0], "ok"),
-        ([50, 0, 0, 50, 0, 0, 0, 0], "warning"),
-        ([1, 0, 0, 89, 0, 0, 0, 10], "warning"),
-    ],
+    ("percent", "state"),
+    [({"user": 2.0}, "ok"), ({"user": 40.0, "softirq": 10.0}, "warning"), ({"steal": 10.0}, "warning")],
     ids=["quiet", "other programs", "stolen by the host"],
 )
-def test_a_machine_that_is_not_quiet_is_a_warning(after: list[int], state: str) -> None:
-    looks = iter([[0] * 8, after])
+def test_a_machine_that_is_not_quiet_is_a_warning(
+    percent: dict[str, float], state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = dict.fromkeys(("user", "nice", "system", "irq", "softirq", "steal"), 0.0)
+    monkeypatch.setattr(psutil, "cpu_times_percent", lambda _s: SimpleNamespace(**{**shares, **percent}))
 
-    assert machine.other_load(lambda: next(looks), lambda _seconds: None).state == state
+    assert machine.other_load().state == state

@@ -272,8 +272,10 @@ def test_a_summary_of_turns_is_of_their_geometric_means() -> None:
     assert (found.pairs, found.in_process_batch, found.threads, found.spinning) == (2, 8, 2, True)
 
 
-def marks_of(taken: Turns) -> list[str]:
-    found = interleaved.record_entry(taken, samples.load("offline", 1, 1.0), 2, 1, None)
+def marks_of(taken: Turns, measured_per_s: float | None = None) -> list[str]:
+    """The marks beside a load point, of which the turns are a repetition unless another speed is given."""
+    load = samples.load("offline", 1, measured_per_s or taken.served_per_s[0])
+    found = interleaved.record_entry(taken, load, 2, 1, None)
     seen = publishable(structs.replace(RECORD, efficiency=(found,)))
     return [mark.code for one in seen.efficiency for mark in one.marks]
 
@@ -281,6 +283,22 @@ def marks_of(taken: Turns) -> list[str]:
 @pytest.mark.parametrize(("ratio", "codes"), [(1.04, []), (1.06, ["faster-than-in-process"])])
 def test_a_server_that_is_faster_than_in_process_is_marked(ratio: float, codes: list[str]) -> None:
     assert marks_of(Turns((ratio, ratio), (1.0, 1.0))) == codes
+
+
+@pytest.mark.parametrize(
+    ("served_per_s", "codes"),
+    [
+        ((127.0, 128.0, 126.0), ["not-repeated"]),
+        ((73.0, 72.0, 74.0), ["not-repeated"]),
+        ((108.0, 109.0, 107.0), []),  # as near as two figures may be that are known within 5 %
+        ((80.0, 200.0, 120.0), []),  # the turns do not show that it is another
+    ],
+)
+def test_a_throughput_that_is_another_in_the_turns_is_marked(
+    served_per_s: tuple[float, ...], codes: list[str]
+) -> None:
+    in_process = tuple(1.2 * one for one in served_per_s)
+    assert marks_of(Turns(served_per_s, in_process), measured_per_s=100.0) == codes
 
 
 @pytest.mark.parametrize(("nice", "codes"), [(5, ["niced"]), (0, [])])

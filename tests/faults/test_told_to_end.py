@@ -49,7 +49,7 @@ def command(folder: Path, seconds: float = 600, tests: str = TESTS) -> list[str]
     """A run of two tests, of which the second takes so long."""
     (folder / "test_it.py").write_text(tests.format(seconds=seconds))
     options = ("--noconftest", "-c", os.devnull, "--rootdir", ".", "-p", "no:cacheprovider")
-    plugin = ("-p", "fixtures.run.ending", "--junit-xml", "junit.xml")
+    plugin = ("-p", "fixtures.plugin.ending", "--junit-xml", "junit.xml")
     return [sys.executable, "-m", "pytest", "-v", *options, *plugin, "test_it.py"]
 
 

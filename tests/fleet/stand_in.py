@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from fixtures.plugin.stages import parameters_of, stage_of
 from fixtures.run import record_file
-from fixtures.run.stages import parameters_of, stage_of
 from reports.record import files
 from reports.record.schema import Origin, Start
 from tests.samples import accuracy, load, record

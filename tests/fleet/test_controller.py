@@ -11,8 +11,8 @@ from msgspec import structs
 
 from fixtures.cases import cases_of
 from fixtures.host.targets import CPU
+from fixtures.plugin.fleet import keep, records_of, report_from
 from fixtures.run import record_file
-from fixtures.run.fleet import keep, records_of, report_from
 from reports.record import files
 from reports.record.schema import Start
 from tests.samples import load, record

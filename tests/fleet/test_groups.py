@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.fleet.groups import earlier_durations, expected_seconds, groups_by_case, groups_by_model
-from fixtures.run.stages import as_grouped
+from fixtures.plugin.stages import as_grouped
 from reports.record import files
 from reports.record.schema import Case, Record
 from tests import samples

@@ -35,7 +35,7 @@ def test_the_environment_names_the_machine_and_the_commit_of_a_copy(
 WORKER = """
 import time
 from pathlib import Path
-from fixtures.run.recorder import run_of
+from fixtures.plugin.recorder import run_of
 
 def test_one(request, worker_id):
     time.sleep(1.1 * int(worker_id[2:]))  # starts are told in seconds
@@ -45,7 +45,7 @@ def test_one(request, worker_id):
 
 def test_all_workers_of_a_run_say_the_same_run_and_start(tmp_path: Path) -> None:
     (tmp_path / "test_workers.py").write_text(WORKER)
-    plugins = ("-p", "xdist", "-p", "fixtures.run.recorder", "-p", "no:cacheprovider")
+    plugins = ("-p", "xdist", "-p", "fixtures.plugin.recorder", "-p", "no:cacheprovider")
     options = ("-q", "-n2", "--dist=each", *plugins)
     own = {
         "PYTHONPATH": os.pathsep.join([str(origin.SUITE), *sys.path]),

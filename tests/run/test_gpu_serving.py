@@ -17,7 +17,8 @@ from fixtures.efficiency.interleaved import PeakKind
 from fixtures.frameworks import tensorrt
 from fixtures.frameworks.tensorrt import TensorRT
 from fixtures.host import locks
-from fixtures.run import case_settings, efficiency, model_run, selection
+from fixtures.plugin import selection
+from fixtures.run import case_settings, efficiency, model_run
 from fixtures.serve.releases import Image
 from fixtures.spec import Case, Deployment
 from reports.record.schema import Estimate

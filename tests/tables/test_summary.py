@@ -80,6 +80,7 @@ TWICE = samples.record(loads=(samples.load("offline", 8, 2 * 1573.6),))
         (samples.record(efficiency=(samples.efficiency(beside=FASTER),)), "Rank", "1"),
         (with_load(marks=(Mark("wide-interval", "its interval is ± 40 %"),)), "Note", None),
         (with_load(marks=(Mark("niced", "nice 5"),)), "Note", "a"),
+        (samples.record(efficiency=(samples.efficiency(marks=(Mark("niced", "nice 5"),)),)), "Note", "a"),
         (samples.random_weights(), "Note", "a"),
     ],
 )

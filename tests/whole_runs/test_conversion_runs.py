@@ -13,7 +13,7 @@ INT8 = GIVEN.replace("fp32", "int8")
 PAIR = ("-k", "onnx and conversion and (fp32 or int8)")
 LARGE_MACHINE = """
 from fixtures.host import machine
-from fixtures.run import converting
+from fixtures.plugin import converting
 
 machine.cores, converting._WORKER_BYTES = lambda: 2, 1
 """

@@ -27,7 +27,7 @@ TEST = """
     from benchmarks.test_online import test_online
     from fixtures.consistency.served import ask_alone
     from tests import samples
-    from tests.run.test_gating import SEEN
+    from tests.plugin.test_gating import SEEN
 
     @pytest.fixture(scope="session")
     def run(run):

@@ -18,8 +18,8 @@ from types import SimpleNamespace
 import pytest
 from fixtures.errors import AccuracyError, NotAvailableError
 from fixtures.host.origin import origin
-from fixtures.run.recorder import Recorder, run_of
-from fixtures.run.stages import stage_of
+from fixtures.plugin.recorder import Recorder, run_of
+from fixtures.plugin.stages import stage_of
 from reports.record.schema import Start
 from tests import samples
 

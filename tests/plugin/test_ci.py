@@ -26,7 +26,7 @@ import pytest
 from fixtures.errors import AccuracyError, InputError, NotAvailableError, ProofError, SpeedError
 from fixtures.host.origin import origin
 from fixtures.measure.to_record import Measurement
-from fixtures.run.recorder import Recorder
+from fixtures.plugin.recorder import Recorder
 from reports.record.schema import Start
 from tests import samples
 

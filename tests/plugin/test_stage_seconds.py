@@ -11,8 +11,8 @@ import pytest
 from fixtures.cases import cases_of
 from fixtures.host import locks
 from fixtures.host.targets import CPU
-from fixtures.run import recorder
-from fixtures.run.options import SETTINGS
+from fixtures.plugin import recorder
+from fixtures.plugin.options import SETTINGS
 from reports.record import files
 from tests import samples
 

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from fixtures.host import machine
-from fixtures.run import converting
-from fixtures.run.converting import cases_to_convert, convert_all, worker_count
+from fixtures.plugin import converting
+from fixtures.plugin.converting import cases_to_convert, convert_all, worker_count
 from fixtures.run.settings import Settings
 from tests.helpers import WITHOUT, wait_until
 from tests.user_models.networks import linear, rows
@@ -107,7 +107,7 @@ def test_where_no_worker_can_begin_nothing_is_converted(
 
 STUCK = """\
 import subprocess
-from fixtures.run.converting import convert_all
+from fixtures.plugin.converting import convert_all
 
 
 class Stuck:

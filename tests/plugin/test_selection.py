@@ -20,9 +20,9 @@ from fixtures.host import targets
 from fixtures.host.machine import version_of
 from fixtures.host.targets import EVERY_TARGET
 from fixtures.models import all_models
-from fixtures.run import selection
-from fixtures.run.selection import asked_words
-from fixtures.run.stages import stage_of
+from fixtures.plugin import selection
+from fixtures.plugin.selection import asked_words
+from fixtures.plugin.stages import stage_of
 from fixtures.spec import Case, LoadPoint, Target
 from reports import published
 from tests.helpers import ROOT, WITHOUT, Collect, run_pytest

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.run.checks import has_answers
-from fixtures.run.options import as_usage_errors
+from fixtures.plugin.checks import has_answers
+from fixtures.plugin.options import as_usage_errors
 from tests.helpers import closed
 
 

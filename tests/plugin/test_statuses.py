@@ -16,7 +16,7 @@ from fixtures.errors import (
     SetupError,
     SpeedError,
 )
-from fixtures.run.recorder import note_kind
+from fixtures.plugin.recorder import note_kind
 from reports.run.outcomes import Failure, Outcomes, status_of, status_sentence, worst_first
 
 

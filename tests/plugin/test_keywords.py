@@ -11,7 +11,7 @@ import pytest
 from fixtures.cases import names, select_targets
 from fixtures.errors import InputError
 from fixtures.host.targets import CPU, EVERY_TARGET, present
-from fixtures.run.selection import asked_words, id_words
+from fixtures.plugin.selection import asked_words, id_words
 from tests.helpers import Collect
 
 BY_NAME = {target.name: target for target in EVERY_TARGET}
@@ -199,7 +199,7 @@ def test_where_nothing_is_left_the_reason_is_said(collect: Collect) -> None:
 
 
 def test_tests_that_are_no_benchmarks_are_filtered_as_everywhere(collect: Collect) -> None:
-    collected = collect("-k", "a100 or brackets", paths=("tests/run/test_keywords.py",))
+    collected = collect("-k", "a100 or brackets", paths=("tests/plugin/test_keywords.py",))
 
     assert any("brackets" in name for name in collected.names)
     assert "--target" not in collected.text
