@@ -1,14 +1,22 @@
 """The evaluation data by a model in this process: every sample counts, and nothing wrong passes."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
-from fixtures.accuracy.stages import evaluate_in_process
+from fixtures.accuracy.stages import evaluate_in_process, reference_on
 from fixtures.errors import AccuracyError
-from fixtures.spec import Arrays
+from fixtures.frameworks.pytorch_conversion import network_and_inputs
+from fixtures.models import all_models
+from fixtures.spec import Arrays, ConversionJob
 from tests import toy
 
 COUNT = 40
+ELSEWHERE: Any = "meta"
+"""PyTorch's device without memory, which stands for a GPU."""
+MODELS = {model.name: model for model in all_models()}
 
 
 @pytest.mark.parametrize("batch", [1, 7, 40, 64])
@@ -52,3 +60,26 @@ def test_rows_of_another_length_than_the_first_name_output_and_sample() -> None:
 
     assert toy.OUTPUT in caught.value.where
     assert str(samples.ids[8]) in caught.value.what
+
+
+def places(network: torch.nn.Module) -> set[str]:
+    return {str(tensor.device) for tensor in network.state_dict().values()}
+
+
+@pytest.mark.parametrize("is_built_anew", [True, False], ids=["built anew", "reused"])
+@pytest.mark.parametrize("device", ["cpu", ELSEWHERE])
+def test_the_reference_is_on_the_device_whether_a_build_is_new_or_reused(
+    device: Any, is_built_anew: bool
+) -> None:
+    model = MODELS["resnet50-micro"]
+    weights = model.load(None)
+    if is_built_anew:
+        network_and_inputs(
+            ConversionJob(model, weights.network, "fp32", None, ELSEWHERE, 8, None, lambda _step: None)
+        )
+    reference = reference_on(device, model, weights)
+    assert places(reference.network) == {str(device)}
+    assert {tensor.dtype for tensor in reference.network.parameters()} == {torch.float32}
+    assert places(weights.network) == {"cpu"}
+    assert (reference.origin, reference.digest) == (weights.origin, weights.digest)
+    assert device != "cpu" or reference.network is weights.network, "a copy would take its memory twice"

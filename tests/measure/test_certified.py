@@ -27,7 +27,7 @@ REQUESTS = [
 
 @pytest.mark.parametrize(("percent", "slower", "needed"), REQUESTS)
 def test_as_many_requests_are_needed_as_loadgen_says(percent: float, slower: int, needed: int) -> None:
-    assert estimates.requests_that_allow(slower, percent) == needed
+    assert estimates.requests_needed(percent, slower) == needed
     assert estimates.slower_allowed(needed, percent) == slower
     assert estimates.slower_allowed(needed - 1, percent) == slower - 1
 

@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.sweep import Progress
 from fixtures.spec import LoadPoint
 from reports.record.schema import Load
 from tests.measure import timed_server
@@ -77,8 +76,8 @@ def test_a_standstill_moves_the_percentiles_as_arithmetic_says(timed: Timed) -> 
     """The eight requests in flight take 0.8 s longer, and no other does."""
     stops: list[threading.Timer] = []
 
-    def report(now: Progress) -> None:
-        if now.number == 3 and not stops:
+    def report(_point: LoadPoint, now: str) -> None:
+        if now.startswith("pass 3,") and not stops:
             stops.append(threading.Timer(1.2, stand_still, [timed, 0.8]))
             stops[0].start()
 

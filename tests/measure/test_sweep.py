@@ -12,7 +12,6 @@ from fixtures.host.cpu import CpuTime
 from fixtures.measure import estimates, measured, stopping, sweep
 from fixtures.measure.job import Job
 from fixtures.measure.stopping import MeasuringPlan
-from fixtures.measure.sweep import Progress
 from fixtures.measure.to_record import Measurement, Outcome, components, outcomes
 from fixtures.spec import LoadPoint
 from reports.record import schema
@@ -214,14 +213,10 @@ def test_each_round_is_saved_so_that_a_killed_run_keeps_it() -> None:
 
 
 def test_progress_says_what_is_done_now_and_what_is_known() -> None:
-    said: list[Progress] = []
-    run(LoadGenerator(), report=said.append)
+    said: list[tuple[LoadPoint, str]] = []
+    run(LoadGenerator(), report=lambda *now: said.append(now))
 
-    assert [(now.doing, now.number) for now in said] == [
-        *[("warm up", 0)] * 2,
-        *(("pass", 1), ("pass", 2), ("pass", 3)),
-    ]
-    assert {(now.points_known, now.points) for now in said[2:]} == {(0, 1)}
-    assert said[3].estimate is None
-    assert said[4].estimate is not None
-    assert (said[4].quantity, round(said[4].estimate.value)) == ("throughput", 400)
+    texts = [text.partition("; ") for point, text in said if point == ONLINE]
+    passes = [f"pass {number}, 0 of 1 points" for number in (1, 2, 3)]
+    assert [what for what, _, _ in texts] == [*["warm up"] * 2, *passes]
+    assert [known.split(".")[0] for _, _, known in texts] == ["", "", "", "", "400"]

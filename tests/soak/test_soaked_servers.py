@@ -2,15 +2,15 @@
 alarm."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from fixtures.soak.failing import load_in_vain, write_failing
 from fixtures.soak.growth import Per
-from fixtures.soak.under_load import Trace, keep_loaded, load_again, record_entry
-from fixtures.soak.usage import MEMORY, usage_of, watch
+from fixtures.soak.under_load import keep_loaded, load_again, record_entry
+from fixtures.soak.usage import MEMORY, Usage, usage_of, watch
 from reports.record.schema import Soak
 from reports.text.soak import soak_text
 from tests.soak.leaking import LEAKS, served
@@ -31,7 +31,7 @@ def soak(folder: Path, *, loading: str = "pass", request: str = "pass", loadings
         watched = watch(model.job.server)
         read = functools.partial(usage_of, watched)
         loaded = keep_loaded(model.job, SECONDS, read)
-        again: dict[Per, Trace] = {}
+        again: dict[Per, Sequence[Usage]] = {}
         if loadings:
             again["loading"] = load_again(model.load, LOADING_S, read, most=16)
         return record_entry(model.job.point, loaded, again)

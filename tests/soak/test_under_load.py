@@ -71,8 +71,8 @@ def test_it_lasts_as_long_as_it_is_asked_to_in_passes_enough_for_growth(duration
     found = machine.keep_loaded(duration_s)
 
     assert duration_s <= found.duration_s < 1.1 * duration_s
-    assert len(found.trace.used) >= 2 * FEWEST["request"]
-    assert found.trace.times[-1] == machine.answered
+    assert len(found.used) >= 2 * FEWEST["request"]
+    assert found.times[-1] == machine.answered
 
 
 def test_what_requests_leave_and_what_loadings_leave_is_told_apart() -> None:
