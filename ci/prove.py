@@ -29,8 +29,6 @@ PATHS = {
     "PROVE_LABELS": "--labels",
 }
 """Options with paths in the workspace, by the variable with one path per line."""
-NAMED_PATHS = {"PROVE_ONNX": "--onnx"}
-"""Options with values NAME=PATH, by variable."""
 WHAT = {"PROVE_MODELS": "models", "PROVE_REPOSITORY": "repository", "PROVE_ONNX": "onnx"}
 """The inputs that say what is proven, by variable; at least one is required."""
 
@@ -59,10 +57,9 @@ def options(given: Mapping[str, str]) -> list[str]:
     for name, option in PATHS.items():
         for text in lines(given, name):
             found += [option, str(base / text)]
-    for name, option in NAMED_PATHS.items():
-        for text in lines(given, name):
-            model, _, path = text.partition("=")
-            found += [option, f"{model}={base / path}"]
+    for text in lines(given, "PROVE_ONNX"):
+        model, _, path = text.partition("=")
+        found += ["--onnx", f"{model}={base / path}"]
     if selection := given.get("PROVE_SELECTION", "").strip():
         found += ["-k", selection]
     if given.get("PROVE_MEASURE", "").strip() != "true":
@@ -94,12 +91,11 @@ def deciding(given: Mapping[str, str]) -> Iterator[Path]:
     for text in lines(given, "PROVE_MODELS"):
         path = workspace(given) / text
         yield from sorted((path.parent if path.is_file() else path).rglob("*.py"))
-    for name in NAMED_PATHS:
-        for text in lines(given, name):
-            path = workspace(given) / text.partition("=")[2]
-            # Separate files of weights have the name of the graph and an ending: model.onnx.data.
-            found = path.rglob("*.onnx*") if path.is_dir() else path.parent.glob(f"{path.name}*")
-            yield from sorted(one for one in found if one.is_file())
+    for text in lines(given, "PROVE_ONNX"):
+        path = workspace(given) / text.partition("=")[2]
+        # Separate files of weights have the name of the graph and an ending: model.onnx.data.
+        found = path.rglob("*.onnx*") if path.is_dir() else path.parent.glob(f"{path.name}*")
+        yield from sorted(one for one in found if one.is_file())
 
 
 def prepare(given: Mapping[str, str]) -> int:
@@ -142,15 +138,9 @@ def run(given: Mapping[str, str]) -> int:
         return BAD_INPUT
     environment = {"PIP_EXTRA_INDEX_URL": CPU_INDEX} if kind == "benchmarks" else {}
     environment |= {"PIP_CACHE_DIR": str(cache(given) / "pip"), **given}
-    command = [
-        str(tox(given)),
-        "run",
-        "-c",
-        str(ROOT),
-        "--workdir",
-        str(cache(given) / "environment" / "tox"),
-    ]
-    status = _run([*command, "-e", kind, "--", *asked], environment)
+    command = [str(tox(given)), "run", "-c", str(ROOT)]
+    command += ["--workdir", str(cache(given) / "environment" / "tox"), "-e", kind, "--", *asked]
+    status = _run(command, environment)
     if str(status) in given.get("PROVE_WARN_ON", "").replace(",", " ").split():
         print(f"::warning::exit status {status} counts as passed here, because warn-on has it", flush=True)
         return 0

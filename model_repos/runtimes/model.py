@@ -1,10 +1,9 @@
-"""Triton Python-backend model: joins requests to one batch, runs the runtime beside this file, splits the
-result.
+"""Triton Python-backend model: joins requests to a batch, runs the runtime beside it, splits the result.
 
 The runtime, `runtime.py` in the same folder, defines `load(artifact, settings)`, which returns a function
-from a list of inputs to a list of outputs, both in the order of the configuration. They are NumPy's arrays,
-or, where the setting `tensors` is `torch`, PyTorch's tensors in the memory of the instance's device; the
-outputs are computed by the time it returns.
+from a list of inputs to a list of outputs, both in the order of the configuration. They are NumPy's arrays
+or, where the setting `tensors` is `torch`, PyTorch's tensors in the memory of the instance's device, computed
+by the time it returns.
 """
 
 import importlib.util
@@ -49,8 +48,7 @@ class TritonPythonModel:
         return responses
 
     def _alone(self, request):
-        """The answer to a request whose tensors lack the axis of the rows, which runtimes have: it is a
-        single row."""
+        """The answer to a request of a single row, whose tensors lack the axis that runtimes have."""
         parts = [[pb_utils.get_input_tensor_by_name(request, name)] for name in self.inputs]
         results = self.predict([tensor[None] for tensor in self.tensors.inputs(parts)])
         return self._response([result[0] for result in results])
@@ -68,8 +66,8 @@ class _Arrays:
     """Hands Triton's tensors to a runtime as NumPy's arrays, and takes such arrays back."""
 
     def inputs(self, parts):
-        # as_numpy() is a view of Triton's buffer: a lone request is run without a copy. Several take one
-        # copy. Into a buffer that is kept it takes as long: 0.12 ms for eight images of 224 x 224.
+        # as_numpy() is a view of Triton's buffer, so a lone request is not copied. Several take one copy; a
+        # reused buffer would take as long: 0.12 ms for eight images of 224 x 224.
         return [
             part[0].as_numpy() if len(part) == 1 else np.concatenate([each.as_numpy() for each in part])
             for part in parts
@@ -85,11 +83,11 @@ class _Arrays:
 class _Tensors:
     """Hands Triton's tensors to a runtime as PyTorch's, by DLPack, in the memory of the instance's device.
 
-    What lies in the GPU's memory already never leaves it. What lies in the host's is gathered into one batch
-    of pinned memory, which the GPU reads by itself: NVIDIA's driver copies other memory through a small
-    buffer of its own, several times slower. Answers go back the way that all inputs came, the whole batch in
-    one copy. Triton waits for its own copies before it calls, copies answers before it calls again, and waits
-    for PyTorch's stream before it takes a tensor of a GPU.
+    Tensors in the GPU's memory never leave it. Those in the host's are gathered into one batch of pinned
+    memory, which the GPU reads by itself: NVIDIA's driver copies other memory through a small buffer of its
+    own, several times slower. Answers return the way that all inputs came, the whole batch in one copy.
+    Triton waits for its own copies before it calls, copies answers before it calls again, and waits for
+    PyTorch's stream before it takes a tensor of a GPU.
     """
 
     def __init__(self, settings):
@@ -136,8 +134,7 @@ class _Tensors:
         return pb_utils.Tensor.from_dlpack(name, rows.contiguous())
 
     def _pinned(self, key, shape, dtype):
-        """A tensor in memory that is kept from batch to batch, and made anew only where a batch needs more of
-        it."""
+        """A tensor in memory that is reused, and allocated again only for a larger batch."""
         count = math.prod(shape)
         kept = self.kept.get(key)
         if kept is None or len(kept) < count or kept.dtype != dtype:

@@ -11,22 +11,19 @@ _SESSIONS = 16
 
 
 def load(artifact, settings):
-    """An ONNX file, or the folder of one whose weights lie apart, to a function from a list of inputs to a
-    list of outputs.
+    """An ONNX file, or a folder with it and its weights, to a function from inputs to outputs, two lists.
 
-    settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder in which
-    the accelerator keeps what it builds, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on
-    a GPU), tensors (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or
-    1), batched (0 where the network has no axis for the batch: each row is then computed by itself), sizes
-    (batch sizes, joined by commas: see `_filled_up`), cuda_graphs (0 or 1: see `_captured`), and prefer_nhwc
-    (0 or 1: convolutions with the channels last).
+    settings: device (cpu, cuda), device_id, threads, accelerator (trt or empty), engines (the folder for the
+    accelerator's engines, or empty), precision, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU), tensors
+    (numpy for arrays, torch for PyTorch's tensors on the device), and perhaps spinning (0 or 1), batched (0
+    for a network without a batch axis, which computes row by row), sizes (batch sizes, joined by commas: see
+    `_filled_up`), cuda_graphs (0 or 1: see `_captured`), and prefer_nhwc (0 or 1: channels last).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(settings["threads"])
     options.inter_op_num_threads = 1
-    # Spinning threads take the cores that the server and the client need; on a busy machine ResNet50's micro
-    # size ran at 0.8 times the speed with them. Those of Triton's own backend cannot be told, so beside it
-    # these spin too.
+    # Spinning threads take the cores that the server and the client need: on a busy machine ResNet50's micro
+    # size ran at 0.8 times the speed. Triton's own backend always spins, so compared with it these do too.
     options.add_session_config_entry("session.intra_op.allow_spinning", settings.get("spinning", "0"))
     if settings["large"] == "1":
         # The arena doubles what it asks for and keeps it: 9.6 GiB for four volumes of 128^3, 4.4 without.
@@ -63,12 +60,10 @@ def _session(graph, options, providers):
 
 
 def _plans_anew(graph, settings):
-    """Whether a session takes long when the batch differs from the one before.
-
-    Since release 1.20 ONNX Runtime keeps for each convolution on a GPU cuDNN's plan for the last shape alone,
-    and makes another when the shape differs: on an H200 150 ms for the micro ResNet50, which computes 128
-    rows in 2 ms. Next to large tensors a plan takes little time, and further sessions would take gigabytes.
-    """
+    """Whether a session takes long when the batch size changes. Since release 1.20 ONNX Runtime keeps for
+    each convolution on a GPU only cuDNN's last plan: a new one takes 150 ms on an H200 for the micro
+    ResNet50, which computes 128 rows in 2 ms. For large tensors a plan takes relatively little time, and
+    further sessions would take gigabytes."""
     is_alone = settings["accelerator"] or settings["large"] == "1" or settings.get("batched") == "0"
     if settings["device"] == "cpu" or is_alone:
         return False
@@ -91,10 +86,10 @@ def _by_size(opened, settings):
 
 def _captured(session, settings):
     """A function from tensors to tensors that captures the session's work as a CUDA graph for each shape of
-    the inputs, at its first run, and replays it from then on, by one call in place of one for each kernel.
+    the inputs, and then replays it by one call instead of one for each kernel.
 
-    A graph reads and writes the memory that it was captured with: inputs are copied there, and answers from
-    there. Source: ONNX Runtime's documentation of its CUDA provider, "Using CUDA Graphs".
+    A graph reads and writes the memory that it was captured with, so inputs and answers are copied. Source:
+    ONNX Runtime's documentation of its CUDA provider, "Using CUDA Graphs".
     """
     import torch
 
@@ -105,9 +100,8 @@ def _captured(session, settings):
         shapes = tuple(tensor.shape for tensor in tensors)
         if shapes not in kept:
             inputs = [tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors]
-            outputs = [
-                result.clone() for result in run_without(inputs)
-            ]  # of which the shapes are known only now
+            # A run without a graph, by which the shapes of the outputs are known.
+            outputs = [result.clone() for result in run_without(inputs)]
             kept[shapes] = inputs, outputs, _on_tensors(session, settings, outputs, graph=len(kept) + 1)
         inputs, outputs, run = kept[shapes]
         for place, tensor in zip(inputs, tensors, strict=True):
@@ -119,8 +113,8 @@ def _captured(session, settings):
 
 
 def _filled_up(predict, settings):
-    """Where `sizes` are given, as for the batches of any size that Triton's batcher forms, a batch is filled
-    up to the next of them with copies of its last row, whose answers are dropped."""
+    """With `sizes`, as for the batches of any size that Triton's batcher forms, fill a batch up to the next
+    size with copies of its last row, whose answers are dropped."""
     sizes = sorted(int(size) for size in settings.get("sizes", "").split(",") if size)
 
     def run(tensors):
@@ -139,8 +133,7 @@ def _filled(tensor, size):
 
 
 def _on_arrays(session):
-    """A session to a function on arrays. Triton's texts are bytes, ONNX Runtime's are Python's: it takes
-    bytes for the text that Python prints of them."""
+    """A session to a function on arrays. Of Triton's texts, bytes, ONNX Runtime would take the repr."""
     inputs = [(tensor.name, tensor.type == "tensor(string)") for tensor in session.get_inputs()]
     texts = [number for number, tensor in enumerate(session.get_outputs()) if tensor.type == "tensor(string)"]
 
@@ -176,12 +169,9 @@ def _row_by_row(predict, settings):
 
 
 def _on_tensors(session, settings, outputs=None, graph=None):
-    """A session to a function from tensors on its device to tensors on its device: none goes through the
-    host.
-
-    The answers are in new memory, or in that of the tensors `outputs`. `graph` is the number of the CUDA
-    graph that the run is captured as and replayed from; -1 for a run that has nothing to do with any.
-    """
+    """A session to a function on tensors of its device, none of which goes through the host. The answers are
+    in new memory, or in the tensors `outputs`. `graph` is the number of the CUDA graph as which the run is
+    captured and replayed; -1 for none."""
     import torch
 
     device, number = settings["device"], int(settings["device_id"])
@@ -202,9 +192,8 @@ def _on_tensors(session, settings, outputs=None, graph=None):
         for index, output in enumerate(session.get_outputs()):
             binding.bind_output(output.name, *(place_of(outputs[index]) if outputs else (device, number)))
         if device == "cuda":
-            torch.cuda.current_stream(
-                number
-            ).synchronize()  # PyTorch may still copy them, on a stream of its own
+            # PyTorch may still copy the inputs, on a stream of its own.
+            torch.cuda.current_stream(number).synchronize()
         session.run_with_iobinding(binding, options)
         binding.synchronize_outputs()
         return outputs or [torch.from_dlpack(value) for value in binding.get_outputs_as_ortvaluevector()]
@@ -213,8 +202,7 @@ def _on_tensors(session, settings, outputs=None, graph=None):
 
 
 def _providers(settings, several):
-    """Execution providers in the order of preference, with their options, for one session or one of
-    `several`."""
+    """Execution providers with their options, by preference, for one session or one of `several`."""
     cpu = {"CPUExecutionProvider": {}}
     if settings["device"] == "cpu":
         return cpu

@@ -5,11 +5,8 @@ import openvino
 
 
 def load(artifact, settings):
-    """An ONNX file to a function from a list of inputs to a list of outputs.
-
-    settings: threads, and perhaps batched (0 where the network has no axis for the batch: each row is then
-    computed by itself).
-    """
+    """An ONNX file to a function from a list of inputs to a list of outputs. settings: threads, and perhaps
+    batched (0 for a network without a batch axis, which computes row by row)."""
     # FP32 where a CPU with AMX or AVX512-BF16 would take BF16 without a word.
     options = {
         "INFERENCE_NUM_THREADS": int(settings["threads"]),

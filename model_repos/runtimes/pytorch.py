@@ -12,11 +12,10 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of glibc's malloc.h
 
 
 def load(artifact, settings):
-    """A TorchScript file (.pt) or an AOTInductor package (.pt2) to a function from a list of inputs to a list
-    of outputs.
+    """A TorchScript file (.pt) or AOTInductor package (.pt2) to a function from inputs to outputs, two lists.
 
     settings: device (cpu, cuda), device_id, threads, large (0 or 1), tf32 (0 or 1: FP32 in TF32 on a GPU),
-    tensors (numpy for arrays, torch for tensors on the device). Inputs must be of the types exported with.
+    tensors (numpy for arrays, torch for tensors on the device). Inputs have the exported types.
     """
     # OpenMP's threads go on spinning a while between layers: told not to (OMP_WAIT_POLICY=PASSIVE),
     # ResNet50's micro size ran at 0.7 times the speed, and on one thread of two at 0.85.
@@ -30,8 +29,7 @@ def load(artifact, settings):
 
     def predict(tensors):
         with torch.inference_mode():
-            # Compiled code takes it for granted that its inputs are contiguous, and reads past the end of
-            # others.
+            # Compiled code assumes contiguous inputs, and reads past the end of others.
             results = list(run([tensor.contiguous() for tensor in tensors]))
         if device != "cpu":
             torch.cuda.current_stream(device).synchronize()
@@ -58,11 +56,9 @@ def _script(artifact, device):
 
 
 def _package(artifact, device):
-    """A package to a function from a list of tensors, which it empties, to a list of tensors.
-
-    For the CPU its library is unpacked, and gone from the disk once it is in memory: the loader's own copy
-    stays behind when the process is killed. Not for a GPU, whose kernels are read later.
-    """
+    """A package to a function from a list of tensors, which it empties, to a list of tensors. For the CPU its
+    library is unpacked, and deleted once it is in memory, as the loader's own copy outlives a killed process;
+    not for a GPU, whose kernels are read later."""
     if device != "cpu":
         return _loader(artifact, torch.device(device).index).boxed_run
     with tempfile.TemporaryDirectory() as folder:
@@ -73,21 +69,18 @@ def _package(artifact, device):
 
 
 def _loader(path, device_index):
-    """What torch._inductor.aoti_load_package wraps.
-
-    The wrapper first compiles test programs to learn what this CPU can do, which takes a C++ compiler and
-    seconds, and parses the call's description anew at each call.
-    """
+    """What torch._inductor.aoti_load_package wraps: that first compiles test programs to detect the CPU's
+    features, which takes a C++ compiler and seconds, and parses the call's description anew at each call."""
     return torch._C._aoti.AOTIModelPackageLoader(str(path), "model", False, 1, device_index)
 
 
 def _keep_freed_memory():
     """Let malloc keep what PyTorch frees: every layer allocates its output anew.
 
-    By default glibc gives large blocks back to the kernel, and each comes back as page faults: 400,000 a
-    second on ResNet50 at 32 x 32, where keeping them more than doubled the throughput; AOTInductor gained 11
-    % on BERT and 25 % on FastPitch's micro size. Not for large tensors, where the kept blocks fit no other
-    layer: over 10 GiB for four volumes of 128^3, 5.6 without.
+    By default glibc returns large blocks to the kernel, and each comes back as page faults: 400,000 a second
+    on ResNet50 at 32 x 32, where keeping them more than doubled the throughput; AOTInductor gained 11 % on
+    BERT and 25 % on FastPitch's micro size. Not for large tensors, whose kept blocks fit no other layer: over
+    10 GiB for four volumes of 128^3, 5.6 without.
     """
     libc = ctypes.CDLL(None)
     libc.mallopt(_M_MMAP_MAX, 0)

@@ -8,11 +8,8 @@ import tensorflow as tf
 
 
 def load(artifact, settings):
-    """A SavedModel folder to a function from a list of arrays to a list of arrays.
-
-    settings: device (cpu, cuda), device_id, threads, inputs and outputs (names, separated by commas),
-    tf32 (0 or 1: FP32 in TF32 on a GPU).
-    """
+    """A SavedModel folder to a function from a list of arrays to a list of arrays. settings: device (cpu,
+    cuda), device_id, threads, inputs and outputs (names, separated by commas), tf32 (0 or 1, on a GPU)."""
     _use_threads(int(settings["threads"]))
     device = _device(settings)
     loaded = tf.saved_model.load(str(artifact))

@@ -1,15 +1,11 @@
-"""Runtime of the TensorRT format: an engine on PyTorch's tensors, in a Triton Python-backend model and in
-process."""
+"""Runtime of the TensorRT format, on PyTorch's tensors, in a Triton Python-backend model and in process."""
 
 import tensorrt
 import torch
 
 
 def load(artifact, settings):
-    """A serialised engine to a function from a list of tensors in the GPU's memory to a list of such tensors.
-
-    settings: device_id.
-    """
+    """A serialised engine to a function on lists of tensors in the GPU's memory. settings: device_id."""
     device = torch.device("cuda", int(settings["device_id"]))
     torch.cuda.set_device(device)  # an engine is of the GPU that is current when it is read
     engine = tensorrt.Runtime(tensorrt.Logger(tensorrt.Logger.WARNING)).deserialize_cuda_engine(

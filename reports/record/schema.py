@@ -540,7 +540,7 @@ MARKS = {
     "overloaded": "the server kept up with less than the rate asked for",
     "schedule-slipped": "requests were sent later than scheduled",
     "cached-answers": "one sample repeated was answered faster than samples that were never sent before",
-    "not-repeated": "measured again minutes later, for the ratios, the throughput was another",
+    "not-repeated": "measured again for the ratios, the throughput differed by more than 10 %",
     "faster-than-in-process": "the server was faster than what it serves is in process, which cannot be",
     "plans-anew": "ONNX Runtime planned the convolutions anew whenever the size of the batch changed",
     "gpu-throttled": "the GPU lowered its clocks",

@@ -29,10 +29,8 @@ class Answer:
 
 
 class Client:
-    """Answers requests in random order from a thread of its own; `change` may spoil what it answers.
-
-    `change` takes the answer, or returns None for no answer at all, or an exception.
-    """
+    """Answers requests in random order from a thread of its own. `change` takes each answer, and returns it,
+    spoilt or not, an exception, or None for no answer at all."""
 
     def __init__(self, change: Callable[[Answer], Answer | Exception | None] = lambda answer: answer) -> None:
         self._change = change

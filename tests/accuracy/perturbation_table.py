@@ -1,5 +1,4 @@
-"""docs/evidence/perturbations.md: which faults of a conversion the gates noticed, as a table and in how many
-of ten."""
+"""docs/evidence/perturbations.md: which faults of a conversion the gates noticed, as a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,8 +21,7 @@ class Finding:
     is_noticed: bool
     """Whether the conversion test fails."""
     is_noticed_served: bool
-    """Whether the accuracy test does where the server computes with the fault and the same file in process
-    without."""
+    """Whether the accuracy test fails if only the server computes with the fault."""
 
 
 def share_noticed(findings: Sequence[Finding]) -> float | None:

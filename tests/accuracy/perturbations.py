@@ -50,11 +50,14 @@ _MOST_ROWS = 64
 
 
 def findings_of(
-    model: Model, precision: str, only: Callable[[Fault], bool] = lambda _fault: True
+    model: Model,
+    precision: str,
+    only: Callable[[Fault], bool] = lambda _fault: True,
+    rows: int = _MOST_ROWS,
 ) -> list[Finding]:
     """Every fault of a model in a precision, and the right conversion, as `none`."""
     samples = model.samples("evaluation", None, None)
-    count = min(_MOST_ROWS, len(samples))
+    count = min(rows, len(samples))
     few = dataclasses.replace(samples, ids=samples.ids[:count])
     weights = model.load(None)
     inputs = few.load(range(count))
@@ -139,8 +142,7 @@ def _is_noticed_served(
 
 
 def _effect(model: Model, right: Arrays, changed: Arrays, rounded: Arrays) -> float:
-    """The mean effect of a fault over the mean effect of the precision, of the output for which it is the
-    largest."""
+    """A fault's mean effect over the precision's, for the output with the largest ratio."""
     names = floating_outputs(right)
     if not names:
         wrong, lost = (

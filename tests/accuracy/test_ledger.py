@@ -57,8 +57,7 @@ def deciding(one: np.ndarray, other: np.ndarray, **kept: np.ndarray) -> Stages:
 
 
 def changed(count: int, lost: int, gained: int) -> Stages:
-    """Three stages, the last of which loses and gains so many samples; the framework has one in twenty
-    wrong."""
+    """Three stages, the last of which loses and gains samples; the framework has one in twenty wrong."""
     labels = np.asarray(toy.samples(count).labels)
     wrong = np.where(np.arange(count) % 20 == 0, -1, labels)
     served = wrong.copy()

@@ -1,5 +1,4 @@
-"""Parity: the converted model against the framework, each output by its own values and all by what the model
-decides."""
+"""Parity: the converted model against the framework, by each output's values and by all decisions."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,8 +16,7 @@ from tests.toy import compare_conversion
 COUNT = 40
 LARGE, LENGTH = "LARGE__1", "LENGTH__2"
 SPREAD = float(toy.rows(range(COUNT)).std(axis=0).min())
-"""What tells the samples apart in the column in which they differ least; of LARGE it is a hundred times
-that."""
+"""The spread of the column in which samples differ least; LARGE has a hundred times as much."""
 WIDE = Tolerance(10, 0.95, "chosen")
 Change = Callable[[Arrays, int], None]
 """Changes the outputs of the batch of this number."""
@@ -46,8 +44,7 @@ def found(
     of: Callable[[Arrays], Arrays] = outputs,
     **changes: Any,
 ) -> Parity:
-    """The comparison of a conversion whose outputs are changed, in batches of 8; and those of the emulated
-    precision."""
+    """A conversion with changed outputs, in batches of 8, beside those of the emulated precision."""
 
     def changing(how: Change) -> Callable[[Arrays], Arrays]:
         numbers = iter(range(1000))
@@ -126,8 +123,7 @@ def test_each_output_is_held_to_its_own_spread() -> None:
 
 
 def test_an_offset_that_all_samples_share_does_not_hide_an_error() -> None:
-    """Outputs of 1000 +- 1: an error of a tenth of what tells them apart is a ten thousandth of the
-    largest."""
+    """Outputs of 1000 +- 1: a tenth of what tells them apart is a ten thousandth of the largest."""
 
     def high(inputs: Arrays) -> Arrays:
         return {**outputs(inputs), toy.OUTPUT: inputs[toy.INPUT] + np.float32(1000)}

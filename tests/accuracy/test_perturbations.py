@@ -22,7 +22,7 @@ def held(found: list[Finding]) -> None:
 
 
 def test_the_dropped_biases_of_the_quickest_model_are_noticed() -> None:
-    found = findings_of(MODELS["fastpitch-micro"], "fp16", lambda fault: fault.name.startswith("bias"))
+    found = findings_of(MODELS["fastpitch-micro"], "fp16", lambda fault: fault.name.startswith("bias"), 16)
     assert len(found) > 5
     held(found)
 

@@ -1,5 +1,4 @@
-"""Every output of a served model is compared with that of the same file in process, whether a metric uses it
-or not."""
+"""Every output of a served model against that of the same file in process, used by a metric or not."""
 
 import functools
 from collections.abc import Callable

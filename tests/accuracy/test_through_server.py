@@ -1,5 +1,4 @@
-"""The evaluation data through a server: each sample is sent once and judged by its own answer, whatever the
-order."""
+"""Evaluation through a server: each sample is sent once and judged by its own answer, in any order."""
 
 from collections.abc import Callable
 

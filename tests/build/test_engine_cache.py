@@ -23,8 +23,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_build_has_a_folder_of_its_own_that_later_runs_find() -> None:
-    """Engines are named by the names of a graph's nodes: with other weights they would be taken for one
-    another."""
+    """Engines are named after a graph's nodes, so those of other weights would be mistaken for each other."""
     folder = Path(engine_folder(CASE, "0f3c"))
     (folder / "kernel.engine").touch()
     assert (Path(engine_folder(CASE, "0f3c")) / "kernel.engine").exists()
@@ -34,8 +33,7 @@ def test_every_build_has_a_folder_of_its_own_that_later_runs_find() -> None:
 def test_every_tensorrt_and_every_cuda_of_the_driver_has_a_folder_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """ONNX Runtime ends with an error where it finds an engine of another version, in place of building it
-    anew."""
+    """ONNX Runtime fails on an engine of another version, and does not build it anew."""
     folders = set()
     for version in ("10.13.3.9", "10.14.1.48"):
         monkeypatch.setattr(

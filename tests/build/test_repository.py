@@ -83,8 +83,7 @@ def test_a_build_is_told_from_one_that_is_outdated_without_loading_weights(tmp_p
 
 
 def test_fp32_without_tf32_is_built_anew_and_told_so(tmp_path: Path) -> None:
-    """Engines and generated kernels are of one kind; where TF32 means nothing, builds from before are
-    found."""
+    """Engines and generated kernels depend on it; without TF32 the digest of a build does not change."""
     told: list[bool | None] = []
 
     def convert(job: ConversionJob, path: Path) -> None:

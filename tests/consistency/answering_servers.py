@@ -150,8 +150,8 @@ class Memory:
         return {name: handler(name, answer) for name, answer in names.items()}
 
     def place(self, tensor: Any) -> tuple[mmap.mmap, int, int] | None:
-        """The region, begin and length of a tensor; None of one in the message. As Triton, it takes none that
-        ends beyond its region."""
+        """The region, begin and length of a tensor, as Triton within its region; None of one in the
+        message."""
         if "shared_memory_region" not in tensor.parameters:
             return None
         one = tensor.parameters
@@ -162,8 +162,7 @@ class Memory:
         return region, begin, length
 
     def answer(self, request: Any, _context: grpc.ServicerContext) -> Any:
-        """So many times IN plus BIAS, and how many elements that are as a text, which lies in the message
-        always."""
+        """So many times IN plus BIAS, and the number of elements as a text, always in the message."""
         raw, values = list(request.raw_input_contents), dict[str, Any]()
         for one in request.inputs:
             place = self.place(one)

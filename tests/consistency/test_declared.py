@@ -51,8 +51,7 @@ def model(shape: tuple[int, ...] = (4,), **changes: Any) -> ServedModel:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """`gate(change, to, model)`: what is said where the answer to the request of this number is changed; and
-    the requests."""
+    """`gate(change, to, model)`: the gate's result and the requests if the answer to request `to` changes."""
 
     def run(
         change: Change = lambda _response: None, to: int = 0, served: ServedModel | None = None

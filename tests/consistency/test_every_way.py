@@ -1,5 +1,4 @@
-"""A way to the server, or a server, that does wrong what Triton itself never does: stand-ins that answer
-whatever comes."""
+"""Stand-ins for a way to the server, or a server, that does wrong what Triton itself never does."""
 
 import dataclasses
 from typing import Any

@@ -1,5 +1,4 @@
-"""Faults that need no ground truth to be seen, in a real server: each gate finds its own, and accuses no
-sound model."""
+"""Faults that need no ground truth, in a real server: each gate finds its own, and no sound model's."""
 
 import os
 from collections.abc import Callable, Iterator

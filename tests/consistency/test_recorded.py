@@ -1,5 +1,4 @@
-"""Recorded answers: what is kept of them, what later answers are held to, and what is refused as no such
-file."""
+"""Recorded answers: what is kept, what later answers are held to, and which files are refused."""
 
 import dataclasses
 import zlib

@@ -1,5 +1,4 @@
-"""Requests that a server has to refuse: which are sent, and what is said of one that answers them or is
-harmed by them."""
+"""Requests that a server must refuse, and what is said of a server that answers or suffers from them."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,5 +1,4 @@
-"""Are answers to one sample the same? Answers made up, of every type, held to those that the samples got
-alone."""
+"""Are answers to one sample the same? Made-up answers of every type against those alone."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -154,8 +153,7 @@ def test_rounding_is_no_other_answer(right: np.ndarray, given: np.ndarray, near:
 
 
 def test_samples_whose_answers_rounding_makes_the_same_are_nobody_else_s() -> None:
-    """Of saturated probabilities two samples lie nearer to each other than a unit in the last place of
-    FP16."""
+    """Saturated probabilities of two samples are nearer than a unit in the last place of FP16."""
     sure = np.random.default_rng(2).uniform(0, 8e-4, (20, 4)).astype(np.float32)
     right = np.concatenate([1 - sure[:, :1], sure], axis=1)
     given = right + np.random.default_rng(3).uniform(-5e-4, 5e-4, right.shape).astype(np.float32)

@@ -1,5 +1,4 @@
-"""Samples sent again, in flight and in batches: what is sent, and what is said of a model whose answers
-depend on it."""
+"""Samples sent again, in flight and in batches, to models whose answers depend on it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -26,8 +25,7 @@ GATES = ("repeated", "reloaded", "in_flight", "batches")
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """`gate(name, model, ...)`: what a gate says of a model, and what it asked after each sample was asked
-    alone."""
+    """`gate(name, model, ...)`: a gate's result, and what it asked after each sample alone."""
 
     def run(
         name: str, model: Model = sound, count: int = 8, near: Closeness = NEAR, **changes: Any
@@ -210,8 +208,7 @@ Remembering = Callable[[np.ndarray | None], np.ndarray]
 def optional_gate(
     monkeypatch: pytest.MonkeyPatch, more: Remembering, *, refuses_from: int = 99
 ) -> AnswerGate:
-    """What is said of a model whose input MORE may be left out; it refuses so from the request of this number
-    on."""
+    """A gate's result of a model that may lack the input MORE, and refuses so from this request on."""
     inputs = (Tensor("IN", "FP32", (4,)), Tensor("MORE", "FP32", (4,), optional=True))
     one = served_model()
     data = LoadData(one.job.data.folder, IDS, {"IN": ROWS, "MORE": ROWS[::-1]})

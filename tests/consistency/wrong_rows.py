@@ -1,5 +1,4 @@
-"""Answers of a batch that are another sample's, or off by a little: each lies within 2 % of its output's
-largest magnitude."""
+"""Answers that are another sample's, or off by less than 2 % of their output's largest magnitude."""
 
 from collections.abc import Callable
 

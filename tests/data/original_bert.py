@@ -1,5 +1,4 @@
-"""How NVIDIA's BERT reads and answers SQuAD, written apart from the product, and hard texts to hold it
-against."""
+"""How NVIDIA's BERT reads and answers SQuAD, written independently of the product, and hard texts."""
 
 import random
 import re

@@ -1,5 +1,4 @@
-"""SQuAD v1.1's F1 and exact match: against torchmetrics, and by hand where torchmetrics follows SQuAD
-v2.0."""
+"""SQuAD v1.1's F1 and exact match: against torchmetrics, and by hand where that follows SQuAD v2.0."""
 
 import random
 from collections.abc import Mapping

@@ -25,8 +25,7 @@ Docker = Callable[..., None]
 
 @pytest.fixture
 def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
-    """Put a docker on PATH that says this of itself, and has an image with these variables; None for no
-    image."""
+    """Put a docker on PATH that describes itself so, with an image of these variables, or with none."""
 
     def put(about: dict[str, Any], variables: list[str] | None = None) -> None:
         folder = tmp_path / "bin"

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fixtures.doctor import Finding, ok, problem, warning
 from fixtures.doctor import __main__ as doctor
-from fixtures.doctor.finding import Finding, ok, problem, warning
 from fixtures.host.process import ProgramError
 
 ROOT = Path(__file__).parents[2]

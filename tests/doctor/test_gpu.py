@@ -1,5 +1,4 @@
-"""The GPU, its driver and packages: what does not fit is named with the environment that does, and which
-cases skip."""
+"""The GPU, its driver and packages: what does not fit is named with its fix, and so are skipped cases."""
 
 import dataclasses
 from pathlib import Path
@@ -7,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.doctor import gpu
-from fixtures.doctor.finding import Finding
+from fixtures.doctor import Finding, gpu
 from fixtures.doctor.gpu import GpuSetup
 from fixtures.formats import all_formats
 from fixtures.frameworks import cuda_libraries as libraries

@@ -1,5 +1,4 @@
-"""Cores, other load, memory, shared memory and disks: too little of one is reported before a run dies of
-it."""
+"""Cores, other load, memory, shared memory and disks: too little of any is reported before a run."""
 
 import os
 import shutil

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fixtures.doctor import programs
+from fixtures.doctor.__main__ import looked_at
 from fixtures.host import locks, machine
 from fixtures.serve import backends, container, wheels
 from fixtures.serve.launch import Choice
@@ -145,7 +146,7 @@ def test_a_container_needs_an_engine_that_answers_and_its_image(
 ) -> None:
     script(tmp_path / "docker", lines)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = programs.triton(Choice("docker", "some/image"), "cpu")
+    found = looked_at(lambda: programs.triton(Choice("docker", "some/image"), "cpu"))
 
     assert found.state == state
     assert fix in found.fix

@@ -75,9 +75,8 @@ def run_once(build: BuiltModel, batch: int = 1) -> None:
 def test_the_worker_runs_the_builds_own_runtime_as_the_backend_that_serves_it_does(
     make_build: MakeBuild, tmp_path: Path, backend: str, spinning: bool
 ) -> None:
-    """On a batch of the samples, with all threads that the server's instances have together; they spin beside
-    the backend whose threads cannot be kept from it. A file beside the runtime is not taken for a package
-    that it imports."""
+    """On a batch of the samples, with all threads of the server's instances, which spin beside the backend
+    whose threads always do. A file beside the runtime is not taken for a package that it imports."""
     build = make_build(tmp_path, "noting", f"import colorsys{NOTING}")
     build.artifact.with_name("colorsys.py").write_text("raise RuntimeError('this is no package')")
     deployment = structs.replace(DEPLOYMENT, instances=2)

@@ -45,8 +45,7 @@ def test_operations_of_a_layer_are_those_counted_by_hand(
         # 4.09 billion multiplications, as published for v1.5 at 224 x 224.
         ("resnet50", 8.18e9),
         pytest.param("resnet50-tf", 8.18e9, marks=pytest.mark.campaign),
-        # 4 layers of width 288 with an inner one of 1152, on 384 tokens, and attention between all of them;
-        # two outputs per token.
+        # 4 layers of width 288, inside 1152, on 384 tokens with attention between all; two outputs per token.
         ("bert-dist4l", 2 * 384 * (4 * (4 * 288**2 + 2 * 288 * 1152 + 2 * 384 * 288) + 2 * 288)),
     ],
 )

@@ -16,8 +16,7 @@ _READS_ALL = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
 
 
 def become() -> tuple[str, ...]:
-    """What runs a command as somebody who owns nothing; who reads all, where this environment lies in a
-    folder of root's alone."""
+    """Runs a command as a user who owns nothing, and reads all if root's folders hide this environment."""
     return BECOME if _can(BECOME) else (*BECOME, *_READS_ALL)
 
 

@@ -1,5 +1,4 @@
-"""Several that use one build: two runs of one case, another checkpoint in mid-run, a file that was
-changed."""
+"""Several uses of a build at once: two runs of a case, another checkpoint in mid-run, a changed file."""
 
 from tests.faults.classifier import write_network
 from tests.faults.place import (

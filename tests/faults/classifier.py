@@ -1,6 +1,5 @@
 """The model of the scenarios: four numbers to two scores, by a network in the ONNX file beside a copy of this
-file. No framework is needed, so that a run takes a third of one with PyTorch; its samples take their time and
-no core's."""
+file. It needs no framework, so a run takes a third of one with PyTorch; its samples cost time but no CPU."""
 
 import time
 from pathlib import Path

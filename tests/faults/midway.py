@@ -1,5 +1,4 @@
-"""What goes wrong around a run while it is under way: files that go or fill up, clocks, and who holds the
-machine."""
+"""What goes wrong around a run: files that vanish or fill up, clocks, and who has the machine."""
 
 import contextlib
 import os

@@ -1,9 +1,7 @@
-"""A machine of its own for the scenarios of a worker, as far as runs meet on one: where they take turns and
-leave memory.
+"""A machine of its own for a worker's scenarios, as far as runs share it: turns and shared memory.
 
-Runs take turns by a lock on /dev/shm, and load generators meet there by the names of their segments. With a
-/dev/shm of its own a scenario waits for nobody outside, however busy the machine is, and what is left there
-is its own.
+Runs take turns by a lock on /dev/shm, and load generators name their segments there. With a /dev/shm of its
+own a scenario waits for nobody outside, however busy the machine is, and owns what is left there.
 """
 
 import ctypes
@@ -33,14 +31,14 @@ done
 mount -t tmpfs -o mode=1777 scenarios /dev/shm
 mount -t devpts -o newinstance,ptmxmode=0666 scenarios /dev/pts
 """
-"""A /dev with all that is in the machine's but its shared memory and its terminals. It is another folder too,
-as who waits to measure holds up all others at the one above /dev/shm."""
+"""A /dev like the machine's but for shared memory and terminals, in a folder of its own, as whoever waits to
+measure blocks the folder above /dev/shm."""
 
 
 @functools.cache
 def enter() -> bool:
-    """Let this thread, and all that it starts from here on, see a /dev/shm that no other process sees;
-    whether it does. Root alone may, and not in each container."""
+    """Give this thread and all that it starts a /dev/shm of its own; False unless root may, in this
+    container."""
     if os.getuid() != 0 or ctypes.CDLL(None).unshare(_NEW_MOUNTS) != 0:
         return False
     folder = tempfile.mkdtemp()

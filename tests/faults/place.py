@@ -21,11 +21,9 @@ from tests.whole_runs.suite import ROOT, command
 HANG_S = 240.0
 """Bounds a hang: what is waited for takes seconds, a minute on a busy machine where another run measures."""
 GONE_S = 30.0
-"""Seconds in which all that a run started is gone after it: servers get their time to end, and are killed
-then."""
+"""Seconds for all that a run started to disappear: servers get time to end, and are killed then."""
 REPOSITORY = "the scenario's repository"
-"""What stands in options for the path of a Triton repository of two models: `doubler`, and `slow`, which does
-the same in a fifth of a second."""
+"""Stands for the path of a Triton repository with `doubler`, and `slow`, which takes a fifth of a second."""
 MODEL = "the scenario's model"
 """What stands in options for the path of a file of this project's models: tests/faults/classifier.py."""
 _OF_DOUBLER = ("-v", "--triton", "embedded", "--repository", REPOSITORY, "-k")
@@ -118,8 +116,7 @@ class Place:
         folder: Path = ROOT,
         **streams: Any,
     ) -> "subprocess.Popen[bytes]":
-        """Start a run of the suite with these options, or the command `words`; by the program `before` where
-        given."""
+        """Start a run of the suite with these options, or the command `words`, by the program `before`."""
         given = command(*self.words(options), repos=repos or self.repos, results=results or self.results)
         merged = self.household.environment | {key: value or "" for key, value in environment.items()}
         for name, value in environment.items():
@@ -200,8 +197,7 @@ class Place:
 
 
 def leftovers(temporary: Path) -> list[str]:
-    """What is left in a temporary folder but what outlives runs: this user's folder, with libraries and no
-    run in it."""
+    """What is left in a temporary folder, except this user's folder with libraries and no run in it."""
     kept = re.compile(r"tritonproof-\d+$|pytest-of-|torchinductor_")
     others = [path for path in temporary.iterdir() if not kept.match(path.name)]
     return sorted(path.name for path in (*others, *folders_of_runs(temporary)))

@@ -27,8 +27,7 @@ class Scenario:
     needs: Callable[[], str] = lambda: ""
     """Why this machine cannot do it; empty where it can."""
     may_leave: bool = False
-    """Whether something may stay in the temporary folder, as where even a guard was killed: the next run
-    cleans it."""
+    """Whether something may stay in the temporary folder for the next run, as after a guard was killed."""
 
     def __str__(self) -> str:
         return self.name

@@ -47,8 +47,7 @@ def has_own_memory() -> bool:
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str, has_own_memory: bool) -> Path:
-    """A folder that the scenarios of all workers share: a file of a model, the case converted, and a Triton
-    repository of a model and a slow one."""
+    """What all workers' scenarios share: a model's file, the converted case, and a Triton repository."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "shared"
     with locks.hold_file(folder.with_suffix(".lock")):
@@ -117,8 +116,7 @@ def what_is_wrong(scenario: Scenario, ended: Ended, place: Place) -> str:
 
 
 def what_is_left(new: set[Path], has_own_memory: bool) -> str:
-    """What is left in shared memory and in the checkout, of what is new there; others' comes and goes
-    meanwhile."""
+    """What is new and left in shared memory and in the checkout; others' comes and goes meanwhile."""
     segments = [one for one in new if one.parent == _MEMORY and one.exists()]
     if not has_own_memory:
         segments = [one for one in segments if one.name.startswith("tritonproof-") and is_unused(one)]

@@ -79,8 +79,7 @@ def wait_for(there: Callable[[], bool], folder: Path) -> None:
 
 
 def has_told_and_cleaned_up(folder: Path) -> bool:
-    """Whether a run that was ended in its second test left a summary, JUnit's file and nothing to clean
-    up."""
+    """Whether a run that was ended in its second test left a summary, JUnit's file and no leftovers."""
     (suite,) = ElementTree.parse(folder / "junit.xml").getroot().iter("testsuite")
     return (folder / "cleaned-up").exists() and suite.get("tests") == "1" and suite.get("errors") == "0"
 

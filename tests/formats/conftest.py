@@ -46,8 +46,7 @@ def job(network: Small, model: Model) -> ConversionJob:
 
 @pytest.fixture(scope="session")
 def rtx(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """TensorRT for RTX: NVIDIA's parser, builder and bindings of the same names, whose packages have all
-    their libraries on PyPI, and whose builder needs no GPU."""
+    """TensorRT for RTX: NVIDIA's parser and builder of the same names, from PyPI, which need no GPU."""
     folder = tmp_path_factory.mktemp("rtx")
     for part in ("bindings", "libs"):
         try:

@@ -1,8 +1,8 @@
 """The names in TensorRT's Python bindings, of the classes that the suite uses.
 
-The bindings are packages of their own on PyPI, a megabyte each, without TensorRT's libraries. Empty libraries
-of the same names are enough to import them, on a machine without a GPU. `python -m
-tests.formats.tensorrt_bindings` takes the names of VERSIONS from there and writes them to NAMES.
+The bindings are packages on PyPI without TensorRT's libraries, a megabyte each; empty libraries of the same
+names are enough to import them. `python -m tests.formats.tensorrt_bindings` takes the names of VERSIONS from
+there and writes them to NAMES.
 """
 
 import json
@@ -47,8 +47,8 @@ class OutOfReachError(Exception):
 
 
 Names = Mapping[str, Mapping[str, str]]
-"""The members of the module and of its classes, by class; with each the class that it is, or that calling it
-gives, or an empty text where that is none of TensorRT's."""
+"""The members of the module and of its classes, by class; with each its class, or the class that a call of it
+returns, if that is TensorRT's."""
 
 _LIST = r"""
 import json, re, sys
@@ -106,8 +106,7 @@ def names_of(distribution: str, version: str, folder: Path) -> Names:
 
 
 def _functions_of_nvinfer(library: Path) -> list[str]:
-    """The C functions of TensorRT that its bindings call: named in the file, as `create...` and `get...`
-    are."""
+    """The C functions of TensorRT that its bindings call: names in the file such as `create...`, `get...`."""
     return sorted(
         {
             one.decode()

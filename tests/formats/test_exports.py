@@ -1,6 +1,5 @@
-"""The exports as a GPU runs them, at full size too: each node has a kernel of ONNX Runtime's CUDA provider,
-TensorRT's parser takes the whole, the oldest ONNX Runtime opens it, and what PyTorch computes fits into the
-memory of the published GPUs."""
+"""The exports on a GPU, at full size too: ONNX Runtime's CUDA provider has a kernel for each node, TensorRT's
+parser takes all, the oldest ONNX Runtime opens them, and the memory of the published GPUs is enough."""
 
 import functools
 import os
@@ -68,8 +67,8 @@ KERNELS: dict[str, set[str]] = {
     "TopK": FLOATING | WORDS,
     "Where": FLOATING | WORDS | {"UINT8"},
 }
-"""The types that ONNX Runtime's CUDA provider computes each operator of opset 18 in, `T` in most operators'
-schemas, by docs/OperatorKernels.md of github.com/microsoft/onnxruntime, read at 001d12d."""
+"""The types of the operators of opset 18, `T` in most schemas, that ONNX Runtime's CUDA provider computes.
+Source: docs/OperatorKernels.md of github.com/microsoft/onnxruntime at 001d12d."""
 OF_DATA = ("T", "T1", "V")
 """Constraints of that name in a schema are on the type of the data."""
 
@@ -205,8 +204,7 @@ class LiveTensors(TorchDispatchMode):
 
 GIB = 2**30
 MEMORY_GIB = {"v100": 16, "t4": 15, "a30": 24, "a40": 45, "a100": 40}
-"""Of each GPU that NVIDIA published figures of, of the smallest kind that has the name, as its driver gives
-it."""
+"""The memory of each published GPU, of the smallest kind of that name, as its driver gives it."""
 CONTEXT_GIB = 1
 """What CUDA, cuDNN and cuBLAS take of it in a process."""
 DTYPES = {"FP32": torch.float32, "INT64": torch.int64, "INT32": torch.int32}
@@ -215,8 +213,7 @@ FULL = [one for one in all_models() if not one.micro and one.framework == "pytor
 
 @functools.cache
 def sizes_of(name: str, batch: int) -> tuple[int, int]:
-    """The bytes of a model's weights in FP32, and of the tensors that are alive at once while a batch is
-    computed."""
+    """The bytes of a model's FP32 weights, and of the tensors alive at once while a batch is computed."""
     (model,) = (one for one in FULL if one.name == name)
     network = model.load(None).network.to("meta")
     inputs = [
@@ -233,8 +230,7 @@ def sizes_of(name: str, batch: int) -> tuple[int, int]:
 )
 @pytest.mark.parametrize("model", FULL, ids=lambda one: one.name)
 def test_the_largest_batch_of_a_case_fits_into_each_published_gpu(model: Model, target: Target) -> None:
-    """ONNX Runtime may have a session for each of eight batch sizes: their tensors are twice the
-    largest's."""
+    """ONNX Runtime may have sessions for eight batch sizes: together twice the largest's tensors."""
     weights, live = sizes_of(model.name, matrix_of(model, target).deployment.max_batch_size)
     assert weights > GIB / 100
     assert live > GIB / 100

@@ -1,5 +1,4 @@
-"""Every format computes what the framework computes, at any batch, and calibrates on training samples
-alone."""
+"""Every format computes what the framework computes, at any batch, and calibrates on training samples."""
 
 import dataclasses
 import errno
@@ -78,8 +77,7 @@ def test_a_format_computes_what_the_framework_computes_at_any_batch(
 def test_converting_for_another_device_leaves_the_shared_network_where_it_is(
     precision: str, job: ConversionJob, network: Small
 ) -> None:
-    """Else the framework's answers would come from a GPU after a fresh build, and from the CPU after a reused
-    one."""
+    """Otherwise a fresh build would leave the framework on the GPU, and a reused one on the CPU."""
     elsewhere = dataclasses.replace(job, precision=precision, device="meta")  # type: ignore[arg-type] # stands for a GPU
     converted, inputs = pytorch_conversion.network_and_inputs(elsewhere)
     assert {str(one.device) for one in (*converted.state_dict().values(), *inputs)} == {"meta"}

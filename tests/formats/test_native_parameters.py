@@ -1,9 +1,8 @@
-"""What config.pbtxt tells Triton's own backends is what each release of them reads, and ends none of them.
+"""What config.pbtxt sets of Triton's own backends is what each release of them reads, and ends none of them.
 
-backend_parameters.json holds the names of parameters that the backends' sources read, release by release,
-from the branches r24.10 and later of
-github.com/triton-inference-server/{onnxruntime,openvino,pytorch,tensorflow}_backend. A backend passes over a
-name that it does not know, so that a wrong one is a setting that is silently not made.
+backend_parameters.json has the parameters that the backends' sources read, from the branches r24.10 and later
+of github.com/triton-inference-server/{onnxruntime,openvino,pytorch,tensorflow}_backend. Backends ignore
+unknown names, so that a wrong one is a setting that is silently not made.
 """
 
 import dataclasses
@@ -30,8 +29,7 @@ _READ = re.compile(
     r'|Parse(?:Bool|String)?Parameter\(\s*"([^"]+)",\s*params'
     r'|params\.Find\(\s*"([^"]+)"|_key\s*=\s*"([^"]+)"'
 )
-"""How the sources read a parameter, in C++: by a function, by `Find`, or by `Find` of a name in a
-variable."""
+"""How the C++ sources read a parameter: by a function, by `Find`, or by `Find` of a variable's name."""
 
 
 @dataclass(frozen=True)

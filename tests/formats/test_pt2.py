@@ -1,5 +1,4 @@
-"""AOTInductor packages: right at every batch, built in silence, opened without a compiler, refused with a
-reason."""
+"""AOTInductor packages: right at every batch, built silently, opened without a compiler, or refused."""
 
 import dataclasses
 import os

@@ -241,8 +241,7 @@ def test_tensorflow_skips_on_a_gpu_that_it_would_not_find(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """It finds the libraries of the system, or of the packages of its extra in the versions that the extra
-    names."""
+    """It finds the system's libraries, or its extra's packages in the versions that the extra names."""
     play_build(monkeypatch, tmp_path, is_cuda_build=built)
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: f"lib{name}.so" if libraries else None)
     monkeypatch.setattr(importlib.metadata, "requires", lambda _name: ["numpy>=1", CUDNN])
@@ -265,8 +264,7 @@ def test_tf_trt_needs_a_tensorflow_built_with_tensorrt(
 def test_tf_trt_builds_engines_for_the_smallest_and_the_largest_batch(
     job: ConversionJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TF-TRT is not on every machine, so its converter is played by one that writes down what it is asked
-    for."""
+    """TF-TRT is not on every machine, so a stand-in for its converter records the calls."""
     tf = tensorflow.import_tensorflow()
     seen: dict[str, Any] = {}
 

@@ -1,5 +1,4 @@
-"""What is in a TorchScript artifact: the layout of its weights, no device that it would compute on wherever
-it is put, and nothing that the oldest PyTorch of a server cannot read."""
+"""What is in a TorchScript artifact: its weights' layout, no fixed device, nothing too new for servers."""
 
 import dataclasses
 import subprocess
@@ -42,8 +41,7 @@ def test_the_weights_of_a_convolution_have_their_channels_last_and_the_network_s
 
 @pytest.mark.parametrize("model", TRACED, ids=lambda one: one.name)
 def test_a_trace_computes_on_the_device_that_it_is_loaded_for(model: Model, tmp_path: Path) -> None:
-    """A device that was recorded would stay: an instance on a second GPU would compute on the first, or
-    fail."""
+    """With a recorded device an instance on a second GPU would compute on the first, or fail."""
     network = model.load(None).network
     job = ConversionJob(model, network, "fp32", None, "cpu", 8, None, lambda _step: None)
     TRACE.convert(job, tmp_path / "model.pt")
@@ -51,8 +49,7 @@ def test_a_trace_computes_on_the_device_that_it_is_loaded_for(model: Model, tmp_
 
 
 OLDEST = "2.5.1"
-"""The PyTorch on PyPI that is nearest to that of Triton 24.10, a build of NVIDIA's between 2.5.0 and
-2.6.0."""
+"""The PyTorch on PyPI nearest to that of Triton 24.10, NVIDIA's build between 2.5.0 and 2.6.0."""
 COMPUTE = """
 import sys
 import numpy, torch

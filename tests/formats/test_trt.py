@@ -1,5 +1,4 @@
-"""TensorRT's names are those of its bindings, 10 and 11; a network has the types of the export it is made
-of."""
+"""TensorRT's names are those of its bindings, 10 and 11; a network has the types of its export."""
 
 import contextlib
 import dataclasses
@@ -57,8 +56,7 @@ def test_nvidia_s_parser_and_builder_make_an_engine_of_every_micro_model(
 
 
 class Player:
-    """Plays an object of TensorRT's: writes down what it is called with, and hands out others as the bindings
-    would."""
+    """Stands in for an object of TensorRT's: records its calls, and returns what the bindings would."""
 
     used: ClassVar[set[tuple[str, str]]] = set()
     """Each member that was asked for, with its class."""

@@ -1,5 +1,4 @@
-"""TF32 on a CPU: PyTorch with the operands of its products rounded as the tensor cores of a GPU round
-them."""
+"""TF32 on a CPU: PyTorch with the operands of its products rounded as the tensor cores of a GPU do."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -62,8 +61,7 @@ _PRODUCTS: Mapping[Any, Callable[..., Any]] = {
 
 
 class EmulatedTf32(TorchFunctionMode):
-    """While it is entered, convolutions and matrix products of FP32 take operands of 10 stored bits, and sum
-    in FP32."""
+    """Within it, convolutions and matrix products of FP32 round operands to 10 stored bits."""
 
     def __init__(self) -> None:
         super().__init__()

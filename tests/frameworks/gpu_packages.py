@@ -1,5 +1,4 @@
-"""What the packages for a GPU on PyPI are linked to and hold code for, and what the extras in pyproject.toml
-admit."""
+"""The links and GPU code of PyPI's GPU packages, and which of them the extras in pyproject.toml admit."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -17,8 +16,7 @@ TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = json.loads(
 )
 """By distribution and version."""
 SETS = {"gpu": (13, "trt"), "gpu-cuda12": (12, "trt-cuda12")}
-"""The extras for a GPU: the major version of CUDA that each is for, and the extra that adds TensorRT to
-it."""
+"""The extras for a GPU: the major version of CUDA of each, and the extra that adds TensorRT to it."""
 
 
 def requirements(extra: str) -> list[Requirement]:
@@ -30,8 +28,8 @@ def requirements(extra: str) -> list[Requirement]:
 
 
 def admitted(extra: str, distribution: str) -> dict[str, Mapping[str, Any]]:
-    """The versions of the table that an environment with an extra may get, by version; of a version with a
-    local part (+cu126) only where that is asked for, as PyPI has none."""
+    """The table's versions that an environment with an extra may get; one with a local part (+cu126), which
+    PyPI lacks, only where it is asked for."""
     wanted = [one.specifier for one in requirements(extra) if one.name == distribution]
     is_local = any("+" in str(one) for one in wanted)
     return {

@@ -1,5 +1,4 @@
-"""The packages of each extra share one CUDA and one TensorRT, and what is installed is read without importing
-it."""
+"""The packages of each extra share one CUDA and one TensorRT, and are read without importing them."""
 
 import json
 import subprocess

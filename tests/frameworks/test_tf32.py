@@ -1,5 +1,4 @@
-"""TF32: how far a GPU's products of FP32 lead from the framework's, emulated; and the framework's own stay
-exact."""
+"""TF32: how far a GPU's products lead from the framework's, emulated; the framework's own stay exact."""
 
 import dataclasses
 
@@ -34,8 +33,7 @@ def relative_error(expected: Arrays, found: Arrays) -> float | None:
 
 @pytest.mark.parametrize("model", MICRO, ids=lambda model: model.name)
 def test_the_tolerance_of_tf32_is_what_its_products_need(model: Model) -> None:
-    """Its own tolerance lets it pass, and that of FP32 would not; of nnU-Net, decisions alone are
-    compared."""
+    """TF32's tolerance lets it pass, and FP32's would not; of nnU-Net, only decisions are compared."""
     network = model.load(None).network
     inputs = model.samples("evaluation", None, None).load(range(ROWS.get(model.name, 64)))
     expected = model.run(network, inputs)

@@ -1,5 +1,4 @@
-"""The wheel: what is in it, and what its command and its pytest option do in a folder that has nothing of the
-checkout."""
+"""The wheel: its content, its command and its pytest option, in a folder without the checkout."""
 
 import os
 import subprocess

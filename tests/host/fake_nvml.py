@@ -1,5 +1,4 @@
-"""A stand-in for pynvml, which gives NVML's documented answers from plain values, and a watch over its
-GPUs."""
+"""A stand-in for pynvml with NVML's documented answers from plain values, and a watch over its GPUs."""
 
 import contextlib
 import sys
@@ -22,7 +21,7 @@ class NVMLError(Exception):
 
 
 class Nvml:
-    """One machine's GPUs; `refused` names the calls that this driver does not support.
+    """A machine's GPUs; `refused` names the calls that this driver does not support.
 
     A handle is a GPU's UUID. Figures are functions of the GPU's seconds since the first look, by `clock`.
     """
@@ -80,9 +79,9 @@ class Nvml:
     def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
         return self.names.get(handle, f"NVIDIA {handle}")
 
-    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> list[int]:  # noqa: N802
+    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, ...]:  # noqa: N802
         self._needs_board(handle)
-        return list(self.capabilities.get(handle, (8, 0)))
+        return tuple(self.capabilities.get(handle, (8, 0)))
 
     def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle: str) -> str:  # noqa: N802
         for board, instances in self.instances.items():

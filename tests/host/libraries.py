@@ -8,8 +8,7 @@ from pathlib import Path
 def write_library(
     path: Path, needed: Iterable[str] = (), binaries: Iterable[int] = (), sources: Iterable[int] = ()
 ) -> Path:
-    """A file with the names of these libraries, and pieces of CUDA code (machine code, PTX) by
-    architecture."""
+    """A file with the names of these libraries, and CUDA code (machine code, PTX) by architecture."""
     path.parent.mkdir(parents=True, exist_ok=True)
     names = b"\0" + b"".join(name.encode() + b"\0" for name in needed)
     pieces = [(2, one) for one in binaries] + [(1, one) for one in sources]

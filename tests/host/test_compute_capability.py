@@ -58,8 +58,7 @@ def test_the_first_visible_gpu_and_the_precision_decide(
 
 
 def test_the_environment_decides_for_pytorch_s_native_backend() -> None:
-    """LibTorch has no parameter for it, and by itself computes convolutions in TF32 and matrix products
-    not."""
+    """LibTorch has no parameter for it; by default convolutions use TF32 and matrix products do not."""
     program = "import torch; print(torch.backends.cuda.matmul.allow_tf32)"
     said = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],

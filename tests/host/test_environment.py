@@ -78,8 +78,7 @@ def assert_handed_on(found: list[dict[str, str]]) -> None:
 def test_the_server_and_its_models_get_what_decides_the_speed_and_no_secret(
     make_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And it works in that: the stub finds this Python and its packages where the caller's PATH leads to
-    another."""
+    """It works, too: the stub finds this Python and its packages whatever the caller's PATH says."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     source = "import scipy\n" + DOUBLING
     built = make_build(tmp_path / "models", "doubling", source)

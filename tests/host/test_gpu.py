@@ -1,5 +1,4 @@
-"""What the GPUs do over a stretch of time, by a stand-in for NVML: which are watched, who else is on them,
-and their energy."""
+"""What the GPUs do, with a stand-in for NVML: which are watched, who else is on them, their energy."""
 
 import dataclasses
 import os

@@ -1,5 +1,4 @@
-"""The lock on a machine: measurements exclude everything, the rest goes on together, and whoever waits learns
-for whom."""
+"""The machine's lock: measurements exclude everything, the rest shares, and who waits learns for whom."""
 
 import os
 import signal

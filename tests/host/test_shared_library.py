@@ -1,5 +1,4 @@
-"""What a library is linked to is what the dynamic linker's own tool says; the GPUs that it has code for
-decide what runs."""
+"""What a library links to is what the dynamic linker's tool says; the GPUs of its code decide what runs."""
 
 from pathlib import Path
 

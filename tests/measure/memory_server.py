@@ -1,9 +1,6 @@
-"""A server in Python that takes its tensors through system shared memory, and can do wrong what only such a
-server can.
-
-Its model answers 3 x + 1 to VALUES and twice COUNT to COUNT. Regions, offsets and refusals are Triton's, by
-tritonclient's own protocol.
-"""
+"""A server in Python that takes its tensors through system shared memory, with faults of only that way. Its
+model answers 3 x + 1 to VALUES and twice COUNT to COUNT. Regions, offsets and refusals are Triton's, by
+tritonclient's own protocol."""
 
 import contextlib
 import mmap

@@ -1,5 +1,4 @@
-"""One sample repeated beside requests that were never sent before: a server that remembers answers is
-marked."""
+"""One sample repeated beside requests that were never sent before marks a server that remembers answers."""
 
 import os
 from collections.abc import Iterator

@@ -133,8 +133,7 @@ def test_long_requests_are_as_frequent_in_a_pass_as_on_the_server(server: dict[s
 
 @pytest.mark.parametrize("warm_up", [0, 30, 100])
 def test_the_warm_up_is_found(warm_up: int) -> None:
-    """Latencies that fall from five times their height, then stay. Where it is not found more are asked
-    for."""
+    """Latencies that fall from five times their height, then stay. If it is not found, more are asked for."""
     cuts, generator = [], np.random.default_rng(2)
     for _trial in range(200):
         latencies = generator.gamma(16, 1 / 16, 400)
@@ -271,8 +270,7 @@ def test_the_interval_of_a_mean_of_passes_as_long_as_each_other_is_students(pass
 def test_of_many_passes_of_independent_requests_the_interval_is_that_of_order_statistics(
     percent: int, room: float
 ) -> None:
-    """As SciPy has it of as many independent observations, within what their number is known to by a hundred
-    passes."""
+    """As in SciPy for as many independent observations, as well as a hundred passes tell their number."""
     widths = {"low": [], "high": []}  # type: dict[str, list[float]]
     for seed in range(8):
         latencies = np.random.default_rng(seed).gamma(4, 1, (100, 60))
@@ -298,8 +296,7 @@ def test_requests_that_are_slow_together_count_as_fewer() -> None:
 
 
 def test_where_passes_do_not_vary_at_all_all_requests_count_as_they_are() -> None:
-    """Each pass has the same latencies, so that nothing says how far the share below a percentile is
-    known."""
+    """Each pass has the same latencies, so nothing says how well the share below a percentile is known."""
     latencies = np.random.default_rng(5).permutation(np.arange(1.0, 1001.0))
     found = estimates.percentile_estimate(passes_of([latencies] * 4), 50)
     scipys = stats.quantile_test(np.tile(latencies, 4), p=0.5).confidence_interval(0.95)
@@ -308,8 +305,7 @@ def test_where_passes_do_not_vary_at_all_all_requests_count_as_they_are() -> Non
 
 
 def test_a_percentile_that_the_slowest_may_not_reach_is_open_above_from_368_requests_down() -> None:
-    """0.99 to the power of 368 is a fortieth: so often not even the slowest of so many is slower than the
-    p99."""
+    """0.99 to the power of 368 is a fortieth: so often not even the slowest of them exceeds the p99."""
     for count, is_open in ((366, True), (370, False)):
         half = np.arange(count / 2)
         found = estimates.percentile_estimate(passes_of([half, half]), 99)
@@ -318,8 +314,7 @@ def test_a_percentile_that_the_slowest_may_not_reach_is_open_above_from_368_requ
 
 
 def test_a_lower_end_that_stands_alone_has_all_of_the_doubt_on_its_side() -> None:
-    """Of an interval that is open above the lower end is for one side alone: nearer than that of two
-    sides."""
+    """The lower end of an interval that is open above is for one side alone: nearer than that of two."""
     latencies = np.arange(300.0)
     found = estimates.percentile_estimate(passes_of([latencies] * 2), 90)
     open_one = estimates.percentile_estimate(passes_of([latencies[:12]] * 2), 90)

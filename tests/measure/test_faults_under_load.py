@@ -1,5 +1,4 @@
-"""Faults that a load test hides, in real servers: each is found by the answers between the passes, and
-named."""
+"""Faults that a load test hides, in real servers: the answers between the passes find and name each."""
 
 import os
 import time

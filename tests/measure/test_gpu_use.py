@@ -31,8 +31,7 @@ Stretch = Callable[..., GpuTime]
 
 @pytest.fixture
 def stretch(nvml: Nvml, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stretch:
-    """What a watch over this process saw between two moments, the begin of a point and its end unless they
-    are given."""
+    """What a watch over this process saw between two moments, by default a point's begin and end."""
 
     def take(opened_s: float = 0.5, closed_s: float = 1.5, **watch: Any) -> GpuTime:
         roots = watch or {"roots": (os.getpid(),), "server": os.getpid()}

@@ -1,5 +1,4 @@
-"""Real servers of known speed, measured by the real load generator. What is asserted holds on a busy machine
-too."""
+"""Real servers of known speed under the real load generator. All assertions hold on a busy machine too."""
 
 import os
 import threading

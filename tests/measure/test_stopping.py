@@ -139,8 +139,7 @@ def test_a_window_holds_a_request_whole_whenever_it_starts() -> None:
 
 @pytest.mark.parametrize("rate_per_s", [2.0, 3.0, 10.0, 50.0, 1e4])
 def test_in_a_pass_at_a_rate_fifteen_requests_count(rate_per_s: float) -> None:
-    """Three quarters of a pass count, of twenty that are due; a queue takes longer to settle than clients
-    that wait."""
+    """Three quarters of a pass count, of twenty due requests; queues take longer to settle than clients."""
     point = LoadPoint("online", 1, 0, rate_per_s, "constant")
     window_s = stopping.least_window_s(point)
 

@@ -1,5 +1,4 @@
-"""Which part of a pass counts, by the times of its requests: in a closed loop, and in an open one by when
-they were due."""
+"""Which part of a pass counts, by the times of its requests, or when an open loop's were due."""
 
 from collections.abc import Sequence
 

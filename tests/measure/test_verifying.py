@@ -1,5 +1,4 @@
-"""Answers under load: each compared with what the converted model gives in process, between the passes of a
-real server too."""
+"""Answers under load against those in process, between the passes of a real server too."""
 
 import dataclasses
 import os

@@ -1,5 +1,4 @@
-"""Models of files anywhere are in the suite while a run wants them; what is wrong with a file is said with
-its line."""
+"""Models of files anywhere are in the suite while a run wants them; errors in a file come with its line."""
 
 import contextlib
 import sys

@@ -1,5 +1,4 @@
-"""A small BERT's checkpoint folder in NVIDIA's layout, for the tests of what is loaded from one and read with
-it."""
+"""A small BERT's checkpoint folder in NVIDIA's layout."""
 
 import json
 from collections.abc import Mapping
@@ -34,8 +33,7 @@ def small_state() -> State:
 
 
 def write_folder(content: object, path: Path, config: Mapping[str, Any] = CONFIG, tokens: int = 739) -> Path:
-    """config.json, pytorch_model.bin and vocab.txt, whose 739 tokens are rounded up to 744 rows as NVIDIA
-    rounds."""
+    """config.json, pytorch_model.bin and vocab.txt, whose 739 tokens NVIDIA rounds up to 744 rows."""
     path.mkdir()
     published.saved(content, path / "pytorch_model.bin")
     (path / "config.json").write_text(json.dumps(config))

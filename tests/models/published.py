@@ -1,8 +1,5 @@
-"""Checkpoints as NVIDIA's code writes them: the keys, shapes and types that it gives, and the files around
-them.
-
-`layouts/` lists what was read from that code; each list begins with its repository, commit and files.
-"""
+"""Checkpoints as NVIDIA's code writes them: keys, shapes and types, and the files around them. `layouts/`
+lists what was read from that code; each list begins with its repository, commit and files."""
 
 import argparse
 import collections
@@ -48,11 +45,8 @@ def shrunk(entries: Layout, sizes: Mapping[int, int], layers: int) -> Layout:
 
 
 def numbered(entries: Layout) -> State:
-    """Each entry of values from its own number, counted from 1, to a half above, which tell where they came
-    from.
-
-    They are not all the same, as a training leaves none so, and a checkpoint with such is refused.
-    """
+    """Values by which each entry can be recognised: from its own number, counted from 1, to a half above.
+    They differ, as a checkpoint of single values is refused."""
     return {
         key: (torch.linspace(0, 0.5, math.prod(shape)).reshape(shape) + number).to(dtype)
         for number, (key, (dtype, shape)) in enumerate(entries.items(), start=1)
@@ -60,11 +54,8 @@ def numbered(entries: Layout) -> State:
 
 
 def drawn(entries: Layout, gain: float = 1.0) -> State:
-    """Seeded values with which a network's activations stay near 1 from layer to layer.
-
-    Scales and variances are around 1, shifts and means around 0; weights fall with the root of their inputs,
-    times `gain`; rows of embeddings are normal.
-    """
+    """Seeded values with which activations stay near 1 from layer to layer: scales and variances around 1,
+    shifts and means around 0; weights that fall with the root of their inputs, times `gain`."""
     generator = torch.Generator().manual_seed(0)
 
     def values(key: str, shape: tuple[int, ...]) -> torch.Tensor:
@@ -89,8 +80,7 @@ def saved(value: object, path: Path) -> Path:
 
 
 def of_training(state: State) -> dict[str, object]:
-    """What ResNet50's training saves (image_classification/training.py at f217ab11), from several
-    processes."""
+    """What ResNet50's training saves from several processes: image_classification/training.py, f217ab11."""
     return {
         "epoch": 250,
         "arch": "resnet50",
@@ -113,8 +103,7 @@ def of_speech(state: State) -> dict[str, object]:
 
 
 def of_lightning(state: State) -> dict[Any, object]:
-    """What pytorch-lightning 1.0.0 saves (trainer/connectors/checkpoint_connector.py), but for its own
-    classes."""
+    """What pytorch-lightning 1.0.0 saves (trainer/connectors/checkpoint_connector.py), except its classes."""
     return {
         "epoch": 3,
         "global_step": 1552,

@@ -1,5 +1,4 @@
-"""Brain tumours of the Medical Segmentation Decathlon: which cases count, how they are prepared, what is
-refused."""
+"""The Medical Segmentation Decathlon's brain tumours: which cases count, and how they are prepared."""
 
 import gzip
 from collections.abc import Callable

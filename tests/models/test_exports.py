@@ -1,5 +1,4 @@
-"""The micro networks in PyTorch convert with a dynamic batch: what is made of them for two rows computes one
-and five."""
+"""The micro networks in PyTorch convert with a dynamic batch: made for two rows, they compute any."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,8 +31,7 @@ FORMS = [
 
 
 def converted(job: ConversionJob, format_: Format, path: Path) -> Callable[[Arrays], Arrays]:
-    """What a format makes of a network, as a function; of AOTInductor the exported graph, as compiling it
-    takes long."""
+    """A network's conversion as a function; of AOTInductor the exported graph, as compiling takes long."""
     if format_.mnemonic == "pt2":
         exported = pt2.exported_program(job).module()
         return lambda inputs: job.model.run(exported, inputs)

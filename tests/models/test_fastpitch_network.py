@@ -28,11 +28,10 @@ _, MICRO = fastpitch.MODELS
 def reference(
     state: Mapping[str, torch.Tensor], ids: torch.Tensor, count: int, frames: int, heads: int
 ) -> Any:
-    """NVIDIA's network of 2020-05 for one utterance, written apart from the product: ids [T] with padding
-    behind `count`, to mel [80, its frames], durations before rounding [count] and pitch [count].
+    """NVIDIA's network of 2020-05 for one utterance, written independently of the product: ids [T] with
+    padding behind `count`, to mel [80, its frames], durations before rounding [count] and pitch [count].
 
-    As in a batch with another utterance of `frames` frames: convolutions see what they themselves make of the
-    padding, attention does not.
+    As in a batch with another utterance of `frames` frames, convolutions see the padding, attention does not.
     """
 
     def linear(x: torch.Tensor, name: str) -> torch.Tensor:
@@ -164,8 +163,7 @@ def test_speech_longer_than_the_frames_is_cut_and_its_length_with_it(committed: 
 def test_each_duration_is_rounded_before_they_are_summed(
     committed: Any, duration: float, frames: int
 ) -> None:
-    """As in NVIDIA's TorchScript form; the eager form of its Triton commit sums durations with a half
-    added."""
+    """As in NVIDIA's TorchScript form; the eager form of its commit sums durations with a half added."""
     even = copy.deepcopy(committed)
     torch.nn.init.zeros_(even.duration_predictor.fc.weight)
     torch.nn.init.constant_(even.duration_predictor.fc.bias, np.log1p(duration))

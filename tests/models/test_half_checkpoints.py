@@ -1,5 +1,4 @@
-"""The committed weights are FP32: a model that was made from a checkpoint of half the digits is told from the
-right one."""
+"""The committed weights are FP32: a model of a checkpoint of half the digits is told from the right one."""
 
 import copy
 from typing import Any

@@ -1,5 +1,4 @@
-"""Every key of the checkpoints that NVIDIA's code writes, at full size, comes to its place or is left out by
-name."""
+"""Every key of NVIDIA's full-size checkpoints comes to its place or is left out by name."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Every micro size: its committed weights keep its limits, and a fault on the way costs it a limit or its
-parity."""
+"""Every micro size: its committed weights keep its limits, and a fault costs it a limit or its parity."""
 
 import copy
 import functools

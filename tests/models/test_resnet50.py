@@ -110,9 +110,9 @@ def test_train_and_val_are_told_apart(imagenet: Path, tmp_path_factory: pytest.T
 
 
 # Width and height of an image, to which torchvision resizes it, and where it begins to crop: int(256 * long /
-# short) for the longer side, int(round((side - 224) / 2.0)) for the margin, where Python rounds a half to the
-# even number (torchvision/transforms/functional.py, _compute_resized_output_size and center_crop; 0.9.0,
-# which NVIDIA's container 21.03 has, writes the first in functional_pil.py, resize).
+# short) for the longer side, int(round((side - 224) / 2.0)) for the margin, where Python rounds halves to
+# even (torchvision/transforms/functional.py, _compute_resized_output_size and center_crop; the first is in
+# functional_pil.py, resize, in 0.9.0, which NVIDIA's container 21.03 has).
 CROPS = [
     ((500, 375), (341, 256), (58, 16)),
     ((375, 500), (256, 341), (16, 58)),

@@ -23,8 +23,8 @@ def variables_of(width: int, classes: int, stem: int) -> State:
     """Every variable of NVIDIA's network in its shape, with random values: 267, of which 161 are trained.
 
     From the scopes and layers of DeepLearningExamples 169b0818, TensorFlow/Classification/ConvNets:
-    model/resnet.py and model/blocks/; tf.layers calls a convolution conv2d and tf.contrib.layers a
-    normalisation BatchNorm.
+    model/resnet.py and model/blocks/; tf.layers names a convolution conv2d, tf.contrib.layers a normalisation
+    BatchNorm.
     """
     generator = np.random.default_rng(0)
     found: State = {}
@@ -59,7 +59,7 @@ def of_training(state: Mapping[str, np.ndarray]) -> State:
     flag.
 
     From model/resnet.py and runtime/runner.py of the same commit; TensorFlow's automatic mixed precision adds
-    the loss scale and the steps since it was changed.
+    the loss scale and the steps since its change.
     """
     slots = {f"{name}/Momentum": values for name, values in state.items() if "/moving_" not in name}
     return slots | {

@@ -1,5 +1,4 @@
-"""What holds for every model: random weights are the same each time, others' are refused by key, and a micro
-size takes no data set."""
+"""Every model: equal random weights, refused keys of others, no data set for a micro size."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Triton's Python-backend model on PyTorch's tensors: how it copies between host and device, here with
-stand-ins for both."""
+"""Triton's Python-backend model on PyTorch's tensors: its copies between host and device, with stand-ins."""
 
 import importlib.util
 import json

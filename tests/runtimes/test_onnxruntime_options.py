@@ -1,8 +1,5 @@
-"""What ONNX Runtime is told on a GPU, in the runtime and by Triton's backend: options that both know.
-
-A provider refuses a session with an unknown option, and so does the backend a model with an unknown
-parameter.
-"""
+"""The options of ONNX Runtime on a GPU, in the runtime and by Triton's backend, are known to both. A provider
+refuses a session with an unknown option, and the backend a model with an unknown parameter."""
 
 import importlib.util
 import json
@@ -38,10 +35,8 @@ def case_of(accelerator: str | None, precision: str) -> Case:
 def providers(
     monkeypatch: pytest.MonkeyPatch, accelerator: str | None = None, precision: str = "fp32", **changes: Any
 ) -> dict[str, dict[str, str]]:
-    """The execution providers that the runtime asks for on a GPU, each with its options.
-
-    A provider finds its libraries only where they are in the process already: their packages are in no
-    loader's path."""
+    """The execution providers of the runtime on a GPU, with their options. They find their libraries only
+    where these are in the process already, since their packages are in no loader's path."""
     asked: dict[str, dict[str, str]] = {}
     preloaded: list[str] = []
     runtime = runtimes.load_runtime("onnx.py")

@@ -1,5 +1,4 @@
-"""On a GPU a runtime waits for its inputs and hands over answers that are computed, by stand-ins that note
-what is waited for."""
+"""On a GPU a runtime waits for its inputs and hands over finished answers; stand-ins record the waits."""
 
 from pathlib import Path
 from types import SimpleNamespace

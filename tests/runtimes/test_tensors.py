@@ -1,5 +1,4 @@
-"""The runtimes on PyTorch's tensors, as on a GPU: the same code here on tensors of the CPU, in process and in
-Triton."""
+"""The runtimes on PyTorch's tensors, as on a GPU: the same code on the CPU, in process and in Triton."""
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
@@ -96,8 +95,7 @@ def test_a_runtime_takes_and_gives_tensors_on_the_device(built: BuiltModel, rows
 
 
 def test_inputs_may_be_parts_of_other_tensors_and_outputs_outlive_the_next_run(built: BuiltModel) -> None:
-    """A pointer knows no strides, and buffers that are used again would change an answer before it is
-    sent."""
+    """Pointers know no strides, and a reused buffer would change an answer before it is sent."""
     predict, inputs = on_tensors(built), inputs_of(4)
     turned = [
         torch.from_numpy(np.ascontiguousarray(values[..., ::-1])).flip(-1) for values in inputs.values()

@@ -1,5 +1,4 @@
-"""TensorRT's runtime on tensors' own pointers, with a stand-in for TensorRT that computes at the addresses it
-is given."""
+"""TensorRT's runtime on tensors' pointers, with a stand-in for TensorRT that computes at these addresses."""
 
 import ctypes
 import json
@@ -171,8 +170,7 @@ def test_it_waits_for_its_inputs_and_until_the_outputs_are_there(runtime: Simple
 
 
 def test_an_engine_is_read_for_the_gpu_of_its_instance(runtime: SimpleNamespace) -> None:
-    """TensorRT puts it on the GPU that is current: on the first one, the second GPU's tensors would be out of
-    reach."""
+    """TensorRT uses the current GPU: on the first, the second GPU's tensors would be out of reach."""
     runtime.module.load(runtime.artifact, {"device_id": "1"})
     assert runtime.device["of the engine"] == "cuda:1"
 

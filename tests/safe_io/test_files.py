@@ -1,5 +1,4 @@
-"""Whatever lies in the place of a user's file, and whatever is in it, ends in one sentence, soon and in
-little memory."""
+"""Whatever a user's file is or contains ends in one sentence, soon and in little memory."""
 
 import functools
 import os

@@ -1,5 +1,4 @@
-"""Of what another program has written, its last lines are shown: all else may be as much as there is room
-for."""
+"""Of another program's output the last lines are shown, however much there is."""
 
 import os
 import tracemalloc

@@ -1,5 +1,4 @@
-"""A server whose percentiles are known exactly: one that takes the same time for each request, M/D/1 at
-Poisson arrivals."""
+"""A server with exactly known percentiles: equally long requests, M/D/1 at Poisson arrivals."""
 
 import contextlib
 import math

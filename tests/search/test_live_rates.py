@@ -1,5 +1,4 @@
-"""The search for the highest request rate on a real Triton whose model takes a known time for each
-request."""
+"""Searches the highest request rate of a real Triton whose model takes a known time for a request."""
 
 import contextlib
 import os
@@ -56,8 +55,7 @@ def test_the_highest_rate_of_a_live_server_is_that_of_its_queue(tmp_path: Path) 
     if found.winner.verdict != "passed":
         pytest.skip(f"other programs delayed requests: {found.winner.latency_ms} is {found.winner.verdict}")
     assert rate is not None
-    # Other programs of the machine lengthen tails, which lowers the rate that keeps the budget and never
-    # raises it.
+    # Other programs lengthen tails, which lowers the rate that keeps the budget, never raises it.
     assert 0.3 * exact < rate < 1.05 * exact, f"{exact:.1f}/s of {1e3 * service_s:.2f} ms"
     assert found.winner.goodput_per_s is not None
     assert found.winner.goodput_per_s.value == pytest.approx(rate, rel=0.12)

@@ -1,5 +1,4 @@
-"""The search for the highest request rate within a latency budget, on a server whose percentiles are known
-exactly."""
+"""Searches the highest request rate within a budget, on a server with exactly known percentiles."""
 
 import dataclasses
 

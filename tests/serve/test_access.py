@@ -1,5 +1,4 @@
-"""A server that takes TLS, or asks for a header: a real Triton, over every connection that the suite
-makes."""
+"""A real Triton that takes TLS, or asks for a header, over every connection that the suite makes."""
 
 import dataclasses
 import functools

@@ -1,7 +1,6 @@
 """What a killed Triton leaves in /tmp is removed, and nothing that may still be in use.
 
-These tests bring their own folders and their own view of the processes, whichever Tritons are alive on the
-machine.
+These tests bring folders and processes of their own, whichever Tritons are alive on the machine.
 """
 
 import mmap

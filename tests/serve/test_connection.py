@@ -67,8 +67,7 @@ def metadata(*, datatype: str = "FP32", input_shape: Sequence[int] = (-1, 4), ou
 
 @pytest.fixture
 def answering() -> Iterator[Callable[..., Server]]:
-    """`answering(ModelConfig=...)`: the connection to a server that gives other answers than an honest one to
-    some questions, or those that a function makes; None refuses."""
+    """`answering(ModelConfig=...)`: the connection to a server with these answers; None for a refusal."""
     started: list[Any] = []
 
     def start(packed: grpc.Compression = grpc.Compression.NoCompression, /, **lies: Any) -> Server:

@@ -1,5 +1,4 @@
-"""NVIDIA's container on a Docker engine that a script stands for: what it is started with, and what is known
-of its image."""
+"""NVIDIA's container on a Docker engine that a script plays: how it starts, and what its image says."""
 
 import json
 import os
@@ -24,8 +23,7 @@ from tests.serve.programs import script
 def engine(
     folder: Path, monkeypatch: pytest.MonkeyPatch, about: object = None, *, needs_pull: bool = False
 ) -> Path:
-    """A stand-in for docker on PATH whose containers end at once; returns the file of its calls, an argument
-    a line."""
+    """A stand-in for docker on PATH whose containers end at once; returns the file of its arguments."""
     calls, here = folder / "calls", folder / "image is here"
     if not needs_pull:
         here.touch()

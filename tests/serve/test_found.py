@@ -1,5 +1,4 @@
-"""Models as they were found, on a real Triton: loaded untouched, asked for what they are, and refused with
-the reason."""
+"""Models of existing repositories on a real Triton: loaded untouched, asked, or refused with a reason."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -208,8 +207,7 @@ def test_what_cannot_load_here_is_not_waited_for(refusing: Server, refused: Path
 
 
 class Asked:
-    """A server's model that takes some lengths of its dimensions only, needs some inputs, and notes what it
-    was asked."""
+    """A server's model that takes some lengths only, needs some inputs, and records what it was asked."""
 
     def __init__(self, *taken: int, needed: str = "IN") -> None:
         self.taken, self.needed = taken, needed

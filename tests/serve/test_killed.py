@@ -1,5 +1,4 @@
-"""No Triton outlives its caller, nor does what it and the load generator leave: the real ones, under a real
-load."""
+"""No Triton outlives its caller, nor does what it and the real load generator leave under real load."""
 
 import dataclasses
 import random

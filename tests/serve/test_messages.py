@@ -1,5 +1,4 @@
-"""Is a tensor of each type of Triton's as long in a request as the suite reckons, and the same when it is
-read again?"""
+"""Is a tensor of each of Triton's types as long in a request as the suite reckons, and the same again?"""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""The commands for a container on a real engine: podman runs the wheel's Triton, from an image that is made
-here.
+"""The commands for a container on a real engine: podman runs the wheel's Triton in an image made here.
 
 It needs Debian's packages podman, runc, catatonit and netavark.
 """
@@ -48,8 +47,7 @@ def libraries_of(program: Path, environment: dict[str, str]) -> list[Path]:
 
 
 def write_image(folder: Path) -> Path:
-    """The files of an image: Triton, its Python backend, a shell, this Python and NumPy, and their
-    libraries."""
+    """The files of an image: Triton, its Python backend, a shell, this Python, NumPy, and their libraries."""
     environment = os.environ | {"LD_LIBRARY_PATH": f"{wheels.libpython()}:{wheels.triton_libraries()}"}
     backends = wheels.backend_folder(folder)
     (empty := folder / "empty").mkdir()
@@ -81,8 +79,7 @@ def write_image(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a program `docker`, which is podman with images and containers of its own, the image
-    among them."""
+    """A folder with a program `docker`: podman with images and containers of its own, and the image."""
     folder = tmp_path_factory.mktemp("podman")
     if missing := [one for one in ("podman", "runc") if shutil.which(one) is None]:
         pytest.skip(f"needs {' and '.join(missing)}")

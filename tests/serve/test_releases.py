@@ -1,5 +1,4 @@
-"""What is known of NVIDIA's releases: each gets options that it knows, and runs on the GPU that it is started
-for."""
+"""NVIDIA's releases: each gets options that it knows, and runs on the GPU that it is started for."""
 
 from pathlib import Path
 

@@ -116,8 +116,7 @@ def leave_a_model(server: Server, sent: BuiltModel) -> None:
 def test_what_killed_runs_left_on_a_remote_server_goes_with_the_next(
     server: Server, sent: BuiltModel, tmp_path: Path
 ) -> None:
-    """A model that is being loaded is known to the server when it is loaded, which may be after the next run
-    has begun."""
+    """The server knows a model once it is loaded, which may be after the next run has begun."""
     before = ready_on(server)
     leave_a_model(server, sent)
     assert ready_on(server) != before

@@ -42,8 +42,7 @@ SAMPLES = Samples(
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, dict[str, Model]]]:
-    """A Triton with a model that answers in parts, one that sums up by sequence, and one that sums up
-    whatever comes."""
+    """A Triton with a model that answers in parts, one that sums up by sequence, and one that sums up all."""
     root = tmp_path_factory.mktemp("repository")
     in_parts = 'backend: "python" model_transaction_policy { decoupled: true }'
     parts = config("INT32", "3", batch=0, more=in_parts, answer="1")

@@ -1,5 +1,4 @@
-"""A Triton that answers, by the real one: models are loaded, answer and go, and what does not load is an
-error."""
+"""The real Triton loads models, answers and unloads them; what does not load is an error."""
 
 import dataclasses
 import http.client

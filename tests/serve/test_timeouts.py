@@ -1,5 +1,4 @@
-"""A server is waited for while it computes, and given up where it does not; an answer or an error comes
-through."""
+"""A server is waited for while it computes, and given up otherwise; answers and errors come through."""
 
 import itertools
 import threading

@@ -1,5 +1,4 @@
-"""A Triton model that keeps something of each request, or of each loading, and a real server that serves
-it."""
+"""A Triton model that keeps something of each request, or each loading, and a real server for it."""
 
 import contextlib
 import dataclasses

@@ -1,5 +1,4 @@
-"""Which growth is a leak, which is none, and what is not shown: by traces whose growth is known, and by real
-servers'."""
+"""Which growth is a leak, and what is not shown: by traces of known growth, and by real servers'."""
 
 import gzip
 import json
@@ -129,8 +128,7 @@ def test_a_leak_is_what_grows_by_more_than_the_least_leak_each_time_or_in_all(
 def test_that_nothing_leaks_is_said_where_a_leak_that_has_to_be_found_would_have_been(
     what: str, per: Per, least: float
 ) -> None:
-    """What goes up and down from stretch to stretch by so much does not grow, and hides what grows by
-    less."""
+    """What goes up and down from stretch to stretch does not grow, and hides what grows by less."""
     length = COUNTED[per][1] // STRETCHES
 
     def wave(share: float) -> Growth:
@@ -194,15 +192,13 @@ def test_the_loadings_in_which_heaps_are_made_do_not_count_and_those_after_them_
 # --- real servers -------------------------------------------------------------------------------------------
 
 TRACES = json.loads(gzip.decompress(Path(__file__).with_name("traces.json.gz").read_bytes()))
-"""What real servers used under load, and while a model was loaded again and again; the file says where they
-come from."""
+"""What real servers used under load, and in repeated loadings; the file says where they come from."""
 RUNS = 200
 
 
 def like(real: dict[str, Any], generator: np.random.Generator) -> list[dict[str, float]]:
-    """A soak of SAMPLES samples whose steps are those of a real one in blocks of ten, drawn at random, after
-    its first fifth: all that a server is seen to do in the second half, and more, as steps of its warm-up are
-    among them."""
+    """A soak of SAMPLES samples whose steps are those of a real one in blocks of ten, drawn at random after
+    its first fifth: all that a server does in the second half, and some of its warm-up."""
     size, begin = 10, len(real["times"]) // 5
     count = len(real["times"]) - begin - 1
     starts = generator.integers(0, count, -(-SAMPLES // size))
@@ -257,8 +253,7 @@ def test_what_was_not_seen_all_the_time_is_left_out() -> None:
 def test_what_is_released_at_once_is_no_leak_where_less_than_half_is_left(
     released: float, at: int, is_leak: bool
 ) -> None:
-    """It grows in nineteen of twenty steps; from the middle of the first third to that of the last by
-    fourteen MiB."""
+    """It grows in nineteen of twenty steps; between the middles of first and last third by 14 MiB."""
     samples, counted = COUNTED["request"]
     place = np.arange(samples, dtype=float)
     used = MIB * (place / 3 - released * (place >= samples - counted + at))

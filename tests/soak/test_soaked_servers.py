@@ -1,5 +1,4 @@
-"""Real servers under load for a while: a leak of 1 KiB a request is found, and a clean server raises no
-alarm."""
+"""Real servers under load: a leak of 1 KiB a request is found, and a clean server raises no alarm."""
 
 import functools
 from collections.abc import Iterator, Sequence

@@ -1,5 +1,4 @@
-"""What a server uses: memory, segments of shared memory, open files and threads of its processes, the GPU's
-memory."""
+"""What a server uses: memory, shared memory, open files and threads of its processes, GPU memory."""
 
 import os
 import subprocess

@@ -1,5 +1,4 @@
-"""The recipes of the micro models' committed weights: each runs, and by the campaign each trains as good a
-model."""
+"""The recipes of the micro models' weights: each runs, and in the campaign each trains as good a model."""
 
 import contextlib
 import dataclasses
@@ -49,8 +48,7 @@ def first_samples(model: Model, split: Split, dataset: Path | None, checkpoint: 
 
 @contextlib.contextmanager
 def untraced(model: Model) -> Iterator[None]:
-    """TensorFlow runs its functions as they stand: to trace and optimise a step takes the time of many
-    steps."""
+    """TensorFlow runs its functions eagerly: to trace and optimise a step takes the time of many steps."""
     if model.framework != "tensorflow":
         yield
         return
@@ -91,16 +89,15 @@ def test_a_recipe_makes_weights_of_the_committed_ones_layout_that_load_and_are_s
 def test_a_recipe_trains_a_model_that_keeps_the_limit_of_the_committed_weights(
     model: Model, tmp_path: Path
 ) -> None:
-    """In FP32 its score is not shown to be below the limit that the gate holds the committed weights to, at
-    95 %.
+    """In FP32 its score is not shown to be below the limit of the committed weights, at 95 %.
 
-    No figure of the committed weights is asked for: training amplifies the first step's rounding, so another
-    CPU ends with another model, of which none is the right one. Three trainings of ResNet50's micro size on
-    grey digits, with three CPUs' kernels, reached 98.2, 99.4 and 97.6 % of the same 500: about the binomial
-    standard error of each, which is sqrt(0.98 * 0.02 / 500) = 0.63 points. The limit stands two of them below
-    the committed weights' score, too near for a recipe as good as ever to keep it everywhere. So a score may
-    fall short by 1.645 standard errors of the mean over the samples, which is one side's 95 %: at 97 % these
-    are 1.645 * sqrt(0.97 * 0.03 / 500) = 1.25 points. A better model is no fault.
+    Training amplifies the first step's rounding, so another CPU ends with another, equally right model. Three
+    trainings of ResNet50's micro size on grey digits, with three CPUs' kernels, reached 98.2, 99.4 and 97.6 %
+    of the same 500: about the binomial standard error of each, which is sqrt(0.98 * 0.02 / 500) = 0.63
+    points. The limit is two of them below the committed weights' score, too near for an equally good recipe
+    to keep it everywhere. So a score may fall short by 1.645 standard errors of the mean over the samples,
+    which is one side's 95 %: at 97 % these are 1.645 * sqrt(0.97 * 0.03 / 500) = 1.25 points. A better model
+    is no fault.
     """
     train(model, tmp_path / "anew.safetensors")
 

@@ -57,7 +57,7 @@ def apart(path: Path) -> Path:
 
 def tokens(path: Path) -> Path:
     """input_ids and attention_mask, [batch, any] each, to attention over a text's words, [batch, any, 8];
-    what is masked gets the least number there is, as in Hugging Face's exports."""
+    masked words get the smallest number, as in Hugging Face's exports."""
     graph = """(int64[batch, length] input_ids, int64[batch, length] attention_mask) => (float[batch, length, 8] states) {
         words = Gather(table, input_ids)
         turned = Transpose<perm = [0, 2, 1]>(words)
@@ -108,8 +108,7 @@ def without_batch(path: Path) -> Path:
 
 
 def classifier(path: Path) -> Path:
-    """x, [batch, 4], and its weight, [batch], to a label, [batch], and to scores, [batch, 3], as
-    scikit-learn's are."""
+    """x, [batch, 4], and its weight, [batch], to scikit-learn's label, [batch], and scores, [batch, 3]."""
     graph = """(float[batch, 4] x, float[batch] weight) => (int64[batch] label, float[batch, 3] scores) {
         column = Unsqueeze(weight, one)
         heavy = Mul(x, column)
@@ -130,8 +129,8 @@ def steps_first(path: Path) -> Path:
 
 
 def picks(path: Path) -> Path:
-    """which, [batch, 5] of INT32, that picks from a table of 40 rows once it is INT64, and flag, [batch, 1],
-    from one of 2 that the graph computes."""
+    """which, [batch, 5] of INT32, picks from a table of 40 rows once it is INT64, and flag, [batch, 1], from
+    one of 2 that the graph computes."""
     graph = """(int32[batch, 5] which, int64[batch, 1] flag) => (float[batch, 5] y) {
         index = Cast<to = 7>(which)
         rows = Gather(table, index)

@@ -117,8 +117,7 @@ def code(formula: str) -> str:
 def config(
     dtype: str = "FP32", dims: str = "4", batch: int = 4, more: str = 'backend: "python"', answer: str = ""
 ) -> str:
-    """A config.pbtxt with the input IN and the output OUT, both of one type, and of one shape unless `answer`
-    is the output's."""
+    """A config.pbtxt with the input IN and the output OUT of one type, and of one shape without `answer`."""
     entry = f"[{{ name: '%s', data_type: TYPE_{dtype}, dims: [ %s ] }}]"
     tensors = f"input {entry % ('IN', dims)}\noutput {entry % ('OUT', answer or dims)}"
     return f"max_batch_size: {batch}\n{tensors}\n{more}\n"

@@ -41,8 +41,8 @@ def converted(model: Model, path: Path, precision: str = "fp32") -> Any:
 
 
 def score(model: Model, run: Any) -> float:
-    """What the model's one metric gives all evaluation samples: the share of decisions that are the
-    reference's, or the mean error where nothing is decided."""
+    """The model's one metric for all evaluation samples: the share of decisions equal to the reference's, or
+    the mean error where nothing is decided."""
     samples = model.samples("evaluation", None, None)
     inputs = samples.load(range(len(samples)))
     kept, expected = (model.keep(one) for one in (run(inputs), model.run(model.load(None).network, inputs)))
@@ -203,8 +203,7 @@ def decided(path: Path) -> tuple[str, Any]:
 
 
 def test_a_network_decides_by_classes_signs_and_halves_and_else_nothing(tmp_path: Path) -> None:
-    """The values of a detector's boxes along their axis are no classes, and zeros that a ReLU leaves have no
-    sign."""
+    """A detector's boxes along their axis are no classes, and the zeros of a ReLU have no sign."""
     name, decisions = decided(networks.linear(tmp_path / "scores.onnx"))
     assert (name, decisions.shape) == ("agreement", (2, 1))
     for operator, shape in (("Relu", (1, 8, 8)), ("Neg", (6, 20)), ("Neg", (2, 8, 8))):

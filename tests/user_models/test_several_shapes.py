@@ -1,5 +1,4 @@
-"""Samples of several shapes in one run: each is sent in its own, alone to the checks and mixed with the
-others under load."""
+"""Samples of several shapes in one run: each check sends one shape, the load mixes them."""
 
 import json
 from pathlib import Path

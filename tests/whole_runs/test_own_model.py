@@ -1,10 +1,14 @@
 """A model that is written by fixtures.new is proven and measured as it is, where it lies, and is the one of
 the page."""
 
+import importlib
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import safetensors.torch
+import torch
 
 from fixtures import new
 from reports.text.publishable import publishable
@@ -19,7 +23,7 @@ from torch import nn
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 5))
+        self.body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 26**2, 10))
 
     def forward(self, x):
         return self.body(x)
@@ -39,6 +43,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def python_of(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
 def test_it_is_proven_and_measured(page: str, written: Path, tmp_path: Path) -> None:
     (selection,) = re.findall(r'--models \S+ -k "(.+?)"\n', page)
     selected = ("--models", str(written), "-k", f"({selection}) and not efficiency and not online")
@@ -55,7 +63,7 @@ def test_it_is_proven_and_measured(page: str, written: Path, tmp_path: Path) -> 
 
 def test_the_page_shows_the_end_of_the_file_and_figures_of_its_recipe(page: str, written: Path) -> None:
     """The score in the text of the limit is the one that the page shows."""
-    (shown_there,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    shown_there, _ = python_of(page)
     (stated,) = re.findall(r"reaches ([\d.]+) %", shown_there)
 
     assert written.read_text().endswith(shown_there)
@@ -63,10 +71,25 @@ def test_the_page_shows_the_end_of_the_file_and_figures_of_its_recipe(page: str,
 
 
 @pytest.mark.campaign
-def test_a_network_of_one_s_own_is_measured_as_it_is_written(tmp_path: Path) -> None:
+def test_a_network_of_one_s_own_is_proven_in_the_file_that_is_changed_as_the_page_says(
+    page: str, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its labels are its own decisions, so that each is right."""
     (tmp_path / "net.py").write_text(NETWORK)
-    around = ["--network", f"{tmp_path / 'net.py'}:Net", "--input", "1x8x8"]
-    assert new.main(["digits", "--to", str(tmp_path / "digits.py"), *around]) == 0
+    monkeypatch.syspath_prepend(tmp_path)
+    network = importlib.import_module("net").Net().eval()
+    safetensors.torch.save_model(network, str(tmp_path / "net.safetensors"))
+    for seed, split in enumerate(("training", "evaluation")):
+        rows = torch.randn(64, 1, 28, 28, generator=torch.Generator().manual_seed(seed))
+        np.savez(tmp_path / f"{split}.npz", rows=rows, labels=network(rows).argmax(axis=1))
+    text = written.read_text().replace("(30,)", "(1, 28, 28)").replace("(2,)", "(10,)")
+    text = text.replace("import torch\n", "import torch\n    from net import Net\n", 1)
+    text = re.sub(r"self\.layers = .+", "self.layers = Net()", text).replace("layers[0]", "layers.body[0]")
+    _, functions = python_of(page)
+    own = {function.partition("(")[0]: function for function in functions.strip().split("\n\n\n")}
+    text = "\n\n\n".join(own.pop(part.partition("(")[0], part) for part in text.split("\n\n\n"))
+    assert not own
+    (tmp_path / "digits.py").write_text(text)
     selected = (
         "--models",
         str(tmp_path / "digits.py"),
@@ -78,7 +101,6 @@ def test_a_network_of_one_s_own_is_measured_as_it_is_written(tmp_path: Path) -> 
 
     assert done.status == 0, done.text
     for name in ("onnx", "ts-trace", "pt2"):
-        found = publishable(done.record(f"cpu-digits-{name}-fp32"))
+        found = publishable(done.record(f"cpu-biopsy-{name}-fp32"))
         assert not found.no_speed
         assert len(found.loads) == 2
-    assert "accuracy needs --checkpoint digits=PATH and --dataset digits=PATH" in done.text
