@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, RecordError) as error:
         return _refused(str(error))
     except MemoryError:
-        return _refused("the records take more memory than there is. Give fewer of them, such as with -k")
+        return _refused("there is not enough memory for these records. Select fewer with -k")
 
 
 def _refused(why: str) -> int:
