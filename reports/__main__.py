@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, RecordError) as error:
         return _refused(str(error))
     except MemoryError:
-        return _refused("the records take more memory than there is. Give fewer of them, such as with -k")
+        return _refused("there is not enough memory for these records. Select fewer with -k")
     return status
 
 
@@ -196,7 +196,7 @@ def _trend(options: argparse.Namespace) -> int:
     if options.output is not None:
         atomic.check_folder(options.output)  # before the history is added to
     status = _add(folder, options.add)
-    rows = _history(folder).rows
+    rows = _history(folder)
     # All cases together tell what the machine did, so that steps are the same whatever is shown of them.
     every = trend.all_series(rows, join_hosts=options.join_hosts)
     found = [one for one in every if options.k in one.case]
@@ -215,17 +215,17 @@ def _trend(options: argparse.Namespace) -> int:
         print(place)
     if not options.fail_on:
         return status
-    worse, failed = trend.worse_steps(found, options.within, options.known)
-    for sentence in worse:
-        print(sentence, file=sys.stderr)
-    return max(status, failed)
+    for failed, sentence in trend.worse_steps(found, options.within, options.known):
+        print(f"worse within the latest {options.within} runs: {sentence}", file=sys.stderr)
+        status = max(status, failed)
+    return status
 
 
-def _history(folder: Path) -> history.History:
-    found = history.read(folder)
-    for sentence in found.damaged:
+def _history(folder: Path) -> list[history.Row]:
+    rows, damaged = history.read(folder)
+    for sentence in damaged:
         print(sentence, file=sys.stderr)
-    return found
+    return rows
 
 
 def _add(folder: Path, given: Sequence[Path]) -> int:
@@ -233,8 +233,7 @@ def _add(folder: Path, given: Sequence[Path]) -> int:
     read."""
     unreadable: list[str] = []
     for source in given:
-        found = _history(source if matching(source, f"*{history.SUFFIX}") else history.folder_of(source))
-        rows = [*found.rows]
+        rows = _history(source if matching(source, f"*{history.SUFFIX}") else history.folder_of(source))
         if files.record_paths(source) or files.record_paths_in(source) or not rows:
             (read,) = sources.read([source])
             rows += [row for one in read.records.values() for row in history.rows_of(one.record)]

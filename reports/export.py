@@ -1,5 +1,4 @@
-"""Records for other tools: every load point as a row for a notebook, and JSON for services that keep
-benchmarks over time."""
+"""Records for other tools: every load point as a row for a notebook, and JSON for benchmark trackers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
 
 
 def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
-    """One row per load point. `passed` says whether the case's conversion and accuracy hold; where they do
-    not, the row has `why_no_speed` in place of every figure that was measured: a fast wrong model is not
-    fast."""
+    """One row per load point. `passed` says whether conversion and accuracy hold; if not, `why_no_speed`
+    replaces every measured figure: a fast wrong model is not fast."""
     import pandas as pd
 
     return pd.DataFrame([row for record in records for row in _rows(record)])
@@ -82,8 +80,7 @@ def _cost(record: Publishable, load: schema.Load) -> dict[str, Any]:
 
 
 def _beside(record: Publishable, load: schema.Load) -> dict[str, Any]:
-    """The point beside another build, and beside the same artifact in process where that was measured at
-    it."""
+    """The point compared with another build, and with the same artifact in process if that was measured."""
     found: dict[str, Any] = {}
     if load.comparison is not None:
         found["comparison_reference"] = load.comparison.reference
@@ -107,11 +104,8 @@ def _beside(record: Publishable, load: schema.Load) -> dict[str, Any]:
 
 
 def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
-    """Bencher Metric Format: benchmark, measure, and of it the value with its bounds.
-
-    `throughput` and `latency` are Bencher's own measures, in operations per second and nanoseconds; it makes
-    the others by their names.
-    """
+    """Bencher Metric Format: benchmark, measure, and the value with its bounds. `throughput` and `latency`
+    are Bencher's own measures, in operations per second and nanoseconds; it creates others by name."""
     found: dict[str, Any] = {}
     for record in records:
         measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
@@ -127,16 +121,14 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
 
 
 def bigger_is_better(records: Sequence[Publishable]) -> list[dict[str, Any]]:
-    """github-action-benchmark's `customBiggerIsBetter`: throughput of each point, and scores that are a
-    share."""
+    """github-action-benchmark's `customBiggerIsBetter`: throughputs, and scores that are a share."""
     return _scores(records, "higher") + [
         _entry(name, "inferences/s", load.throughput_per_s, notes(load)) for name, load in _points(*records)
     ]
 
 
 def smaller_is_better(records: Sequence[Publishable]) -> list[dict[str, Any]]:
-    """github-action-benchmark's `customSmallerIsBetter`: p99 latency of each point, and scores that are an
-    error."""
+    """github-action-benchmark's `customSmallerIsBetter`: p99 latencies, and scores that are an error."""
     return _scores(records, "lower") + [
         _entry(f"{name} p99", "ms", load.latency_ms["p99"], notes(load)) for name, load in _points(*records)
     ]
@@ -163,8 +155,7 @@ def _points(*records: Publishable) -> list[tuple[str, schema.Load]]:
 
 
 def _scores(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]:
-    """The scores that tables show, of cases that have one. A further metric may be an error of rounding
-    alone, which doubles without meaning."""
+    """The first score of each case: a further metric may be mere rounding, which doubles without meaning."""
     shown = [(schema.case_id(record.case), score) for record in records if (score := main_score(record))]
     return [
         {

@@ -4,7 +4,6 @@ integration, and its exit status."""
 import os
 import shutil
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,24 +53,21 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(HistoryKeeper(results, kept), "tritonproof-history")
 
 
-@dataclass(eq=False)
 class HistoryKeeper:
-    """A plugin of pytest that adds the measurements of each record that a test names in its property `record`
-    to the history, as soon as the test has ended, so that a killed run loses none."""
+    """A pytest plugin that adds the record that a test names in its property `record` to the history as soon
+    as the test ends, so that a killed run loses none."""
 
-    results: Path
-    folder: Path
-    troubles: set[str] = field(default_factory=set)
-    """The reasons why rows could not be added."""
+    def __init__(self, results: Path, folder: Path) -> None:
+        self.results, self.folder, self.troubles = results, folder, set[str]()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        for name, value in report.user_properties if report.when == "teardown" else ():
-            if name == "record":
-                try:
-                    record = publishable(files.read(self.results / str(value)))
-                    history.append(self.folder, history.rows_of(record))
-                except (OSError, files.RecordError) as error:
-                    self.troubles.add(with_fix(error) if isinstance(error, OSError) else str(error))
+        names = [value for name, value in report.user_properties if name == "record"]
+        for name in names if report.when == "teardown" else ():
+            try:
+                record = publishable(files.read(self.results / str(name)))
+                history.append(self.folder, history.rows_of(record))
+            except (OSError, files.RecordError) as error:
+                self.troubles.add(with_fix(error) if isinstance(error, OSError) else str(error))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         for trouble in sorted(self.troubles):

@@ -1,4 +1,4 @@
-"""Whether a case is right, in words: its conversion, its scores, the gates, and the answers under load."""
+"""Sentences on correctness: the conversion, the scores, the gates, and the answers under load."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE
 
 
 def main_score(record: schema.Record) -> schema.Score | None:
-    """The score that tables show; None where the task's metric was not measured."""
+    """The score that tables show; None without a measured metric of the task."""
     if record.accuracy is None or record.accuracy_missing or not record.accuracy.scores:
         return None
     return record.accuracy.scores[0]
@@ -23,16 +23,14 @@ def score_text(score: schema.Score) -> str:
 
 
 def _score_failure(score: schema.Score, limit: schema.Limit) -> str:
-    """A sentence on a limit that the served score does not keep, both with as many decimals as tell them
-    apart."""
+    """A missed limit and the score, with enough decimals to tell them apart."""
     served, value = METRICS[score.better].apart(score.served, limit.value)
     place = "below its floor" if score.better == "higher" else "above its ceiling"
     return f"served {score.metric} {served} is {place} of {value} ({limit.source})"
 
 
 def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
-    """A sentence for each score and each pair of stages of a ledger that misses its limit; empty where it
-    holds."""
+    """A sentence for each score, pair of stages and output that misses its limit; empty if all hold."""
     failures = []
     for score in accuracy.scores:
         limit = tightest(score)  # which is missed where any is
@@ -52,8 +50,7 @@ def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
 
 
 def accuracy_sentence(record: schema.Record) -> str:
-    """The ledger: the scores after each stage, on how many samples, and where neighbouring stages
-    disagree."""
+    """The ledger: the scores after each stage, the number of samples, and the decisions that differ."""
     accuracy = record.accuracy
     if accuracy is None or main_score(record) is None:
         return unmeasured(record)
@@ -77,15 +74,14 @@ def _served(score: schema.Score) -> str:
 
 
 def tightest_text(score: schema.Score) -> str:
-    """The limit that is hardest to keep: `floor 95.9 %`, or `ceiling 0.04` of an error; empty where there is
-    none."""
+    """The strictest limit: `floor 95.9 %`, or `ceiling 0.04` for an error; empty if there is none."""
     limit = tightest(score)
     word = "floor" if score.better == "higher" else "ceiling"
     return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
 
 
 def tightest(score: schema.Score) -> schema.Limit | None:
-    """The limit that is hardest to keep; None where there is none."""
+    """The strictest limit; None if there is none."""
     choose = max if score.better == "higher" else min
     return choose(score.limits, key=lambda limit: limit.value, default=None)
 
@@ -101,7 +97,7 @@ def _disagreement(one: schema.Disagreement) -> str:
 
 
 def has_random_weights(record: schema.Record) -> bool:
-    """Whether the weights are random, so that no decision of the case can be right or wrong."""
+    """Whether weights are random, so that no decision can be right or wrong."""
     return record.build.weights.startswith("random")
 
 
@@ -110,7 +106,7 @@ def stage_failures(record: schema.Record) -> list[str]:
 
 
 def unscored(record: schema.Record) -> str:
-    """The two words that are shown in place of a missing score."""
+    """What is shown in place of a missing score."""
     if any(one.stage == "accuracy" for one in record.failures):
         return "failed"
     if record.build.as_found:
@@ -119,13 +115,13 @@ def unscored(record: schema.Record) -> str:
 
 
 def unmeasured(record: schema.Record) -> str:
-    """What is said in place of a missing score: that there is none, and why where the record says it."""
+    """What a sentence has in place of a missing score, with the reason if the record has it."""
     reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
     return unscored(record) + reason
 
 
 def conversion_failure(conversion: schema.Parity | None) -> str | None:
-    """How far the converted model is from the framework; None where it is near enough."""
+    """How far the converted model is from the framework; None if it is near enough."""
     if conversion is None:
         return "the converted model was not compared with the framework"
     if conversion.passed:
@@ -144,8 +140,7 @@ def conversion_failure(conversion: schema.Parity | None) -> str | None:
 
 
 def parity_text(conversion: schema.Parity) -> str:
-    """`relative error 3e-07, limit 1e-05; agreement 100.0 %, limit 99.9 %`: what was compared, each with its
-    limit."""
+    """Each comparison with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
     found = [
         ("relative error {}", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit),
         (
@@ -204,20 +199,18 @@ def metric_text(score: schema.Score, value: float) -> str:
 # --- answers ---
 
 NOISY = 1e-4
-"""The share of the spread between samples beyond which answers that pass are marked: those of right models in
-FP32 were measured to be 0 to 1.5e-6 apart."""
-ALL_ALIKE = "all samples get one answer, so that nothing shows whose answer one is"
+"""The share of the spread between samples from which passing answers are marked: those of correct FP32 models
+were measured to differ by 0 to 1.5e-6."""
+ALL_ALIKE = "all samples have the same answer, so that swapped answers cannot be seen"
 
 
 def wrong_answers(load: schema.Load) -> str:
-    """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was
-    looked at."""
+    """The wrong answers of a load point; empty if there are none, or none was checked."""
     return wrong_text(load.answers, "under load")
 
 
 def wrong_text(found: schema.VerifiedAnswers | None, where: str) -> str:
-    """What was wrong with some answers, `where` saying when they were given; empty where nothing was, or none
-    was looked at."""
+    """The wrong answers, given `where`; empty if there are none, or none was checked."""
     if found is None or not found.wrong:
         return ""
     text = f"{COUNT.text(found.wrong)} of {COUNT.text(found.verified)} answers {where} are wrong"
@@ -231,8 +224,7 @@ def wrong_text(found: schema.VerifiedAnswers | None, where: str) -> str:
 
 
 def verified_answers(loads: Sequence[schema.Load]) -> str:
-    """How many answers under load were compared with those in process, in a sentence; empty where none
-    were."""
+    """How many answers under load were compared, in a sentence; empty for none."""
     found = [load.answers for load in loads if load.answers is not None]
     verified, wrong = sum(one.verified for one in found), sum(one.wrong for one in found)
     if not verified:
@@ -264,14 +256,14 @@ def conversation_text(found: schema.Conversation) -> str:
 
 
 def conversation_failure(found: schema.Conversation | None) -> str:
-    """The difference between two conversations with the same requests; empty where there was none."""
+    """The difference between two rounds of the same requests; empty if there is none."""
     return (
         f"answers depend on more than what is asked: {found.difference}" if found and not found.passed else ""
     )
 
 
 def same_answers_text(found: schema.SameAnswers) -> str:
-    """How far answers to one sample are apart, however it is sent."""
+    """How far answers to one sample differ, however it is sent."""
     size = apart_text(found)
     if found.passed:
         return f"answers to one sample differ by {size} at most, however it is sent{remarks(found)}"
@@ -283,8 +275,8 @@ def same_answers_text(found: schema.SameAnswers) -> str:
 
 
 def remarks(found: schema.SameAnswers) -> str:
-    """What a reader has to know of answers that are near enough: that they are noisy, that some were not
-    compared, or that nothing tells them apart. Empty where there is nothing of that kind."""
+    """Remarks on answers that pass: that they are noisy, that some were not compared, or that nothing tells
+    them apart; may be empty."""
     said = []
     if found.relative_difference is not None and found.relative_difference > NOISY:
         said.append(f"noisy: most models stay below {NOISY:g}")
@@ -298,7 +290,7 @@ def remarks(found: schema.SameAnswers) -> str:
 
 
 def apart_text(found: schema.SameAnswers) -> str:
-    """By how much answers to one sample differ: `3e-07 of the spread`, or `0.12 % of the elements`."""
+    """The difference of answers to one sample: `3e-07 of the spread`, or `0.12 % of the elements`."""
     if found.relative_difference is not None:
         return f"{RELATIVE_ERROR.text(found.relative_difference)} of the spread"
     return f"{AGREEMENT.text(1 - found.agreement)} of the elements"
@@ -318,7 +310,7 @@ def gate_text(found: schema.AnswerGate) -> str:
 
 
 def gate_failures(found: Sequence[schema.AnswerGate]) -> list[str]:
-    """What is wrong, a sentence for each gate that did not pass, in the order of GATES."""
+    """A sentence for each gate that did not pass, in the order of GATES."""
     return [f"{one.wrong} (gate {one.gate})" for one in gates_in_order(found) if one.wrong]
 
 

@@ -1,5 +1,3 @@
-"""The result of a search within a latency budget, in words."""
-
 from reports.record import quantities
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
 from reports.record.verdicts import BUDGET_WORDS, too_wide
@@ -23,8 +21,7 @@ def search_paragraph(record: Publishable) -> str:
 
 
 def proposal_text(search: Search) -> str:
-    """What to change of the config.pbtxt of a model of a repository, and where the time of its requests goes
-    then."""
+    """The change to a repository model's config.pbtxt, and where the time of its requests goes then."""
     called = [
         f"{one.model}: {quantities.LATENCY.text(one.queue_ms)} queued and "
         f"{quantities.LATENCY.text(one.compute_ms)} computed in a request"
@@ -48,7 +45,7 @@ def found_text(search: Search) -> str:
 
 
 def rate_text(search: Search) -> str:
-    """The highest rate, the percentile from the schedule, and how many answers came within the budget."""
+    """The highest rate, the percentile from the schedule, and the goodput."""
     rate = quantities.REQUEST_RATE.cell(search.load.request_rate_per_s)
     found = f"{rate} requests/s, {search.load.arrivals}, with {budget_text(search)} from when each was due"
     if search.goodput_per_s is None:
@@ -62,7 +59,7 @@ def _tried_text(search: Search) -> str:
 
 
 def beyond_text(search: Search) -> str:
-    """The reason why there is no winner: the lowest latency that was reached."""
+    """Why there is no winner: the lowest latency that was reached."""
     latency = search.load.latency_ms[search.percentile]
     text = (
         f"none of {_tried_text(search)} keeps {search.percentile} within "
@@ -79,7 +76,7 @@ def beyond_text(search: Search) -> str:
 
 
 def budget_text(search: Search) -> str:
-    """The percentile with its interval, and whether it is shown to keep the budget."""
+    """The percentile with its interval, and the verdict on the budget."""
     latency = search.load.latency_ms[search.percentile]
     measured = f"{search.percentile} {quantities.LATENCY.text_with_interval(latency, search.budget_ms)}"
     return f"{measured} {BUDGET_WORDS[verdict_of(search)]} {quantities.LATENCY_BUDGET.text(search.budget_ms)}"
@@ -91,7 +88,7 @@ def winner_text(search: Search) -> str:
 
 
 def settings_text(scenario: str, deployment: Deployment) -> str:
-    """What the search chooses of a deployment; static batching has neither preferred sizes nor a delay."""
+    """The settings that a search varies; static batching has neither preferred sizes nor a delay."""
     parts = [counted(deployment.instances, "instance")]
     if scenario == "online":
         sizes = " ".join(map(str, deployment.preferred_batch_sizes))
@@ -102,7 +99,7 @@ def settings_text(scenario: str, deployment: Deployment) -> str:
 
 
 def lead_text(lead: Estimate | None, other: str = "the runner-up") -> str:
-    """How much faster the winner is than the other configuration that was proven."""
+    """How much faster the winner is than the other proven configuration."""
     if lead is None:
         return "no other configuration kept the budget"
     if not quantities.RATIO.is_shown(lead):
