@@ -4,12 +4,7 @@ ratio is said."""
 from typing import Any
 
 from reports.record.schema import Comparison, Estimate, LatencyBudget
-from reports.record.verdicts import (
-    comparison_text,
-    comparison_verdict,
-    speed_failures,
-    too_wide,
-)
+from reports.record.verdicts import comparison_text, comparison_verdict, speed_failures, too_wide
 from tests import samples
 
 

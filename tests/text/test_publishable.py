@@ -10,11 +10,7 @@ import pytest
 from msgspec import structs
 
 from reports.record import files
-from reports.record.schema import (
-    Estimate,
-    Record,
-    case_id,
-)
+from reports.record.schema import Estimate, Record, case_id
 from reports.run import job_summary, plugin
 from reports.run.outcomes import Outcomes
 from reports.text.publishable import publishable
