@@ -305,10 +305,8 @@ def _kind_of_load(load: Load) -> str:
 
 
 def _short_name(record: Publishable) -> str:
-    """Format, accelerator, precision and the number of GPUs; the rest of the name is the panel's title."""
-    case = record.case
-    parts = (case.format, case.accelerator, case.precision, f"{case.gpus}gpus" if case.gpus > 1 else "")
-    return "-".join(part for part in parts if part)
+    """Format, accelerator, precision and the number of GPUs; the panel's title has the rest."""
+    return name_of(record).removeprefix(f"{record.case.target}-{record.case.model}-")
 
 
 def _model(record: Publishable, records: Sequence[Publishable]) -> str:

@@ -30,6 +30,7 @@ def missed_floor() -> Record:
 NOT_PROVEN: dict[str, Callable[[], Record]] = {
     "below its floor": missed_floor,
     "no accuracy": lambda: planted(accuracy=None),
+    "a ledger without a score": lambda: planted(accuracy=samples.accuracy(scores=())),
     "accuracy of no use": lambda: planted(accuracy_missing="no data set was given"),
     "not compared with the framework": lambda: planted(conversion=None),
     "a wrong answer under load": lambda: structs.replace(
