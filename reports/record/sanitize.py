@@ -34,6 +34,7 @@ _MARKUP = re.compile(
 
 
 def is_printable(name: str) -> bool:
+    """Whether a name can stand in records and in a line of any output."""
     return _CONTROL.search(name) is None
 
 

@@ -1,3 +1,5 @@
+"""Sentences on the result of a search within a latency budget."""
+
 from reports.record import quantities
 from reports.record.schema import Deployment, Estimate, Load, Search, verdict_of
 from reports.record.verdicts import BUDGET_WORDS, too_wide

@@ -1,5 +1,4 @@
-"""Records of another's making: each command refuses one in a sentence, or shows it without doing what it
-says."""
+"""Foreign records: each command refuses one in a sentence, or shows it without obeying it."""
 
 import json
 import os

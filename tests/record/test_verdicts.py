@@ -1,5 +1,4 @@
-"""What a comparison and a latency budget show, in words: which sentence stands for which verdict, and when no
-ratio is said."""
+"""Comparisons and latency budgets: the sentence for each verdict, and no ratio that is too uncertain."""
 
 from typing import Any
 

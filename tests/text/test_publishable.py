@@ -79,8 +79,7 @@ RATIO_TRACE = re.compile(r"2\.1[67]|21[67]\b|11[67](\.\d+)? ?%")
 
 
 def with_ratios(low: float, high: float) -> Record:
-    """A case that is proven right and has one ratio everywhere: to in process, to another build, to the
-    runner-up."""
+    """A proven case with one ratio everywhere: to in process, to another build, to the runner-up."""
     ratio = Estimate(2.1654, low, high)
     compared = samples.comparison(ratio=ratio)
     one = planted()
