@@ -1,5 +1,4 @@
-"""Records for other tools: every load point as a row for a notebook, and JSON for services that keep
-benchmarks over time."""
+"""Records for other tools: every load point as a row for a notebook, and JSON for benchmark trackers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
 
 
 def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
-    """One row per load point. `passed` says whether the case's conversion and accuracy hold; where they do
-    not, the row has `why_no_speed` in place of every figure that was measured: a fast wrong model is not
-    fast."""
+    """One row per load point. `passed` says whether conversion and accuracy hold; if not, `why_no_speed`
+    replaces every measured figure: a fast wrong model is not fast."""
     import pandas as pd
 
     return pd.DataFrame([row for record in records for row in _rows(record)])
@@ -30,38 +28,41 @@ def load_points(records: Sequence[Publishable]) -> "pd.DataFrame":
 
 def _rows(record: Publishable) -> list[dict[str, Any]]:
     case = _case(record)
-    return [
+    measured = [
         *(
-            case | _origin(record, at.origin) | at.measured | {"why_no_speed": record.no_speed}
+            _origin(record, at.origin) | at.measured | {"why_no_speed": record.no_speed}
             for at in record.hidden
         ),
         *(
-            case | _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
+            _origin(record, load.origin) | of_load(load) | _cost(record, load) | _beside(record, load)
             for load in record.loads
         ),
     ]
+    return [case | {name: value for name, value in row.items() if value is not None} for row in measured]
 
 
 def _origin(record: Publishable, one: schema.Origin | None) -> dict[str, Any]:
-    uuids = one.gpu_uuids if one else record.machine.gpu_uuids
-    found: dict[str, Any] = {"host": one.host or None if one else None, "gpu_uuids": " ".join(uuids) or None}
-    if one is not None:
-        found |= {"run": one.run, "run_started": one.started, "commit": one.commit, "clean": one.clean}
-    return {name: value for name, value in found.items() if value is not None}
+    if one is None:
+        return {"gpu_uuids": " ".join(record.machine.gpu_uuids) or None}
+    return {
+        "host": one.host or None,
+        "gpu_uuids": " ".join(one.gpu_uuids) or None,
+        "run": one.run,
+        "run_started": one.started,
+        "commit": one.commit,
+        "clean": one.clean,
+    }
 
 
 def _case(record: Publishable) -> dict[str, Any]:
-    case, serving, score = record.case, record.serving, main_score(record)
+    case, machine, serving, score = record.case, record.machine, record.serving, main_score(record)
     is_on_gpu = case.target not in ("cpu", schema.REMOTE)
+    device = machine.gpu if is_on_gpu else machine.cpu
     return {
         "case": schema.case_id(case),
         **structs.asdict(case),
         "gpus": case.gpus if is_on_gpu else None,
-        "device": None
-        if record.machine.is_client
-        else record.machine.gpu
-        if is_on_gpu
-        else record.machine.cpu,
+        "device": None if machine.is_client else device,
         "server": serving.kind if serving else None,
         "backend": serving.backend if serving else None,
         "passed": not record.no_speed,
@@ -74,44 +75,30 @@ def _cost(record: Publishable, load: schema.Load) -> dict[str, Any]:
     paid = cost(record, load)
     if paid is None:
         return {}
-    return {
-        "price_per_hour": record.price_per_hour,
-        "cost_per_million": paid.per_million,
-        "cost_of": paid.of,
-    }
+    price = record.price_per_hour
+    return {"price_per_hour": price, "cost_per_million": paid.per_million, "cost_of": paid.of}
 
 
 def _beside(record: Publishable, load: schema.Load) -> dict[str, Any]:
-    """The point beside another build, and beside the same artifact in process where that was measured at
-    it."""
-    found: dict[str, Any] = {}
-    if load.comparison is not None:
-        found["comparison_reference"] = load.comparison.reference
+    """The point compared with another build, and with the same artifact in process if that was measured."""
+    found: dict[str, Any] = {"comparison_reference": load.comparison.reference if load.comparison else None}
     for one in record.efficiency:
         if schema.place(load) == (one.scenario, one.batch, one.concurrency, 0.0, ""):
-            found |= {
-                **bounds("in_process", "_per_s", one.in_process_per_s),
-                "in_process_batch": one.in_process_batch,
-                **ratio_bounds("in_process_ratio", one.ratio),
-                "fraction_of_peak": fraction_of_peak(one),
-            }
+            found |= bounds("in_process", "_per_s", one.in_process_per_s)
+            found |= {"in_process_batch": one.in_process_batch, **ratio_bounds("in_process_ratio", one.ratio)}
+            found["fraction_of_peak"] = fraction_of_peak(one)
             if one.beside is not None:
-                found |= {
-                    "reference_format": one.beside.reference,
-                    **ratio_bounds("reference_ratio", one.beside.ratio),
-                }
-    return {name: value for name, value in found.items() if value is not None}
+                found["reference_format"] = one.beside.reference
+                found |= ratio_bounds("reference_ratio", one.beside.ratio)
+    return found
 
 
 # --- services ----------------------------------------------------------------------------------------------
 
 
 def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
-    """Bencher Metric Format: benchmark, measure, and of it the value with its bounds.
-
-    `throughput` and `latency` are Bencher's own measures, in operations per second and nanoseconds; it makes
-    the others by their names.
-    """
+    """Bencher Metric Format: benchmark, measure, and the value with its bounds. `throughput` and `latency`
+    are Bencher's own measures, in operations per second and nanoseconds; it creates others by name."""
     found: dict[str, Any] = {}
     for record in records:
         measured = record.accuracy.scores if record.accuracy and main_score(record) else ()
@@ -127,16 +114,14 @@ def bencher(records: Sequence[Publishable]) -> dict[str, Any]:
 
 
 def bigger_is_better(records: Sequence[Publishable]) -> list[dict[str, Any]]:
-    """github-action-benchmark's `customBiggerIsBetter`: throughput of each point, and scores that are a
-    share."""
+    """github-action-benchmark's `customBiggerIsBetter`: throughputs, and scores that are a share."""
     return _scores(records, "higher") + [
         _entry(name, "inferences/s", load.throughput_per_s, notes(load)) for name, load in _points(*records)
     ]
 
 
 def smaller_is_better(records: Sequence[Publishable]) -> list[dict[str, Any]]:
-    """github-action-benchmark's `customSmallerIsBetter`: p99 latency of each point, and scores that are an
-    error."""
+    """github-action-benchmark's `customSmallerIsBetter`: p99 latencies, and scores that are an error."""
     return _scores(records, "lower") + [
         _entry(f"{name} p99", "ms", load.latency_ms["p99"], notes(load)) for name, load in _points(*records)
     ]
@@ -151,20 +136,16 @@ FORMATS: Mapping[str, Callable[[Sequence[Publishable]], Any]] = {
 
 def _points(*records: Publishable) -> list[tuple[str, schema.Load]]:
     """The load points by name: `cpu-resnet50-micro-onnx-fp32 offline b008-c001`."""
-    return [
-        (
-            f"{schema.case_id(record.case)} {load.scenario} "
-            f"{schema.point_id(*schema.place(load)[1:3], load.request_rate_per_s, load.arrivals)}",
-            load,
-        )
-        for record in records
-        for load in record.loads
-    ]
+    found = []
+    for record in records:
+        for load in record.loads:
+            point = schema.point_id(load.batch, load.concurrency, load.request_rate_per_s, load.arrivals)
+            found.append((f"{schema.case_id(record.case)} {load.scenario} {point}", load))
+    return found
 
 
 def _scores(records: Sequence[Publishable], better: str) -> list[dict[str, Any]]:
-    """The scores that tables show, of cases that have one. A further metric may be an error of rounding
-    alone, which doubles without meaning."""
+    """The first score of each case: a further metric may be mere rounding, which doubles without meaning."""
     shown = [(schema.case_id(record.case), score) for record in records if (score := main_score(record))]
     return [
         {

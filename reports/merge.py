@@ -1,8 +1,5 @@
-"""Joins the records of several folders in a new one: all of them, or none where any two contradict each
-other.
-
-It goes case by case, so that any number of records takes the memory of few.
-"""
+"""Joins the records of several folders in a new one: all of them, or none if any two contradict each other.
+It takes one case after the other, so that many records need the memory of few."""
 
 import os
 import shutil
@@ -24,27 +21,24 @@ from reports.record.schema import Record, case_id
 
 @dataclass
 class Merged:
-    """The records and files that a merge has put into the new folder."""
+    """The state of a merge, and its result."""
 
     folder: Path
     anonymous: bool
     records: int = 0
     joined: list[str] = field(default_factory=list)
-    """The cases whose record was joined from several."""
+    """The cases with a record joined from several."""
     left_out: list[Path] = field(default_factory=list)
-    """Files in the given folders that belong to no record, and logs that are not kept."""
+    """Files that belong to no record, and logs that are not kept."""
     problems: list[str] = field(default_factory=list)
-    """What contradicts each other, for which nothing is written."""
+    """The contradictions, for which nothing is written."""
     first: dict[str, tuple[Path, Record]] = field(default_factory=dict)
-    """A record of each target; all others of that target must be of its machine."""
+    """A record of each target; the others must be of the same machine."""
 
 
 def merge(arguments: Sequence[Path], output: Path, *, anonymous: bool = False) -> Merged:
-    """Write the records of folders and files, with what lies beside them, into a new folder.
-
-    Raises RecordError, which names every contradiction and every file that cannot be read; then nothing is
-    written.
-    """
+    """Write the records of folders and files, with the files beside them, into a new folder. Raises
+    RecordError, which names every contradiction and unreadable file, and then writes nothing."""
     given = list(dict.fromkeys(arguments))
     place = Path(os.path.realpath(output))
     _check_output(output, place, given)
@@ -77,8 +71,7 @@ def _check_output(output: Path, place: Path, given: Iterable[Path]) -> None:
 
 
 def _paths_by_case(given: Iterable[Path]) -> dict[str, list[Path]]:
-    """The files of the records by their case, which the file's name says; one that is reached in two ways is
-    there once."""
+    """The record files by case, according to their names; a file that is reached in two ways counts once."""
     found: dict[str, dict[str, Path]] = {}
     for argument in given:
         for path in sources.record_files(argument):
@@ -123,8 +116,7 @@ def _add(done: Merged, name: str, paths: Sequence[Path], beside: Mapping[Path, S
 
 
 def contradictions(one: Record, other: Record) -> list[str]:
-    """Why two records of a case cannot be one: sentences on another build or setup, and on two figures of the
-    same thing."""
+    """Why two records of a case cannot be joined: another build or setup, or two figures of one thing."""
     parts = ("deployment.", "build.", *(["serving."] if one.serving and other.serving else []))
     if settings := _differing(one, other, parts):
         return [f"differ in {settings}. Measure the case again with one setup, or leave one out."]
@@ -140,7 +132,7 @@ def contradictions(one: Record, other: Record) -> list[str]:
 
 
 def _differing(one: Record, other: Record, parts: Sequence[str]) -> str:
-    """The settings that differ, of parts of the setup; two GPUs of one machine are alike."""
+    """The settings that differ, in these parts of the setup; two GPUs of one machine are equal."""
     found = [
         f"{each.name} ({each.before} and {each.after})"
         for each in differing(one, other)
@@ -150,7 +142,7 @@ def _differing(one: Record, other: Record, parts: Sequence[str]) -> str:
 
 
 def joined(earlier: Record, later: Record) -> Record:
-    """The record of two that do not contradict each other. Of what both have that of the later one stays."""
+    """The record joined from two that do not contradict each other; the later one has precedence."""
     found = measurements(earlier) | measurements(later)
     changes: dict[str, Any] = {name: found.get((name,)) for name in SINGLE}
     changes |= {name: tuple(found[key] for key in sorted(found) if key[0] == name) for name in SEVERAL}
@@ -168,8 +160,7 @@ def joined(earlier: Record, later: Record) -> Record:
 
 
 def _files_beside(records: Iterable[Path]) -> dict[Path, list[Path]]:
-    """The files that lie beside each record and belong to it: their names, or those of their folders, begin
-    with its own."""
+    """The files that belong to each record: their names, or their folders' names, begin with its own."""
     found: dict[Path, list[Path]] = {record: [] for record in records}
     for folder in sorted({record.parent for record in found}):
         for entry in sorted(folder.iterdir()):

@@ -1,9 +1,7 @@
 """The three pictures of records: accuracy after each stage, best throughput, and latency over throughput.
 
-`chart` says what a picture shows as plain values, from which its alternative text and its digest are made;
-`draw` draws it with matplotlib, which is imported only then. The same records give the same SVG by one
-version of matplotlib.
-"""
+`chart` gives a picture's content as plain values, for the alternative text and the digest; `draw` draws it
+with matplotlib, imported only then. The same records give the same SVG by one version of matplotlib."""
 
 import contextlib
 import hashlib
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
 DRAWING = 4
-"""Counted up when drawings change, so that files drawn before are drawn anew."""
+"""Counts up when drawings change, so that older files are drawn anew."""
 _STYLE = Path(__file__).with_suffix(".mplstyle")
 _DIGEST = re.compile(r"<dc:identifier>([0-9a-f]{64})</dc:identifier>")
 _STAGES = {"framework": "framework", "converted": "converted, in process", "served": "served by Triton"}
@@ -42,7 +40,6 @@ _WIDTH_IN, _ROW_IN, _CURVE_IN = 8.6, 0.24, 3.6
 _LINE = 150
 """Characters of small text in a line of a picture."""
 _MOST_LABELS = 12
-"""Points of a line that are labelled."""
 _COLOURS: Mapping[str, tuple[str, str]] = {
     "paper": ("#ffffff", "#0d1117"),
     "ink": ("#1f2328", "#e6edf3"),
@@ -51,33 +48,33 @@ _COLOURS: Mapping[str, tuple[str, str]] = {
     "first": ("#0072b2", "#56b4e9"),
     "second": ("#d55e00", "#e69f00"),
 }
-"""What differs between light and dark pages. The colours of lines are those of Okabe and Ito (2008,
-https://jfly.uni-koeln.de/color/), which the colour-blind tell apart."""
+"""The colours of light and dark pages; those of lines are Okabe's and Ito's (2008,
+https://jfly.uni-koeln.de/color/), which the colour-blind can tell apart."""
 
 
 # --- what a picture shows ----------------------------------------------------------------------------------
 
 
 class NothingToShowError(Exception):
-    """Records that a plot has nothing to show of; the message is the sentence that stands in its place."""
+    """A plot has nothing to show of these records; the message is the sentence in its place."""
 
 
 class Row(NamedTuple):
-    """A case in a panel of rows: its values by what they are, and the text at its right."""
+    """A case in a panel: its values by name, and the text at its right."""
 
     name: str
     values: Mapping[str, Estimate]
-    """Empty where nothing may be shown; `text` then says why."""
+    """Empty if nothing may be shown; `text` then says why."""
     text: str
     is_marked: bool = False
-    """Whether it is to be read with care, and so is drawn hollow."""
+    """Whether it has marks, and is drawn hollow."""
     limit: float | None = None
     """The worst value that passes."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Cases of one model, a row each: a bar from zero, or the scores after each stage beside their limit."""
+    """Cases of one model, a row each: a bar from zero, or the scores after each stage with their limit."""
 
     title: str
     axis: str
@@ -98,32 +95,32 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """Latency over throughput; load points of one kind are joined by a line."""
+    """Latency over throughput; a line joins the load points of a kind."""
 
     latency: str
     """Which latency: `p99`."""
     lines: Mapping[str, Sequence[Point]]
     budget_ms: float | None
     winner: Point | None
-    """What a search within the budget found."""
+    """The result of a search within the budget."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """What one picture shows, with its title and what is written below it."""
+    """The content of one picture, with its title and the text below it."""
 
     title: str
     subtitle: str
     gist: str
-    """The ends of the range in words."""
+    """The range in words."""
     panels: Sequence[Rows] | Curve
     notes: Sequence[str]
     caption: str
-    """The hardware and the versions that were measured."""
+    """The measured hardware and versions."""
 
     @property
     def alternative(self) -> str:
-        """The sentence that stands for the picture where it is not seen."""
+        """The alternative text."""
         return visible(f"{self.title}, {self.subtitle}: {self.gist}.")
 
     def digest(self, theme: Theme) -> str:
@@ -133,7 +130,7 @@ class Chart:
 
 
 def accuracy_ledger(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
-    """The metric after each stage beside its limit: every metric of one case, the first of several."""
+    """The metric after each stage with its limit: every metric of one case, the first of several."""
     found: dict[tuple[str, str], list[tuple[str, Score]]] = {}
     for record in records:
         if record.accuracy is not None and main_score(record) is not None:
@@ -157,7 +154,7 @@ def accuracy_ledger(records: Sequence[Publishable], _budget_ms: float | None) ->
 
 
 def best_throughput(records: Sequence[Publishable], _budget_ms: float | None) -> Chart:
-    """The highest throughput of each case that may show one, and at which load point."""
+    """The highest throughput of each case that may show one, and its load point."""
     if not any(record.loads for record in records):
         raise NothingToShowError("No case has a throughput to show.")
     panels, gists = [], []
@@ -170,30 +167,30 @@ def best_throughput(records: Sequence[Publishable], _budget_ms: float | None) ->
 
 
 def throughput_latency(records: Sequence[Publishable], budget_ms: float | None) -> Chart:
-    """Online: what latency a throughput costs, with the budget and what a search within it found."""
+    """Online: latency over throughput, with the budget and the result of a search within it."""
     if len(records) != 1:
         raise NothingToShowError(f"This plot shows one case, and there are {len(records)}.")
     record, search = records[0], records[0].search
     if record.no_speed:
         raise NothingToShowError(record.no_speed)
     loads = [load for load in record.loads if load.scenario == "online"]
-    if len(loads) < 2:
-        number = "Only one online load point has been measured: no curve." if loads else ""
-        raise NothingToShowError(number or "No online load point has been measured.")
+    if not loads:
+        raise NothingToShowError("No online load point has been measured.")
+    if len(loads) == 1:
+        raise NothingToShowError("Only one online load point has been measured: no curve.")
     percentile = search.percentile if search else "p99"
-    points = [(_kind_of_load(load), _point(load, percentile)) for load in sorted(loads, key=_load_size)]
-    kinds = grouped(points, lambda one: one[0])
-    lines = {kind: [point for _, point in found] for kind, found in kinds.items()}
+    kinds = grouped(sorted(loads, key=_load_size), _kind_of_load)
+    lines = {kind: [_point(load, percentile) for load in some] for kind, some in kinds.items()}
     winner = None
     if search is not None and verdict_of(search) != "failed" and not record.no_winner:
         winner = _point(search.load, percentile)
     budget_ms = budget_ms if budget_ms is not None else search.budget_ms if search else None
     first, *_, last = (point for line in lines.values() for point in line)
-    gist = "; ".join(
-        f"{one.name}: {THROUGHPUT.text(one.throughput_per_s.value)}, {percentile} "
-        f"{LATENCY.text(one.latency_ms.value)}"
+    ends = (
+        (one.name, THROUGHPUT.text(one.throughput_per_s.value), LATENCY.text(one.latency_ms.value))
         for one in (first, last)
     )
+    gist = "; ".join(f"{name}: {throughput}, {percentile} {latency}" for name, throughput, latency in ends)
     notes = _notes(records, [code for load in loads for code in _codes(load)])
     if any(load.latency_ms[percentile].open_above for load in loads):
         notes.append("Arrow: open above, the requests are too few for an upper end.")
@@ -206,7 +203,7 @@ class Plot(NamedTuple):
 
     shows: str
     of: Literal["one", "any", "several"]
-    """How many cases it shows; one of several works for one too, and is not offered."""
+    """The cases that it shows; `several` works for one too, but is not offered."""
     chart: Callable[[Sequence[Publishable], float | None], Chart]
 
 
@@ -218,12 +215,12 @@ PLOTS: Mapping[str, Plot] = {
 
 
 def chart(name: str, records: Sequence[Publishable], latency_budget_ms: float | None = None) -> Chart:
-    """What a plot shows, with a latency budget in milliseconds; NothingToShowError where it shows nothing."""
+    """The content of a plot, with a latency budget in milliseconds; NothingToShowError if there is none."""
     return PLOTS[name].chart(records, latency_budget_ms)
 
 
 def available(records: Sequence[Publishable], latency_budget_ms: float | None = None) -> dict[str, Chart]:
-    """The plots that have something to show of `records`, by name; of one record `[record]`."""
+    """The plots with a content, by name; `[record]` for one record."""
     found = {}
     for name, plot in PLOTS.items():
         if len(records) > 1 or plot.of != "several":
@@ -255,12 +252,12 @@ def _notes(records: Sequence[Publishable], codes: Iterable[str]) -> list[str]:
 
 
 def _codes(load: Load) -> list[str]:
-    """The marks that make a point hollow; a wide interval is seen."""
+    """The marks that make a point hollow; a wide interval is visible."""
     return [mark.code for mark in load.marks if mark.code != "wide-interval"]
 
 
 def _codes_of_speed(load: Load) -> list[str]:
-    """Those that matter where no latency is shown."""
+    """Those that matter without a latency."""
     return [code for code in _codes(load) if code != "few-requests"]
 
 
@@ -308,10 +305,8 @@ def _kind_of_load(load: Load) -> str:
 
 
 def _short_name(record: Publishable) -> str:
-    """Format, accelerator, precision and the number of GPUs; the rest of the name is the panel's title."""
-    case = record.case
-    parts = (case.format, case.accelerator, case.precision, f"{case.gpus}gpus" if case.gpus > 1 else "")
-    return "-".join(part for part in parts if part)
+    """Format, accelerator, precision and the number of GPUs; the panel's title has the rest."""
+    return name_of(record).removeprefix(f"{record.case.target}-{record.case.model}-")
 
 
 def _model(record: Publishable, records: Sequence[Publishable]) -> str:
@@ -323,7 +318,7 @@ def _model(record: Publishable, records: Sequence[Publishable]) -> str:
 
 
 def digest_of(svg: str) -> str | None:
-    """The digest that a whole SVG of this module carries; None of any other text."""
+    """The digest in a complete SVG of this module; None for any other text."""
     found = _DIGEST.search(svg)
     return found[1] if found and svg.rstrip().endswith("</svg>") else None
 
@@ -338,7 +333,7 @@ def draw(shown: Chart, theme: Theme, ending: Literal["svg", "png"] = "svg") -> b
 
 
 def draw_for_both(shown: Chart) -> bytes:
-    """The picture as one SVG that takes the colours of the page that it is shown on, light or dark."""
+    """The picture as one SVG that takes the colours of its page, light or dark."""
     svg = draw(shown, "light").decode()
     for name, (light, _) in _COLOURS.items():
         svg = svg.replace(light, f"var(--{name})")
@@ -486,7 +481,7 @@ def _at(points: Sequence[Point]) -> tuple[list[float], list[float]]:
 
 
 def _reach(found: Sequence[Estimate]) -> tuple[list[float], list[float]]:
-    """How far intervals go to either side of their values, as error bars take it."""
+    """The widths of intervals to either side, as for error bars."""
     below, above = [one.value - one.low for one in found], [one.high - one.value for one in found]
     return [max(one, 0.0) for one in below], [max(one, 0.0) for one in above]
 

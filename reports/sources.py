@@ -1,5 +1,4 @@
-"""What `compare` and `trend --add` are given: folders of records, or single ones, each with the file it came
-from."""
+"""The arguments of `compare` and `trend --add`: folders of records or single ones, with their files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,35 +13,32 @@ from reports.text.publishable import Publishable, publishable
 
 @dataclass(frozen=True)
 class Stored:
-    """A record as a reader may see it, and its file; what else is of the case lies beside it under the same
-    name."""
+    """A record as a reader may see it, and its file, beside which other files of the case lie."""
 
     record: Publishable
     path: Path
     letter: str
-    """The letter of the argument that the record came with: A, B, ..."""
+    """The letter of its argument: A, B, ..."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One argument of a command: a folder of records, or a single record."""
+    """One argument of a command."""
 
     name: str
-    """The argument as it was given."""
+    """The argument as given."""
     letter: str
     is_file: bool
-    """Whether the argument is a single record, and not a folder."""
+    """Whether it is a single record."""
     records: Mapping[str, Stored]
-    """The records by their cases, in the order of these."""
+    """By case, sorted."""
     unreadable: Sequence[str] = ()
-    """What is wrong with each file of the folder that cannot be read."""
+    """The errors of files that cannot be read."""
 
 
 def read(arguments: Sequence[Path], substring: str = "") -> list[Source]:
-    """The records of every argument, of the cases whose name contains `substring`.
-
-    Raises RecordError where an argument has none that can be read, or is there twice.
-    """
+    """The records of every argument, for cases whose name contains `substring`. Raises RecordError if an
+    argument has no readable record or is given twice."""
     sources = [
         _source(argument, letter(number).upper(), substring) for number, argument in enumerate(arguments)
     ]
@@ -81,9 +77,8 @@ def _source(argument: Path, letter: str, substring: str) -> Source:
 
 
 def record_files(argument: Path) -> list[Path]:
-    """The files of an argument's records: the record itself, or those of a results folder, or those that lie
-    in a folder of one target. Raises RecordError where there is none, and as
-    `reports.record.files.record_paths` does."""
+    """The files of an argument's records: of the record itself, of a results folder, or of a folder of one
+    target. Raises RecordError if there are none, and as `reports.record.files.record_paths` does."""
     if argument.is_file():
         if not files.is_record(argument):
             raise RecordError(

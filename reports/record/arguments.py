@@ -1,5 +1,4 @@
-"""The command lines of the suite: their parser, their exit statuses, and what they say of what cannot be
-used."""
+"""What the suite's command lines share: the parser, exit statuses, and errors on what cannot be used."""
 
 import argparse
 import errno
@@ -13,17 +12,15 @@ from typing import NoReturn
 from reports.record.sanitize import cut, is_printable, one_line, path_text, quoted, visible
 
 INPUT = 4
-"""The exit status for bad input: an argument, a file or a folder that cannot be used. pytest's runs have the
-same."""
+"""Exit status: an argument, a file or a folder cannot be used. A pytest run has the same."""
 UNREADABLE = 6
-"""The exit status for records that cannot be read, of which the others were shown; what is shown to be wrong
-comes first."""
+"""Exit status: some records cannot be read, and the others were shown. The statuses below come first."""
 SPEED, LEAK, ACCURACY = 10, 11, 12
-"""The exit statuses for what is shown to be too slow, to leak and to be wrong."""
+"""Exit statuses: something is shown to be too slow, to leak, or to be wrong."""
 
 
 def status_of_unreadable(sentences: Iterable[str]) -> int:
-    """Name every record that could not be read beside those that are shown; returns the exit status."""
+    """Name every record that could not be read; returns the exit status."""
     status = 0
     for sentence in sentences:
         print(f"left out: {cut(visible(sentence))}", file=sys.stderr)
@@ -32,8 +29,7 @@ def status_of_unreadable(sentences: Iterable[str]) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of a command; a wrong argument ends it with INPUT, and one line that a terminal only
-    shows."""
+    """The parser of a command; a wrong argument ends it with INPUT and one line, safe on a terminal."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -41,13 +37,13 @@ class Parser(argparse.ArgumentParser):
 
 
 class UsageError(Exception):
-    """What was asked for cannot be done; the message says why and what to do."""
+    """A demand that cannot be met; the message says why and what to do."""
 
 
 def path(text: str) -> Path:
-    """The value of an option that names a file or a folder, with `~` for a user's own."""
+    """The path in an option; `~` is a user's home."""
     if not text.strip():
-        raise argparse.ArgumentTypeError("it is empty, or no name of a file or folder")
+        raise argparse.ArgumentTypeError("an empty path, or no valid one")
     if not is_printable(text):
         raise argparse.ArgumentTypeError(
             f"{quoted(text)} holds control characters, or bytes that are no UTF-8: rename what it names"
@@ -78,12 +74,11 @@ _FIXES = {
     errno.EPERM: _REFUSED,
     errno.EROFS: _REFUSED,
 }
-"""What to do where the system has refused something."""
+"""Fixes for errors of the system."""
 
 
 def with_fix(error: OSError) -> str:
-    """The file, what the system says of it, and what to do; a sentence of this suite's own has that
-    already."""
+    """The file, the system's error, and the fix, which an error of this suite contains already."""
     where = path_text(error.filename or "standard output", 300)
     said = error.strerror or str(error)
     fix = _FIXES.get(error.errno) if error.errno and said == os.strerror(error.errno) else None

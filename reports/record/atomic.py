@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all, and what a killed run left of that."""
+"""Files and folders that are written whole or not at all, and the leftovers of killed runs."""
 
 import contextlib
 import errno
@@ -15,17 +15,15 @@ from pathlib import Path
 _LONGEST_STEM = 40  # of a name's characters, so that a temporary name is never too long for a file system
 _TEMPORARY = re.compile(r"\..*-[0-9a-f]{32}\.tmp", re.DOTALL)
 _STANDS_FOR_ANOTHER = ("/dev", "/proc")
-"""Folders whose entries are names for something else, such as /dev/stdout for the file that a shell writes
-to."""
+"""Folders whose entries stand for something else, such as /dev/stdout for the file that a shell writes to."""
 
 
 def replace(path: Path, content: bytes) -> None:
     """Write `content` so that a reader, or a kill at any moment, sees the old file or the new one, whole.
 
-    The new file has the permissions of the old one, and its owner where the process may give files away. What
-    killed processes left unfinished in the folder is removed. An OSError names `path`, also where something
-    else than a regular file is there.
-    """
+    The new file keeps the permissions of the old one, and its owner if the process may give files away.
+    Leftovers of killed processes in the folder are removed. An OSError names `path`, also for anything but a
+    regular file there."""
     make_folder(path.parent)
     _clean_once(path.parent.absolute())
     with named(path):
@@ -50,8 +48,8 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def write_given(path: Path, content: bytes) -> None:
-    """Write `content` to what a user named: a file as `replace` does, also where a symbolic link leads to it;
-    a pipe, a terminal or /dev/null without replacing it. An OSError names `path`."""
+    """Write `content` to a user's path: a file as `replace` does, also behind a symbolic link; a pipe, a
+    terminal or /dev/null in place. An OSError names `path`."""
     if path.exists() and not os.access(path, os.W_OK):  # the folder may let it be replaced
         raise PermissionError(errno.EACCES, "it may not be written to. Name another file", str(path))
     with named(path):
@@ -63,13 +61,12 @@ def write_given(path: Path, content: bytes) -> None:
 
 
 def stands_for_another(path: Path) -> bool:
-    """Whether a path is a name for something else, such as /dev/stdout, which is written to and never
-    replaced."""
+    """Whether a path, such as /dev/stdout, stands for something else, which is written to, never replaced."""
     return Path(os.path.realpath(path.parent)).as_posix().startswith(_STANDS_FOR_ANOTHER)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it; an OSError, which names `path`, where something else is there."""
+    """Make a folder and its parents; an OSError, which names `path`, if something else is there."""
     try:
         with named(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -79,15 +76,14 @@ def make_folder(path: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Raise an OSError, which names `path`, where nothing can be written into a folder; neither make nor
-    write anything."""
+    """Raise an OSError, which names `path`, if a folder cannot be written into; makes and writes nothing."""
     if (found := obstacle(path)) is not None:
         raise OSError(errno.ENOTDIR, f"it {found[1]}. Name another place", str(path))
 
 
 def obstacle(folder: Path) -> tuple[Path, str] | None:
-    """What keeps files from being written into a folder, which may be yet to be made: the folder itself or
-    one above it, and how a sentence on it goes on. None where nothing does."""
+    """What prevents writing into a folder that need not exist: the path, which may be a parent, and a
+    predicate for a sentence. None if nothing does."""
     place = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
     # Those of Path raise where they may not look.
     if not os.path.exists(place):  # noqa: PTH110
@@ -99,8 +95,7 @@ def obstacle(folder: Path) -> tuple[Path, str] | None:
 
 @contextlib.contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Let an OSError of the system name the file that was to be written, and not the temporary one, or
-    none."""
+    """Let a system's OSError name this file, not the temporary one or none."""
     try:
         yield
     except OSError as error:
@@ -111,8 +106,8 @@ def named(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unfinished_folder(output: Path) -> Iterator[Path]:
-    """A new folder beside `output` to gather files in, for its content to be put in place by renaming it;
-    what is left of it afterwards is removed, and so are those of killed processes."""
+    """A new folder beside `output` whose content is put in place by renaming; removes what is left of it, and
+    leftovers of killed processes."""
     make_folder(output.parent)
     remove_leftovers(output.parent)
     with named(output):
@@ -125,7 +120,7 @@ def unfinished_folder(output: Path) -> Iterator[Path]:
 
 
 def _locked(path: Path, flags: int) -> tuple[int, Path]:
-    """A new file, or folder, beside `path`, locked for as long as its descriptor is open."""
+    """A new file or folder beside `path`, locked while its descriptor is open."""
     while True:
         temporary = path.parent / f".{path.stem[:_LONGEST_STEM]}-{uuid.uuid4().hex}.tmp"
         if flags & os.O_DIRECTORY:
@@ -139,8 +134,7 @@ def _locked(path: Path, flags: int) -> tuple[int, Path]:
 
 
 def remove_leftovers(folder: Path) -> list[Path]:
-    """Remove what killed processes left unfinished in a folder: this user's temporary files and folders that
-    no process holds. Returns those that are gone."""
+    """Remove this user's temporary files and folders that no process has locked; returns the removed ones."""
     try:
         found = sorted(entry for entry in folder.iterdir() if _TEMPORARY.fullmatch(entry.name))
     except OSError:
@@ -149,11 +143,11 @@ def remove_leftovers(folder: Path) -> list[Path]:
 
 
 _clean_once = functools.cache(remove_leftovers)
-"""A process that writes many files looks through their folder once."""
+"""Once per process and folder."""
 
 
 def _is_removed(path: Path) -> bool:
-    """Whether nobody writes it any more, and it is gone."""
+    """Whether no process has it locked, and it is gone."""
     with contextlib.suppress(OSError):  # held, gone meanwhile, a link
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:

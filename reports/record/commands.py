@@ -1,13 +1,12 @@
-"""How the suite's commands are typed where it runs: `tritonproof` where it is installed, tox and Python in a
-checkout."""
+"""The suite's commands as typed here: `tritonproof` if installed, else tox and Python in a checkout."""
 
 import sys
 from pathlib import Path
 
 IS_INSTALLED = (Path(__file__).resolve().parents[3] / "pytest_plugin.py").is_file()
-"""Whether this is the package tritonproof, in whose folder suite/ the tree lies, and not a checkout."""
+"""Whether this is the installed package, whose folder suite/ contains the tree, and not a checkout."""
 _CUDA_12_INDEX = "https://download.pytorch.org/whl/cu126"
-"""PyTorch for CUDA 12 is not on PyPI: tox.ini."""
+"""PyTorch for CUDA 12 is not on PyPI: see tox.ini."""
 
 
 def run(options: str = "") -> str:
@@ -18,7 +17,7 @@ def run(options: str = "") -> str:
 
 
 def tool(module: str, arguments: str = "") -> str:
-    """The command of the reports, or of another module that has a command line, such as fixtures.new."""
+    """The command of the reports, or of another module with a command line, such as fixtures.new."""
     name = module.rpartition(".")[2]
     if IS_INSTALLED:
         command = f"tritonproof {'report' if name == 'reports' else name}"
@@ -33,8 +32,8 @@ def install(extra: str) -> str:
 
 
 def packages(environment: str = "benchmarks", *, anew: bool = False) -> str:
-    """The command that installs what one of tox's environments has, such as benchmarks-gpu-trt; anew where it
-    cannot be added to what is installed."""
+    """The command that installs the packages of a tox environment, such as benchmarks-gpu-trt; `anew` if they
+    cannot be added to the installed ones."""
     if not IS_INSTALLED:
         return f".venv/bin/tox run {'-r ' * anew}-e {environment}"
     factors = environment.split("-")

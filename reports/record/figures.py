@@ -1,5 +1,4 @@
-"""Results as flat figures, name to value with the unit in the name: for CSV, JUnit's XML and
-pytest-benchmark."""
+"""Results as flat figures with the unit in the name, for CSV, JUnit's XML and pytest-benchmark."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +16,7 @@ def of_conversion(conversion: schema.Parity) -> Figures:
 
 
 def of_accuracy(accuracy: schema.Accuracy) -> Figures:
-    """Each metric after each stage with its tightest limit, `top-1_served_percent` and so on, and the
+    """Each metric after each stage with its tightest limit, such as `top-1_served_percent`, and the number of
     decisions that differ between stages."""
     found: Figures = {"evaluated_samples": accuracy.samples}
     for score in accuracy.scores:
@@ -42,7 +41,7 @@ def of_gate(gate: schema.AnswerGate) -> Figures:
 
 
 def of_point(load: schema.Load) -> Figures:
-    """The setting of a load point, and the amount of measuring there."""
+    """The setting of a load point, and the extent of its measurement."""
     answers = load.answers
     return _known(
         scenario=load.scenario,
@@ -59,10 +58,8 @@ def of_point(load: schema.Load) -> Figures:
 
 
 def of_load(load: schema.Load) -> Figures:
-    """A load point: throughput and latencies with their bounds, and where the time went.
-
-    What only some points have, such as marks or a comparison, is left out of the others.
-    """
+    """A load point: throughput and latencies with their bounds, and where the time went. Figures that only
+    some points have, such as a comparison, are missing elsewhere."""
     found = of_point(load) | bounds("throughput", "_per_s", load.throughput_per_s)
     for name, value in load.latency_ms.items():
         found |= bounds(f"latency_{name}", "_ms", value)
@@ -83,7 +80,7 @@ def of_load(load: schema.Load) -> Figures:
 
 
 def of_efficiency(found: Sequence[schema.Efficiency]) -> Figures:
-    """What serving costs, of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
+    """The efficiency of each scenario: `offline_in_process_ratio`, served over in process, and so on."""
     figures: Figures = {}
     for one in found:
         figures |= ratio_bounds(f"{one.scenario}_in_process_ratio", one.ratio)
@@ -92,8 +89,7 @@ def of_efficiency(found: Sequence[schema.Efficiency]) -> Figures:
 
 
 def of_against(found: schema.BesideOther) -> Figures:
-    """What a model takes to be ready, and uses, here and on the other server; and how many warnings are
-    new."""
+    """Start-up time and memory here and on the other server, and the number of new warnings."""
     return _known(
         ready_s=ready_s(found.here),
         reference_ready_s=ready_s(found.there),
@@ -104,19 +100,18 @@ def of_against(found: schema.BesideOther) -> Figures:
 
 
 def ready_s(side: schema.ServedSide) -> float | None:
-    """Seconds from the loading of a model to its first answer, of the fastest of some loads; None where there
-    were none."""
+    """Seconds from loading a model to its first answer, the fastest of all loads; None without any."""
     return min(side.loads_s, default=None)
 
 
 def memory_bytes(side: schema.ServedSide) -> float | None:
-    """What the processes of a server kept in the machine's memory; None where they were not seen."""
+    """The machine's memory that a server's processes use; None if unseen."""
     found = [value for name, value in side.used.items() if name.startswith("memory of")]
     return sum(found) if found else None
 
 
 def gpu_memory_bytes(side: schema.ServedSide) -> float | None:
-    """What a server keeps in the memory of its GPUs; None where that was not seen."""
+    """The GPU memory that a server uses; None if unseen."""
     return side.used.get("GPU memory")
 
 
@@ -140,12 +135,12 @@ def percent(share: float) -> float:
 
 
 def of_served(score: schema.Score) -> Figures:
-    """The served score alone: `top-1_served_percent`, or `mel_MSE_served`, an error."""
+    """The served score: `top-1_served_percent`, or `mel_MSE_served` for an error."""
     return _named(score, served=score.served)
 
 
 def _named(score: schema.Score, **values: float | None) -> Figures:
-    """The values of a metric by their names; shares in percent."""
+    """A metric's values by name; shares in percent."""
     name = score.metric.replace(" ", "_")
     known = {stage: value for stage, value in values.items() if value is not None}
     if score.better == "lower":
@@ -154,8 +149,8 @@ def _named(score: schema.Score, **values: float | None) -> Figures:
 
 
 def bounds(name: str, unit: str, estimate: schema.Estimate) -> Figures:
-    """A value with its interval: `throughput_per_s`, `throughput_low_per_s` and `throughput_high_per_s`;
-    without the last where the interval is open above."""
+    """A value with its interval: `throughput_per_s`, `throughput_low_per_s`, and `throughput_high_per_s`
+    unless the interval is open above."""
     high = None if estimate.open_above else estimate.high
     return _known(
         **{f"{name}{unit}": estimate.value, f"{name}_low{unit}": estimate.low, f"{name}_high{unit}": high}
@@ -163,13 +158,12 @@ def bounds(name: str, unit: str, estimate: schema.Estimate) -> Figures:
 
 
 def ratio_bounds(name: str, ratio: schema.Estimate) -> Figures:
-    """A ratio with its interval, as `bounds` has them; nothing where the interval is too wide for it to be
-    shown."""
+    """A ratio as in `bounds`; nothing if its interval is too wide to be shown."""
     return bounds(name, "", ratio) if RATIO.is_shown(ratio) else {}
 
 
 def _plain(one: Any) -> Figures:
-    """Each number or word of a struct is a figure by the name of its field, which has the unit."""
+    """The numbers and texts of a struct by their fields, whose names have the unit."""
     fields = structs.asdict(one)
     return {name: value for name, value in fields.items() if isinstance(value, int | float | str)}
 

@@ -16,16 +16,16 @@ from reports.record.sanitize import cut, is_printable, one_line, path_text, visi
 from reports.record.schema import LONGEST_TEXT, SCHEMA, Case, Record, case_id
 
 SAMPLES_SUFFIX = ".samples.json"
-"""How the name of a file of samples ends, which lies beside a record and is none itself."""
+"""The suffix of a file of samples beside a record."""
 CONFIG_SUFFIX = ".config.pbtxt"
-"""How the name of the configuration ends that a case was served with; it lies beside the record."""
+"""The suffix of the configuration that a case was served with, beside its record."""
 SEARCH_SUFFIX = ".search"
-"""How the name of the folder ends that holds what is of a search's winner; it lies beside the record."""
+"""The suffix of the folder with the files of a search's winner, beside the record."""
 SUPERSEDED = "superseded"
-"""The folder beside records to which those of another machine are moved; no target has this name."""
+"""The folder for records of another machine; no target has this name."""
 
 _LARGEST_RECORD_BYTES = 16 * 2**20
-"""A load point of ten passes is some 4 kB, and a sweep has far fewer than a thousand."""
+"""A load point of ten passes takes some 4 kB, and a sweep has far fewer than a thousand."""
 _Kind = TypeVar("_Kind")
 
 
@@ -38,7 +38,7 @@ def path_of(case: Case, results: Path) -> Path:
 
 
 def config_of_search(path: Path) -> str:
-    """The name of the config.pbtxt of a search's winner, from the folder of the record at `path`."""
+    """The config.pbtxt of a search's winner, from the folder of the record at `path`."""
     return f"{path.stem}{SEARCH_SUFFIX}/config.pbtxt"
 
 
@@ -54,8 +54,7 @@ def encode(record: Record) -> bytes:
 
 
 def _shown(value: Any) -> Any:
-    """Plain values whose texts, such as a server's error, are no longer than a record's may be, and hold
-    nothing that a terminal would obey."""
+    """Plain values whose texts, such as a server's error, are cut to a record's limit and made visible."""
     if isinstance(value, str):
         return cut(visible(value), LONGEST_TEXT)
     if isinstance(value, dict):
@@ -64,10 +63,7 @@ def _shown(value: Any) -> Any:
 
 
 def read(path: Path) -> Record:
-    """Read one record; raises RecordError, which names the file and the key, if it is not a whole one.
-
-    The parts of its case are names of files and folders, and nothing else.
-    """
+    """Read one record. Raises RecordError, with the file and the key, if it is incomplete or inconsistent."""
     record = parse(Record, path, SCHEMA, largest_bytes=_LARGEST_RECORD_BYTES)
     for where, what in validate.problems(record):
         raise RecordError(f"{path}: {where}: {what}. Take the file out of the folder.")
@@ -81,10 +77,8 @@ def parse(
     folder: Path | None = None,
     largest_bytes: int = safe_open.LARGEST_BYTES,
 ) -> _Kind:
-    """Read a file that holds `kind` in this version of its schema; raises RecordError as `read` does.
-
-    It lies in the record's `folder`, or below that, as `safe_open.opened` has it.
-    """
+    """Read a file of `kind` in this version of its schema, which lies in `folder` as `safe_open.opened`
+    demands; raises RecordError, which names the file and the key."""
     try:
         content = safe_open.content(path, folder, largest_bytes)
         found = msgspec.json.decode(content, type=_Versioned).schema
@@ -101,42 +95,34 @@ def parse(
         raise RecordError(f"{path}: {why}. Delete the file and measure the case again.") from error
 
 
-class _Versioned(msgspec.Struct):
-    """What every file of ours holds, in whatever version of its schema."""
-
+class _Versioned(msgspec.Struct):  # what every file has, in any version of its schema
     schema: int
 
 
 @dataclass(frozen=True)
 class Found:
-    """The records of several files, and what is wrong with each file that holds none."""
+    """The records of several files, and the error of each file that is none."""
 
     records: Mapping[Path, Record]
     unreadable: Mapping[Path, str]
-    """Why a file cannot be read, with its name and what to do about it."""
+    """The errors name the file and the fix."""
 
     def all(self) -> Mapping[Path, Record]:
-        """The records of a reader that cannot do without one; raises one RecordError that names every
-        unreadable file."""
+        """The records, if a reader needs all; raises one RecordError that names every unreadable file."""
         if self.unreadable:
             raise RecordError("\n".join(self.unreadable.values()))
         return self.records
 
 
 def read_all(results: Path) -> list[Record]:
-    """Every record below `results`, in the order of their names. Superseded ones are left out.
-
-    Raises RecordError as `read_folder` does, and for a file that cannot be read.
-    """
+    """Every record below `results` by name, without superseded ones. Raises RecordError as `read_folder`
+    does, and for an unreadable file."""
     return list(read_folder(results).all().values())
 
 
 def read_folder(results: Path) -> Found:
-    """Every record below `results`, in the order of their names. A file whose name is not that of its case is
-    unreadable too: a copy of a record would be a second row for one measurement.
-
-    Raises RecordError as `record_paths` does.
-    """
+    """Every record below `results` by name. A file that is not named after its case is unreadable too: a copy
+    of a record would be a second row for one measurement. Raises RecordError as `record_paths` does."""
     found = read_each(record_paths(results))
     copies = {
         path: f"{path}: holds the case whose file is {place}. "
@@ -149,7 +135,7 @@ def read_folder(results: Path) -> Found:
 
 
 def read_each(paths: Sequence[Path]) -> Found:
-    """Read several records. One that cannot be read never takes away the others."""
+    """Read several records; an unreadable one never hides the others."""
     found, unreadable = {}, {}
     for path in paths:
         try:
@@ -160,12 +146,9 @@ def read_each(paths: Sequence[Path]) -> Found:
 
 
 def record_paths(results: Path) -> list[Path]:
-    """The files of the records below a results folder, in the order of their names.
-
-    Raises RecordError where a target's folder is a symbolic link, as no reader follows what another leaves
-    out, and where records lie beside the folders of targets too: a reader of one level would pass over the
-    other. Raises as `listed` does.
-    """
+    """The record files below a results folder, by name. Raises as `listed` does, and RecordError if a
+    target's folder is a symbolic link, which other readers do not follow, or if records lie beside the
+    targets' folders: a reader of one level would miss the other."""
     found = [
         path for path in listed(results, "*/*.json") if is_record(path) and path.parent.name != SUPERSEDED
     ]
@@ -189,8 +172,8 @@ def record_paths_in(folder: Path) -> list[Path]:
 
 
 def _begins_as_record(path: Path) -> bool:
-    """Whether a file is not another program's, such as what pytest-benchmark writes where it is told to. One
-    that cannot be read may be a record."""
+    """Whether a file looks like a record and not like that of another program, such as pytest-benchmark. An
+    unreadable one may be a record."""
     try:
         with safe_open.opened(path) as file:
             return re.match(rb'\s*\{\s*"case"\s*:', file.read(100)) is not None
@@ -199,9 +182,8 @@ def _begins_as_record(path: Path) -> bool:
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
-    """The paths below a folder of another's making, as `folders.matching` has them; raises RecordError where
-    one of their names cannot stand in a line: what is printed of it could be taken for a line of the suite's
-    own."""
+    """The paths below a foreign folder, as `folders.matching` gives them. Raises RecordError for a name with
+    control characters: printed, it could pass for a line of the suite."""
     found = matching(folder, pattern)
     for path in found:
         if not is_printable(str(path.relative_to(folder))):
@@ -213,6 +195,6 @@ def listed(folder: Path, pattern: str) -> list[Path]:
 
 
 def is_record(path: Path) -> bool:
-    """Whether a file is a record by its name and its folder's, and none of those that lie beside one."""
+    """Whether a file is a record by its name and its folder's name, and not a file beside one."""
     is_beside = path.name.endswith(SAMPLES_SUFFIX) or path.parent.name.endswith(SEARCH_SUFFIX)
     return path.suffix == ".json" and not is_beside and not path.name.startswith(".")

@@ -1,5 +1,5 @@
-"""What lies in folders, of which nothing is left out in silence: `Path.glob`, `Path.rglob` and `os.walk` pass
-over each folder that this user may not list, so that a part of what was given would count as all of it."""
+"""Listings that leave nothing out in silence: `Path.glob`, `Path.rglob` and `os.walk` skip each folder that
+this user may not list, so that a part would count as all."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -7,14 +7,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 _OF_THE_FILE_SYSTEM = "lost+found"
-"""What ext4 makes for root alone at the top of each of its disks, such as a volume that a container
-mounts."""
+"""What ext4 makes for root at the top of each disk, such as a volume that a container mounts."""
 
 
 def matching(folder: Path, pattern: str) -> list[Path]:
-    """The paths below a folder that fit a pattern such as `*/*.json`, in the order of their names; none where
-    there is no such folder. Raises PermissionError, which names the folder, for one that may not be
-    listed."""
+    """The sorted paths below a folder that match a pattern such as `*/*.json`; none if there is no such
+    folder. Raises PermissionError, which names the folder, for one that may not be listed."""
     found = [folder]
     for part in pattern.split("/"):
         found = [path / one.name for path in found for one in _entries(path) if fnmatchcase(one.name, part)]
@@ -22,9 +20,8 @@ def matching(folder: Path, pattern: str) -> list[Path]:
 
 
 def below(folder: Path, is_entered: Callable[[Path], bool] = lambda _folder: True) -> Iterator[Path]:
-    """All that lies in a folder and in those below it, one after the other, but what lies in folders that are
-    not to be entered and behind links; nothing where there is no such folder. Raises PermissionError as
-    `matching` does."""
+    """Everything below a folder, except behind links and in folders that are not entered; nothing if there is
+    no such folder. Raises PermissionError as `matching` does."""
     pending = [folder]
     while pending:
         for entry in _entries(pending.pop()):

@@ -1,4 +1,4 @@
-"""What was measured of a case, and where it comes from: the run, the machine and the code."""
+"""The measurements of a case and their origins: the run, the machine and the code."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from msgspec import structs
 from reports.record.schema import Machine, Origin, Record, place
 
 Key = tuple[Any, ...]
-"""What was measured: `("accuracy",)`, `("loads", "offline", 8, 1, 0.0, "")` and so on."""
+"""The key of a measurement: `("accuracy",)`, `("loads", "offline", 8, 1, 0.0, "")` and so on."""
 
 SEVERAL: Mapping[str, Callable[[Any], Key]] = {
     "failures": lambda failure: (failure.test,),
@@ -20,14 +20,14 @@ SEVERAL: Mapping[str, Callable[[Any], Key]] = {
     "loads": place,
     "efficiency": lambda one: (one.scenario, one.batch, one.concurrency),
 }
-"""The fields of a record that hold any number of measurements, with what tells those of a field apart."""
+"""The fields of a record with any number of measurements, each with the key within the field."""
 SINGLE = tuple(
     field.name
     for field in structs.fields(Record)
     if field.name not in SEVERAL
     and any("origin" in getattr(kind, "__struct_fields__", ()) for kind in get_args(field.type))
 )
-"""The fields of a record that hold one measurement, or None."""
+"""The fields of a record with one measurement or None."""
 
 
 def measurements(record: Record) -> dict[Key, Any]:
@@ -36,13 +36,13 @@ def measurements(record: Record) -> dict[Key, Any]:
 
 
 def origins_of(record: Record) -> list[Origin]:
-    """Where the record's measurements come from, each once, the earliest run first."""
+    """The origins of the record's measurements, each once, the earliest run first."""
     found = {one.origin for one in measurements(record).values() if one.origin is not None}
     return sorted(found, key=lambda one: (one.started, one.run, one.host, one.gpu_uuids))
 
 
 def machine_digest(machine: Machine) -> str:
-    """Eight hexadecimal digits that stand for the stamp of a machine."""
+    """Eight hexadecimal digits of a machine's stamp."""
     stamp = json.dumps(msgspec.to_builtins(machine), sort_keys=True)
     return hashlib.sha256(stamp.encode()).hexdigest()[:8]
 
@@ -56,7 +56,7 @@ def without_names(record: Record) -> Record:
 
 
 def _without_names(one: Any) -> Any:
-    """A measurement, with those inside it, such as the load point of a search."""
+    """A measurement and those inside it, such as the load point of a search."""
     if one is None:
         return None
     inside = {name: _without_names(getattr(one, name)) for name in ("load", "accuracy") if hasattr(one, name)}

@@ -1,5 +1,4 @@
-"""How each quantity is written wherever it is shown: its unit, its digits and which way is better, declared
-once."""
+"""How each quantity is written everywhere: its unit, its digits and which way is better."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,38 +9,35 @@ from reports.record.schema import Estimate
 
 Better = Literal["higher", "lower"]
 FormatSpec = Callable[[float, int], str]
-"""The digits of a value as Python's format specification; the number asks for so many digits more than
-usual."""
+"""The digits of a value as a Python format specification; the number asks for that many more."""
 
 NOTHING = "-"
-"""What stands where there is no value."""
+"""Stands for a missing value."""
 NOT_SHOWN = "not shown"
-"""What stands where there is a value whose interval is too wide for it to be shown."""
+"""Stands for a value whose interval is too wide to be shown."""
 WIDEST_RATIO = 1.5
-"""The most that the upper bound of a ratio of speeds may be of the lower for the ratio to be shown. A wider
-one does not even tell a gain of a tenth from a loss of a quarter: 1.10 with bounds of a factor of 1.5 is 0.90
-to 1.35."""
+"""The largest upper over lower bound of a ratio of speeds that is shown. A wider interval does not tell a
+gain of a tenth from a loss of a quarter: 1.10 within a factor of 1.5 is 0.90 to 1.35."""
 _MOST_DIGITS_MORE = 9
-"""Digits that may be added to tell two values apart: a double has no more to give."""
+"""The most digits added to tell two values apart: a double has no more."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One kind of figure: what it is measured in, how many digits it is worth, and which way is better."""
+    """One kind of figure: its unit, its digits, and which way is better."""
 
     unit: str
     """What follows the figure in a sentence; empty for a pure number."""
     spec: FormatSpec
-    """How many digits a value has, by its size in the unit."""
+    """The digits of a value, by its size in the unit."""
     better: Better | None = None
-    """Which way is better; None for what is neither good nor bad."""
+    """None for what is neither good nor bad."""
     scale: float = 1.0
-    """The factor from the value in a record to the unit: 100 for a fraction that is written in percent."""
+    """From the value in a record to the unit: 100 for a fraction in percent."""
     signed: bool = False
-    """Whether a plus is written too."""
+    """Whether a plus is written."""
     widest: float | None = None
-    """The most that an interval's upper bound may be of its lower for the figure to be shown; None for no
-    such limit."""
+    """The largest upper bound over the lower bound for the figure to be shown; None for no limit."""
 
     def is_shown(self, estimate: Estimate) -> bool:
         """Whether the interval is narrow enough for the figure to be shown."""
@@ -50,20 +46,20 @@ class Quantity:
         )
 
     def cell(self, value: float | None) -> str:
-        """The figure as a table's column has it, whose heading says the unit; `-` for None."""
+        """The figure for a column whose heading has the unit; `-` for None."""
         return NOTHING if value is None else self._written(value, self._spec(value))
 
     def text(self, value: float) -> str:
-        """The figure as a sentence has it: with its unit, and with thousands apart."""
+        """The figure for a sentence: with its unit and thousands separators."""
         return self._with_unit(self._written(value, self._spec(value), ","))
 
     def cell_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 (11.9 to 12.8)`, all with the digits of the value, or `not shown`; see `apart` and `widest`.
-        Where the interval is open above, `12.3 (11.9 or more)`."""
+        """`12.3 (11.9 to 12.8)`, all with the digits of the value, `12.3 (11.9 or more)` if open above, or
+        `not shown`; see `apart` and `widest`."""
         return self._with_interval(estimate, apart_from, "", "")
 
     def text_with_interval(self, estimate: Estimate, *apart_from: float) -> str:
-        """`12.3 ms (11.9 to 12.8)`, with thousands apart, or `not shown`; else as `cell_with_interval`."""
+        """`12.3 ms (11.9 to 12.8)`, with thousands separators; else as `cell_with_interval`."""
         return self._with_interval(estimate, apart_from, ",", self.unit)
 
     def cell_with_half_width(self, estimate: Estimate) -> str:
@@ -75,7 +71,7 @@ class Quantity:
         return f"{self.text(estimate.value)} ± {_half_width_text(estimate)}"
 
     def apart(self, one: float, other: float) -> tuple[str, str]:
-        """Two values with their units, and with as many digits as it takes to tell them apart."""
+        """Two values with their units, and with enough digits to tell them apart."""
         spec = self._telling_spec(one, (one, other))
         first, second = (self._with_unit(self._written(value, spec, ",")) for value in (one, other))
         return first, second
@@ -94,7 +90,7 @@ class Quantity:
         return " ".join(filter(None, (value, unit, interval)))
 
     def _telling_spec(self, value: float, values: Iterable[float]) -> str:
-        """The digits of `value`, with as many more as it takes until different values look different."""
+        """The digits of `value`, and more until different values look different."""
         different = set(values)
         for more in range(_MOST_DIGITS_MORE):
             spec = self._spec(value, more)
@@ -123,18 +119,17 @@ def _half_width_text(estimate: Estimate) -> str:
 
 
 def fixed(decimals: int) -> FormatSpec:
-    """A format with the same number of decimals for all values."""
+    """The same number of decimals for all values."""
     return lambda _value, more: f".{decimals + more}f"
 
 
 def significant(digits: int) -> FormatSpec:
-    """A format with so many significant digits, without trailing zeros."""
+    """So many significant digits, without trailing zeros."""
     return lambda _value, more: f".{digits + more}g"
 
 
 def by_size(*steps: tuple[float, int]) -> FormatSpec:
-    """The decimals of the first step whose least value is reached; below all of them two significant
-    digits."""
+    """The decimals of the first step whose least value is reached; below all, two significant digits."""
 
     def spec(value: float, more: int) -> str:
         small = max(0, 1 - math.floor(math.log10(value))) if value else 0
@@ -155,30 +150,30 @@ def _hundredths(value: float, more: int) -> str:
 
 
 _AS_GIVEN = significant(6)
-"""What a person gave has no digit that was not typed."""
+"""A person's figure has no digit that was not typed."""
 
 THROUGHPUT = Quantity("infer/s", _tenths_from_ten, "higher")
-"""Inferences per second; as NVIDIA's tables have it, with one decimal."""
+"""One decimal, as in NVIDIA's tables."""
 LATENCY = Quantity("ms", fixed(3), "lower")
-"""A latency, to the microsecond, which is what the load generator's clock gives."""
+"""To the microsecond, the resolution of the load generator's clock."""
 LATENCY_BUDGET = Quantity("ms", _AS_GIVEN)
 REQUEST_RATE = Quantity("/s", _AS_GIVEN)
 RATIO = Quantity("", by_size((100, 0), (10, 1), (0.1, 2)), "higher", widest=WIDEST_RATIO)
 """One speed over another, or one latency over another."""
 SHARE_OF_SPEED = Quantity("%", by_size((10, 0)), "higher", scale=100, widest=WIDEST_RATIO)
-"""One speed over another that it hardly exceeds, such as that in process."""
+"""One speed over a slightly higher one, such as that in process."""
 SHARE = Quantity("%", by_size((10, 0)), scale=100)
-"""A measured fraction, such as of the peak or of the time."""
+"""A measured fraction, for example of the peak or of the time."""
 GIVEN_SHARE = Quantity("%", _AS_GIVEN, scale=100)
 """A fraction that was chosen: a confidence, an allowed slow-down."""
 CHANGE = Quantity("%", fixed(1), scale=100, signed=True)
-"""By how much a value changed, as a fraction of what it was before."""
+"""A change, as a fraction of the value before."""
 HALF_WIDTH = Quantity("%", by_size((10, 0), (0, 1)), "lower", scale=100)
 """Half the width of an interval over its value."""
 DURATION = Quantity("s", by_size((100, 0), (1, 1)), "lower")
 SIZE = Quantity("MiB", by_size((100, 0), (0, 1)), "lower")
 WORK = Quantity("GFLOP", significant(3), scale=1e-9)
-"""Operations of an inference; a multiplication and an addition are two."""
+"""Operations of an inference; a multiplication and an addition count as two."""
 WORK_RATE = Quantity("GFLOP/s", fixed(0), "higher", scale=1e-9)
 INTEGER_WORK_RATE = Quantity("GOP/s", fixed(0), "higher", scale=1e-9)
 GROWTH: Mapping[tuple[str, str], Quantity] = {
@@ -189,29 +184,28 @@ GROWTH: Mapping[tuple[str, str], Quantity] = {
     ("bytes", "failed_loading"): Quantity("MiB a failed loading", by_size((10, 0), (0.1, 2)), scale=2**-20),
     ("number", "failed_loading"): Quantity("a failed loading", by_size((10, 0), (0.1, 1))),
 }
-"""By how much what a server uses grows, by its unit and what it grows with: see
-`reports.record.schema.Growth`."""
+"""The growth of a server's use, by its unit and what it grows with: see `reports.record.schema.Growth`."""
 ENERGY = Quantity("J", significant(4), "lower")
 POWER = Quantity("W", fixed(1), "lower")
 CLOCK = Quantity("MHz", fixed(0), "higher")
 PRICE = Quantity("", _AS_GIVEN, "lower")
-"""Per hour, in the currency that it was given in."""
+"""Per hour, in the currency of the option."""
 COST = Quantity("", significant(3), "lower")
-"""What a million inferences cost, in the currency of the price."""
+"""Of a million inferences, in the currency of the price."""
 COUNT = Quantity("", fixed(0))
 SCORE = Quantity("%", _hundredths, "higher", scale=100)
-"""A metric of the task that is a fraction of what could be reached."""
+"""A metric of the task that is a fraction of the possible."""
 ERROR = Quantity("", significant(4), "lower")
 """A metric of the task that is an error."""
 SCORE_CHANGE = Quantity("points", fixed(2), "higher", scale=100, signed=True)
-"""By how much a score that is a fraction changed."""
+"""A change of a score that is a fraction."""
 ERROR_CHANGE = Quantity("", significant(2), "lower", signed=True)
 AGREEMENT = Quantity("%", fixed(2), "higher", scale=100)
-"""The fraction of decisions that are equal."""
+"""The fraction of equal decisions."""
 RELATIVE_ERROR = Quantity("", significant(2), "lower")
 """The largest difference of an output over its largest value."""
 P_VALUE = Quantity("", significant(2))
 
 METRICS: Mapping[Better, Quantity] = {"higher": SCORE, "lower": ERROR}
-"""How a metric of the task is written, by its direction: see `reports.record.schema.Score.better`."""
+"""A metric of the task, by its direction: see `reports.record.schema.Score.better`."""
 METRIC_CHANGES: Mapping[Better, Quantity] = {"higher": SCORE_CHANGE, "lower": ERROR_CHANGE}

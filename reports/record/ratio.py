@@ -1,5 +1,5 @@
-"""The ratio of two speeds with its interval, and how surely one is slower: of passes that were paired, and of
-passes of two times; of one comparison, and of many at once."""
+"""The ratio of two speeds with its interval, and how surely one is slower: for passes in pairs or of two
+times, for one comparison or many."""
 
 import functools
 from collections.abc import Sequence
@@ -11,12 +11,11 @@ from reports.record.schema import CONFIDENCE, Estimate, Load
 Speeds = Sequence[float] | np.ndarray
 """The speed in each pass, in any unit, [passes]."""
 FEWEST_PAIRS = 6
-"""The fewest pairs of passes for a ratio: of fewer, no interval of ranks holds it in 95 of 100 cases."""
+"""The fewest pairs for a ratio: with fewer, no interval of ranks has a coverage of 95 %."""
 FALSE_ALARMS = 0.01
-"""The most of the runs of a build beside itself in which any of its load points may be called slower: one in
-a hundred."""
+"""The largest share of runs of a build against itself that call any of its load points slower."""
 FEWEST_PASSES = 2
-"""The fewest passes of each side for the interval of a ratio of two times: of one there is no spread."""
+"""The fewest passes of each side for a ratio of two times: one has no spread."""
 
 
 def speeds(load: Load) -> list[float]:
@@ -27,14 +26,13 @@ def speeds(load: Load) -> list[float]:
 
 
 def paired_ratio(mine: Speeds, theirs: Speeds, confidence: float = CONFIDENCE) -> Estimate:
-    """The ratio of speeds that were measured in pairs, with an interval that no distribution is assumed for.
+    """The ratio of speeds that were measured in pairs, with an interval that assumes no distribution.
 
     The logarithms' differences are symmetric about that of the true ratio whatever the noise, since either
-    side comes first by chance, so the signed ranks hold: the Hodges-Lehmann estimate is the median of the
-    means of all pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe, Nonparametric
-    Statistical Methods, 3.3). Drift that outlasts a pair cancels in it; of the others, bursts of noise, up to
-    29 % do little harm. Needs FEWEST_PAIRS pairs.
-    """
+    side comes first by chance, so signed ranks apply: the Hodges-Lehmann estimate is the median of the means
+    of all pairs of differences, and its interval is Wilcoxon's (Hollander and Wolfe, Nonparametric
+    Statistical Methods, 3.3). Drift that outlasts a pair cancels; up to 29 % of the others, bursts of noise,
+    do little harm. Needs FEWEST_PAIRS pairs."""
     differences = np.log(mine) - np.log(theirs)
     count = len(differences)
     if count < FEWEST_PAIRS:
@@ -48,20 +46,19 @@ def paired_ratio(mine: Speeds, theirs: Speeds, confidence: float = CONFIDENCE) -
 
 @functools.lru_cache(maxsize=32)
 def _all_pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The places of both parts of each pair of so many values, each value beside itself too, [pairs] each."""
+    """Both indices of each pair of so many values, a value with itself included, [pairs] each."""
     return np.triu_indices(count)
 
 
 @functools.cache
 def _outside(count: int, confidence: float) -> int:
-    """How many of the ordered means lie outside of the interval at either end: the quantile of Wilcoxon's
-    T+."""
+    """The number of ordered means outside the interval at either end: the quantile of Wilcoxon's T+."""
     return max(0, int(np.searchsorted(_up_to(count), (1 - confidence) / 2, side="right")) - 1)
 
 
 @functools.cache
 def _up_to(count: int) -> np.ndarray:
-    """The chance of each value of Wilcoxon's T+ of so many pairs, and of all below it, [values]."""
+    """The cumulative distribution of Wilcoxon's T+ for so many pairs, [values]."""
     chances = np.ones(1)
     for rank in range(1, count + 1):
         longer = np.zeros(len(chances) + rank)
@@ -72,11 +69,8 @@ def _up_to(count: int) -> np.ndarray:
 
 
 def paired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
-    """The chance of pairs as slow as these, or slower, where the true ratio is `limit`: Wilcoxon's,
-    one-sided.
-
-    At most 2^-pairs, however slow: few pairs show nothing among many points.
-    """
+    """The chance of pairs this slow or slower if the true ratio is `limit`: Wilcoxon's, one-sided. At most
+    2^-pairs, however slow: few pairs show nothing among many points."""
     differences = np.log(mine) - np.log(theirs) - np.log(limit)
     first, second = _all_pairs(len(differences))
     above = int(((differences[first] + differences[second]) >= 0).sum())
@@ -84,7 +78,7 @@ def paired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
 
 
 def unpaired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
-    """The chance of so slow a build, of passes that were not measured in turns: Welch's test, one-sided."""
+    """The chance of a build this slow, for passes of two times: Welch's test, one-sided."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
     logs = np.log(mine) - np.log(limit), np.log(theirs)
@@ -94,8 +88,8 @@ def unpaired_chance(mine: Speeds, theirs: Speeds, limit: float) -> float:
 
 
 def shown_by_holm(chances: Sequence[float], level: float) -> list[bool]:
-    """Which of several comparisons show what each has such a chance to show by luck, so that any of them is
-    wrong in no more than `level` of all cases: Holm (1979), whatever they have to do with each other."""
+    """Which comparisons, with these chances of a false alarm, show something, so that any is wrong in at most
+    `level` of all cases, however they depend on each other: Holm (1979)."""
     found = [False] * len(chances)
     for done, place in enumerate(sorted(range(len(chances)), key=lambda one: chances[one])):
         if chances[place] > level / (len(chances) - done):
@@ -105,11 +99,8 @@ def shown_by_holm(chances: Sequence[float], level: float) -> list[bool]:
 
 
 def unpaired_ratio(mine: Speeds, theirs: Speeds) -> Estimate:
-    """The ratio of speeds that were measured at two times, with Welch's interval of their logarithms.
-
-    It covers how much passes vary within either time, not what the machine has changed in between. Needs
-    FEWEST_PASSES of each.
-    """
+    """The ratio of speeds of two times, with Welch's interval of their logarithms. It covers the variation of
+    passes at either time, not changes of the machine in between. Needs FEWEST_PASSES of each."""
     from scipy import stats  # slow to import, and collecting tests imports this module
 
     logs = np.log(mine), np.log(theirs)

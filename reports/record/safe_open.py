@@ -1,8 +1,5 @@
-"""Records and the files beside them, opened so that a folder of another's making shows nothing but what is in
-it.
-
-A folder of records may come from anywhere, such as an artifact of somebody's CI job.
-"""
+"""Opens records and the files beside them so that a foreign folder, such as an artifact of somebody's CI job,
+shows nothing but its own content."""
 
 import contextlib
 import errno
@@ -16,24 +13,20 @@ from pathlib import Path
 from typing import BinaryIO
 
 LARGEST_BYTES = 256 * 2**20
-"""The most bytes of a file that is read whole. The samples of 50,000 pictures, the largest evaluation set,
-with two metrics after three stages are some 8 MB, and the record of a long sweep is far below 1 MB."""
+"""The largest file that is read whole. The samples of 50,000 pictures, the largest evaluation set, with two
+metrics after three stages take some 8 MB, and the record of a long sweep far below 1 MB."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def is_plain(name: str) -> bool:
-    """Whether a value of a record may be the name of a file: it stays in its folder, on every file system."""
+    """Whether a record's value may name a file: it stays in its folder, on every file system."""
     return _NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 @contextlib.contextmanager
 def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader]:
-    """A regular file for reading that lies in the record's `folder`, by default the one it is in, or below
-    that.
-
-    The folder may be reached through symbolic links; below it none is followed. An OSError says what else is
-    there.
-    """
+    """A regular file for reading from the record's `folder`, by default its own, or below. Symbolic links may
+    lead to the folder; below it none is followed. An OSError says what else is there."""
     folder = folder or path.parent
     try:
         real = Path(os.path.realpath(folder), path.relative_to(folder))
@@ -54,7 +47,7 @@ def opened(path: Path, folder: Path | None = None) -> Iterator[io.BufferedReader
 
 
 def content(path: Path, folder: Path | None = None, largest_bytes: int = LARGEST_BYTES) -> bytes:
-    """What a file holds that is `opened` so; a larger one than `largest_bytes` is an OSError."""
+    """The content of a file that is `opened` so; one larger than `largest_bytes` is an OSError."""
     with opened(path, folder) as file:
         if len(found := file.read(largest_bytes + 1)) <= largest_bytes:
             return found
@@ -63,7 +56,7 @@ def content(path: Path, folder: Path | None = None, largest_bytes: int = LARGEST
 
 
 def holds(path: Path, wanted: bytes) -> bool:
-    """Whether a regular file holds just this; False for whatever else is there, and for nothing."""
+    """Whether a regular file has just this content; False for anything else, and for nothing."""
     try:
         return content(path, largest_bytes=len(wanted)) == wanted
     except OSError:
@@ -71,16 +64,15 @@ def holds(path: Path, wanted: bytes) -> bool:
 
 
 def given(path: Path, largest_bytes: int = LARGEST_BYTES) -> bytes:
-    """What a file holds that a user named; symbolic links are followed. An OSError for what is no regular
-    file, such as a pipe, or larger than `largest_bytes`; its `strerror` is for the user."""
+    """The content of a user's file; symbolic links are followed. For anything but a regular file of at most
+    `largest_bytes` an OSError, whose `strerror` is for the user."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return content(Path(os.path.realpath(path)), largest_bytes=largest_bytes)
 
 
 def sha256(file: BinaryIO) -> bytes:
-    """The digest of a file from where it stands, read in pieces: hashlib.file_digest is new in Python
-    3.11."""
+    """The digest of a file from its position on, in pieces: hashlib.file_digest is new in Python 3.11."""
     found = hashlib.sha256()
     while piece := file.read(2**18):
         found.update(piece)

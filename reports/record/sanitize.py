@@ -1,16 +1,14 @@
-"""Text of another's making, such as a server's error or a value of a record, made fit to be shown anywhere.
+"""Makes foreign text, such as a server's error or a value of a record, fit to be shown anywhere.
 
-Markdown, which is written on both sides of the records, has its escaping here; CSV, pages and annotations
-have theirs at their own borders.
-"""
+Escaping for markdown, which is written on both sides of the records, is here; that for CSV, pages and
+annotations is at their own borders."""
 
 import functools
 import re
 import reprlib
 
 LONGEST = 2000
-"""Characters of a text in a sentence. The longest of this suite's own, all versions of a machine, has some
-1,000."""
+"""Characters of a text in a sentence. This suite's longest, all versions of a machine, has some 1,000."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlevel = 80, 80, 2
@@ -23,7 +21,7 @@ _UNSEEN = re.compile(
 
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters, and what Python has for bytes that are no UTF-8."""
+"""Control characters, and Python's stand-ins for bytes that are not UTF-8."""
 
 _CODE = re.compile("(`[^`]*`)")
 # What would end a cell; HTML; links and pictures, which need a bracket; characters by their HTML name; code,
@@ -41,30 +39,27 @@ def is_printable(name: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """The text with what a terminal would obey, and a reader not see, written out: `\\x1b`. Tabs and newlines
-    stay."""
+    """The text with what is invisible, or what a terminal obeys, escaped: `\\x1b`. Tabs and newlines stay."""
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
 
 
 def in_json(text: str) -> str:
-    """A text of JSON with the same characters as JSON writes them out: `\\u202e`."""
+    """A text of JSON with the same characters escaped as JSON does: `\\u202e`."""
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
-    """The text made visible, on one line of at most so many characters, three of which say that some were
-    cut."""
+    """The visible text on one line of at most so many characters, with `...` if it was cut."""
     return cut(" ".join(visible(cut(text, 4 * longest)).split()), longest)
 
 
 def path_text(path: object, longest: int = LONGEST) -> str:
-    """A path as a line of any output has it, with each of its characters: tabs and newlines are written out
-    too."""
+    """A path on one line of any output: tabs and newlines are escaped too."""
     return cut(visible(str(path)).replace("\n", "\\n").replace("\t", "\\t"), longest)
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
-    """The text with what is in the middle of a longer one left out: its end may say what to do."""
+    """The text without the middle of a longer one: its end may contain the fix."""
     if len(text) <= longest:
         return text
     kept = longest - 3
@@ -73,18 +68,15 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 @functools.lru_cache(maxsize=4096)  # of many records most cells are alike
 def in_markdown(text: str, longest: int = LONGEST) -> str:
-    """The text on one line of markdown, where it is read as it stands: no table, HTML, link or picture comes
-    of it.
-
-    Only code between single backticks is what it looks like.
-    """
+    """The text on one line of markdown, where it is read as it stands: it makes no table, HTML, link or
+    picture. Only code between single backticks is rendered."""
     line = one_line(text, longest)
-    # Where backticks stand alone and in pairs, each second one ends what the one before began; else none
-    # does.
+    # If backticks stand alone and in pairs, each second one ends what the one before began.
     has_code = line.count("`") % 2 == 0 and "``" not in line
     parts = _CODE.split(line) if has_code else [line]
     line = "".join(
-        part.replace("|", "\\|") if has_code and part.startswith("`") else _escaped(part) for part in parts
+        part.replace("|", "\\|") if has_code and part.startswith("`") else _MARKUP.sub(r"\\\g<0>", part)
+        for part in parts
     )
     beginning = re.match(r"\d{1,9}(?=[.)]\s)", line)
     if beginning:
@@ -92,10 +84,6 @@ def in_markdown(text: str, longest: int = LONGEST) -> str:
     return f"\\{line}" if re.match(r">|(?:#{1,6}|[-+])\s", line) else line
 
 
-def _escaped(text: str) -> str:
-    return _MARKUP.sub(lambda found: f"\\{found[0]}", text)
-
-
 def quoted(value: object) -> str:
-    """A value of whatever kind and size as Python writes it, for an error."""
+    """Any value as Python writes it, cut, for an error."""
     return one_line(_SHORT.repr(value), 200)

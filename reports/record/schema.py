@@ -1,8 +1,5 @@
-"""The record of one case: what `fixtures` writes and `reports` shows. `reports.record.files` reads and writes
-it.
-
-What the parts must satisfy together is checked by `reports.record.validate`.
-"""
+"""The record of one case: `fixtures` writes it, `reports` shows it, and `reports.record.files` is the way to
+its file. `reports.record.validate` checks what its parts must satisfy together."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, Protocol, TypeVar
@@ -21,44 +18,41 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 _Value = TypeVar("_Value")
 _LARGEST = 1e30
-"""The largest value of any quantity, in any unit: far above all there is, and far below where products
-overflow."""
+"""The largest value of any quantity, in any unit: far above all there is, and products do not overflow."""
 _MOST_WHOLE = 2**53
-"""A double holds all whole numbers up to here."""
+"""A double represents every whole number up to here."""
 LONGEST_TEXT = 20_000
 """Characters; a server's error is what may be long."""
 
 Count = Annotated[int, Meta(ge=0, le=_MOST_WHOLE)]
 Counted = Annotated[int, Meta(ge=1, le=_MOST_WHOLE)]
 Axis = Annotated[int, Meta(ge=-1, le=_MOST_WHOLE)]
-"""The length of an axis; -1 where it may be any, as in Triton's `dims: [ -1 ]`."""
+"""The length of an axis; -1 where it is variable, as in Triton's `dims: [ -1 ]`."""
 Number = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 NotNegative = Annotated[float, Meta(ge=0, le=_LARGEST)]
 Positive = Annotated[float, Meta(ge=1 / _LARGEST, le=_LARGEST)]
-"""A quantity that is divided by, such as a speed."""
+"""A quantity that is a divisor, such as a speed."""
 Share = Annotated[float, Meta(ge=0, le=1)]
 Confidence = Annotated[float, Meta(ge=0.01, le=0.999999)]
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 LongText = Annotated[str, Meta(max_length=2**25)]
-"""A text or a picture that a sample shows."""
 ByName = Annotated[Mapping[Annotated[str, Meta(max_length=200)], _Value], Meta(max_length=200)]
 """An object whose keys are names, such as those of percentiles or libraries."""
 FilePart = Annotated[str, Meta(max_length=250, pattern=r"\A(?!\.\.?\Z)[A-Za-z0-9._-]+\Z")]
-"""A part of a file's name, which leads to no other folder."""
+"""A part of a file's name; it leads to no other folder."""
 Scenario = Annotated[str, Meta(pattern=r"\A(offline|online)\Z")]
 """offline (static batching, one request in flight) or online (dynamic batching, batch 1)."""
 Name = Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]+\Z")]
-"""A word of the suite's own, such as that of a percentile."""
+"""A word of the suite, such as the name of a percentile."""
 _MOST_LOADS = Meta(max_length=500)
-"""Several times the load points of the longest sweep; of thousands a page would take minutes."""
+"""Several times the longest sweep; a page of thousands of load points would take minutes."""
 
 Verdict = Literal["passed", "failed", "not shown"]
-"""What a measurement says of what was asked for: it is shown to hold, shown not to hold, or neither is
-shown."""
+"""What a measurement says of a demand: shown to be met, shown to be missed, or neither."""
 SpeedWord = Literal["slower", "not slower", "not shown"]
-"""How a record writes the verdict of a comparison with another build; `verdict_of` gives the verdict."""
+"""The verdict of a comparison with another build as a record has it; see `verdict_of`."""
 BudgetWord = Literal["within", "not shown", "beyond"]
-"""How a record writes the verdict of a search within a latency budget; `verdict_of` gives the verdict."""
+"""The verdict of a search within a latency budget as a record has it; see `verdict_of`."""
 _VERDICTS: Mapping[str, Verdict] = {
     "not slower": "passed",
     "slower": "failed",
@@ -72,32 +66,30 @@ CONFIDENCE = 0.95
 
 
 class Estimate(Struct, frozen=True):
-    """A measured number: its value and the interval that holds it with the given confidence."""
+    """A measured number, and the interval that contains it with this confidence."""
 
     value: Number
     low: Number
     high: Number
     confidence: Confidence = CONFIDENCE
     open_above: bool = False
-    """Whether the observations are too few for an upper end: `high` is the largest of them, and the truth may
-    be above."""
+    """Whether observations are too few for an upper end: `high` is the largest; the truth may be above."""
 
 
 # --- what the figures depend on -----------------------------------------------------------------------------
 
 
 class Case(Struct, frozen=True):
-    """What was measured, by the parts of its name."""
+    """What was measured: the parts of its name."""
 
     target: FilePart
     model: FilePart
     format: FilePart
     accelerator: FilePart | None
     precision: Annotated[str, Meta(max_length=100, pattern=r"\A[A-Za-z0-9._-]*\Z")]
-    """Empty of a model that is served as it was found: its own configuration says it."""
+    """Empty for a model that is served as found: its own configuration decides."""
     gpus: Counted = 1
-    """How many GPUs the model is served on, each with as many instances as the deployment says; 1 on a CPU
-    too."""
+    """The number of GPUs, each with as many instances as the deployment says; 1 on a CPU."""
 
 
 def case_id(case: Case) -> str:
@@ -108,11 +100,11 @@ def case_id(case: Case) -> str:
 
 
 REMOTE = "remote"
-"""The target of a case whose server somebody else runs, on hardware that nobody has named."""
+"""The target of a case on somebody else's server, whose hardware nobody has named."""
 
 
 class Machine(Struct, frozen=True):
-    """Everything about the machine that a number depends on; two stamps never share a record."""
+    """Everything about the machine that a number depends on; two different stamps never share a record."""
 
     cpu: Text
     cores: Count
@@ -124,22 +116,21 @@ class Machine(Struct, frozen=True):
     gpu_uuids: tuple[Text, ...] = ()
     """The UUIDs of the GPUs, or MIG slices, that were used."""
     is_client: bool = False
-    """Whether it only asked: the server is somebody else's, on hardware that is not known."""
+    """Whether it was only the client: the server is somebody else's, and its hardware is unknown."""
 
 
 class Origin(Struct, frozen=True):
-    """Where a measurement comes from: which run made it, on which machine, with which code. The recorder adds
-    it."""
+    """The run, the machine and the code that a measurement comes from. The recorder adds it."""
 
     run: Text
     """The id of the run; one for all machines of a fleet."""
     host: Text
-    """The machine's network name; empty where it was left out for readers elsewhere."""
+    """The machine's network name; empty in an anonymous record."""
     gpu_uuids: tuple[Text, ...]
     commit: Text | None
-    """The commit of the suite's checkout, 40 hexadecimal digits; None where it is in no repository."""
+    """The commit of the suite's checkout, 40 hexadecimal digits; None outside a repository."""
     clean: bool | None
-    """Whether the checkout's files were those of the commit."""
+    """Whether the checkout had no changes on top of the commit."""
     started: Text
     """When the run began, in UTC, ISO 8601."""
 
@@ -152,17 +143,15 @@ class Serving(Struct, frozen=True):
     triton: Text
     """The version of Triton, as the server reports it."""
     backend: Text
-    """The Triton backend that ran the model: onnxruntime, pytorch, tensorrt, or python for the suite's
-    runtimes."""
+    """onnxruntime, pytorch, tensorrt and so on; python for the runtimes of the suite."""
     shared_memory: Text
-    """How tensors reached the server under load: system, cuda or none."""
+    """How tensors reach the server under load: system, cuda or none."""
     image: Text | None = None
-    """The container's image, as it was asked for."""
+    """The container's image, as the user named it."""
     image_digest: Text | None = None
-    """The registry's digest of the image, sha256:...; None where the image was never in a registry."""
+    """The registry's digest of the image, sha256:...; None for an image that was never in a registry."""
     versions: ByName[Text] = field(default_factory=dict)
-    """The known versions of the libraries in the server's native backends, by their distributions' names on
-    PyPI."""
+    """The versions, where known, of the native backends' libraries, by their distributions' names on PyPI."""
 
 
 class Deployment(Struct, frozen=True):
@@ -175,17 +164,16 @@ class Deployment(Struct, frozen=True):
     cuda_graphs: bool
     warmup: bool
     tf32: bool | None = None
-    """Whether products of FP32 may be computed in TF32, whose operands hold 11 bits in place of 24. None
-    where that means nothing: on a CPU, on a GPU older than compute capability 8.0, in other precisions."""
+    """Whether FP32 products may use TF32, whose operands have 11 bits instead of 24. None where that means
+    nothing: on a CPU, on a GPU older than compute capability 8.0, in other precisions."""
     prefer_nhwc: bool = False
-    """Whether ONNX Runtime computes convolutions on a GPU with the channels last."""
+    """Whether ONNX Runtime puts the channels last in convolutions on a GPU."""
 
 
 class Artifact(Struct, frozen=True):
-    """The converted artifact: what it was made from, and what making it cost."""
+    """The converted artifact: what it was made from, by `digest`, and what making it cost."""
 
     digest: Text
-    """A digest of everything that the artifact was made from."""
     weights: Text
     """A checkpoint's name and SHA-256, `trained by recipe`, or `random, seed N`."""
     build_time_s: NotNegative
@@ -197,18 +185,18 @@ class Artifact(Struct, frozen=True):
     inputs: ByName[tuple[Axis, ...]]
     """The model's inputs and their shapes without the batch dimension."""
     as_found: bool = False
-    """Whether the model was served as it was found in a repository: nothing was converted, and its answers
-    are held to those that it gives to one request at a time."""
+    """Whether the model is served as found in a repository: nothing was converted, and its answers are
+    compared with those that it gives to single requests."""
     requests: Text = ""
-    """What the requests were made of, where that is no data set of the model's."""
+    """What the requests consist of, if not of the model's data set."""
 
 
 class Start(Struct, frozen=True):
-    """How long starting the server, loading the model and the first request took."""
+    """How long it takes to start the server, to load the model, and to answer the first request."""
 
     scenario: Scenario
     server_s: Number | None
-    """Until the server was ready, without a model; None for a server that ran already."""
+    """Until the server was ready, without a model; None for a server that was running."""
     load_s: Number
     """Loading the model, with the server's own warm-up requests."""
     first_request_ms: Number
@@ -216,38 +204,35 @@ class Start(Struct, frozen=True):
 
 
 class ServedSide(Struct, frozen=True):
-    """A model of a repository on one of two servers that are set beside each other."""
+    """A model of a repository on one of two servers that are compared."""
 
     triton: Text
     precision: Text
-    """The precision that every floating-point number of the answers shows; empty where they are of FP32, or
-    none tells."""
+    """The precision of the floats in the answers; empty for FP32, and where the answers do not tell."""
     noise: NotNegative | None
-    """How far the answer to a request that is sent again typically is from the first, as a share of the
-    spread; None where the requests are no single ones."""
+    """How far the answer to a repeated request typically is from the first, as a share of the spread; None
+    where requests are not single ones."""
     loads_s: tuple[NotNegative, ...]
     """Seconds of each load of the model with its first answer, in turns with the other's."""
     used: ByName[NotNegative]
-    """What the server used after it had answered each sample alone, by USED; without what cannot be seen of
-    it."""
+    """What the server used after it had answered each sample alone, by USED, as far as that is visible."""
 
 
 class BesideOther(Struct, frozen=True):
-    """A model of a repository beside the one that it is to replace, or beside itself on another Triton: what
-    differs other than answers (the gate `other`) and speed (the loads' `comparison`)."""
+    """A model of a repository compared with the one that it is to replace, or with itself on another Triton:
+    the differences other than answers (the gate `other`) and speed (the loads' `comparison`)."""
 
     reference: Text
     """The other repository, or the other Triton."""
     here: ServedSide
     there: ServedSide
     warnings: Annotated[tuple[Text, ...], Meta(max_length=20)] = ()
-    """What this server's log warns of, and the other's does not."""
+    """Warnings in this server's log that are not in the other's."""
     origin: Origin | None = None
 
 
 class StageFailure(Struct, frozen=True):
-    """A test that proves the case right and failed before it had a result, as where an output was no
-    number."""
+    """A test of correctness that failed before it had a result, for example as an output is not a number."""
 
     test: Name
     """The function of the test: test_accuracy."""
@@ -272,43 +257,40 @@ GATES = {
     "reloaded": "a request gets the same answer after the model was loaded anew",
     "other": "answers are those of the other repository, or of the other Triton",
 }
-"""The gates that need no ground truth, by AnswerGate.gate, and what each asks for."""
+"""The gates that need no ground truth, by AnswerGate.gate, and their demands."""
 
 
 class OutputDifference(Struct, frozen=True):
-    """How far an output of a stage is from that of the stage before it, on all samples: of the converted
-    model from the framework's, of the served one from the same file in process.
+    """How far an output is from that of the stage before, on all samples: the converted model's from the
+    framework's, the served model's from that of the same file in process.
 
-    Where integers differ that are no classes of scores beside them, the floating-point outputs of the same
-    row are not compared: a duration rounded up moves all that follows it.
-    """
+    If integers differ that are not classes of scores beside them, the floating-point outputs of the same row
+    are not compared: a duration rounded up moves all that follows it."""
 
     output: Text
     kind: Literal["error", "differing"]
-    """What `largest` and `mean` are. error: the largest absolute difference of a floating-point number beyond
-    rounding, as a share of the spread of its column over all samples, and the mean difference as a share of
-    the mean magnitude; differing: the fraction of integers that are not equal, of the worst row and of all. A
+    """The meaning of `largest` and `mean`. error: the largest absolute difference of a floating-point number
+    beyond rounding, as a share of the spread of its column over all samples, and the mean difference as a
+    share of the mean magnitude; differing: the share of unequal integers in the worst row and overall. A
     wrong row counts as the worst."""
     largest: Number
     largest_limit: Number
     mean: Number
     mean_limit: Number
     sample: Text
-    """The id of the row with the largest difference; empty where nothing differs."""
+    """The id of the row with the largest difference; empty if nothing differs."""
     expected: Number
-    """What the stage before gave at the place of the largest difference."""
+    """The value from the stage before at the place of the largest difference."""
     given: Number
-    """What this stage gave there."""
+    """The value from this stage at that place."""
     source: Text
-    """Where the limits come from, in words."""
     compared: Number = 1.0
-    """The share of rows that were compared: of a floating-point output those whose integers agree."""
+    """The share of rows that were compared: for a floating-point output those whose integers agree."""
     compared_limit: Number = 0.0
-    """The least share of rows that must be."""
 
 
 def within_limits(one: OutputDifference) -> bool:
-    """Whether an output is as near as it has to be, on the mean and where it is the farthest off."""
+    """Whether the mean and the largest difference, and the share of compared rows, keep their limits."""
     return (
         one.largest <= one.largest_limit and one.mean <= one.mean_limit and one.compared >= one.compared_limit
     )
@@ -320,47 +302,42 @@ class Parity(Struct, frozen=True):
     samples: Count
     relative_error: Number | None
     """The largest absolute difference beyond rounding, as a share of the spread of its column over all
-    samples, of the floating-point output that comes nearest to its limit; None where the model has none."""
+    samples, of the floating-point output nearest to its limit; None if the model has no such output."""
     relative_error_limit: Number
     agreement: Number | None
-    """The mean fraction of decisions per sample that are equal; None of a model that decides nothing."""
+    """The mean fraction of equal decisions per sample; None for a model that decides nothing."""
     agreement_limit: Number | None
-    """The least agreement that passes; None where nothing is decided, and where weights are random, as their
-    decisions are ties that any rounding breaks."""
+    """The least agreement that passes; None if nothing is decided, and for random weights, whose decisions
+    are ties that any rounding breaks."""
     passed: bool
     origin: Origin | None = None
     precision_cost: Number | None = None
-    """What the precision itself costs the output that is the worst by it: the mean absolute error of the
-    framework's own network with its values rounded as the precision holds them, or for FP32 beside the same
-    network in FP64, over the mean absolute value. None where no output is a floating-point number, and where
-    no framework's network is known."""
+    """The cost of the precision to the output that suffers most: the mean absolute error of the framework's
+    network with values rounded to the precision, or for FP32 against the same network in FP64, over the mean
+    absolute value. None without floating-point outputs or without a known framework network."""
     error_in_costs: Number | None = None
-    """The mean error of that output of the converted model, in such costs; about 1 for a right one."""
+    """The converted model's mean error of that output in such costs; about 1 for a correct model."""
     error_in_costs_limit: Number | None = None
     outputs: tuple[OutputDifference, ...] = ()
-    """How far each output is from the framework's, with its limits."""
     same_file: bool = False
-    """Whether nothing was converted: it is the user's ONNX file, and what differs is what ONNX Runtime
-    optimises."""
+    """Whether nothing was converted: it is the user's ONNX file, and optimisation makes the differences."""
 
 
 class Disagreement(Struct, frozen=True):
-    """Samples on which two neighbouring stages decide differently."""
+    """Samples for which two neighbouring stages decide differently."""
 
     between: tuple[Text, Text]
     """The two stages: framework and converted, or converted and served."""
     count: Count
     """Samples with at least one decision that differs."""
     lost: Count
-    """How many of them scored worse in the second stage than in the first, by the ledger's first metric."""
+    """How many of them score worse in the second stage, by the ledger's first metric."""
     gained: Count
-    """How many of them scored better."""
     samples: tuple[Text, ...]
-    """The ids of these samples, at most the first hundred."""
+    """Their ids, at most the first hundred."""
     agreement: Number
-    """The mean fraction of decisions per sample that are equal."""
+    """The mean fraction of equal decisions per sample."""
     agreement_limit: Number | None
-    """The least agreement that passes."""
 
 
 class Limit(Struct, frozen=True):
@@ -375,10 +352,9 @@ class Score(Struct, frozen=True):
 
     metric: Text
     better: Literal["higher", "lower"]
-    """Which way the metric is better. higher: it is a fraction from 0 to 1, shown in percent; lower: it is an
-    error, shown as a number."""
+    """higher: a fraction from 0 to 1, shown in percent; lower: an error, shown as a number."""
     framework: Number | None
-    """None for a model that is served as it was found, as is `converted`."""
+    """None, like `converted`, for a model that is served as found."""
     converted: Number | None
     served: Number
     limits: tuple[Limit, ...]
@@ -391,125 +367,118 @@ def meets(better: str, score: float, limit: float) -> bool:
 
 
 class SameAnswers(Struct, frozen=True):
-    """Whether a sample gets the same answer however it is sent: alone, among others, at any place of a batch,
-    with many requests in flight."""
+    """Whether a sample gets the same answer alone, in any batch, and with many requests in flight."""
 
     samples: Count
-    """How many samples were sent in every way."""
     answers: Count
-    """How many answers were compared, of all samples and ways."""
+    """The compared answers, of all samples and ways."""
     relative_difference: Number | None
-    """The largest difference beyond rounding between an answer and the first to the same sample, as a share
-    of the spread of its column over all samples; of all floating-point outputs. None where the model has
-    none, or where an answer was no number."""
+    """The largest difference beyond rounding from the sample's first answer, as a share of the spread of its
+    column over all samples; None without floating-point outputs, or if an answer is not a number."""
     agreement: Number
-    """The least share of equal elements between an integer or text output of an answer and of the first to
-    the same sample."""
+    """The least share of elements of an integer or text output that equal the first answer to the sample."""
     passed: bool
     sample: Text = ""
-    """The id of the sample whose answers differ most."""
+    """The sample whose answers differ most."""
     limit: Number | None = None
     """The largest `relative_difference` that passes; None without floating-point outputs."""
     left_out: Count = 0
-    """Answers whose floating-point outputs were not compared, as a few of their integers differ."""
+    """Answers whose floating-point outputs were not compared, as some of their integers differ."""
     tells_apart: bool = True
-    """Whether different samples get different answers: if they do not, nothing shows whose answer one is."""
+    """Whether different samples get different answers; otherwise nothing shows whose answer one is."""
 
 
 class Accuracy(Struct, frozen=True):
     """The ledger: the task's metrics after each stage, on the same samples."""
 
     scores: tuple[Score, ...]
-    """The scores of every metric; tables show the first."""
+    """Of every metric; tables show the first."""
     samples: Count
     disagreements: tuple[Disagreement, ...]
     requests: Count
-    """How many requests carried the samples, of mixed batch sizes and with many in flight."""
+    """The requests that carried the samples, of mixed batch sizes and with many in flight."""
     passed: bool
     same_answers: SameAnswers | None = None
-    """None where nothing was sent in several ways."""
+    """None if nothing was sent in several ways."""
     origin: Origin | None = None
     outputs: tuple[OutputDifference, ...] = ()
-    """How far each output of the served model is from the converted one's in process; empty of a model that
-    is served as it was found."""
+    """How far each output of the served model is from the converted model's in process; empty for a model
+    that is served as found."""
 
 
 class AnswerGate(Struct, frozen=True):
-    """What a gate that needs no ground truth found of a case's answers."""
+    """The result of a gate that needs no ground truth."""
 
     gate: Name
-    """Which gate, one of GATES."""
+    """One of GATES."""
     requests: Count
     tried: Text
-    """What was tried, in words: ways, batch sizes, faults."""
+    """The ways, batch sizes and faults that were tried, in words."""
     wrong: Text = ""
-    """The first thing that was wrong, as a sentence; empty where the gate passed."""
+    """The first fault, as a sentence; empty if the gate passed."""
     same: SameAnswers | None = None
-    """How far answers to one sample were apart; None of a gate that compares none."""
+    """How far answers to one sample differ; None for a gate that compares none."""
     origin: Origin | None = None
 
 
 class WrongAnswer(Struct, frozen=True):
-    """An answer under load that is not the one of the converted model in process to the same sample."""
+    """An answer under load that differs from the converted model's in process to the same sample."""
 
     sample: Text
     output: Text
-    """The output, with the place of the element that differs most: `OUTPUT__0[3]`."""
+    """The output and the element that differs most: `OUTPUT__0[3]`."""
     expected: Text
-    """That element as the converted model in process gives it; a text, as it need not be finite."""
+    """That element from the converted model in process, as text: it need not be finite."""
     given: Text
-    """That element as the server gave it."""
+    """That element from the server."""
 
 
 class VerifiedAnswers(Struct, frozen=True):
-    """What was found of a load point's answers: requests of the same batch, as many in flight, on the same
-    data, were sent between its passes, and every answer was compared with the converted model's in
-    process."""
+    """The check of a load point's answers: between its passes, requests with the same batch, concurrency and
+    data are sent, and every answer is compared with the converted model's in process."""
 
     verified: Count
-    """How many answers were compared: each row of a batch is one."""
+    """The compared answers; each row of a batch is one."""
     wrong: Count
     requests: Count
     duration_s: Number
-    """Seconds that this took, between the passes: no throughput is of this time."""
+    """Seconds between the passes, which count in no throughput."""
     first_wrong: WrongAnswer | None = None
     held_to: Literal["in process", "alone"] = "in process"
-    """What they were compared with. in process: the converted model's answers in process; alone: the server's
-    own to the same samples, one request at a time."""
+    """The reference. in process: the converted model in process; alone: the server's own answers to the same
+    samples, one request at a time."""
     left_out: Count = 0
-    """Answers whose floating-point outputs were not compared, as a few of their integers differ."""
+    """Answers whose floating-point outputs were not compared, as some of their integers differ."""
 
 
 class WarmUp(Struct, frozen=True):
-    """The first request after a load beside the twenty that follow it, of a model whose configuration has a
-    model_warmup."""
+    """The first request after a load compared with the next twenty, for a model with a model_warmup."""
 
     batch: Count
-    """Rows of each request, as many as the warm-up has."""
+    """Rows of each request, as in the warm-up."""
     first_ms: tuple[Number, ...]
-    """The first request after each load; it was loaded again only where that was slow."""
+    """The first request after each load; a slow one is followed by another load."""
     later_ms: tuple[Number, ...]
-    """The slowest of the others after each load."""
+    """The slowest of the next twenty after each load."""
     passed: bool
-    """Whether after some load the first took no more than twice as long as the slowest of the others."""
+    """Whether after some load the first took at most twice as long as the slowest of the others."""
     origin: Origin | None = None
 
 
 class Conversation(Struct, frozen=True):
-    """What a model that is not asked by single requests, each with one answer, said to the same messages
-    again."""
+    """Two rounds of the same messages to a model that does not answer each request with one answer."""
 
     kind: Literal["decoupled", "sequence"]
     """decoupled: any number of answers to a request; sequence: requests that belong together."""
     requests: Count
-    """How many requests were sent each time."""
+    """Requests sent each time."""
     answers: Count
-    """How many answers came the first time."""
+    """Answers the first time."""
     difference: Text
-    """The first difference of the second time from the first, in words."""
+    """The first difference between the two times, in words."""
     passed: bool
     alone: bool = False
-    """Whether no other sequence's messages came between, as the model takes one sequence at a time."""
+    """Whether no messages of other sequences came between, as the model takes one sequence at a time."""
     origin: Origin | None = None
 
 
@@ -524,7 +493,7 @@ COMPONENTS = (
     "server_compute_output",
     "client_recv",
 )
-"""The latency components of one request, in the order and with the names of the published tables."""
+"""The latency components of a request, in the order and with the names of the published tables."""
 
 MARKS = {
     "unfinished": "the run ended before all passes were measured",
@@ -546,7 +515,7 @@ MARKS = {
     "gpu-throttled": "the GPU lowered its clocks",
     "gpu-shared": "other programs used the GPU",
 }
-"""Codes of Load.marks, and what each says."""
+"""The codes of Load.marks and their meanings."""
 
 
 class Mark(Struct, frozen=True):
@@ -558,119 +527,107 @@ class Mark(Struct, frozen=True):
 
 
 class Pass(Struct, frozen=True):
-    """One run of the load generator; every estimate is made from several."""
+    """One run of the load generator; every estimate combines several."""
 
     requests: Count
     duration_s: NotNegative
     throughput_per_s: Positive
     """Inferences per second."""
     latency_ms: ByName[Positive]
-    """The latencies of its requests by name: avg, p50, p90, p95 and p99."""
+    """By name: avg, p50, p90, p95 and p99."""
 
 
 class CpuUse(Struct, frozen=True):
-    """Mean number of this machine's cores that were busy while a point was measured."""
+    """The mean number of this machine's cores that were busy while a point was measured."""
 
     cores: Count
-    """How many cores the measurement may use."""
+    """The cores that the measurement may use."""
     load_generator: Number
     server: Number | None
-    """None for a server whose processes are not below this one's."""
+    """None for a server whose processes are not below this process."""
     others: Number
-    """Cores that all else kept busy; the server too where its own share is not known."""
+    """Cores busy with anything else, including a server whose own share is unknown."""
     stolen: Number
-    """Cores that the host of a virtual machine took."""
+    """Cores that the host of the virtual machine took."""
 
 
 class GpuUse(Struct, frozen=True):
-    """What NVML says of the GPU while a point was under load; None for what this GPU does not tell."""
+    """NVML's readings under load, means but for the memory; None for what this GPU does not report."""
 
     utilisation: Number | None
-    """The fraction of the time in which a kernel ran; NVML averages it over a sixth of a second to a
-    second."""
+    """The fraction of the time with a running kernel; NVML averages over a sixth of a second to a second."""
     memory_mib: Number | None
-    """The most memory that all processes together used."""
+    """The peak memory of all processes together."""
     power_w: Number | None
-    """The mean power of the whole GPU."""
     energy_j_per_1000: Number | None
-    """The energy of 1,000 inferences: the mean power of the whole GPU over the throughput."""
+    """Mean power of the whole GPU over throughput."""
     sm_clock_mhz: Number | None
-    """The mean clock of the streaming multiprocessors."""
 
 
 class CertifiedPercentile(Struct, frozen=True):
-    """What can be signed of a percentile of the latencies: the bound by MLPerf LoadGen's early stopping,
-    which counts requests as independent of each other."""
+    """A latency percentile with its bound by MLPerf LoadGen's early stopping for independent requests."""
 
     value_ms: Number
-    """The percentile of the requests that were measured."""
+    """The percentile of the measured requests."""
     bound_ms: Number | None
-    """What the percentile is at most, with the given confidence; None of too few requests."""
+    """The bound of the percentile at this confidence; None if there are too few requests."""
     requests: Count
     requests_missing: Count
-    """How many more it takes until there is a bound."""
+    """How many more a bound needs."""
     confidence: Confidence = 0.99
 
 
 class ComposingModel(Struct, frozen=True):
-    """What a model that another calls did in that one's requests, by the server's statistics; means of a
-    request."""
+    """The part of a called model in the caller's requests, by the server's statistics; means of a request."""
 
     model: Text
     calls: Number
     queue_ms: Number
     compute_ms: Number
-    """With taking its inputs and giving its outputs."""
+    """With taking inputs and giving outputs."""
 
 
 class Comparison(Struct, frozen=True):
-    """The speed of a point beside that of another build."""
+    """The speed of a point compared with another build."""
 
     reference: Text
-    """What it was compared with: a commit, or a folder."""
+    """The other build: a commit, or a folder."""
     method: Literal["interleaved", "records"]
-    """interleaved: both were served and measured in turns; records: the other was measured at another
-    time."""
+    """interleaved: both were measured in turns; records: the other was measured at another time."""
     ratio: Estimate
-    """Speed over the reference's: throughput, or at a given request rate the inverse of the mean latency."""
+    """Speed over the reference's: throughput, or at a request rate the inverse of the mean latency."""
     allowed_slowdown: Share
-    """The slow-down that passes, as a fraction: 0.03 lets the ratio be 0.97."""
+    """The slow-down that passes: 0.03 lets the ratio be 0.97."""
     verdict: SpeedWord
-    """slower: the whole interval lies below what is allowed, and that is shown among all points of the run;
-    not slower: the whole lies above; not shown: neither."""
+    """slower: the whole interval lies below the limit, and that is shown among all points of the run; not
+    slower: the whole interval lies above; not shown: neither."""
     passes: Count
-    """How many passes of each build the ratio is of."""
+    """The passes of each build in the ratio."""
     seconds_to_settle: Number | None
-    """Estimated measuring time, beyond what was spent, until the verdict is settled; None where it is."""
+    """Estimated further measuring time until the verdict is settled; None if it is."""
     chance: Share
-    """The chance of so slow a build, or a slower one, where it is just as slow as allowed, over all looks at
-    this point."""
+    """The chance of a build this slow or slower, if it is just as slow as allowed, over all looks here."""
     points: Counted
-    """How many load points the run compared: `slower` is said so that any of them is a false alarm in at most
-    one of a hundred runs."""
+    """The load points that the run compared; any of them is `slower` by mistake in at most 1 of 100 runs."""
     p99_ratio: Estimate | None = None
-    """The p99 latency of a pass over the reference's, of the passes that the ratio is of."""
+    """The p99 latency over the reference's, of the same passes as the ratio."""
     p99_is_longer: bool = False
-    """Whether it is shown among all points of the run that p99 is longer than the slow-down that passes makes
-    it."""
+    """Whether p99 is shown, among all points of the run, to be longer than the allowed slow-down makes it."""
 
 
 class LatencyBudget(Struct, frozen=True):
-    """The most that a latency of a load point may be, as its user has it, and what the measurement says of
-    it."""
+    """A user's limit for a latency of a load point, and the verdict of the measurement."""
 
     percentile: Name
-    """Which latency the budget is for: p99."""
+    """The latency that is limited: p99."""
     budget_ms: Positive
     source: Text
-    """Where the budget comes from, in words."""
     verdict: Verdict
-    """passed: the whole interval of the latency keeps the budget; failed: the whole lies beyond; not shown:
-    neither."""
+    """passed: the whole interval of the latency is within the budget; failed: beyond; not shown: neither."""
 
 
 class Load(Struct, frozen=True):
-    """One load point: throughput and latency with their intervals, and where the time went."""
+    """One load point: throughput, latency and where the time went."""
 
     scenario: Scenario
     batch: Counted
@@ -679,24 +636,23 @@ class Load(Struct, frozen=True):
     throughput_per_s: Estimate
     """Inferences per second: requests times batch."""
     latency_ms: ByName[Estimate]
-    """The latencies of requests by name: avg, p50, p90, p95 and p99. At a request rate they count from the
-    time that the schedule says, not from the sending."""
+    """By name: avg, p50, p90, p95 and p99. At a request rate they count from the scheduled time."""
     components_ms: ByName[Number]
     """The mean time per request in each of COMPONENTS."""
     passes: tuple[Pass, ...]
     requests: Count
     duration_s: NotNegative
     warm_up_s: NotNegative
-    """Seconds under load until the latencies were stationary; they are no part of the measurement."""
+    """Seconds under load until latencies were stationary, before the measurement."""
     samples: Counted
-    """How many different samples the requests were made of."""
+    """The number of different samples in the requests."""
     certified: ByName[CertifiedPercentile]
-    """What can be signed of the latencies, by the percentile's name: p99 and p99.9."""
+    """By the percentile's name: p99 and p99.9."""
     request_rate_per_s: Positive | None = None
     """Requests per second, where they are sent by a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
     slip_ms: Number | None = None
-    """The 99th percentile of how much later than scheduled a request was sent."""
+    """The 99th percentile of how late a request was sent."""
     cpu: CpuUse | None = None
     gpu: GpuUse | None = None
     comparison: Comparison | None = None
@@ -704,8 +660,8 @@ class Load(Struct, frozen=True):
     answers: VerifiedAnswers | None = None
     """None where no answer was looked at."""
     repeated_speed: Estimate | None = None
-    """The speed of one sample repeated over that of requests that were never sent before, measured in turns
-    at the fastest point of a scenario; None at others, and where requests take long."""
+    """The speed of one sample repeated over that of new samples, in turns, at the fastest point of a
+    scenario; None elsewhere, and for long requests."""
     composing: tuple[ComposingModel, ...] = ()
     """What the models that this one calls did in its requests."""
     origin: Origin | None = None
@@ -713,8 +669,7 @@ class Load(Struct, frozen=True):
 
 
 class LoadSetting(Protocol):
-    """What tells a load point from others of its case: a Load has it, and a point whose figures are
-    hidden."""
+    """What identifies a load point within its case, of a Load or of a point with hidden figures."""
 
     @property
     def scenario(self) -> str: ...
@@ -740,11 +695,10 @@ def point_id(
 
 
 Place = tuple[str, int, int, float, str]
-"""Scenario, batch, concurrency, request rate and arrivals of a load point."""
 
 
 def place(load: LoadSetting) -> Place:
-    """What tells the load points of a case apart, and sorts them."""
+    """Scenario, batch, concurrency, request rate and arrivals: they identify a load point, and sort."""
     return (load.scenario, load.batch, load.concurrency, load.request_rate_per_s or 0.0, load.arrivals or "")
 
 
@@ -752,97 +706,86 @@ def place(load: LoadSetting) -> Place:
 
 
 class BesideReference(Struct, frozen=True):
-    """The best load point of a case beside that of the format that all of its model are set beside."""
+    """The best load point of a case compared with the reference format of its model."""
 
     reference: Text
-    """The id of that format's case; this one's own where it is the one."""
+    """The id of the reference's case, which may be this case."""
     ratio: Estimate
-    """The throughput over that of the reference, of turns; 1 where this case is the one."""
+    """Throughput over the reference's, measured in turns; 1 for the reference itself."""
 
 
 class Efficiency(Struct, frozen=True):
-    """What serving costs: the best load point beside the same artifact in process, measured in turns; in the
-    same turns comes the format that all of the model are set beside. On several GPUs, figures of one GPU
-    count times their number."""
+    """The cost of serving: the best load point compared with the same artifact in process and with the
+    model's reference format, measured in turns. On several GPUs, figures of one GPU are multiplied."""
 
     scenario: Scenario
     batch: Counted
     concurrency: Count
     served_per_s: Estimate
     in_process_per_s: Estimate
-    """Inferences per second with `in_process_batch` at a time, in a process of its own, on the same data: on
-    a GPU from the host's pinned memory, the next batch copied while one is computed, or with CUDA shared
-    memory from the GPU's."""
+    """Inferences per second of `in_process_batch` at a time in its own process, on the same data: on a GPU
+    from pinned host memory, copying the next batch meanwhile, or with CUDA shared memory from GPU memory."""
     in_process_batch: Counted
     threads: Count
-    """CPU threads of either side, those of the server's instances together."""
+    """CPU threads of either side; the server's of all instances."""
     ratio: Estimate
-    """The served throughput over that in process."""
+    """The throughput served over that in process."""
     pairs: Count
-    """How many pairs of passes were measured, in process and served in turns."""
+    """The pairs of passes, in process and served in turns."""
     flops_per_inference: Positive | None = None
-    """Floating-point operations of an inference, a multiplication and an addition as two; None where the
-    framework cannot count them."""
+    """Operations, two for a multiplication and an addition; None if the framework cannot count them."""
     peak_flops_per_s: Estimate | None = None
-    """Operations per second of the fastest large matrix product or convolution in the same precision on the
-    same threads, measured in the same turns."""
+    """The fastest large matrix product or convolution in this precision on these threads, in these turns."""
     spinning: bool = False
-    """Whether idle threads of ONNX Runtime spun in process, as those of Triton's own backend do."""
+    """Whether idle ONNX Runtime threads spun in process, as in Triton's own backend."""
     beside: BesideReference | None = None
-    """None where it is not the case's best point of all, and where the reference format is not proven."""
+    """None if it is not the case's best point, or the reference format is not proven."""
     serial_per_s: Estimate | None = None
-    """In process where each batch is copied to the GPU, computed and copied back, one after the other; None
-    on a CPU."""
+    """In process with copies to the GPU, computation and copies back one after the other; None on a CPU."""
     resident_per_s: Estimate | None = None
-    """In process on data that stay in the GPU's memory; None on a CPU, and where `in_process_per_s` is of
-    that."""
+    """In process on data in GPU memory; None on a CPU, and where `in_process_per_s` is that."""
     origin: Origin | None = None
     marks: tuple[Mark, ...] = ()
 
     @property
     def serving_cost_ms(self) -> float:
-        """Milliseconds by which a request takes the server longer than the same inferences take in
-        process."""
+        """Milliseconds that a request takes longer on the server than the same inferences in process."""
         return 1e3 * self.batch * (1 / self.served_per_s.value - 1 / self.in_process_per_s.value)
 
 
 class Search(Struct, frozen=True):
-    """The highest throughput or request rate within a latency budget, and the configuration that gives it."""
+    """The highest throughput or request rate within a latency budget, and its configuration."""
 
     budget_ms: Positive
     percentile: Name
-    """Which latency the budget is for: p90, p95 or p99."""
+    """The latency that is limited: p90, p95 or p99."""
     deployment: Deployment
     load: Load
     verdict: BudgetWord
-    """within: the whole interval of the percentile keeps the budget; not shown: its value does, its interval
-    reaches beyond; beyond: no configuration kept it, and this one came nearest."""
+    """within: the whole interval of the percentile keeps the budget; not shown: only its value does; beyond:
+    no configuration keeps it, and this one is nearest."""
     lead: Estimate | None
-    """The winner's throughput over that of the second best, at rates the goodput; None where there was no
-    second within the budget."""
+    """The winner's throughput (at rates, goodput) over the runner-up's; None without a runner-up."""
     configurations: Count
     passes: Count
     duration_s: NotNegative
     config: Text
-    """The file name of the winner's config.pbtxt, beside the record."""
     accuracy: Accuracy | None = None
-    """The ledger of the winner; None until it was proven."""
+    """The winner's ledger; None until it is proven."""
     origin: Origin | None = None
     goodput_per_s: Estimate | None = None
-    """Answers per second that came within the budget, counted from when their requests were due; None where
-    throughput was searched."""
+    """Answers per second within the budget, from when each was due; None for a search of throughput."""
     rates: Count | None = None
-    """How many request rates were measured, over all configurations; None where throughput was searched. The
-    rate that was found, and how its requests arrived, are the load's."""
+    """The measured request rates, over all configurations; None for a search of throughput. The winner's rate
+    and arrivals are in `load`."""
     varied: Text = ""
-    """The model whose configuration was varied, of one that is served as it was found: the case's own, or one
-    that it calls; empty for a model that was converted."""
+    """The repository's model whose configuration was varied: the case's or one that it calls; else empty."""
     diff: Text = ""
-    """What the winner changes of that model's config.pbtxt; empty where nothing does better."""
+    """The winner's changes to that model's config.pbtxt; empty if nothing is better."""
 
 
 def verdict_of(one: Comparison | Search) -> Verdict:
-    """Whether a build is not slower than the other, or a configuration keeps its budget."""
+    """The verdict: whether a build is not slower than the other, or a configuration keeps its budget."""
     return _VERDICTS[one.verdict]
 
 
@@ -854,7 +797,7 @@ USED: Mapping[str, Literal["bytes", "number"]] = {
     "open files": "number",
     "threads": "number",
 }
-"""What a soak watches, by Growth.what, and the unit of each."""
+"""What a soak watches, by Growth.what, with its unit."""
 
 LEAST_LEAK: Mapping[tuple[str, str], float] = {
     ("bytes", "request"): 128.0,
@@ -864,59 +807,52 @@ LEAST_LEAK: Mapping[tuple[str, str], float] = {
     ("bytes", "failed_loading"): 2.0**20,
     ("number", "failed_loading"): 0.5,
 }
-"""The growth each time, in bytes or numbers, from which a soak calls it a leak, by its unit and what it grows
-with: an eighth of the least leak that has to be found with each request, a quarter with each loading
-(docs/soak.md)."""
+"""The least growth each time that a soak calls a leak, in bytes or numbers: an eighth of the least leak that
+must be found with each request, a quarter with each loading (docs/soak.md)."""
 
 
 class Growth(Struct, frozen=True):
-    """How much more of something a server used, from request to request under load, or from one loading of
-    the model to the next."""
+    """The growth of a server's use of something, per request under load or per loading of the model."""
 
     what: Text
-    """What was watched, one of USED."""
+    """One of USED."""
     unit: Literal["bytes", "number"]
     per: Literal["request", "loading", "failed_loading"]
-    """request: the mean growth with each request; loading: with each time that the model was unloaded and
-    loaded; failed_loading: with each load of a copy of it that fails."""
+    """loading: each unload and load of the model; failed_loading: each load of a copy that fails."""
     slope: Estimate
-    """By how much it grew each time, in the part of the soak that counts."""
+    """The growth each time, in the part of the soak that counts."""
     first: Number
-    """How much was used at the beginning of the soak."""
+    """The use at the beginning of the soak."""
     last: Number
     counted: Count
-    """How many requests, or loadings, the slope is of."""
+    """The requests or loadings of the slope."""
     verdict: Verdict
-    """passed: a leak that a soak has to find would have been found, and there is none; failed: it grows
-    without end, more than an allocator does; not shown: neither."""
+    """passed: a leak of the least size would have been found, and there is none; failed: it grows without
+    end, more than an allocator does; not shown: neither."""
 
 
 class Soak(Struct, frozen=True):
-    """One load point under load for a long time: does the server use more and more, and is it as fast at the
-    end?"""
+    """One load point under load for a long time: does the server leak, and is it as fast at the end?"""
 
     scenario: Scenario
     batch: Count
     concurrency: Count
     """Requests in flight; 0 where they are sent at a rate."""
     duration_s: Positive
-    """Seconds under load, with the seconds between passes in which answers were verified and the use was
-    read."""
+    """Seconds under load, with the pauses between passes for verifying answers and reading the use."""
     requests: Count
     passes: Count
-    """How many passes of the load generator there were; after each the use was read, with no request in
-    flight."""
+    """The passes of the load generator; after each the use was read, with no request in flight."""
     growth: Annotated[tuple[Growth, ...], _MOST_LOADS]
-    """What was watched: of requests, then of loadings, then of those that fail."""
+    """Of requests, then of loadings, then of failed loadings."""
     loadings: Count = 0
-    """How often the model was unloaded and loaded after the load."""
+    """Unloads and loads of the model after the load."""
     not_watched: tuple[Text, ...] = ()
-    """What could not be watched and why, a sentence each."""
+    """A sentence for each thing that could not be watched."""
     end_over_begin: Estimate | None = None
-    """The speed in the last quarter of the passes over that in the second; None of too few passes, and where
-    no speed may be shown."""
+    """Speed in the last quarter of the passes over the second; None for few passes or a hidden speed."""
     requests_per_s: Positive | None = None
-    """Requests per second of all the time under load; None where no speed may be shown."""
+    """Requests per second of all the time under load; None for a hidden speed."""
     request_rate_per_s: Positive | None = None
     """Requests per second, where they are sent by a schedule (open loop)."""
     arrivals: Literal["constant", "poisson"] | None = None
@@ -924,43 +860,42 @@ class Soak(Struct, frozen=True):
     """None where no answer was looked at."""
     origin: Origin | None = None
     failed_loadings: Count = 0
-    """How often a load of a copy of the model failed after the other loadings."""
+    """Failed loads of a copy of the model, after the other loadings."""
 
 
 class Record(Struct, frozen=True):
-    """All that is known of one case on one machine."""
+    """All that is known about one case on one machine."""
 
     case: Case
     machine: Machine
     serving: Serving | None
-    """The server that answered; None until the case has been served."""
+    """None until the case has been served."""
     deployment: Deployment
     build: Artifact
     conversion: Parity | None = None
     accuracy: Accuracy | None = None
     accuracy_missing: Text | None = None
-    """Why the task's metric was not measured; the ledger then holds what the framework's outputs alone
-    tell."""
+    """Why the task's metric was not measured; the ledger then has only what the framework's outputs tell."""
     gates: tuple[AnswerGate, ...] = ()
-    """What the gates that need no ground truth found, in the order of their names."""
+    """The gates that need no ground truth, in the order of their names."""
     starts: tuple[Start, ...] = ()
     loads: Annotated[tuple[Load, ...], _MOST_LOADS] = ()
     efficiency: tuple[Efficiency, ...] = ()
-    """What serving costs at the best load point of each scenario; of a micro model at the best of all."""
+    """At the best load point of each scenario; for a micro model at the best of all."""
     search: Search | None = None
     conversation: Conversation | None = None
-    """What is proven of a model that is not asked by single requests."""
+    """For a model that does not answer each request with one answer."""
     warm_up: WarmUp | None = None
     soak: Soak | None = None
     against: BesideOther | None = None
-    """What differs from the model that this one is to replace."""
+    """Differences from the model that this one is to replace."""
     failures: tuple[StageFailure, ...] = ()
-    """Which tests failed before they had a result, each until a run gets through it."""
+    """Tests that failed before they had a result; an entry goes when a run gets through the test."""
     price_per_hour: Number | None = None
-    """What an hour of the machine costs, in any currency."""
+    """In any currency."""
     stage_seconds: ByName[Number] = field(default_factory=dict)
-    """Seconds that a test of each stage took, the mean of the stage's tests in the run that measured it last;
-    starting the server is in it, converting the model (`build.build_time_s`) is not."""
+    """Mean seconds of a stage's tests in the run that measured it last, with starting the server and without
+    converting the model (`build.build_time_s`)."""
     updated: Text = ""
-    """The time of the last change in UTC, ISO 8601."""
+    """The time of the last change, in UTC, ISO 8601."""
     schema: Count = SCHEMA

@@ -1,5 +1,4 @@
-"""Whether the parts of a record fit each other: what is shown of it may then be looked up, and divided,
-without asking."""
+"""Whether the parts of a record fit each other, so that outputs may look up and divide without checks."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -8,19 +7,17 @@ from reports.record import schema
 from reports.record.sanitize import quoted
 
 _ROUNDING = 1e-9
-"""How far two values may be apart: what two ways of computing the same double may differ by, with much to
-spare."""
+"""The tolerance between two values: two ways of computing the same double differ by far less."""
 _LONGEST_CASE = 250
-"""Characters of a case's name, with which `.json` is no longer than a name may be. Source: NAME_MAX in
-linux/limits.h."""
+"""A case's longest name: with `.json` it is a file's, of at most 255 (NAME_MAX in linux/limits.h)."""
 
 Problems = Iterator[tuple[str, str]]
-"""What of a record no run writes, each with its key."""
+"""What no run writes: the keys and the reasons."""
 
 
 def problems(record: schema.Record) -> Problems:
-    """What of a record no run writes: a case whose name is no file's, two load points that are the same, a
-    point without its latencies, a ledger that passed against its own figures, or a speed that is none."""
+    """What no run writes: a case that cannot name a file, a load point twice or without its latencies, a
+    ledger that passed against its own figures, or an impossible speed."""
     if (length := len(schema.case_id(record.case))) > _LONGEST_CASE:
         yield "case", f"its name has {length:,} characters, and a file's has {_LONGEST_CASE} at most"
     if record.case.precision == "" and not record.build.as_found:
@@ -43,8 +40,7 @@ def problems(record: schema.Record) -> Problems:
 
 
 def _parts(part: schema.Struct, where: str) -> Iterator[tuple[str, schema.Struct]]:
-    """A struct and all those in it, each with its key; without the passes, of which there are hundreds
-    without an estimate."""
+    """A struct and all in it, each with its key, except passes: hundreds without an estimate."""
     yield where, part
     for field in part.__struct_fields__:
         value = getattr(part, field)
@@ -61,7 +57,7 @@ def _parts(part: schema.Struct, where: str) -> Iterator[tuple[str, schema.Struct
 
 
 def _of_accuracy(ledger: schema.Accuracy, where: str) -> Problems:
-    """What of a ledger contradicts that it passed: it is shown as proven."""
+    """What contradicts that a ledger passed, since it is shown as proven."""
     if ledger.scores and ledger.samples < 1:
         yield f"{where}.samples", "there are scores, and none of a sample"
     for number, one in enumerate(ledger.scores):
@@ -97,13 +93,11 @@ def _of_load(load: schema.Load, where: str) -> Problems:
 
 
 _MAY_BE_NONE = (".slope", ".goodput_per_s")
-"""What is given back is below zero, and no answer may come in time; all else is a speed, a latency or a
-ratio."""
+"""Memory may be given back, and no answer may come in time; all else is a speed, a latency or a ratio."""
 
 
 def _of_estimate(one: schema.Estimate, where: str) -> Problems:
-    """What is wrong with a speed, a latency or a ratio that is not above zero, or whose interval does not
-    hold it."""
+    """A speed, latency or ratio has to be above zero and within its interval."""
     text = f"{one.value:g} ({one.low:g} to {one.high:g})"
     if one.value <= 0 and not where.endswith(_MAY_BE_NONE):
         yield where, f"{text} is no measured quantity above zero"

@@ -1,5 +1,5 @@
-"""What was found of a load point, in words, beside a test's outcome and in tables: the comparison with
-another build, the latency budget, the certified percentile, the marks."""
+"""Sentences on a load point, for a test's outcome and for tables: the comparison with another build, the
+latency budget, the certified percentile, the marks."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,20 +18,17 @@ from reports.record.quantities import (
 )
 
 ALARM_CONFIDENCE = 0.99
-"""The confidence that none of the points that a run calls slower is a false alarm, as
-`reports.record.ratio.FALSE_ALARMS` has it."""
+"""The confidence that no point is called slower by mistake: see `reports.record.ratio.FALSE_ALARMS`."""
 _TOO_WIDE = f"not shown (its interval is wider than a factor of {WIDEST_RATIO:g})"
 
 
 def too_wide(to: str = "") -> str:
-    """What stands in place of a ratio that is known too badly to be shown: `ratio to in process not shown
-    (...)`."""
+    """Stands for a ratio whose interval is too wide: `ratio to in process not shown (...)`."""
     return f"ratio to {to} {_TOO_WIDE}" if to else f"ratio {_TOO_WIDE}"
 
 
 def comparison_text(one: schema.Comparison) -> str:
-    """The ratio with its interval, to what, and what that shows: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower
-    ...`."""
+    """The ratio with its interval, and the verdict: `ratio 0.94 (0.92 to 0.96) to HEAD~1: slower ...`."""
     if not RATIO.is_shown(one.ratio):
         return f"{too_wide(one.reference)}: {comparison_verdict(one)}"
     ratio = RATIO.text_with_interval(one.ratio, 1 - one.allowed_slowdown)
@@ -39,7 +36,7 @@ def comparison_text(one: schema.Comparison) -> str:
 
 
 def comparison_verdict(one: schema.Comparison) -> str:
-    """What a comparison shows, and where it shows nothing how long it would take."""
+    """The verdict, and where there is none the time that it would take."""
     return _speed_verdict(one) + ("; p99 longer" if one.p99_is_longer else "")
 
 
@@ -59,32 +56,29 @@ def _speed_verdict(one: schema.Comparison) -> str:
 
 
 def _about(seconds: float) -> str:
-    """How long something is expected to take, no more exactly than a forecast is: `about 40 s`, `about 12
-    min`."""
+    """A forecast of a duration, no more exact than that: `about 40 s`, `about 12 min`."""
     if seconds >= 3600:
         return "an hour or"
     return f"about {math.ceil(seconds)} s" if seconds < 120 else f"about {seconds / 60:.0f} min"
 
 
 MOST_LOADS = 5
-"""Loads of each of two servers, in turns, all of which have to be slow: of two that are alike, all of one are
-slower than all of the other by chance once in 252 times, and a quarter slower far less often."""
+"""Loads of each of two servers, in turns, all of which have to be slow: among two equal servers, all loads of
+one are slower by chance once in 252 times, and a quarter slower far less often."""
 _DEARER = 1.25
-"""How many times the other's start-up or memory is far beyond it."""
+"""The factor by which start-up or memory is far beyond the other's."""
 _LEAST_S, _LEAST_BYTES = 0.1, 64 * 2.0**20
-"""What nobody waits for, and what memory differs by at random: glibc's malloc gives each thread up to 64 MiB
-of its own."""
+"""What nobody notices, and the random difference of memory: glibc's malloc gives each thread up to 64 MiB."""
 
 
 def loads_slower(here_s: Sequence[float], there_s: Sequence[float]) -> bool:
-    """Whether each load took far longer than the longest of the other's."""
+    """Whether each load took far longer than the other's longest."""
     longest_s = max(there_s, default=math.inf)
     return min(here_s, default=0.0) > max(_DEARER * longest_s, longest_s + _LEAST_S)
 
 
 def costs(found: schema.BesideOther) -> Iterator[tuple[str, bool]]:
-    """What a model costs beside the one that it is to replace, in words, and whether that is far more:
-    start-up and memory."""
+    """Start-up and memory compared with the model's that is to be replaced, and whether they are far more."""
     here, there = found.here, found.there
     mine_s, theirs_s = ready_s(here), ready_s(there)
     if mine_s is not None and theirs_s is not None:
@@ -98,7 +92,7 @@ def costs(found: schema.BesideOther) -> Iterator[tuple[str, bool]]:
 
 
 def dearer(found: schema.BesideOther) -> list[str]:
-    """What a model costs far more of than the one that it is to replace."""
+    """What costs far more than with the model that is to be replaced."""
     return [said for said, far in costs(found) if far]
 
 
@@ -107,12 +101,11 @@ BUDGET_WORDS: Mapping[schema.Verdict, str] = {
     "failed": "beyond",
     "not shown": "not shown to be within or beyond",
 }
-"""How a latency stands to its budget, by the verdict."""
+"""A latency's relation to its budget, by the verdict."""
 
 
 def p99_text(one: schema.Comparison) -> str:
-    """How much longer the p99 latency of a point is than the other build's, where that is shown; else
-    empty."""
+    """How much longer the p99 latency is than the other build's, if that is shown; else empty."""
     if not one.p99_is_longer or one.p99_ratio is None:
         return ""
     limit = 1 / (1 - one.allowed_slowdown)
@@ -122,8 +115,7 @@ def p99_text(one: schema.Comparison) -> str:
 
 
 def point_budget_text(load: schema.Load) -> str:
-    """The latency of a load point beside its budget: `p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml,
-    entry 1)`; empty where it has none."""
+    """`p99 6.2 ms (6.1 to 6.3) beyond 5 ms (thresholds.toml, entry 1)`; empty without a budget."""
     budget = load.budget
     if budget is None:
         return ""
@@ -133,8 +125,7 @@ def point_budget_text(load: schema.Load) -> str:
 
 
 def speed_failures(load: schema.Load) -> list[str]:
-    """Why a load point is not as fast as it was asked to be: slower than another build, its p99 longer, its
-    latency beyond its budget; empty where neither is shown."""
+    """Why a load point is too slow: against another build, in its p99, beyond its budget; may be empty."""
     compared, budget = load.comparison, load.budget
     slower = compared is not None and schema.verdict_of(compared) == "failed"
     beyond = budget is not None and budget.verdict == "failed"
@@ -146,17 +137,16 @@ def speed_failures(load: schema.Load) -> list[str]:
 
 
 def mark_codes(marks: Sequence[schema.Mark]) -> str:
-    """`, niced`: how a line goes on after the figures of a load point, or of what serving costs at it."""
+    """`, niced`: the end of a line with figures of a load point or of efficiency."""
     return "".join(f", {mark.code}" for mark in marks)
 
 
 CERTIFIED_BY = "LoadGen's early stopping"
-"""The rule that the bound of a certified percentile follows."""
+"""The rule for the bound of a certified percentile."""
 
 
 def certified_text(name: str, one: schema.CertifiedPercentile) -> str:
-    """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or how many requests are
-    missing."""
+    """`p99 at most 11.204 ms at 99 % confidence (LoadGen's early stopping)`, or the missing requests."""
     if one.bound_ms is None:
         return f"{name} not certified: {certified_cell(one)}"
     confidence = GIVEN_SHARE.text(one.confidence)
@@ -164,8 +154,7 @@ def certified_text(name: str, one: schema.CertifiedPercentile) -> str:
 
 
 def certified_cell(one: schema.CertifiedPercentile | None) -> str:
-    """The bound for a column whose heading says the rest, or how many requests are missing; `-` where nothing
-    says."""
+    """The bound for a column whose heading has the rest, or the missing requests; `-` if unknown."""
     if one is None or one.bound_ms is not None:
         return LATENCY.cell(one.bound_ms if one else None)
     return f"{COUNT.text(one.requests_missing)} requests too few"

@@ -1,15 +1,15 @@
-"""Whether a case is right, in words: its conversion, its scores, the gates, and the answers under load."""
+"""Sentences on correctness: the conversion, the scores, the gates, and the answers under load."""
 
 from collections.abc import Sequence
 
 from reports.record import schema
-from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR
+from reports.record.quantities import AGREEMENT, COUNT, METRICS, RATIO, RELATIVE_ERROR, Quantity
 
 # --- conversion and scores ---
 
 
 def main_score(record: schema.Record) -> schema.Score | None:
-    """The score that tables show; None where the task's metric was not measured."""
+    """The score that tables show; None without a measured metric of the task."""
     if record.accuracy is None or record.accuracy_missing or not record.accuracy.scores:
         return None
     return record.accuracy.scores[0]
@@ -23,16 +23,14 @@ def score_text(score: schema.Score) -> str:
 
 
 def _score_failure(score: schema.Score, limit: schema.Limit) -> str:
-    """A sentence on a limit that the served score does not keep, both with as many decimals as tell them
-    apart."""
+    """A missed limit and the score, with enough decimals to tell them apart."""
     served, value = METRICS[score.better].apart(score.served, limit.value)
     place = "below its floor" if score.better == "higher" else "above its ceiling"
     return f"served {score.metric} {served} is {place} of {value} ({limit.source})"
 
 
 def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
-    """A sentence for each score and each pair of stages of a ledger that misses its limit; empty where it
-    holds."""
+    """A sentence for each score, pair of stages and output that misses its limit; empty if all hold."""
     failures = []
     for score in accuracy.scores:
         limit = tightest(score)  # which is missed where any is
@@ -52,8 +50,7 @@ def ledger_failures(accuracy: schema.Accuracy) -> list[str]:
 
 
 def accuracy_sentence(record: schema.Record) -> str:
-    """The ledger: the scores after each stage, on how many samples, and where neighbouring stages
-    disagree."""
+    """The ledger: the scores after each stage, the number of samples, and the decisions that differ."""
     accuracy = record.accuracy
     if accuracy is None or main_score(record) is None:
         return unmeasured(record)
@@ -77,31 +74,25 @@ def _served(score: schema.Score) -> str:
 
 
 def tightest_text(score: schema.Score) -> str:
-    """The limit that is hardest to keep: `floor 95.9 %`, or `ceiling 0.04` of an error; empty where there is
-    none."""
+    """The strictest limit: `floor 95.9 %`, or `ceiling 0.04` for an error; empty if there is none."""
     limit = tightest(score)
     word = "floor" if score.better == "higher" else "ceiling"
     return "" if limit is None else f"{word} {metric_text(score, limit.value)}"
 
 
 def tightest(score: schema.Score) -> schema.Limit | None:
-    """The limit that is hardest to keep; None where there is none."""
+    """The strictest limit; None if there is none."""
     choose = max if score.better == "higher" else min
     return choose(score.limits, key=lambda limit: limit.value, default=None)
 
 
 def _disagreement(one: schema.Disagreement) -> str:
     lost = f" ({one.lost} lost, {one.gained} gained)" if one.count else ""
-    share = (
-        f", {AGREEMENT.text(1 - one.agreement)} of their parts"
-        if one.count and one.agreement > 1 - one.count
-        else ""
-    )
-    return f"{one.count} between {' and '.join(one.between)}{lost or share}"
+    return f"{one.count} between {' and '.join(one.between)}{lost}"
 
 
 def has_random_weights(record: schema.Record) -> bool:
-    """Whether the weights are random, so that no decision of the case can be right or wrong."""
+    """Whether weights are random, so that no decision can be right or wrong."""
     return record.build.weights.startswith("random")
 
 
@@ -110,7 +101,7 @@ def stage_failures(record: schema.Record) -> list[str]:
 
 
 def unscored(record: schema.Record) -> str:
-    """The two words that are shown in place of a missing score."""
+    """What is shown in place of a missing score."""
     if any(one.stage == "accuracy" for one in record.failures):
         return "failed"
     if record.build.as_found:
@@ -119,13 +110,13 @@ def unscored(record: schema.Record) -> str:
 
 
 def unmeasured(record: schema.Record) -> str:
-    """What is said in place of a missing score: that there is none, and why where the record says it."""
+    """What a sentence has in place of a missing score, with the reason if the record has it."""
     reason = f": {record.accuracy_missing.strip().rstrip('.')}" if record.accuracy_missing else ""
     return unscored(record) + reason
 
 
 def conversion_failure(conversion: schema.Parity | None) -> str | None:
-    """How far the converted model is from the framework; None where it is near enough."""
+    """How far the converted model is from the framework; None if it is near enough."""
     if conversion is None:
         return "the converted model was not compared with the framework"
     if conversion.passed:
@@ -144,23 +135,23 @@ def conversion_failure(conversion: schema.Parity | None) -> str | None:
 
 
 def parity_text(conversion: schema.Parity) -> str:
-    """`relative error 3e-07, limit 1e-05; agreement 100.0 %, limit 99.9 %`: what was compared, each with its
-    limit."""
+    """Each comparison with its limit: `relative error 3e-07, limit 1e-05; agreement 100.0 %, limit ...`."""
+    costs = " times what the precision itself costs this model"
     found = [
-        ("relative error {}", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit),
-        (
-            "mean error {} times what the precision itself costs this model",
-            RATIO,
-            conversion.error_in_costs,
-            conversion.error_in_costs_limit,
-        ),
-        ("agreement {}", AGREEMENT, conversion.agreement, conversion.agreement_limit),
+        ("relative error", RELATIVE_ERROR, conversion.relative_error, conversion.relative_error_limit, ""),
+        ("mean error", RATIO, conversion.error_in_costs, conversion.error_in_costs_limit, costs),
+        ("agreement", AGREEMENT, conversion.agreement, conversion.agreement_limit, ""),
     ]
     return "; ".join(
-        said.format(quantity.text(value)) + ("" if limit is None else f", limit {quantity.text(limit)}")
-        for said, quantity, value, limit in found
+        f"{name} {_limited(quantity, value, limit, of)}"
+        for name, quantity, value, limit, of in found
         if value is not None
     )
+
+
+def _limited(quantity: Quantity, value: float, limit: float | None, of: str = "") -> str:
+    """`50 % of one sample's, limit 1 %`."""
+    return f"{quantity.text(value)}{of}" + ("" if limit is None else f", limit {quantity.text(limit)}")
 
 
 def _is_unmet(one: schema.Disagreement) -> bool:
@@ -168,31 +159,22 @@ def _is_unmet(one: schema.Disagreement) -> bool:
 
 
 def _agreement_failure(one: schema.Disagreement) -> str:
-    return (
-        f"{' and '.join(one.between)} decide differently "
-        f"(agreement {AGREEMENT.text(one.agreement)}, limit {AGREEMENT.text(one.agreement_limit or 0.0)})"
-    )
+    agreement = _limited(AGREEMENT, one.agreement, one.agreement_limit)
+    return f"{' and '.join(one.between)} decide differently (agreement {agreement})"
 
 
 def _output_failure(one: schema.OutputDifference) -> str:
     if one.kind == "differing":
-        how = f"{AGREEMENT.text(one.mean)} of its integers differ, limit {AGREEMENT.text(one.mean_limit)}"
+        how = _limited(AGREEMENT, one.mean, one.mean_limit, " of its integers differ")
         if one.largest > one.largest_limit:
-            how += (
-                f", and {AGREEMENT.text(one.largest)} of one sample's, limit "
-                f"{AGREEMENT.text(one.largest_limit)}"
-            )
+            how += ", and " + _limited(AGREEMENT, one.largest, one.largest_limit, " of one sample's")
     else:
-        how = (
-            f"on the mean {RELATIVE_ERROR.text(one.mean)}, limit {RELATIVE_ERROR.text(one.mean_limit)}; at "
-            f"most {RELATIVE_ERROR.text(one.largest)} of the spread, limit "
-            f"{RELATIVE_ERROR.text(one.largest_limit)}"
-        )
+        mean = _limited(RELATIVE_ERROR, one.mean, one.mean_limit)
+        largest = _limited(RELATIVE_ERROR, one.largest, one.largest_limit, " of the spread")
+        how = f"on the mean {mean}; at most {largest}"
     if one.compared < one.compared_limit:
-        how += (
-            f"; compared on {AGREEMENT.text(one.compared)} of the samples, limit "
-            f"{AGREEMENT.text(one.compared_limit)}, as integers beside it differ on the others"
-        )
+        share = _limited(AGREEMENT, one.compared, one.compared_limit, " of the samples")
+        how += f"; compared on {share}, as integers beside it differ on the others"
     place = f"sample {one.sample}: expected {one.expected:.6g}, given {one.given:.6g}"
     return f"{how}; worst in {place}; {one.source}" if one.sample else f"{how}; {one.source}"
 
@@ -204,35 +186,30 @@ def metric_text(score: schema.Score, value: float) -> str:
 # --- answers ---
 
 NOISY = 1e-4
-"""The share of the spread between samples beyond which answers that pass are marked: those of right models in
-FP32 were measured to be 0 to 1.5e-6 apart."""
-ALL_ALIKE = "all samples get one answer, so that nothing shows whose answer one is"
+"""The share of the spread between samples from which passing answers are marked: those of correct FP32 models
+were measured to differ by 0 to 1.5e-6."""
+ALL_ALIKE = "all samples have the same answer, so that swapped answers cannot be seen"
 
 
 def wrong_answers(load: schema.Load) -> str:
-    """What was wrong with the answers of a load point, in a sentence; empty where nothing was, or none was
-    looked at."""
+    """The wrong answers of a load point; empty if there are none, or none was checked."""
     return wrong_text(load.answers, "under load")
 
 
 def wrong_text(found: schema.VerifiedAnswers | None, where: str) -> str:
-    """What was wrong with some answers, `where` saying when they were given; empty where nothing was, or none
-    was looked at."""
+    """The wrong answers, given `where`; empty if there are none, or none was checked."""
     if found is None or not found.wrong:
         return ""
     text = f"{COUNT.text(found.wrong)} of {COUNT.text(found.verified)} answers {where} are wrong"
     first = found.first_wrong
     if first is None:
         return text
-    return (
-        f"{text}, the first to sample {first.sample}: {first.output} is {first.given}, and {first.expected} "
-        f"{found.held_to}"
-    )
+    wrong = f"{first.output} is {first.given}, and {first.expected} {found.held_to}"
+    return f"{text}, the first to sample {first.sample}: {wrong}"
 
 
 def verified_answers(loads: Sequence[schema.Load]) -> str:
-    """How many answers under load were compared with those in process, in a sentence; empty where none
-    were."""
+    """How many answers under load were compared, in a sentence; empty for none."""
     found = [load.answers for load in loads if load.answers is not None]
     verified, wrong = sum(one.verified for one in found), sum(one.wrong for one in found)
     if not verified:
@@ -245,33 +222,30 @@ def verified_answers(loads: Sequence[schema.Load]) -> str:
         seen += f" ({COUNT.text(left_out)} by their integers alone, as a few of these differ)"
     if wrong:
         return f"{seen}: {COUNT.text(wrong)} were wrong."
+    if verified < 30:
+        return f"{seen}, none was wrong."
     # Of so many right ones in a row: 1 - 0.05 ** (1 / n) is less than 3 / n (the rule of three).
-    rare = (
-        f": with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is" if verified >= 30 else ""
-    )
-    return f"{seen}, none was wrong{rare}."
+    rare = f"with 95 % confidence fewer than one in {COUNT.text(verified // 3)} is"
+    return f"{seen}, none was wrong: {rare}."
 
 
 def conversation_text(found: schema.Conversation) -> str:
-    asked = (
-        f"a sequence of {found.requests} "
-        f"requests{', alone as the model takes one at a time' if found.alone else ''}"
-        if found.kind == "sequence"
-        else f"{found.requests} requests"
-    )
+    asked = f"{found.requests} requests"
+    if found.kind == "sequence":
+        asked = f"a sequence of {asked}{', alone as the model takes one at a time' if found.alone else ''}"
     answers = f"{COUNT.text(found.answers)} answers to {asked}"
     return f"{answers}, {'the same again' if found.passed else found.difference}"
 
 
 def conversation_failure(found: schema.Conversation | None) -> str:
-    """The difference between two conversations with the same requests; empty where there was none."""
-    return (
-        f"answers depend on more than what is asked: {found.difference}" if found and not found.passed else ""
-    )
+    """The difference between two rounds of the same requests; empty if there is none."""
+    if found is None or found.passed:
+        return ""
+    return f"answers depend on more than what is asked: {found.difference}"
 
 
 def same_answers_text(found: schema.SameAnswers) -> str:
-    """How far answers to one sample are apart, however it is sent."""
+    """How far answers to one sample differ, however it is sent."""
     size = apart_text(found)
     if found.passed:
         return f"answers to one sample differ by {size} at most, however it is sent{remarks(found)}"
@@ -283,8 +257,8 @@ def same_answers_text(found: schema.SameAnswers) -> str:
 
 
 def remarks(found: schema.SameAnswers) -> str:
-    """What a reader has to know of answers that are near enough: that they are noisy, that some were not
-    compared, or that nothing tells them apart. Empty where there is nothing of that kind."""
+    """Remarks on answers that pass: that they are noisy, that some were not compared, or that nothing tells
+    them apart; may be empty."""
     said = []
     if found.relative_difference is not None and found.relative_difference > NOISY:
         said.append(f"noisy: most models stay below {NOISY:g}")
@@ -298,7 +272,7 @@ def remarks(found: schema.SameAnswers) -> str:
 
 
 def apart_text(found: schema.SameAnswers) -> str:
-    """By how much answers to one sample differ: `3e-07 of the spread`, or `0.12 % of the elements`."""
+    """The difference of answers to one sample: `3e-07 of the spread`, or `0.12 % of the elements`."""
     if found.relative_difference is not None:
         return f"{RELATIVE_ERROR.text(found.relative_difference)} of the spread"
     return f"{AGREEMENT.text(1 - found.agreement)} of the elements"
@@ -308,17 +282,15 @@ def apart_text(found: schema.SameAnswers) -> str:
 
 
 def gate_text(found: schema.AnswerGate) -> str:
-    said = [found.tried]
-    if found.same is not None and not found.wrong:
-        said.append(
-            f"answers differ {'by' if found.same.relative_difference is not None else 'in'} at most "
-            f"{apart_text(found.same)}{remarks(found.same)}"
-        )
-    return ", ".join(said)
+    same = found.same
+    if same is None or found.wrong:
+        return found.tried
+    how = "by" if same.relative_difference is not None else "in"
+    return f"{found.tried}, answers differ {how} at most {apart_text(same)}{remarks(same)}"
 
 
 def gate_failures(found: Sequence[schema.AnswerGate]) -> list[str]:
-    """What is wrong, a sentence for each gate that did not pass, in the order of GATES."""
+    """A sentence for each gate that did not pass, in the order of GATES."""
     return [f"{one.wrong} (gate {one.gate})" for one in gates_in_order(found) if one.wrong]
 
 

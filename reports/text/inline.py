@@ -1,5 +1,4 @@
-"""Text within a line of markdown: what is emphasised, code, and text of whatever origin, which is escaped
-once."""
+"""Text within a line of markdown: emphasis, code, and foreign text, which is escaped once."""
 
 import re
 from collections.abc import Iterable
@@ -7,59 +6,51 @@ from collections.abc import Iterable
 from reports.record.sanitize import in_markdown, one_line
 
 LONGEST = 5000
-"""Characters of a cell or a line; the longest reason why no speed is shown has some hundreds a load point."""
+"""Characters of a cell or a line; the longest reason for a hidden speed takes some hundreds a load point."""
 
 
 class Emphasised(str):
-    """Text of whatever origin that is emphasised, as markdown: it is escaped, and `text` and `markdown` leave
-    it as it is.
-
-    There is no other way to emphasise: asterisks in a text are shown as what they are."""
+    """Emphasised text of any origin, as markdown: it is escaped, and `text` and `markdown` leave it alone.
+    There is no other way to emphasise: asterisks in a text are shown."""
 
     __slots__ = ()
 
     def __new__(cls, parts: Iterable[tuple[str, str]], between: str = "; ") -> "Emphasised":
-        """Each part with its sign, such as `**`, around it. One that is emphasised already stays as it is."""
+        """Each part with its sign, such as `**`, around it; an emphasised one stays as it is."""
         return super().__new__(cls, between.join(f"{sign}{text(part)}{sign}" for sign, part in parts))
 
 
 def bold(value: str) -> Emphasised:
-    """Text of whatever origin in bold."""
     return Emphasised([("**", value)])
 
 
 def italic(value: str) -> Emphasised:
-    """Text of whatever origin in italics."""
     return Emphasised([("*", value)])
 
 
 def joined(values: Iterable[str], between: str) -> Emphasised:
-    """Texts of which some are emphasised, with what stands between any two."""
+    """Texts, some of them emphasised, with a separator."""
     return Emphasised((("", value) for value in values), between)
 
 
 def as_is(value: str) -> Emphasised:
-    """A text of the suite's own that is markdown already."""
+    """Markdown of the suite's own."""
     return str.__new__(Emphasised, value)
 
 
 def plain(value: str) -> str:
-    """The text without the signs of emphasis and code, and without what escapes others: as a terminal or CSV
-    has it."""
+    """The text without signs of emphasis and code, and without escapes, for a terminal or CSV."""
     said = re.sub(r"\\(.)|\*+", r"\1", value) if isinstance(value, Emphasised) else value
     return said.replace("`", "")
 
 
 def code(value: str) -> str:
-    """Text of whatever origin as code on one line; a backtick, which would end it, becomes an apostrophe."""
+    """Text of any origin as code on one line; a backtick, which would end it, becomes an apostrophe."""
     return f"`{one_line(value, LONGEST).replace('`', chr(39)) or ' '}`"
 
 
 def text(value: str) -> str:
-    """Text of whatever origin on one line, harmless wherever it stands: no table, HTML, link or picture comes
-    of it.
-
-    Code in backticks stays what it is, since sentences of this suite have it, and so does what is Emphasised.
-    It is escaped once: what it gave, and what is given to `markdown`, is not to be escaped before.
-    """
+    """Text of any origin on one line, harmless everywhere: it makes no table, HTML, link or picture. Code in
+    backticks, which sentences of this suite contain, stays code, and Emphasised text stays as it is. Text is
+    escaped once: neither its result nor what `markdown` gets may be escaped before."""
     return value if isinstance(value, Emphasised) else in_markdown(value, LONGEST)

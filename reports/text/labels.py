@@ -18,7 +18,7 @@ def confidence_levels(loads: Iterable[Load]) -> str:
 
 
 def point(load: LoadSetting) -> str:
-    """What a load point is called within its scenario."""
+    """The load point within its scenario."""
     if load.request_rate_per_s is not None:
         return schedule(load)
     return size(load.scenario, load.batch, load.concurrency)
@@ -38,7 +38,7 @@ def schedule(load: LoadSetting) -> str:
 
 
 def server_name(version: str) -> str:
-    """What a server is called by what it says of itself, which of Triton is a version alone."""
+    """The server's name from its version: Triton's is a number alone."""
     return f"Triton {version}" if version[:1].isdigit() else version
 
 
@@ -48,7 +48,7 @@ def device(record: Record) -> str:
 
 
 def kind_of_device(record: Record) -> str:
-    """The name of the CPU or GPU that the case was measured on, without their number."""
+    """The CPU or GPU of a case, without the number."""
     if record.machine.is_client:
         return "a remote server" if record.case.target == REMOTE else f"{record.case.target.upper()}, remote"
     if record.case.target == "cpu":
@@ -57,8 +57,7 @@ def kind_of_device(record: Record) -> str:
 
 
 def notes(measured: Load | Efficiency) -> str:
-    """What a reader has to know about a load point, or about what serving costs at it; empty where there is
-    nothing."""
+    """The remarks on a load point or on efficiency; may be empty."""
     return "; ".join(mark.text for mark in measured.marks)
 
 
@@ -68,19 +67,19 @@ def several_gpus(case: Case) -> str:
 
 
 def accelerator(case: Case) -> str:
-    """The accelerator that the case's name says, as a reader knows it; empty where it says none."""
+    """The accelerator in the case's name, as a reader knows it; may be empty."""
     return _ACCELERATORS.get(case.accelerator, case.accelerator) if case.accelerator else ""
 
 
 def format_text(record: Record) -> str:
-    """What a case was converted to and runs on, as a reader knows it: `ONNX, TensorRT, 2 GPUs`."""
+    """The format and what it runs on, as a reader knows it: `ONNX, TensorRT, 2 GPUs`."""
     parts = (record.build.format, accelerator(record.case), several_gpus(record.case))
     return ", ".join(filter(None, parts))
 
 
 def backend_accelerator(record: Record) -> str:
-    """The accelerator as published tables name it: the case's own, and what its format brings: CUDA for
-    PyTorch on a GPU, TensorRT for TF-TRT."""
+    """The accelerator as in published tables: the case's own, or that of its format: CUDA for PyTorch on a
+    GPU, TensorRT for TF-TRT."""
     if record.case.accelerator is None and record.case.target not in ("cpu", REMOTE):
         if record.case.format == "tf-trt":
             return _ACCELERATORS["trt"]
@@ -90,19 +89,19 @@ def backend_accelerator(record: Record) -> str:
 
 
 def sequence_length(record: Record) -> str:
-    """Tokens or symbols of the model's first input, where that is a sequence."""
+    """The length of the model's first input, if that is a sequence."""
     shape = _first_input(record)
     return str(shape[0]) if len(shape) == 1 else "-"
 
 
 def image_resolution(record: Record) -> str:
-    """The shape of the model's first input, where that is an image or a volume: `4x128x128x128`."""
+    """The shape of the model's first input, if that is an image or a volume: `4x128x128x128`."""
     shape = _first_input(record)
     return "x".join(map(str, shape)) if len(shape) > 1 else "-"
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 run`, `1,200 runs`: a number of things by their noun, whose plural ends in s."""
+    """`1 run`, `1,200 runs`, for a noun with a plural in s."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -117,33 +116,31 @@ def _first_input(record: Record) -> tuple[int, ...]:
 
 
 _LISTED = 4
-"""How many hosts, commits and runs are listed; further ones are only counted."""
+"""The hosts, commits and runs that are listed; further ones are counted."""
 _COMMIT_LENGTH = 12
 
 
 def commit_text(origin: Origin) -> str:
-    """The commit, short, and whether the checkout was changed since; empty where it was of none."""
+    """The short commit, and whether the checkout had changes; empty without a commit."""
     if origin.commit is None:
         return ""
     return origin.commit[:_COMMIT_LENGTH] + ("" if origin.clean else ", changed")
 
 
 def started_text(origin: Origin) -> str:
-    """When the run began, to the minute: `2026-11-22 07:25 UTC`."""
+    """The start of the run: `2026-11-22 07:25 UTC`."""
     date, _, time = origin.started.partition("T")
     return f"{date} {time[:5]} UTC" if time else date
 
 
 def days_text(times: Iterable[str]) -> str:
-    """The days of some times in ISO 8601: `2026-03-04 to 2026-03-06`, the day of a single one; empty without
-    any."""
+    """The days of times in ISO 8601: `2026-03-04 to 2026-03-06`, or a single day; empty without any."""
     days = sorted({time[:10] for time in times} - {""})
     return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
 
 
 def measured_text(records: Sequence[Record]) -> str:
-    """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`; empty where no record
-    says. A host that was left out is left out."""
+    """`on node7, node8; commit c0ffee000000, changed; run began 2026-11-22 07:25 UTC`, as far as known."""
     found = [one for record in records for one in origins_of(record)]
     parts = (
         ("on ", [one.host for one in found]),
@@ -161,14 +158,14 @@ def _listed(values: Iterable[str]) -> str:
 
 
 def first_of(values: Sequence[str], most: int, between: str = ", ", count: int | None = None) -> str:
-    """The first few of some values, or of so many, and how many more there are: `a, b and 3 more`."""
+    """The first values, and how many more there are (of `count`): `a, b and 3 more`."""
     left = (len(values) if count is None else count) - most
     more = f" and {left} more" if left > 0 else ""
     return between.join(values[:most]) + more
 
 
 def sentence(text: str) -> str:
-    """The text with a capital letter and a full stop; empty where it is."""
+    """The text with a capital letter and a full stop; empty stays empty."""
     return f"{text[:1].upper()}{text[1:].removesuffix('.')}." if text else ""
 
 
@@ -177,7 +174,7 @@ Value = TypeVar("Value")
 
 
 def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, list[Value]]:
-    """The values by their key. Keys and the values of each keep the order in which they came."""
+    """The values by key; both keep their order."""
     groups: dict[Key, list[Value]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)

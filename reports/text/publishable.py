@@ -1,8 +1,5 @@
-"""The only door to every output: what of a record may be published.
-
-Where a speed may not be shown, its figures are taken out of the record and the reason is put in their place,
-so that no other module has to decide again.
-"""
+"""The only door to every output. A hidden speed is taken out of the record, and the reason is put in its
+place, so that no other module has to decide again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,8 +20,7 @@ _NO_FIGURE = Estimate(float("nan"), float("nan"), float("nan"))
 
 @dataclass(frozen=True)
 class HiddenPoint:
-    """A load point whose figures may not be shown: the setting of the load generator, and how much was
-    measured."""
+    """A load point with hidden figures: its setting, and the extent of its measurement."""
 
     scenario: str
     batch: int
@@ -32,38 +28,32 @@ class HiddenPoint:
     request_rate_per_s: float | None
     arrivals: str | None
     compared_with: str | None
-    """The other build that it was measured beside; None where there was none."""
+    """The other build that it was compared with, if any."""
     measured: Figures
-    """The setting and the amount of measuring, as `reports.record.figures.of_point` gives them."""
+    """As from `reports.record.figures.of_point`."""
     origin: Origin | None = None
-    """Where it comes from."""
 
 
 class Publishable(Record, frozen=True):
-    """A record as a reader may see it. Where no speed may be shown, `loads` and `efficiency` are empty, and
-    `soak` says nothing of it."""
+    """A record as a reader may see it. With a hidden speed, `loads` and `efficiency` are empty."""
 
     no_speed: str = ""
-    """The sentence that stands in place of the case's speed; empty where its speed is shown."""
+    """The reason why the case's speed is hidden; empty if it is shown."""
     no_winner: str = ""
-    """The sentence that stands in place of what a search found; empty where that is shown. The search then
-    keeps what it was for and how right its winner is, and its load has no figures."""
+    """The reason why a search's winner is hidden; empty if it is shown. The search then keeps its aim and its
+    winner's ledger, and its load has no figures."""
     hidden: tuple[HiddenPoint, ...] = ()
-    """The load points that were measured and are not shown."""
+    """The load points that are not shown."""
 
 
 def name_of(record: Record) -> str:
-    """What a reader knows a record by: its case."""
     return case_id(record.case)
 
 
 def publishable(record: Record) -> Publishable:
-    """The record as it may be shown.
-
-    A case shows its speed where its conversion and its accuracy hold. One whose weights are random has no
-    task metric; its conversion stands for its rightness. The winner of a search shows its own where its own
-    ledger holds, whatever the case's settings give.
-    """
+    """The record as it may be shown: with its speed if conversion and accuracy hold. With random weights,
+    which have no task metric, the conversion alone decides. A search's winner shows its speed if its own
+    ledger holds, whatever the case's settings give."""
     no_speed = _why_no_speed(record)
     search, no_winner = _search(record)
     fields = {name: getattr(record, name) for name in Record.__struct_fields__}
@@ -71,20 +61,14 @@ def publishable(record: Record) -> Publishable:
         fields |= {"loads": (), "efficiency": (), "warm_up": None}
         if record.soak is not None:
             fields["soak"] = structs.replace(record.soak, end_over_begin=None, requests_per_s=None)
-    hidden = [_hidden(load) for load in record.loads] if no_speed else []
-    return Publishable(
-        **fields | {"search": search},
-        no_speed=no_speed,
-        no_winner=no_winner,
-        hidden=tuple(hidden),
-    )
+    hidden = tuple(map(_hidden, record.loads)) if no_speed else ()
+    fields |= {"search": search}
+    return Publishable(**fields, no_speed=no_speed, no_winner=no_winner, hidden=hidden)
 
 
 def read_all(results: Path, *, anonymous: bool = False) -> list[Publishable]:
-    """Every record below a results folder as a reader may see it; raises as `reports.record.files.read_all`.
-
-    Where it is to be anonymous, neither hosts nor UUIDs of GPUs are in it.
-    """
+    """Every record below a results folder; raises as `reports.record.files.read_all`. An anonymous one has
+    neither hosts nor UUIDs of GPUs."""
     return of_files(files.read_folder(results).all(), anonymous=anonymous)
 
 
@@ -94,56 +78,40 @@ def of_files(found: Mapping[Path, Record], *, anonymous: bool = False) -> list[P
 
 
 def _why_no_speed(record: Record) -> str:
+    failures = _failures(record)
+    return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
+
+
+def _failures(record: Record) -> list[str]:
+    """What hides the speed of a record, as parts of a sentence."""
     if record.failures:
-        return f"No throughput is shown: {', and '.join(correctness.stage_failures(record))}."
-    failures = [
+        return correctness.stage_failures(record)
+    accuracy = record.accuracy
+    answers = [
         f"{failure} ({full_point(load)})"
         for load in record.loads
         if (failure := correctness.wrong_answers(load))
     ]
-    failures += correctness.gate_failures(record.gates)
+    answers += correctness.gate_failures(record.gates)
     if record.soak is not None and (failure := correctness.wrong_text(record.soak.answers, "in the soak")):
-        failures.append(failure)
+        answers.append(failure)
     if record.build.as_found:
-        failures += [] if record.accuracy is None else correctness.ledger_failures(record.accuracy)
-        failures = [
-            *failures,
-            *filter(None, [correctness.conversation_failure(record.conversation)]),
-            *_unheld(record),
-        ]
-        return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
-    converted = record.conversion is not None and record.conversion.passed
-    kept = record.accuracy is None or record.accuracy.passed
-    measured = record.accuracy is not None and record.accuracy_missing is None
-    if not (converted and kept and (measured or correctness.has_random_weights(record))):
-        failures = [
-            *filter(None, [correctness.conversion_failure(record.conversion)]),
-            *_accuracy_failures(record),
-            *failures,
-        ]
-    return f"No throughput is shown: {', and '.join(failures)}." if failures else ""
-
-
-def _unheld(record: Record) -> list[str]:
-    """A sentence if a model that was served as it was found has load points whose answers were not
-    compared."""
-    unseen = [load for load in record.loads if load.answers is None]
-    return [f"answers under load were not compared ({full_point(unseen[0])})"] if unseen else []
-
-
-def _accuracy_failures(record: Record) -> list[str]:
-    """What is wrong with the ledger; empty where nothing is."""
-    accuracy = record.accuracy
-    missing = correctness.main_score(record) is None and not correctness.has_random_weights(record)
-    failures = [f"accuracy was {correctness.unmeasured(record)}"] if missing else []
-    if accuracy is None or accuracy.passed:
-        return failures
-    return failures + correctness.ledger_failures(accuracy)
+        answers += correctness.ledger_failures(accuracy) if accuracy else []
+        answers += filter(None, [correctness.conversation_failure(record.conversation)])
+        unseen = [full_point(load) for load in record.loads if load.answers is None]
+        return answers + [f"answers under load were not compared ({point})" for point in unseen[:1]]
+    failures = [*filter(None, [correctness.conversion_failure(record.conversion)])]
+    is_random = correctness.has_random_weights(record)
+    if not is_random and correctness.main_score(record) is None:
+        failures.append(f"accuracy was {correctness.unmeasured(record)}")
+    if accuracy is not None and not accuracy.passed:
+        failures += correctness.ledger_failures(accuracy)
+    return failures + answers
 
 
 def _search(record: Record) -> tuple[Search | None, str]:
-    """What a search found, and why it may not be shown. Where nothing kept the budget there is no winner to
-    prove: the lowest latency, which says so, stays."""
+    """The search as it may be shown, and why its winner is hidden. If nothing keeps the budget there is no
+    winner to prove, and the lowest latency, which says so, stays."""
     search = record.search
     if search is None:
         return None, ""
@@ -167,10 +135,8 @@ def _search(record: Record) -> tuple[Search | None, str]:
         request_rate_per_s=None,
         arrivals=None,
     )
-    budget = LATENCY_BUDGET.text(search.budget_ms)
-    return structs.replace(
-        search, load=load, lead=None, goodput_per_s=None
-    ), f"The winner within {budget} is not proven. {why}"
+    hidden = structs.replace(search, load=load, lead=None, goodput_per_s=None)
+    return hidden, f"The winner within {LATENCY_BUDGET.text(search.budget_ms)} is not proven. {why}"
 
 
 def _hidden(load: Load) -> HiddenPoint:

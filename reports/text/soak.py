@@ -1,5 +1,4 @@
-"""The result of a soak in words: what grows and by how much, how long until 1 GiB is used, and whether speed
-is lost."""
+"""Sentences on a soak: what grows, by how much, how soon it uses 1 GiB more, and whether speed is lost."""
 
 from collections.abc import Mapping
 
@@ -8,16 +7,11 @@ from reports.record.schema import Growth, Soak, Verdict
 from reports.record.verdicts import too_wide
 
 _GIB = 2.0**30
-VERDICT_WORDS: Mapping[Verdict, str] = {
-    "passed": "no leak",
-    "failed": "leak",
-    "not shown": "not shown",
-}
-"""The words for the verdict on the growth of something."""
+VERDICT_WORDS: Mapping[Verdict, str] = {"passed": "no leak", "failed": "leak", "not shown": "not shown"}
 
 
 def leaks(soak: Soak) -> list[str]:
-    """A sentence for each thing that leaks; empty where nothing is shown to."""
+    """A sentence for each leak that is shown."""
     return [
         f"{one.what} grows by {growth_text(one)}{_until(one, soak)}"
         for one in soak.growth
@@ -26,8 +20,7 @@ def leaks(soak: Soak) -> list[str]:
 
 
 def unknown(soak: Soak, per: str) -> list[str]:
-    """A sentence for each thing of which the soak does not show whether it leaks with each request, or
-    loading."""
+    """A sentence for each thing that is neither shown to leak with each request, or loading, nor not to."""
     return [
         f"{one.what} is not shown to leak, nor not to: {growth_text(one)}"
         for one in soak.growth
@@ -36,9 +29,8 @@ def unknown(soak: Soak, per: str) -> list[str]:
 
 
 def soak_text(soak: Soak) -> str:
-    """What a soak came to, beside the outcome of its test: `no leak in 312,000 requests in 600 s, and 24
-    loadings; memory of the server 2.1 B a request (-0.6 to 4.8); speed at the end 1.01 (0.99 to 1.03) of the
-    beginning`."""
+    """The result beside the test's outcome: `no leak in 312,000 requests in 600 s, and 24 loadings; memory of
+    the server 2.1 B a request (-0.6 to 4.8); speed at the end 1.01 (0.99 to 1.03) of the beginning`."""
     title = "; ".join([*leaks(soak), *unknown(soak, "request")]) or "no leak"
     memory = [one for one in soak.growth if one.what.startswith("memory") and one.verdict == "passed"]
     parts = [f"{title} in {length_text(soak)}", *(f"{one.what} {growth_text(one)}" for one in memory)]
@@ -55,7 +47,7 @@ def length_text(soak: Soak) -> str:
 
 
 def speed_text(soak: Soak) -> str:
-    """The speed at the end beside that at the beginning; empty where it is not known, or may not be shown."""
+    """The speed at the end over that at the beginning; empty if unknown or hidden."""
     if soak.end_over_begin is None:
         return ""
     if not RATIO.is_shown(soak.end_over_begin):
@@ -64,18 +56,16 @@ def speed_text(soak: Soak) -> str:
 
 
 def growth_text(one: Growth) -> str:
-    """By how much something grows, with its interval: `1,034 B a request (1,029 to 1,041)`."""
+    """The growth with its interval: `1,034 B a request (1,029 to 1,041)`."""
     return GROWTH[one.unit, one.per].text_with_interval(one.slope)
 
 
 def confidence_text(soak: Soak) -> str:
-    """The confidence of the intervals: `99 %`."""
     return " or ".join(dict.fromkeys(GIVEN_SHARE.text(one.slope.confidence) for one in soak.growth))
 
 
 def time_until_text(one: Growth, soak: Soak) -> str:
-    """How long it takes until 1 GiB more is used, at the rate of the soak; `-` where nothing grows, or no
-    speed may be shown."""
+    """How long until 1 GiB more is used at this rate; `-` if nothing grows, or for a hidden speed."""
     if one.unit != "bytes" or one.per != "request" or soak.requests_per_s is None or one.slope.low <= 0:
         return NOTHING
     hours = _GIB / (one.slope.value * soak.requests_per_s) / 3600

@@ -1,5 +1,4 @@
-"""How fast a case is beside other formats, the same artifact in process and the machine's peak, and for which
-price."""
+"""Speed compared with other formats, the same artifact in process and the machine's peak; the price."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from typing import Literal
 from msgspec import structs
 
 from reports.record.quantities import INTEGER_WORK_RATE, LATENCY, RATIO, SHARE, SHARE_OF_SPEED, WORK_RATE
-from reports.record.schema import BesideReference, Efficiency, Load, Record, WarmUp
+from reports.record.schema import BesideReference, Efficiency, Load, Machine, Record, Serving, WarmUp
 from reports.record.verdicts import mark_codes, too_wide
 from reports.text.correctness import main_score
 from reports.text.labels import format_text, grouped
@@ -17,7 +16,7 @@ from reports.text.publishable import Publishable, name_of
 # --- ranks -------------------------------------------------------------------------------------------------
 
 Group = tuple[str, str, int]
-"""Target, model and number of GPUs: formats of one group are ranked among each other."""
+"""Target, model and number of GPUs: formats are ranked within a group."""
 
 
 def group_of(record: Publishable) -> Group:
@@ -26,19 +25,17 @@ def group_of(record: Publishable) -> Group:
 
 
 def format_name(record: Publishable) -> str:
-    """A case's format and precision as a reader knows them: `ONNX, TensorRT FP16`."""
+    """The format and precision as a reader knows them: `ONNX, TensorRT FP16`."""
     return f"{format_text(record)} {record.case.precision.upper()}"
 
 
 def reference(record: Publishable) -> BesideReference | None:
-    """A case's best speed over that of its model's reference format, measured in turns; 1 for that format
-    itself, None where there is none."""
+    """The best speed over that of the model's reference format, in turns; None if there is none."""
     return next((one.beside for one in record.efficiency if one.beside is not None), None)
 
 
 def ranked(records: Sequence[Publishable]) -> list[Publishable]:
-    """The records with the formats of each model in the order of their speed, the fastest first; those that
-    are not ranked come last, as they came. Models stay in their order."""
+    """Each model's formats by speed, the fastest first, those without a rank last; models stay in order."""
     order = {group: place for place, group in enumerate(dict.fromkeys(map(group_of, records)))}
 
     def place(record: Publishable) -> tuple[int, float]:
@@ -49,9 +46,8 @@ def ranked(records: Sequence[Publishable]) -> list[Publishable]:
 
 
 def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
-    """The rank of each ranked record by its name: one more than how many formats of its model are shown to be
-    faster, by intervals that do not meet. Formats that are not told apart share a rank; one whose ratio is
-    known too badly to be shown has none."""
+    """The ranks by name: one more than the number of formats that are shown to be faster, by intervals that
+    do not overlap. Others share a rank; a ratio that is hidden has none."""
     placed = {}
     for group in grouped(records, group_of).values():
         found = [(name_of(one), beside.ratio) for one in group if (beside := reference(one)) is not None]
@@ -62,8 +58,8 @@ def ranks(records: Sequence[Publishable]) -> Mapping[str, int]:
 
 
 def best_load(record: Publishable) -> Load | None:
-    """The load point of the highest throughput, None where no speed may be shown; without the mark of a wide
-    interval, as what shows it shows the interval itself."""
+    """The load point of the highest throughput, None for a hidden speed; without the mark of a wide interval,
+    which is shown beside it."""
     best = max(record.loads, key=lambda load: load.throughput_per_s.value, default=None)
     if best is None:
         return None
@@ -71,8 +67,7 @@ def best_load(record: Publishable) -> Load | None:
 
 
 def beside_reference(record: Publishable, records: Sequence[Publishable]) -> str:
-    """`1.41 (1.36 to 1.47) times as fast as ONNX FP32`, of a case that was measured in turns with its
-    reference; else empty."""
+    """`1.41 (1.36 to 1.47) times as fast as ONNX FP32`; empty without a comparison in turns."""
     beside = reference(record)
     if beside is None:
         return ""
@@ -81,8 +76,7 @@ def beside_reference(record: Publishable, records: Sequence[Publishable]) -> str
 
 
 def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -> list[str]:
-    """The formats that cases were set beside, as a reader knows them; the id of a case that is not among the
-    records."""
+    """The reference formats of cases as a reader knows them; the id of a case outside the records."""
     formats = {name_of(one): format_name(one) for one in records}
     names = dict.fromkeys(beside.reference for one in of if (beside := reference(one)))
     return list(dict.fromkeys(formats.get(name, name) for name in names))
@@ -93,7 +87,7 @@ def reference_names(of: Sequence[Publishable], records: Sequence[Publishable]) -
 
 def efficiency_text(found: Sequence[Efficiency], precision: str) -> str:
     """`97 % of in process (95 to 99), 41 % of the machine's FP32 peak of 180 GFLOP/s, 1.41 (1.36 to 1.47)
-    times cpu-resnet50-onnx-fp32`; the scenario where there are several."""
+    times cpu-resnet50-onnx-fp32`, after the scenario if there are several."""
     several = len(found) > 1
     return "; ".join(
         f"{one.scenario} " * several + ", ".join(_parts(one, precision)) + mark_codes(one.marks)
@@ -112,28 +106,22 @@ def _parts(one: Efficiency, precision: str) -> list[str]:
         peak = rate.text(one.peak_flops_per_s.value)
         parts.append(f"{SHARE.text(fraction)} of the machine's {precision.upper()} peak of {peak}")
     beside = one.beside
-    if (
-        beside is not None and beside.ratio.low < beside.ratio.high
-    ):  # without a width it is the reference itself
-        shown = RATIO.is_shown(beside.ratio)
+    if beside is not None and beside.ratio.low < beside.ratio.high:  # it is not the reference itself
         ratio = f"{RATIO.cell_with_interval(beside.ratio)} times {beside.reference}"
-        parts.append(ratio if shown else too_wide(beside.reference))
+        parts.append(ratio if RATIO.is_shown(beside.ratio) else too_wide(beside.reference))
     return parts
 
 
 def warm_up_text(found: WarmUp) -> str:
-    """How long the first request after a load took, and the slowest of those after it."""
+    """The first request after a load, and the slowest of those after it."""
     first, later = LATENCY.text(found.first_ms[-1]), LATENCY.text(found.later_ms[-1])
     again = "" if found.passed else f"; slow after each of {len(found.first_ms)} loads"
-    return (
-        f"first request of batch {found.batch} after a load {first}, the slowest of the next twenty "
-        f"{later}{again}"
-    )
+    said = f"first request of batch {found.batch} after a load {first}"
+    return f"{said}, the slowest of the next twenty {later}{again}"
 
 
 def fraction_of_peak(one: Efficiency) -> float | None:
-    """What the served inferences compute per second, over what the matrix product does; None where that is
-    not known, or the interval of either speed is too wide for a ratio of it to be shown."""
+    """Operations per second over those of the peak; None if unknown, or if an interval is too wide."""
     if one.flops_per_inference is None or one.peak_flops_per_s is None:
         return None
     if not all(map(SHARE_OF_SPEED.is_shown, (one.served_per_s, one.peak_flops_per_s))):
@@ -142,37 +130,30 @@ def fraction_of_peak(one: Efficiency) -> float | None:
 
 
 _LIBRARIES = {
-    "onnxruntime": "onnxruntime",
-    "pytorch": "torch",
-    "tensorrt": "tensorrt",
-    "tensorflow": "tensorflow",
-}
-"""The library that computes in each of Triton's own backends, as Serving.versions names it."""
-_DISTRIBUTIONS = {
-    "onnxruntime": ("ONNX Runtime", "onnxruntime-gpu", "onnxruntime"),
-    "torch": ("PyTorch", "torch"),
+    "onnxruntime": ("ONNX Runtime", "onnxruntime", "onnxruntime-gpu"),
+    "pytorch": ("PyTorch", "torch"),
     "tensorrt": ("TensorRT", "tensorrt", "tensorrt-cu12", "tensorrt-cu13"),
     "tensorflow": ("TensorFlow", "tensorflow", "tensorflow-cpu"),
 }
-"""What a reader calls each library, and the distributions on PyPI that this machine may have it from."""
+"""The library of each native backend: its name, and its distributions on PyPI, of which Serving.versions has
+the first and this machine any."""
 
 
 def version_note(record: Record) -> str:
-    """Why the ratio to in process is not that of serving alone: Triton's own backend computes with another
-    version of its library than this machine's runtime, or with one that is not known. Empty where they are
-    alike, and where the suite's runtime serves, which computes with this machine's."""
+    """Why the ratio to in process is not of serving alone: the native backend has another version of its
+    library than this machine's runtime, or an unknown one. Empty if equal, or for the suite's runtimes."""
     serving = record.serving
     if serving is None or not record.efficiency or serving.backend not in _LIBRARIES:
         return ""
-    names = [_LIBRARIES[serving.backend], *(["tensorrt"] if record.case.accelerator == "trt" else [])]
-    found = [_version_note(name, serving.versions.get(name), record) for name in dict.fromkeys(names)]
+    backends = [serving.backend, *(["tensorrt"] if record.case.accelerator == "trt" else [])]
+    found = [_version_note(backend, serving, record.machine) for backend in dict.fromkeys(backends)]
     return " ".join(filter(None, found))
 
 
-def _version_note(name: str, there: str | None, record: Record) -> str:
-    label, *distributions = _DISTRIBUTIONS[name]
-    versions = record.machine.versions
-    here = next((versions[one] for one in distributions if one in versions), None)
+def _version_note(backend: str, serving: Serving, machine: Machine) -> str:
+    label, *distributions = _LIBRARIES[backend]
+    there = serving.versions.get(distributions[0])
+    here = next((machine.versions[one] for one in distributions if one in machine.versions), None)
     if there is None:
         return f"The server's version of {label} is not known, so the ratio may be to another one in process."
     if here is not None and _is_same_version(there, here):
@@ -184,7 +165,7 @@ def _version_note(name: str, there: str | None, record: Record) -> str:
 
 
 def _is_same_version(one: str, other: str) -> bool:
-    """Whether one is the other, or says more of it: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0."""
+    """Whether they are equal, or one says more: 10.5.0.18 and 10.5.0, 2.5.0+cu124 and 2.5.0."""
     short, long = sorted((one, other), key=len)
     return long == short or long.startswith((f"{short}.", f"{short}+"))
 
@@ -194,21 +175,17 @@ def _is_same_version(one: str, other: str) -> bool:
 
 @dataclass(frozen=True)
 class Cost:
-    """The price of a million inferences, in the currency of Record.price_per_hour."""
+    """A million inferences in the currency of Record.price_per_hour."""
 
     per_million: float
     of: Literal["correct inferences", "inferences"]
-    """correct inferences: wrong ones are paid for by the right ones; inferences: right and wrong ones
-    alike."""
+    """correct inferences: they pay for the wrong ones; inferences: all."""
 
 
 def cost(record: Publishable, load: Load) -> Cost | None:
-    """What a million inferences cost at a load point; None without a price.
-
-    The share of correct inferences is the served score of the first metric. Where that is an error (lower is
-    better) or was not measured, there is no such share. The price is per hour, so a case's fastest point is
-    its cheapest.
-    """
+    """What a million inferences cost at a load point; None without a price. The share of correct ones is the
+    served score of the first metric, unless that is an error or missing. The price is per hour, so the
+    fastest point is the cheapest."""
     if record.price_per_hour is None or not load.throughput_per_s.value:
         return None
     per_million = record.price_per_hour / 3600 / load.throughput_per_s.value * 1e6

@@ -1,5 +1,4 @@
-"""The history on disk: every measurement once, nothing lost and nothing half written, whoever adds at the
-same time."""
+"""The history on disk has every measurement once and whole, whoever adds at the same time."""
 
 import json
 import subprocess
@@ -34,7 +33,7 @@ def added(folder: Path, *records: Record) -> int:
 def test_each_point_and_metric_of_a_record_is_a_row_with_its_run_and_commit(tmp_path: Path) -> None:
     one = measured()
     assert added(tmp_path, one) == 6
-    found = history.read(tmp_path).rows
+    found, _ = history.read(tmp_path)
     assert {row.at for row in found} == {
         "offline b008-c001",
         "offline b001-c001",
@@ -62,7 +61,7 @@ def test_what_is_added_again_is_there_once(tmp_path: Path) -> None:
 
 def test_a_wrong_case_has_its_score_in_the_history_and_no_speed(tmp_path: Path) -> None:
     added(tmp_path, measured(accuracy=samples.failed_accuracy()))
-    (row,) = history.read(tmp_path).rows
+    ((row,), _) = history.read(tmp_path)
     assert row.kind == "accuracy"
 
 
@@ -70,13 +69,13 @@ def test_a_line_that_a_kill_cut_off_is_told_of_and_loses_no_other(tmp_path: Path
     history.append(tmp_path, past.rows([1.0, 2.0]))
     path = tmp_path / "cpu.jsonl"
     path.write_bytes(path.read_bytes()[:-40])
-    found = history.read(tmp_path)
-    assert [row.run for row in found.rows] == ["run-0"]
-    assert len(found.damaged) == 1
-    assert f"{path}, line 2: left out" in found.damaged[0]
+    rows, damaged = history.read(tmp_path)
+    assert [row.run for row in rows] == ["run-0"]
+    assert len(damaged) == 1
+    assert f"{path}, line 2: left out" in damaged[0]
 
     assert history.append(tmp_path, past.rows([1.0, 2.0, 3.0])) == 2
-    assert sorted(row.run for row in history.read(tmp_path).rows) == ["run-0", "run-1", "run-2"]
+    assert sorted(row.run for row in history.read(tmp_path)[0]) == ["run-0", "run-1", "run-2"]
 
 
 @pytest.mark.parametrize(
@@ -97,10 +96,10 @@ def test_a_line_that_a_kill_cut_off_is_told_of_and_loses_no_other(tmp_path: Path
 def test_a_line_of_strange_content_is_left_out(tmp_path: Path, changes: dict) -> None:
     strange = json.dumps(msgspec.to_builtins(past.row(1)) | changes) + "\n"
     (tmp_path / "cpu.jsonl").write_bytes(strange.encode() + msgspec.json.encode(past.row(2)))
-    found = history.read(tmp_path)
-    assert [row.run for row in found.rows] == ["run-2"]
-    assert len(found.damaged) == 1
-    assert "line 1: left out" in found.damaged[0]
+    rows, damaged = history.read(tmp_path)
+    assert [row.run for row in rows] == ["run-2"]
+    assert len(damaged) == 1
+    assert "line 1: left out" in damaged[0]
 
 
 def test_processes_that_add_at_once_write_whole_lines_and_each_row_once(tmp_path: Path) -> None:
@@ -116,4 +115,4 @@ def test_processes_that_add_at_once_write_whole_lines_and_each_row_once(tmp_path
     ]
     assert [one.wait(timeout=120) for one in started] == [0, 0, 0]
     lines = (tmp_path / "cpu.jsonl").read_bytes().splitlines()
-    assert len({row.key for row in history.read(tmp_path).rows}) == len(lines) == 80
+    assert len(history.read(tmp_path)[0]) == len(lines) == 80

@@ -37,7 +37,7 @@ NAME = "a40/a40-resnet50-onnx-trt-fp16.json"
 def test_what_a_test_recorded_is_in_the_history_when_it_ends(keeper: HistoryKeeper) -> None:
     for when in ("setup", "call", "teardown"):
         keeper.pytest_runtest_logreport(report(when, record=NAME))
-    assert len(history.read(keeper.folder).rows) == 6
+    assert len(history.read(keeper.folder)[0]) == 6
 
 
 def test_a_test_without_a_record_adds_nothing(keeper: HistoryKeeper) -> None:

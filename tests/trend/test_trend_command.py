@@ -124,7 +124,7 @@ def test_damaged_lines_are_named_and_the_others_are_kept(tmp_path: Path, trend: 
     assert status == 0
     for folder in (tmp_path, tmp_path / "other"):
         assert f"{folder / 'cpu.jsonl'}, line 3: " in errors
-    assert len(history.read(tmp_path).rows) == 4
+    assert len(history.read(tmp_path)[0]) == 4
 
 
 @pytest.mark.parametrize("place", ["taken", "taken/below", "loop"])

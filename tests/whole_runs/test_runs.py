@@ -46,13 +46,13 @@ def test_every_load_point_has_intervals_and_components_that_add_up(first: Run) -
 
 
 def test_each_measurement_of_a_run_is_in_the_history_of_its_records(first: Run) -> None:
-    found = history.read(first.results / "history")
+    rows, _ = history.read(first.results / "history")
     accuracy = first.record(ONNX).accuracy
     assert accuracy is not None
     assert accuracy.origin is not None
-    assert {row.run for row in found.rows} == {accuracy.origin.run}
-    assert {row.kind for row in found.rows} == {"load", "accuracy", "efficiency"}
-    assert len({row.at for row in found.rows if row.kind == "load"}) == 3
+    assert {row.run for row in rows} == {accuracy.origin.run}
+    assert {row.kind for row in rows} == {"load", "accuracy", "efficiency"}
+    assert len({row.at for row in rows if row.kind == "load"}) == 3
 
 
 def test_pytest_benchmark_holds_the_real_latencies(first: Run) -> None:
