@@ -340,6 +340,11 @@ class Disagreement(Struct, frozen=True):
     agreement_limit: Number | None
 
 
+def agrees(one: Disagreement) -> bool:
+    """Whether two stages decide alike as often as they must."""
+    return one.agreement_limit is None or one.agreement >= one.agreement_limit
+
+
 class Limit(Struct, frozen=True):
     """The worst score that passes, and where the figure comes from."""
 

@@ -36,9 +36,6 @@ def test_a_way_that_refuses_is_named() -> None:
     assert "gRPC with shared memory" in found.wrong
 
 
-# --- shared memory ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("batched", "more"), [(True, {}), (False, {}), (True, {"MORE": ROWS})])
 def test_answers_in_shared_memory_are_those_in_messages(batched: bool, more: dict[str, np.ndarray]) -> None:
     """Each of several inputs has a place of its own in the region."""

@@ -50,9 +50,6 @@ def test_replies_come_in_the_order_of_their_requests() -> None:
     assert contents == [(2 * ROWS[sample]).tobytes() for sample in (2, 0)]
 
 
-# --- requests in flight -------------------------------------------------------------------------------------
-
-
 def test_as_many_requests_are_in_flight_as_were_asked_for() -> None:
     now = SimpleNamespace(count=0, most=0)
     lock = threading.Lock()

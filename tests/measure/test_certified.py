@@ -53,9 +53,6 @@ def test_the_bound_holds_the_percentile_in_at_least_99_of_100_runs(percent: floa
     assert np.mean(np.array(bounds) >= truth) > 0.9806
 
 
-# --- --certify ----------------------------------------------------------------------------------------------
-
-
 PLAN = MeasuringPlan(certify=99)
 
 

@@ -203,9 +203,6 @@ def test_memory_that_is_not_there_is_an_error_before_anything_is_written_to_it(
     assert not seen.keys
 
 
-# --- perf_analyzer's own ------------------------------------------------------------------------------------
-
-
 USING = """\
 import mmap, sys
 with open(sys.argv[1], "r+b") as file:

@@ -126,9 +126,6 @@ def test_requests_that_were_measured_count_toward_what_is_certified() -> None:
     assert stopping.requests_missing(side(*[10] * 8), plan) == 0
 
 
-# --- windows ------------------------------------------------------------------------------------------------
-
-
 def test_a_window_holds_a_request_whole_whenever_it_starts() -> None:
     # Of two latencies one request always starts and ends within them; a little more is for the clock.
     assert 2 * 0.4 < stopping.window_for(0.4) < 2.5 * 0.4

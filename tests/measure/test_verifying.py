@@ -164,9 +164,6 @@ def test_looks_at_one_point_add_up_and_keep_the_first_fault() -> None:
     assert together([]) is None
 
 
-# --- between the passes -------------------------------------------------------------------------------------
-
-
 class Asked:
     """Who is asked, which notes for how many seconds."""
 
@@ -205,9 +202,6 @@ def test_nothing_is_asked_where_nothing_says_what_is_right() -> None:
     asked = Asked()
     assert [run.answers for run in runs_of(asked, 2, check=None)] == [None, None]
     assert not asked.seconds
-
-
-# --- on a real server ---------------------------------------------------------------------------------------
 
 
 _HALF_WRONG = """

@@ -107,8 +107,7 @@ def test_a_damaged_file_and_a_copy_of_a_record_are_each_named(path: Path, tmp_pa
 
 
 def required(value: Any, above: Keys = ()) -> Iterator[Keys]:
-    """The way to every field of a struct in `value` that a file must have; the first item of a list or a
-    mapping stands for all."""
+    """The keys to every required field of a struct; the first item of a list or mapping stands for all."""
     if isinstance(value, msgspec.Struct):
         for field in structs.fields(value):
             if field.required:

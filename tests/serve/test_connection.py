@@ -251,13 +251,13 @@ def test_counts_that_a_server_does_not_give_are_an_error(
     answer: object, answering: Callable[..., Server]
 ) -> None:
     server = answering(ModelStatistics=answer)
-    with pytest.raises(ProofError, check=lambda error: error.where == "m"):
-        server.statistics("m")
+    with pytest.raises(ProofError, check=lambda error: error.where == server.address):
+        server.statistics()
 
 
 QUESTIONS: Mapping[str, Callable[[Server], object]] = {
     "ServerLive": lambda server: server.is_live(),
-    "ModelStatistics": lambda server: server.statistics("m"),
+    "ModelStatistics": lambda server: server.statistics(),
     "RepositoryIndex": loaded_on,
     "ModelConfig": lambda server: load_found(server, FOUND, {}),
     "RepositoryModelUnload": lambda server: server.unload("m"),

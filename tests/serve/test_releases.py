@@ -32,8 +32,7 @@ def test_a_server_of_each_release_knows_every_option_that_it_gets(
     release: Release, shared_memory: str
 ) -> None:
     image = Image("any", release=release.name)
-    folder = Path("proof")
-    command, _ = command_of(Choice("docker"), image, folder, PORTS, folder, "cpu", shared_memory, {}, "key")
+    command, _ = command_of(Choice("docker"), image, PORTS, Path("proof"), "cpu", shared_memory, {}, "key")
     assert options_in(command) <= known_options(release.name)
     wants_memory = shared_memory != "none" and "allow-client-shm" in known_options(release.name)
     assert ("--allow-client-shm=true" in command) is wants_memory
