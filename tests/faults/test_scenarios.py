@@ -13,13 +13,13 @@ import pytest
 
 from fixtures.host import locks
 from fixtures.host.segments import is_unused
+from tests import own_machine
 from tests.faults import (
     at_once,
     classifier,
     given,
     killed,
     midway,
-    own_machine,
     servers,
     signals,
     surroundings,

@@ -34,12 +34,13 @@ class TritonPythonModel:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that sleeps, one whose second instance answers otherwise, and an ensemble of the first."""
+    """A model that sleeps, one whose second instance answers otherwise, and an ensemble of the first, which
+    takes one sample a request: there is nothing to choose but how many instances it has."""
     root = tmp_path_factory.mktemp("repository")
-    write_model(root, "doubler", SLEEPING.replace("ADDED", "1"), f"# mine\n{config()}")
+    write_model(root, "doubler", SLEEPING.replace("ADDED", "1"), f"# mine\n{config(batch=1)}")
     by_instance = 'int(args["model_instance_name"].endswith("_1"))'
     write_model(root, "wrong", SLEEPING.replace("ADDED", by_instance), config())
-    write_model(root, "chain", None, config(more=ENSEMBLE))
+    write_model(root, "chain", None, config(batch=1, more=ENSEMBLE))
     return root
 
 
@@ -87,5 +88,5 @@ def test_settings_that_change_answers_are_left_out(run: Run) -> None:
 
 def test_nothing_is_written_into_the_repository(run: Run, repository: Path) -> None:
     assert run.status == 0, run.text
-    assert (repository / "doubler" / "config.pbtxt").read_text() == f"# mine\n{config()}"
+    assert (repository / "doubler" / "config.pbtxt").read_text() == f"# mine\n{config(batch=1)}"
     assert not [name for name in contents(repository) if "__pycache__" in name]
